@@ -1,4 +1,4 @@
-"""The routes of the pages: static files by name, and the board, the nodes of a domain and the story of a job as JSON.
+"""The routes of the pages: static files by name, the board and its details as JSON, past moments, a stream of events.
 
 Added to the caller's application. Every client that reaches the port may read; no route takes a body, and no file is
 opened by a name from a request. Browsers are told to load nothing from elsewhere and to run nothing inline.
@@ -12,10 +12,13 @@ from collections.abc import Callable, Collection, Mapping
 from importlib.resources import files
 from typing import Final
 
+import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from tierwise.explain.board import JobQuery
+from tierwise.web.events import add_events
+from tierwise.web.history import BoardHistory
 from tierwise.web.views import CachedBody, RunSource, RunView
 
 __all__ = ["LOOPBACK", "add_pages", "only_for", "pages"]
@@ -55,8 +58,12 @@ def add_pages(app: web.Application, source: RunSource) -> None:
         "/api/nodes-for/{name:.+}": lambda show, name, _: show.nodes_for(name),
         "/api/jobs/{name:.+}": lambda show, name, _: show.job(name),
     }
+    history = BoardHistory()
     for path, ask in asks.items():
-        app.router.add_get(path, _data(source, ask))
+        app.router.add_get(path, _data(source, ask, history))
+    app.router.add_get("/api/history", _history(source, history))
+    app.router.add_get("/api/changes", _changes(history))
+    add_events(app, source, history)
     app.on_response_prepare.append(_add_headers)
 
 
@@ -102,12 +109,20 @@ def _file(answer: CachedBody, kind: str) -> Handler:
     return serve
 
 
-def _data(source: RunSource, ask: Ask) -> Handler:
+async def _current(source: RunSource, history: BoardHistory) -> RunView:
+    """What there is to show now. Reading files and making a board take their time: others are answered meanwhile."""
+    show = await asyncio.to_thread(source.show)
+    if isinstance(show, str):
+        raise web.HTTPServiceUnavailable(text=f"{show}\n")
+    await asyncio.to_thread(history.saw, show)
+    return show
+
+
+def _data(source: RunSource, ask: Ask, history: BoardHistory) -> Handler:
     async def serve(request: web.Request) -> web.Response:
-        # Reading files and making a board take their time: other requests are answered meanwhile.
-        show = await asyncio.to_thread(source.show)
-        if isinstance(show, str):
-            raise web.HTTPServiceUnavailable(text=f"{show}\n")
+        if "at" in request.query:
+            return _respond(request, await asyncio.to_thread(_past, history, request), "application/json")
+        show = await _current(source, history)
         answer = await asyncio.to_thread(ask, show, request.match_info.get("name", ""), request.query)
         if answer is None:
             raise web.HTTPNotFound(text="there is nothing of this name\n")
@@ -116,14 +131,50 @@ def _data(source: RunSource, ask: Ask) -> Handler:
     return serve
 
 
+def _past(history: BoardHistory, request: web.Request) -> CachedBody:
+    """The board or the jobs of a past moment; the rest is not kept."""
+    view = history.at(_number(request.query, "at"))
+    if view is None:
+        raise web.HTTPNotFound(text="this moment is not kept any more\n")
+    if request.path == "/api/board":
+        return view.board()
+    if request.path == "/api/jobs":
+        return view.jobs(_job_query(request.query))
+    raise web.HTTPNotFound(text="nodes and stories of past moments are not kept\n")
+
+
+def _history(source: RunSource, history: BoardHistory) -> Handler:
+    async def serve(request: web.Request) -> web.Response:
+        await _current(source, history)
+        return _respond(request, CachedBody.of(msgspec.json.encode(history.wire())), "application/json")
+
+    return serve
+
+
+def _changes(history: BoardHistory) -> Handler:
+    async def serve(request: web.Request) -> web.Response:
+        first, second = _number(request.query, "from"), _number(request.query, "to")
+        found = await asyncio.to_thread(history.changes, first, second)
+        if found is None:
+            raise web.HTTPNotFound(text="one of the moments is not kept any more\n")
+        return _respond(request, CachedBody.of(msgspec.json.encode(found)), "application/json")
+
+    return serve
+
+
+def _number(asked: Mapping[str, str], name: str, default: str = "") -> int:
+    try:
+        number = int(asked.get(name, default))
+    except ValueError:
+        raise web.HTTPBadRequest(text=f"{name} is a number\n") from None
+    if number < 0:
+        raise web.HTTPBadRequest(text=f"{name} is not negative\n")
+    return number
+
+
 def _job_query(asked: Mapping[str, str]) -> JobQuery:
     """The jobs that a page asks for; a number that is none is refused."""
-    try:
-        offset, limit = int(asked.get("offset", "0")), int(asked.get("limit", "60"))
-    except ValueError:
-        raise web.HTTPBadRequest(text="offset and limit are numbers\n") from None
-    if offset < 0 or limit < 0:
-        raise web.HTTPBadRequest(text="offset and limit are not negative\n")
+    offset, limit = _number(asked, "offset", "0"), _number(asked, "limit", "60")
     words = {name: asked.get(name, "")[:_LONGEST] for name in ("state", "verdict", "reason", "sort")}
     text = asked.get("q", "")[:_LONGEST]
     return JobQuery(text=text, queue=asked.get("queue"), offset=offset, limit=limit, **words)

@@ -13,7 +13,7 @@ import msgspec
 from tierwise import __version__
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
-from tierwise.explain.board import Board, JobQuery
+from tierwise.explain.board import Board, JobQuery, Line
 
 __all__ = ["CachedBody", "RunSource", "RunView", "WatchedSource"]
 
@@ -75,6 +75,11 @@ class RunView:
         answer = self._answer("jobs", repr(query), lambda: self._board.jobs(query))
         assert answer is not None
         return answer
+
+    def lines(self) -> list[Line]:
+        """All jobs that wait or hold something."""
+        with self._lock:
+            return self._board.lines
 
     def search(self, text: str) -> CachedBody:
         """Everything that has a text in its name."""

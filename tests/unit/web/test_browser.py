@@ -139,6 +139,32 @@ def test_a_redraw_keeps_what_a_reader_has_chosen_and_opened(tmp_path: Path) -> N
     _in_browser(tmp_path, Growing(), act)
 
 
+def test_past_moments_are_shown_on_the_same_map(tmp_path: Path) -> None:
+    """The page hears of a newer state by itself; the scrubber leads back, what has changed since is told."""
+    boards = [shown(OBJECTS), shown(objects_of(WORLD, *GANGS, gang("later", tasks=1, each="gpu=1")))]
+
+    class Growing:
+        def show(self) -> RunView:
+            return boards[0]
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(at)
+        assert await page.ask("document.getElementById('time').hidden")
+        boards.pop(0)
+        await page.until("document.getElementById('running').innerText.includes('later')")
+        await page.until("!document.getElementById('time').hidden")
+        await page.ask("document.querySelector('#time input').focus()")
+        await page.press("ArrowLeft")
+        await page.until("location.hash === '#/?at=1'")
+        await page.until("!document.getElementById('running').innerText.includes('later')")
+        assert "1 job have started" not in await page.ask("document.getElementById('time').innerText")
+        assert "later" in await page.ask("document.getElementById('time').innerText")
+        await page.click("#time button[data-key=now]")
+        await page.until("location.hash === '#/'")
+
+    _in_browser(tmp_path, Growing(), act)
+
+
 def test_nodes_are_reached_by_keys(tmp_path: Path) -> None:
     """One tab stop for the map, arrows inside it; Enter opens a domain or a node with its facts."""
 

@@ -7,6 +7,6 @@ summary, whatever the size of the cluster; the nodes of a domain and the details
 from __future__ import annotations
 
 from tierwise.explain.board.board import Board, cycle_entry
-from tierwise.explain.board.jobs import JobQuery
+from tierwise.explain.board.jobs import JobQuery, Line, selected
 
-__all__ = ["Board", "JobQuery", "cycle_entry"]
+__all__ = ["Board", "JobQuery", "Line", "cycle_entry", "selected"]

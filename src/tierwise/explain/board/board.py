@@ -111,12 +111,13 @@ class Board:
         return by_job(self._standing)
 
     @cached_property
-    def _lines(self) -> list[Line]:
+    def lines(self) -> list[Line]:
+        """All jobs that wait or hold something."""
         return job_lines(self._run, self._by_job, self._fabric.resources)
 
     def wire(self) -> Raw:
         """What a page begins with; the jobs themselves are asked for apart."""
-        run, fabric, jobs = self._run, self._fabric, self._lines
+        run, fabric, jobs = self._run, self._fabric, self.lines
         cycles = self._told()
         return {
             "now": run.after.now,
@@ -164,16 +165,16 @@ class Board:
 
     def _names(self, keys: Iterable[str]) -> Raw:
         """How jobs are called, and how links name them."""
-        lines = {line.key: line for line in self._lines}
+        lines = {line.key: line for line in self.lines}
         return {key: [lines[key].name, lines[key].path] for key in dict.fromkeys(keys) if key in lines}
 
     def jobs(self, query: JobQuery) -> Raw:
         """Some of the jobs."""
-        return selected(self._lines, query)
+        return selected(self.lines, query)
 
     def search(self, text: str) -> Raw:
         """Everything that has the text in its name."""
-        return found_wire(self._run.after, self._lines, text)
+        return found_wire(self._run.after, self.lines, text)
 
     def nodes(self, domain: str) -> Raw | None:
         """The nodes below a domain, "cluster" for all; None where there is none of this name."""
@@ -205,7 +206,7 @@ class Board:
         if job is None:
             return None
         page = job_page(self._run, job, self._by_job.get(job.key, []))
-        line = next((asdict(line) for line in self._lines if line.key == job.key), None)
+        line = next((asdict(line) for line in self.lines if line.key == job.key), None)
         return {**page, "line": line, "names": self._names(_texts(page, "evicted", "by"))}
 
     def _job(self, name: str) -> Job | None:

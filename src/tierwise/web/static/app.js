@@ -16,6 +16,7 @@ import { drawQueues } from "./queues.js";
 import { closed, link, parse } from "./route.js";
 import { searchable } from "./search.js";
 import { drawSlots } from "./slots.js";
+import { drawTimeline } from "./timeline.js";
 
 const PERIOD = 3000;
 const FIRST = 60, STEP = 200; // jobs of a list that are asked for at first, and with each wish for more
@@ -27,7 +28,7 @@ const WORDS = { // what became of the pods that the shown cycles placed, by wher
 const at = (id) => document.getElementById(id);
 const named = (kind, name) => `/api/${kind}/${name.split("/").map(encodeURIComponent).join("/")}`;
 const none = { value: null, changed: false };
-const state = { board: null, story: null, node: null, nodes: null, asked: null, lists: {}, fault: "", answered: 0, limits: { waiting: FIRST, running: FIRST }, moreNodes: false };
+const state = { board: null, story: null, node: null, nodes: null, asked: null, lists: {}, history: null, changes: null, playing: 0, speed: 1, fault: "", answered: 0, limits: { waiting: FIRST, running: FIRST }, moreNodes: false };
 
 function zoomOf(board, route) {
   const found = board.fabric.name.indexOf(route.domain);
@@ -41,6 +42,7 @@ function listAddress(name, route) {
   if (name === "waiting") for (const field of ["verdict", "reason"]) if (route[field]) asked.set(field, route[field]);
   const sort = name === "waiting" ? route.sort : route.order;
   if (sort) asked.set("sort", sort);
+  if (route.at) asked.set("at", route.at);
   return `/api/jobs?${asked}`;
 }
 
@@ -48,23 +50,26 @@ function listAddress(name, route) {
 async function refresh({ force = false } = {}) {
   const route = parse(location.hash);
   try {
-    const board = await ask("/api/board");
+    const [board, history] = await Promise.all([ask(route.at ? `/api/board?at=${route.at}` : "/api/board"), ask("/api/history")]);
+    if (!board.value) { go({ ...route, at: "" }); return; } // the moment is not kept any more
+    const newest = history.value.moments.at(-1)?.id;
     const zoom = zoomOf(board.value, route);
     const name = board.value.fabric.name[zoom];
     const few = board.value.fabric.nodes[zoom] <= MOST_CELLS || !board.value.fabric.parent.includes(zoom);
     const answers = await Promise.all([
-      few ? ask(named("nodes", name)) : none,
-      route.job ? ask(named("jobs", route.job)) : none,
-      route.node ? ask(named("node", route.node)) : none,
+      few && !route.at ? ask(named("nodes", name)) : none,
+      route.job && !route.at ? ask(named("jobs", route.job)) : none,
+      route.node && !route.at ? ask(named("node", route.node)) : none,
       ask(listAddress("waiting", route)),
       ask(listAddress("running", route)),
+      route.at ? ask(`/api/changes?from=${route.at}&to=${newest}`) : none,
     ]);
     if (location.hash !== "" && link(parse(location.hash)) !== link(route)) return; // somebody went on meanwhile
-    const [nodes, story, node, waiting, running] = answers.map((answer) => answer.value);
+    const [nodes, story, node, waiting, running, changes] = answers.map((answer) => answer.value);
     const another = story?.key !== state.story?.key;
     if (another || board.changed) state.asked = null;
-    const changed = board.changed || force || answers.some((answer) => answer.changed);
-    Object.assign(state, { board: board.value, nodes, story, node, lists: { waiting, running }, fault: board.value.fault, answered: Date.now() });
+    const changed = board.changed || history.changed || force || answers.some((answer) => answer.changed);
+    Object.assign(state, { board: board.value, nodes, story, node, lists: { waiting, running }, history: history.value, changes, fault: board.value.fault, answered: Date.now() });
     if (changed) draw(route, zoom);
   } catch (error) {
     state.fault = error.message;
@@ -99,8 +104,25 @@ function viewOf(route, zoom) {
     nodes: state.nodes?.nodes ?? null, nodeCount: state.nodes?.count ?? 0, moreNodes: state.moreNodes,
     showNodes() { state.moreNodes = true; refresh({ force: true }); },
     showMore(name) { state.limits[name] += STEP; refresh({ force: true }); },
-    askNodes,
+    askNodes, history: state.history, changes: state.changes, playing: state.playing, speed: state.speed, play,
+    setSpeed(speed) { state.speed = speed; if (state.playing) { play(); play(); } },
   };
+}
+
+/** Show one kept moment after the other, up to now; a second press stops. */
+function play() {
+  if (state.playing) { clearInterval(state.playing); state.playing = 0; redraw(); return; }
+  const step = () => {
+    const route = parse(location.hash);
+    const { moments } = state.history;
+    const at = moments.findIndex((moment) => String(moment.id) === route.at);
+    if (at < 0 || at + 1 >= moments.length) { clearInterval(state.playing); state.playing = 0; go({ ...route, at: "" }); }
+    else go({ ...route, at: String(moments[at + 1].id) });
+  };
+  state.playing = setInterval(step, 1000 / state.speed);
+  const route = parse(location.hash);
+  if (!route.at) go({ ...route, at: String(state.history.moments[0].id) });
+  else redraw();
 }
 
 async function askNodes() {
@@ -133,6 +155,9 @@ function draw(route, zoom) {
   drawer(view, opened);
   fill(at("waiting"), drawWaiting(view));
   fill(at("running"), drawRunning(view));
+  at("time").hidden = state.history.moments.length < 2;
+  fill(at("time"), at("time").hidden ? [] : drawTimeline(view));
+  document.body.classList.toggle("past", Boolean(route.at));
   fill(at("slots"), drawSlots(view));
   fill(at("queues"), drawQueues(view));
   fill(at("cycles"), drawCycles(view));
@@ -191,6 +216,10 @@ at("skip").addEventListener("click", (event) => { event.preventDefault(); at("wa
 window.addEventListener("hashchange", () => refresh({ force: true }));
 let width = 0;
 new ResizeObserver(() => { if (Math.abs(at("fabric").clientWidth - width) > 8) { width = at("fabric").clientWidth; redraw(); } }).observe(at("fabric"));
-setInterval(() => { if (document.visibilityState === "visible") refresh(); }, PERIOD);
+// The server tells when there is something new; where no stream can be had, the page asks every few seconds.
+const news = new EventSource("/api/events");
+news.addEventListener("board", () => { if (document.visibilityState === "visible") refresh(); });
+document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") refresh(); });
+setInterval(() => { if (document.visibilityState === "visible" && (news.readyState !== EventSource.OPEN || state.fault)) refresh(); }, PERIOD);
 setInterval(tell, 1000);
 refresh({ force: true });

@@ -15,6 +15,14 @@ export function h(tag, props = {}, ...children) {
   return element;
 }
 
+/** An element of a drawing. */
+export function svg(tag, props = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(props)) if (value !== null && value !== undefined) element.setAttribute(name, value);
+  element.append(...flat(children));
+  return element;
+}
+
 function flat(children) {
   return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false);
 }
@@ -71,7 +79,9 @@ function become(old, fresh) {
   for (const { name, value } of fresh.attributes) if (!kept.includes(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
   if (fresh.vars || old.vars) paint(old, fresh.vars ?? {});
   if (fresh.acts || old.acts) wire(old, fresh.acts ?? {});
+  const chosen = fresh.nodeName === "SELECT" || fresh.nodeName === "INPUT" ? fresh.value : null;
   reconcile(old, [...fresh.childNodes]);
+  if (chosen !== null && old.value !== chosen && (old.nodeName === "SELECT" || old !== document.activeElement)) old.value = chosen;
 }
 
 /** A heading with what stands beside it. */

@@ -8,7 +8,7 @@ import { closed, toDomain, toJob, toNode } from "./route.js";
 export function drawJob(view) {
   const { story, route } = view;
   const close = h("a", { class: "close", href: closed(route), "aria-label": "Close the job (Esc)" }, "✕ close");
-  if (!story) return [close, h("h2", { tabindex: "-1" }, route.job), h("p", { class: "warn" }, "There is no such job now.")];
+  if (!story) return [close, h("h2", { tabindex: "-1" }, route.job), route.at ? past(view) : h("p", { class: "warn" }, "There is no such job now.")];
   const { line } = story;
   return h("div", { class: "story" }, close,
     h("h2", { tabindex: "-1" }, story.name, line ? state(view, line) : null),
@@ -25,6 +25,15 @@ export function drawJob(view) {
     h("h3", {}, "What it asks for"),
     h("dl", {}, story.facts.map(([title, text]) => [h("dt", {}, title), h("dd", {}, text)])),
     h("h3", {}, "On the command line"), commands(view, line));
+}
+
+/** Of a past moment the line of a job is kept, not its story. */
+function past(view) {
+  const { route, lists } = view;
+  const line = [...lists.waiting.list, ...lists.running.list].find((job) => job.path === route.job || job.key === route.job);
+  return [line ? h("p", {}, state(view, line)) : h("p", { class: "warn" }, "It is not among the jobs that are listed of this moment."),
+    line?.waiting ? h("p", { class: "said" }, verdict(line.verdict), " ", line.message) : null,
+    h("p", { class: "soft" }, "Of past moments the map and the lists are kept. ", h("a", { href: toJob({ ...route, at: "" }, route.job) }, "Show the job as it is now"))];
 }
 
 /** Commands that see the same objects; a pod that is nobody's gang is explained by its own name. */

@@ -29,7 +29,7 @@ function states(node) {
 export function drawNode(view) {
   const { node, route, board, fabric } = view;
   const close = h("a", { class: "close", href: closed(route), "aria-label": "Close the node (Esc)" }, "✕ close");
-  if (!node) return [close, h("h2", { tabindex: "-1" }, route.node), h("p", { class: "warn" }, "There is no such node now.")];
+  if (!node) return [close, h("h2", { tabindex: "-1" }, route.node), h("p", { class: "warn" }, route.at ? "Nodes of past moments are not kept." : "There is no such node now.")];
   const path = fabric.path(node.domain).slice(1);
   const name = (key) => node.names[key] ?? [key, key];
   return h("div", { class: "story" }, close, h("h2", { tabindex: "-1" }, node.name, states(node)),

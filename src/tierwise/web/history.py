@@ -1,0 +1,157 @@
+"""Past moments of a source: a bounded ring of boards with their lists of jobs, compressed, and the series over them.
+
+A moment is kept whenever somebody sees a state that is new. Nodes and stories of jobs are not kept: of a past moment
+the page shows the map by domains, the lists, and what changed since.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections import OrderedDict
+from typing import Final, cast
+
+import msgspec
+
+from tierwise.api.codec import Raw
+from tierwise.explain.board import JobQuery, Line, selected
+from tierwise.web.views import CachedBody, RunView
+
+__all__ = ["BoardHistory", "PastView"]
+
+BYTES: Final = 32 << 20
+"""Compressed boards that are kept, in bytes; beyond it the oldest go."""
+
+MOMENTS: Final = 1000
+"""Moments that are kept at most."""
+
+_LINES: Final = 2000
+"""Jobs of a past moment: those that wait first, then the largest."""
+
+_CHANGES: Final = 200
+"""Jobs that are told of between two moments; the numbers count all."""
+
+
+class _Moment(msgspec.Struct, frozen=True):
+    figures: Raw
+    board: bytes
+    lines: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.board) + len(self.lines)
+
+
+class PastView:
+    """A board that was, read from what is kept of it."""
+
+    def __init__(self, moment: _Moment) -> None:
+        self._moment = moment
+
+    def board(self) -> CachedBody:
+        return CachedBody.of(zlib.decompress(self._moment.board))
+
+    def lines(self) -> list[Line]:
+        return msgspec.json.decode(zlib.decompress(self._moment.lines), type=list[Line])
+
+    def jobs(self, query: JobQuery) -> CachedBody:
+        return CachedBody.of(msgspec.json.encode(selected(self.lines(), query)))
+
+
+class BoardHistory:
+    """The moments of one source, the oldest first. Asked from several threads."""
+
+    def __init__(self, *, most_bytes: int = BYTES, most_moments: int = MOMENTS) -> None:
+        self._most_bytes = most_bytes
+        self._most_moments = most_moments
+        self._moments: OrderedDict[int, _Moment] = OrderedDict()
+        self._last: RunView | None = None
+        self._number = 0
+        self._bytes = 0
+        self._lock = threading.Lock()
+
+    def saw(self, view: RunView) -> None:
+        """Keep a view as a moment, unless it shows what the last one showed."""
+        with self._lock:
+            if view is self._last:
+                return
+            self._last = view
+            wire = cast("Raw", msgspec.json.decode(view.board().body))
+            figures = _figures(wire)
+            last = next(reversed(self._moments.values()), None)
+            if last is not None and _alike(last.figures, figures):
+                return
+            self._number += 1
+            lines = msgspec.json.encode(view.lines()[:_LINES])
+            moment = _Moment(
+                {**figures, "id": self._number}, zlib.compress(view.board().body, 6), zlib.compress(lines, 6)
+            )
+            self._moments[self._number] = moment
+            self._bytes += moment.size
+            while len(self._moments) > 1 and (
+                self._bytes > self._most_bytes or len(self._moments) > self._most_moments
+            ):
+                _, gone = self._moments.popitem(last=False)
+                self._bytes -= gone.size
+
+    def at(self, number: int) -> PastView | None:
+        """A moment; None where it is not kept, or not any more."""
+        with self._lock:
+            moment = self._moments.get(number)
+        return PastView(moment) if moment is not None else None
+
+    def wire(self) -> Raw:
+        """Figures of every moment, and how much memory the moments take."""
+        with self._lock:
+            return {
+                "moments": [moment.figures for moment in self._moments.values()],
+                "bytes": self._bytes,
+                "mostBytes": self._most_bytes,
+            }
+
+    def changes(self, first: int, second: int) -> Raw | None:
+        """What became of jobs between two moments; None where one of them is not kept."""
+        old, new = self.at(first), self.at(second)
+        if old is None or new is None:
+            return None
+        before = {line.key: line for line in old.lines()}
+        after = {line.key: line for line in new.lines()}
+        kinds: dict[str, list[Line]] = {"started": [], "shrunk": [], "waiting": [], "gone": []}
+        for key, line in after.items():
+            pods = before[key].pods if key in before else 0
+            if line.pods > pods:
+                kinds["started"].append(line)
+            elif line.pods < pods:
+                kinds["shrunk"].append(line)
+            if line.waits and not (key in before and before[key].waits):
+                kinds["waiting"].append(line)
+        kinds["gone"] = [line for key, line in before.items() if key not in after]
+        return {
+            kind: {"count": len(lines), "jobs": [{"name": line.name, "path": line.path} for line in lines[:_CHANGES]]}
+            for kind, lines in kinds.items()
+        }
+
+
+def _figures(wire: Raw) -> Raw:
+    """What the series tell of a moment, about the resource that people look at first."""
+    resource = cast("list[str]", wire["resources"])[0]
+    account = cast("dict[str, dict[str, int]]", wire["account"])[resource]
+    jobs = cast("dict[str, int]", wire["jobs"])
+    cycles = cast("list[dict[str, int]]", wire["cycles"])
+    return {
+        "now": wire["now"],
+        "made": wire["made"],
+        "resource": resource,
+        "total": account["total"],
+        "used": account["gangs"] + account["single"] + account["others"],
+        "fragmented": account["fragmented"],
+        "waiting": jobs["waiting"],
+        "running": jobs["running"],
+        "evicted": sum(cycle["evicted"] for cycle in cycles),
+        "mark": CachedBody.of(msgspec.json.encode([wire["fabric"], wire["jobs"], wire["cycles"]])).mark,
+    }
+
+
+def _alike(one: Raw, other: Raw) -> bool:
+    """Whether two moments show the same: the clock alone makes no new one."""
+    return one["mark"] == other["mark"]

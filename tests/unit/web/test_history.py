@@ -1,0 +1,101 @@
+"""Past moments: a bounded ring of boards, and what became of jobs between two of them."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from contextlib import closing
+from typing import Any
+
+from tests.support.boards import Fixed, shown
+from tests.support.draw import draw, gang, objects_of
+from tests.support.ports import HOST, free_port
+
+from tierwise.explain.board import JobQuery
+from tierwise.runtime.listener import listening
+from tierwise.web.app import pages
+from tierwise.web.history import BoardHistory
+from tierwise.web.views import RunView
+
+WORLD = draw("r0[n0 n1]", node="gpu=8")
+
+
+def _view(*names: str) -> RunView:
+    return shown(objects_of(WORLD, *(gang(name, tasks=2, each="gpu=2") for name in names)))
+
+
+def _ids(history: BoardHistory) -> list[Any]:
+    found: Any = history.wire()
+    return [moment["id"] for moment in found["moments"]]
+
+
+def test_a_moment_is_kept_once() -> None:
+    """The same view, and another view of the same state, make no new moment."""
+    history = BoardHistory()
+    for view in (first := _view("a"), first, _view("a"), _view("a", "b")):
+        history.saw(view)
+
+    assert [1, 2] == _ids(history)
+
+
+def test_the_oldest_go_first() -> None:
+    """By number and by bytes; the newest stays whatever its size."""
+    few, small = BoardHistory(most_moments=2), BoardHistory(most_bytes=1)
+    for names in ("a", "ab", "abc"):
+        few.saw(_view(*names))
+        small.saw(_view(*names))
+
+    assert [2, 3] == _ids(few)
+    assert [3] == _ids(small)
+    assert few.at(1) is None
+
+
+def test_a_past_moment_has_its_board_and_its_jobs() -> None:
+    """The bytes are those that were served then."""
+    history, view = BoardHistory(), _view("a")
+    history.saw(view)
+    history.saw(_view("b"))
+    past = history.at(1)
+
+    assert past is not None
+    assert view.board().body == past.board().body
+    assert view.jobs(JobQuery()).body == past.jobs(JobQuery()).body
+
+
+def test_what_became_of_jobs() -> None:
+    """Who started, who waits since, and who is gone."""
+    history = BoardHistory()
+    history.saw(_view("a", "b"))
+    history.saw(_view("b", "c", "d", "e", "f"))  # four fit, and one waits
+    found: Any = history.changes(1, 2)
+
+    assert ["a"] == [job["name"] for job in found["gone"]["jobs"]]
+    assert 3 == found["started"]["count"]
+    assert 1 == found["waiting"]["count"]
+    assert history.changes(1, 9) is None
+
+
+def test_an_open_page_hears_of_news() -> None:
+    """The stream speaks when it is opened and when the source has something else; it ends with the server."""
+    boards = [_view("a"), _view("a", "b")]
+    source = Fixed(boards[0])
+    port = free_port()
+    stream, asked = (closing(http.client.HTTPConnection(HOST, port, timeout=60)) for _ in range(2))
+    with stream as events, asked as other:
+        with listening(pages(source), HOST, port):
+            events.request("GET", "/api/events")
+            answer = events.getresponse()
+            heard = [answer.readline() for _ in range(3)]
+            source._show = boards[1]
+            heard += [answer.readline() for _ in range(3)]
+            other.request("GET", "/api/history")
+            moments = json.loads(other.getresponse().read())["moments"]
+            ended = threading.Thread(target=answer.read)
+            ended.start()
+        ended.join(60)
+
+    assert "text/event-stream" == answer.headers["Content-Type"]
+    assert [b"event: board\n", b"data:\n", b"\n"] * 2 == heard
+    assert [1, 2] == [moment["id"] for moment in moments]
+    assert not ended.is_alive()
