@@ -26,6 +26,7 @@ from tierwise.api.workload import PodGroup as KubernetesGroup
 from tierwise.api.workload import Workload
 from tierwise.audit.gangs import was_whole
 from tierwise.audit.pods import Finding, ended, gang, group, stands
+from tierwise.audit.topology import fabric_findings
 from tierwise.port import Objects
 
 __all__ = [
@@ -51,6 +52,7 @@ def plugin_groups(objects: Objects) -> Iterator[Finding]:
         said = record.status.phase in ("Running", "Finished", "Failed", "Unknown")
         if not was_whole(record.metadata, said=said):
             yield from _part(f"PodGroup {path}", len(inside.get(path, ())), record.spec.min_member)
+        yield from fabric_findings(objects, record.metadata, f"PodGroup {path}", inside.get(path, []))
 
 
 def kubernetes_groups(objects: Objects) -> Iterator[Finding]:
@@ -65,6 +67,8 @@ def kubernetes_groups(objects: Objects) -> Iterator[Finding]:
             yield from _part(f"PodGroup {path}", len(standing), policy.min_count)
         for entry in record.spec.scheduling_constraints.topology:
             yield from _apart(objects, f"PodGroup {path}", standing, entry.key)
+        level = next((entry.key for entry in record.spec.scheduling_constraints.topology), "")
+        yield from fabric_findings(objects, record.metadata, f"PodGroup {path}", standing, level=level)
 
 
 def composite_groups(objects: Objects) -> Iterator[Finding]:
@@ -113,6 +117,8 @@ def composite_groups(objects: Objects) -> Iterator[Finding]:
             yield Finding("part-of-gang", f"CompositePodGroup {path}", text)
         for entry in record.spec.scheduling_constraints.topology:
             yield from _apart(objects, f"CompositePodGroup {path}", pods, entry.key)
+        level = next((entry.key for entry in record.spec.scheduling_constraints.topology), "")
+        yield from fabric_findings(objects, record.metadata, f"CompositePodGroup {path}", pods, level=level)
 
 
 def workload_groups(objects: Objects) -> Iterator[Finding]:
@@ -156,6 +162,9 @@ def kai_groups(objects: Objects) -> Iterator[Finding]:
             if asked.required_topology_level in levels:
                 outer = levels[: levels.index(asked.required_topology_level) + 1]
                 yield from _apart(objects, f"PodGroup {path}", _below(standing, name, parents), *outer)
+        for name in ("", *(sub.name for sub in listed)):
+            own = _below(standing, name, parents) if name else standing
+            yield from fabric_findings(objects, record.metadata, f"PodGroup {path}", own, sub_group=name)
 
 
 def _lacking(record: KaiGroup, standing: list[Pod]) -> Iterator[str]:

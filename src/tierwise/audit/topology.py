@@ -22,7 +22,7 @@ from tierwise.audit.gathered import layers
 from tierwise.audit.pods import Finding, stands
 from tierwise.port import Objects
 
-__all__ = ["topology"]
+__all__ = ["fabric_findings", "topology"]
 
 
 def topology(objects: Objects) -> Iterator[Finding]:
@@ -35,19 +35,36 @@ def topology(objects: Objects) -> Iterator[Finding]:
         tree = trees.setdefault(fabric, _Tree(objects, fabric))
         if text := tree.too_wide(record.spec.network_topology, standing):
             yield Finding("too-wide", f"PodGroup {path}", text)
-        listed = list(_listed(record.metadata))
-        for entry in listed:
-            if not entry.get("subGroup") and (text := _misplaced(objects, trees, entry, fabric, standing)):
-                yield Finding("too-wide", f"PodGroup {path}", text)
+        yield from fabric_findings(objects, record.metadata, f"PodGroup {path}", standing, trees=trees)
         for policy, groups in sub_groups(record, standing):
             for values, pods in sorted(groups.items()):
                 whose = f"PodGroup {path}, {policy.name} {'-'.join(values)}"
                 if text := tree.too_wide(policy.network_topology, pods):
                     yield Finding("too-wide", whose, text)
-                for entry in listed:
-                    mine = entry.get("subGroup") == policy.name
-                    if mine and (text := _misplaced(objects, trees, entry, fabric, pods)):
-                        yield Finding("too-wide", whose, text)
+                yield from fabric_findings(objects, record.metadata, whose, pods, sub_group=policy.name, trees=trees)
+
+
+def fabric_findings(
+    objects: Objects,
+    meta: ObjectMeta,
+    subject: str,
+    pods: list[Pod],
+    *,
+    level: str = "",
+    sub_group: str = "",
+    trees: dict[str, _Tree] | None = None,
+) -> Iterator[Finding]:
+    """Pods of a group, or of one of its sub-groups, that stand where a listed constraint does not want them.
+
+    `level` is a constraint of the group's own language, which is about the fabric that the group names.
+    """
+    own, known = _fabric(meta), {} if trees is None else trees
+    entries = [entry for entry in _listed(meta) if str(entry.get("subGroup") or "") == sub_group]
+    if level and own:
+        entries.append({"tier": level})
+    for entry in entries:
+        if text := _misplaced(objects, known, entry, own, pods):
+            yield Finding("too-wide", subject, text)
 
 
 def _fabric(meta: ObjectMeta) -> str:

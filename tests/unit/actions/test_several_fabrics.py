@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import pytest
 from msgspec.structs import replace
 from tests.support.drawn_gang import Gang, Groups
+from tests.support.koordinator import gang as koordinator_gang
 from tests.support.koordinator import hypernode, layers, objects_of, run
 
 from tierwise.api.codec import Raw
@@ -273,3 +274,152 @@ def test_the_auditor_looks_at_each_fabric_by_itself() -> None:
     for marks, found in (({FABRIC: "nvlink"}, 0), ({}, 1)):
         objects = objects_of(WORLD, gang("g", 2, within=1, on="n2 n4", marks=marks, phase="Running"))
         assert found == len([finding for finding in audit(objects) if finding.rule == "too-wide"])
+
+
+def test_a_koordinator_gang_has_constraints_on_fabrics_beside_its_layers() -> None:
+    """Two pods of one block and one feed; multiples beside that are not understood, so it waits."""
+    world = [
+        *(node(f"n{i}", BlockLayer=f"b{i // 4}", SpineLayer="s0") for i in range(8)),
+        layers("BlockLayer", "SpineLayer"),
+        *fabric("power", POWER, "feed"),
+    ]
+    marks = {CONSTRAINTS: json.dumps([{"fabric": "power", "tier": "feed"}])}
+
+    bound, _ = run(world, koordinator_gang("k", 2, must="BlockLayer", annotations=marks))
+    assert {"n0", "n1"} == set(bound.values())
+    assert {} == run(world, koordinator_gang("k", 3, must="BlockLayer", annotations=marks))[0]
+    bound, why = run(world, koordinator_gang("k", 2, multiples={"BlockLayer": 2}, annotations=marks))
+    assert {} == bound
+    assert {"NotSupported"} == {text.partition(":")[0] for text in why.values()}
+
+
+def _kai(name: str, group: str, sub: str) -> Raw:
+    spec = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}], "schedulerName": "kai-scheduler"}
+    meta = {"name": name, "annotations": {"pod-group-name": group}, "labels": {"kai.scheduler/subgroup-name": sub}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
+
+
+@pytest.mark.parametrize("first", ["rack", "clique"])
+def test_kai_sub_groups_name_a_topology_of_their_own(first: str) -> None:
+    """The group in one rack, each sub-group in one clique; it does not matter which tree rows follow."""
+    homes = {"n0": ("r0", "c0"), "n1": ("r0", "c1"), "n2": ("r1", "c1"), "n3": ("r1", "c2"), "n4": ("r1", "c2")}
+    homes |= {"n5": ("r1", "c1")}
+    nodes = [node(name, rack=rack, clique=clique) for name, (rack, clique) in homes.items()]
+    names = {"rack": "a" if first == "rack" else "b", "clique": "b" if first == "rack" else "a"}
+    topologies: list[Raw] = [
+        {
+            "apiVersion": "kai.scheduler/v1alpha1",
+            "kind": "Topology",
+            "metadata": {"name": names[key]},
+            "spec": {"levels": [{"nodeLabel": key}]},
+        }
+        for key in ("rack", "clique")
+    ]
+
+    def limit(key: str) -> Raw:
+        return {"topology": names[key], "requiredTopologyLevel": key}
+
+    subs = [{"name": f"s{i}", "minMember": 2, "topologyConstraint": limit("clique")} for i in range(2)]
+    group: Raw = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"minMember": 4, "queue": "default", "topologyConstraint": limit("rack"), "subGroups": subs},
+    }
+    bound, why = run(
+        [*nodes, *topologies, group, *(_kai(f"p{i}{j}", "g", f"s{i}") for i in range(2) for j in range(2))]
+    )
+
+    assert {"n2", "n3", "n4", "n5"} == set(bound.values()), why
+    assert all(homes[bound[f"p{i}0"]][1] == homes[bound[f"p{i}1"]][1] for i in range(2))
+
+
+def test_groups_of_a_composite_name_their_fabrics_by_labels() -> None:
+    """Kubernetes' own groups: the composite in one rack by a node label, one of its groups in one NVLink domain."""
+    api = "scheduling.k8s.io/v1alpha3"
+    racks = {"n0": "r0", "n1": "r0", "n2": "r1", "n3": "r1", "n4": "r1"}
+    world: list[Raw] = [
+        *(node(name, rack=rack) for name, rack in racks.items()),
+        *fabric("nvlink", {"v0": "n1 n2", "v1": "n3 n4"}, "nvl"),
+        {
+            "apiVersion": api,
+            "kind": "CompositePodGroup",
+            "metadata": {"name": "c"},
+            "spec": {
+                "schedulingPolicy": {"gang": {"minGroupCount": 2}},
+                "schedulingConstraints": {"topology": [{"key": "rack"}]},
+            },
+        },
+    ]
+    for i, (number, marks) in enumerate(((1, {}), (2, {FABRIC: "nvlink"}))):
+        spec: Raw = {
+            "parentCompositePodGroupName": "c",
+            "schedulingPolicy": {"gang": {"minCount": number}},
+            **({"schedulingConstraints": {"topology": [{"key": "nvl"}]}} if marks else {}),
+        }
+        world.append(
+            {"apiVersion": api, "kind": "PodGroup", "metadata": {"name": f"g{i}", "labels": marks}, "spec": spec}
+        )
+        for j in range(number):
+            pod: Raw = {
+                "schedulingGroup": {"podGroupName": f"g{i}"},
+                "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+            }
+            world.append({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"p{i}{j}"}, "spec": pod})
+    bound, why = run(world)
+
+    assert {"p00": "n2", "p10": "n3", "p11": "n4"} == bound, why
+
+
+@pytest.mark.parametrize(("on", "found"), [(("n2", "n4"), 0), (("n0", "n4"), 1)])
+def test_the_auditor_knows_the_fabric_of_kubernetes_groups(on: tuple[str, str], found: int) -> None:
+    """Their constraint names a level, and the mark of the group says of which tree."""
+    meta: Raw = {"name": "g", "annotations": {FABRIC: "nvlink"}}
+    spec: Raw = {
+        "schedulingPolicy": {"gang": {"minCount": 2}},
+        "schedulingConstraints": {"topology": [{"key": "nvl"}]},
+    }
+    group: Raw = {"apiVersion": "scheduling.k8s.io/v1alpha3", "kind": "PodGroup", "metadata": meta, "spec": spec}
+    pods: list[Raw] = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"p{i}"},
+            "spec": {"schedulingGroup": {"podGroupName": "g"}, "nodeName": where, "containers": [{"name": "c"}]},
+            "status": {"phase": "Running"},
+        }
+        for i, where in enumerate(on)
+    ]
+
+    assert found == len([finding for finding in audit(objects_of(WORLD, [group, *pods])) if finding.rule == "too-wide"])
+
+
+def test_slices_of_kueue_are_placed_beside_hypernodes() -> None:
+    """The level of a Topology is a tree beside the hyperNodes; what the first pod says of fabrics counts for all."""
+    cliques = {"n0": "c0", "n1": "c1", "n2": "c0", "n3": "c1", "n4": "c2", "n5": "c2", "n6": "c3", "n7": "c3"}
+    topology: Raw = {
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "Topology",
+        "metadata": {"name": "t"},
+        "spec": {"levels": [{"nodeLabel": "clique"}]},
+    }
+    world = [*(node(name, clique=clique) for name, clique in cliques.items()), topology, *fabric("", RACKS, "rack")]
+    noted = {
+        "kueue.x-k8s.io/pod-group-total-count": "4",
+        "kueue.x-k8s.io/podset-slice-required-topology": "clique",
+        "kueue.x-k8s.io/podset-slice-size": "2",
+        CONSTRAINTS: json.dumps([{"fabric": "HyperNode", "tier": "rack"}]),
+    }
+    pods: list[Raw] = [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"p-{i}", "labels": {"kueue.x-k8s.io/pod-group-name": "g"}, "annotations": noted},
+            "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+        }
+        for i in range(4)
+    ]
+    bound, why = run(world, pods)
+
+    assert set(RACKS["r0"].split()) == set(bound.values()), why
+    assert all(cliques[bound[f"p-{i}"]] == cliques[bound[f"p-{i + 1}"]] for i in (0, 2))

@@ -20,11 +20,13 @@ from tierwise.api.koordinator import GatherRule, GatherSpec, PodGroup, gang_name
 from tierwise.api.meta import ObjectMeta, parse_time, read_number
 from tierwise.api.natural import natural
 from tierwise.config.profile import Profile
+from tierwise.dialects.fabrics import FabricMarks, read_marks
 from tierwise.dialects.jobs import JobBuilder, Member
 from tierwise.dialects.koordinator.elastic_quota import forbearing
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, Phase, Status
+from tierwise.model.reason import Reason
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import LAYERS
 
@@ -257,6 +259,13 @@ def _job(
     key = f"gang {group[0].key}" if shared else ",".join(gang.key for gang in group)
     total = sum(least.values())
     gather = _gather(group, everyone, drawn, total)
+    constraint = _constraint(gather)
+    further: tuple[Constraint, ...] = ()
+    refusal: Reason | None = None
+    marks = read_marks(group[0].meta, LAYERS)
+    if marks.kind or marks.whole or marks.refusal is not None:
+        constraint, further, refusal = _on_fabrics(marks, gather)
+        gather = None
     phases = {gang.phase for gang in group}
     return builder.job(
         key=key,
@@ -268,7 +277,9 @@ def _job(
         roles={number: least[name] for name, number in numbers.items()},
         role_names={number: name for name, number in numbers.items()},
         role_ready=builder.ready_by_role(everyone, numbers),
-        constraint=_constraint(gather),
+        constraint=constraint,
+        further=further,
+        refusal=refusal,
         policies=(),
         min_resources=builder.least(group[0].min_resources) if len(group) == 1 else None,
         split={key: (-1, 0, everyone)},
@@ -280,6 +291,21 @@ def _job(
         missing=missing,
         satisfied=all(g.match_policy == ONCE_SATISFIED and g.phase in _STARTED.values() for g in group),
     )
+
+
+def _on_fabrics(
+    marks: FabricMarks, gather: Gather | None
+) -> tuple[Constraint | None, tuple[Constraint, ...], Reason | None]:
+    """The limits of a gang that names fabrics; on several trees there are neither multiples nor pipelines."""
+    refusal = marks.refusal
+    if gather is not None and gather.fault:
+        refusal = refusal or Reason("UnreadableGather", "pod", gather.fault)
+    elif gather is not None and (gather.multiples or gather.parallel):
+        text = "podCountMultiple and parallelModel are not supported beside constraints on further fabrics"
+        refusal = refusal or Reason("NotSupported", "pod", text)
+    names = gather.within[1:] if gather is not None else ()
+    others = tuple(Constraint(hard=True, tier_name=name, kind=marks.kind or LAYERS) for name in names)
+    return marks.own(_constraint(gather)), (*others, *marks.whole), refusal
 
 
 def _created(gang: Gang) -> float:

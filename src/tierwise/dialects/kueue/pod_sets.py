@@ -17,9 +17,11 @@ import msgspec
 
 from tierwise.api.codec import Object, Unknown
 from tierwise.api.core import Pod
+from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.kueue import GROUP, ResourceFlavor, Topology, Workload
 from tierwise.api.limits import PODS
 from tierwise.api.meta import read_number
+from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.model.job import Constraint
@@ -131,11 +133,16 @@ def _group(objects: Objects, path: str, pods: list[Pod]) -> Group | None:
         key=Key(GROUP, "Workload", namespace, name),
         minimum=total or 1,
         created=created(record.metadata if record is not None else first.metadata),
-        annotations=record.metadata.annotations if record is not None else {},
+        annotations=record.metadata.annotations if record is not None else _fabric_marks(first),
         constraint=_constraint(objects, marks) if asks else None,
         sub_groups=() if isinstance(layers, str) or not layers else tuple(_slices(objects, layers, 0, total or 0)),
         refusal=refusal,
     )
+
+
+def _fabric_marks(pod: Pod) -> dict[str, str]:
+    """What a pod says of fabrics for its gang, where no object stands for that."""
+    return {key: value for key, value in marked(pod.metadata).items() if key in (FABRIC, CONSTRAINTS)}
 
 
 def _grouped(pod: Pod) -> bool:
