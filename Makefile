@@ -17,7 +17,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-deep e2e mutants docs dist chart bench bench-kube lint style types format lock clean check-python
+.PHONY: help run test test-deep e2e mutants docs dist chart image fresh bench bench-kube lint style types format lock clean check-python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,17 @@ chart: $(READY) ## Render, check, install and upgrade the chart with the real he
 	[ -n "$$helm" ] || helm="$$(tools/control_plane --with helm)/helm" || { echo "== chart skipped: see above"; exit 0; }; \
 	echo "== chart, by $$("$$helm" version --short)"; \
 	HELM="$$helm" $(BIN)/pytest -n 0 tests/unit/deploy && HELM="$$helm" $(BIN)/pytest -n 0 $(E2E)/test_chart.py tests/e2e/test_migration.py $(ARGS)
+
+# Not part of `e2e`: it assembles a base from Debian's packages. Without buildah, mmdebstrap or root this says so.
+image: $(READY) ## Build the image, and start everything from its root file system
+	@status=0; tools/control_plane >/dev/null || status=$$?; \
+	[ $$status = 0 ] && { root=$$(tools/image build/image) || status=$$?; }; \
+	if [ $$status = 3 ]; then echo "== image skipped: see above"; elif [ $$status != 0 ]; then exit $$status; \
+	else TIERWISE_IMAGE_ROOT=$$root $(BIN)/pytest -n 0 -s $(E2E)/test_image.py $(ARGS); fi
+
+# Not part of `test`: it assembles a bare Debian. Without mmdebstrap, root or the network this says so.
+fresh: ## Type README's two commands on a bare Debian, as an ordinary user
+	@tools/fresh_machine build/fresh $(ARGS) || { [ $$? = 3 ] && echo "== fresh machine skipped: see above"; }
 
 bench-kube: $(READY) ## Measure our client and the scheduler on a real kube-apiserver
 	@tools/control_plane --with kube-scheduler || tools/control_plane
@@ -117,24 +128,28 @@ check-python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "tierwise needs Python >= 3.11, but '$(PYTHON)' is not: try make PYTHON=python3.12" >&2; exit 1; }
 
+# $(call fetch,LOCK FILE): install what a lock file lists, and say every few seconds how far that is, and how long it took.
+fetch = all=$$(grep -c '^[A-Za-z0-9].*==' $(1)); begun=$$(date +%s); \
+	$(BIN)/pip install --compile --progress-bar off --require-hashes -r $(1) >.venv/pip.log 2>&1 & pid=$$!; \
+	while kill -0 $$pid 2>/dev/null; do sleep 3; \
+		if grep -q '^Installing' .venv/pip.log; then echo "   installing, after $$(($$(date +%s) - begun)) seconds"; \
+		else echo "   fetched $$(grep -c '^Collecting' .venv/pip.log) of $$all packages"; fi; done; \
+	wait $$pid || { cat .venv/pip.log >&2; echo "== the packages of $(1) could not be installed; all of it: .venv/pip.log" >&2; exit 1; }; \
+	echo "== ready after $$(($$(date +%s) - begun)) seconds"
+
 # What runs: a few packages, and the project in place. The build backend is in the lock file, too: nothing unpinned is
 # fetched.
 $(RUNNABLE): pyproject.toml requirements-build.lock | check-python
 	@echo "== preparing .venv, once: half a minute, by the network"
-	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --compile --progress-bar off --require-hashes -r requirements-build.lock
+	@$(PYTHON) -m venv .venv || { echo "$(PYTHON) cannot make environments: on Debian, install python3-venv" >&2; exit 1; }
+	@$(call fetch,requirements-build.lock)
 	@$(BIN)/pip install --quiet --compile --no-deps --no-build-isolation -e .
 	@touch $@
 
 # What the tests need beside it.
 $(READY): $(RUNNABLE) requirements-dev.lock
 	@echo "== preparing .venv for the tests, once: a minute or two, by the network"
-	@all=$$(grep -c '^[A-Za-z0-9].*==' requirements-dev.lock); \
-	$(BIN)/pip install --compile --progress-bar off --require-hashes -r requirements-dev.lock >.venv/pip.log 2>&1 & pid=$$!; \
-	while kill -0 $$pid 2>/dev/null; do sleep 3; \
-		if grep -q '^Installing' .venv/pip.log; then echo "   installing $$all packages"; \
-		else echo "   fetched $$(grep -c '^Collecting' .venv/pip.log) of $$all packages"; fi; done; \
-	wait $$pid || { cat .venv/pip.log >&2; exit 1; }
+	@$(call fetch,requirements-dev.lock)
 	@touch $@
 
 # What checks a release; apart, because it brings much that nothing else needs.

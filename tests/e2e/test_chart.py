@@ -177,8 +177,11 @@ def installed(helm: Helm, cluster: ControlPlane, tmp_path: Path) -> Iterator[tup
         api.close()
 
 
-def test_upgrade_and_rollback_lose_nothing(helm: Helm, installed: tuple[World, Rollouts]) -> None:
-    """Gangs are sent before, between and after every step of both; all run whole where they belong, and none moves."""
+def test_upgrade_and_rollback_lose_nothing(helm: Helm, installed: tuple[World, Rollouts], tmp_path: Path) -> None:
+    """Gangs are sent before, between and after every step of both; all run whole where they belong, and none moves.
+
+    The new version comes as a package, as from a repository of charts.
+    """
     world, rollouts = installed
     world.racks(racks=8, size=4)
     sent: list[str] = []
@@ -191,7 +194,9 @@ def test_upgrade_and_rollback_lose_nothing(helm: Helm, installed: tuple[World, R
     world.until(lambda: len(world.running("train0")) == 4)
     values = ["--set", "image.tag=0.1.1", "--set", "schedulerNames={tierwise,volcano}", "--set", "logLevel=debug"]
     send()
-    helm("upgrade", "tierwise", CHART, "-n", NAMESPACE, "--reuse-values", *values)
+    helm("package", CHART, "-d", tmp_path)
+    (package,) = tmp_path.glob("tierwise-*.tgz")
+    helm("upgrade", "tierwise", package, "-n", NAMESPACE, "--reuse-values", *values)
     rollouts.settle(send)
     assert {"tierwise:0.1.1"} == _images(rollouts)
     send()
