@@ -8,12 +8,22 @@ from math import prod
 from typing import Final
 
 from tierwise.admission.findings import Issue, error, warning
+from tierwise.api.eviction_terms import parse_terms
 from tierwise.api.ladder import FORM as LADDER_FORM
 from tierwise.api.ladder import LADDER, parse_ladder
 from tierwise.api.meta import LabelSelector, ObjectMeta
 from tierwise.api.pattern import FORMS, PATTERN, parse_pattern
 
-__all__ = ["LONGEST_LABEL", "LONGEST_NAME", "check", "check_ladder", "dns_label", "dns_subdomain", "label_selector"]
+__all__ = [
+    "LONGEST_LABEL",
+    "LONGEST_NAME",
+    "check",
+    "check_ladder",
+    "check_terms",
+    "dns_label",
+    "dns_subdomain",
+    "label_selector",
+]
 
 
 # The annotations that say how the ranks of a job talk to each other, and how long it holds out for a close place.
@@ -22,6 +32,7 @@ __all__ = ["LONGEST_LABEL", "LONGEST_NAME", "check", "check_ladder", "dns_label"
 def check(meta: ObjectMeta, ranks: int) -> Iterator[Issue]:
     """Issues of the annotations on an object that stands for so many pods."""
     yield from check_ladder(meta)
+    yield from check_terms(meta)
     text = meta.annotations.get(PATTERN)
     if text is None:
         return
@@ -37,6 +48,14 @@ def check_ladder(meta: ObjectMeta) -> Iterator[Issue]:
     text = meta.annotations.get(LADDER)
     if text is not None and parse_ladder(text) is None:
         yield error(f"metadata.annotations[{LADDER}]", f'"{text}" is no ladder: {LADDER_FORM}')
+
+
+def check_terms(meta: ObjectMeta) -> Iterator[Issue]:
+    """An error where what an object says of its eviction cannot be read."""
+    found = parse_terms(meta.annotations)
+    if isinstance(found, str):
+        key, _, why = found.removeprefix("annotation ").partition(": ")
+        yield error(f"metadata.annotations[{key}]", why)
 
 
 LONGEST_LABEL: Final = 63

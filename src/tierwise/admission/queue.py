@@ -7,7 +7,7 @@ from typing import Final
 
 from tierwise.admission.context import ROOT_QUEUE
 from tierwise.admission.findings import Issue, at_least, error, one_of, warning
-from tierwise.admission.names import dns_subdomain
+from tierwise.admission.names import check_terms, dns_subdomain
 from tierwise.api.core import ResourceList
 from tierwise.api.limits import DEPTH
 from tierwise.api.quantity import amount, show
@@ -26,6 +26,7 @@ def check(queue: Queue, queues: Mapping[str, Queue], parents: Collection[str]) -
     """Issues of a queue among all queues; `parents` are those that have others below them."""
     spec = queue.spec
     yield from dns_subdomain("metadata.name", queue.metadata.name)
+    yield from check_terms(queue.metadata)
     yield from at_least("spec.weight", spec.weight, 1)
     yield from at_least("spec.priority", spec.priority, 0)
     yield from one_of("status.state", queue.status.state, _STATES)

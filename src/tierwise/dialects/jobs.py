@@ -13,6 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.core import Pod, ResourceList
+from tierwise.api.eviction_terms import parse_terms
 from tierwise.api.ladder import FORM, LADDER, LadderStep, parse_ladder
 from tierwise.api.limits import PODS, POLICIES
 from tierwise.api.meta import parse_time
@@ -246,6 +247,9 @@ class JobBuilder:
         if constraint is None and self._domains and not any(policy.constraint for policy in policies):
             constraint = confined((m.pod for _, _, members in split.values() for m in members), self._domains)
         ladder, unreadable = _ladder(marks, split)
+        terms = parse_terms({**_first_marks(split), **marks})
+        if isinstance(terms, str):
+            unreadable, terms = Reason("InvalidEvictionTerms", "pod", terms), None
         if ladder and constraint is None:
             constraint = Constraint(hard=False)  # or nobody would look for a close place
         if unreadable is not None:
@@ -304,6 +308,7 @@ class JobBuilder:
             unsupported=beyond or _unsupported(split),
             unready=_unready(split),
             never_preempts=forbears or _forbears(split),
+            terms=terms,
             ladder=ladder,
             **rest,
         )
@@ -311,16 +316,19 @@ class JobBuilder:
 
 def _ladder(marks: Mapping[str, str], split: Split) -> tuple[tuple[LadderStep, ...], Reason | None]:
     """The steps for which a gang holds out, as its object says or else its first pod; and why they cannot be read."""
-    text = marks.get(LADDER)
-    if text is None:
-        first = next((member.pod for _, _, members in split.values() for member in members), None)
-        text = first.metadata.annotations.get(LADDER) if first is not None else None
+    text = marks.get(LADDER, _first_marks(split).get(LADDER))
     if text is None:
         return (), None
     found = parse_ladder(text)
     if found is None:
         return (), Reason("InvalidLadder", "pod", f'annotation {LADDER}: "{text}" has not {FORM}')
     return found, None
+
+
+def _first_marks(split: Split) -> Mapping[str, str]:
+    """The annotations of a job's first pod, which stand for its object where that says nothing."""
+    first = next((member.pod for _, _, members in split.values() for member in members), None)
+    return first.metadata.annotations if first is not None else _NO_MARKS
 
 
 def _forbears(split: Split) -> bool:

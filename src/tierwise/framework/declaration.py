@@ -59,6 +59,7 @@ SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "EnqueueGate": ("JobEnqueued",),
     "EnqueuePermit": ("JobEnqueued",),
     "Entitlement": ("QueueOrder",),
+    "EvictionCosts": ("Victim",),
     "GangCheck": ("Predicate",),
     "Gate": ("JobValid",),
     "Gathering": ("HyperNodeGradient",),

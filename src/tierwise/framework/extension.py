@@ -44,6 +44,7 @@ __all__ = [
     "EnqueueGate",
     "EnqueuePermit",
     "Entitlement",
+    "EvictionCosts",
     "Factory",
     "GangCheck",
     "Gate",
@@ -265,6 +266,7 @@ class Preemptor(msgspec.Struct, frozen=True):
     across: bool = False  # preempts in all queues, not only in its own
     by_pod: bool = False  # evict pod by pod, by pod priority, regardless of gangs
     short: Bools | None = None  # the resources that are short; None if unknown
+    losses: Floats | None = None  # per running task: the work it would lose, in shares of the need and of the gain
 
     @property
     def weighed(self) -> Ints:
@@ -368,6 +370,16 @@ class VictimSelector(Protocol):
     def select_victims(
         self, preemptor: Preemptor, bundles: Bundles
     ) -> Ints | None: ...  # positions, in the order of eviction
+
+
+class EvictionCosts(Protocol):
+    """What evictions cost and bring, in seconds of work; `declines` refuses plans that lose more than they gain."""
+
+    def lost_seconds(self, running: RunningTable, victims: Ints) -> Floats: ...
+
+    def gained_seconds(self, job: Job) -> float: ...
+
+    def declines(self) -> bool: ...
 
 
 class Starving(Protocol):

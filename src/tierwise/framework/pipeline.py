@@ -36,6 +36,7 @@ from tierwise.framework.extension import (
     EnqueueGate,
     EnqueuePermit,
     Entitlement,
+    EvictionCosts,
     Factory,
     GangCheck,
     Gate,
@@ -322,6 +323,7 @@ class Pipeline:
         self._delayers = self._at(Delaying)
         self._starvings = self._at(Starving)
         self._selectors = self._at(VictimSelector)
+        self._eviction_costs = self._at(EvictionCosts)
         self._complaints = self._at(Complaints)
         self._pre_binds = self._at(PreBind)
         self._figures = self._at(NodeFigures)
@@ -882,6 +884,39 @@ class Pipeline:
             if order is not None:
                 return order
         return None
+
+    @property
+    def prices_evictions(self) -> bool:
+        """Whether any plugin says what evictions lose."""
+        return bool(self._eviction_costs)
+
+    def lost_seconds(self, job: Job, running: RunningTable, victims: Ints) -> Floats:
+        """Seconds of work that each victim would lose: the most that any plugin says."""
+        lost = np.zeros(len(victims))
+        for plugin in self._eviction_costs[job.scheduler]:
+            try:
+                found = plugin.lost_seconds(running, victims)
+                _check_array(found, np.dtype(np.float64), len(victims))
+                _check_scores(found)
+            except _RAISED as error:
+                raise self._costs(plugin, "lost_seconds", error) from error
+            lost = np.maximum(lost, found)
+        return lost
+
+    def gained_seconds(self, job: Job) -> float:
+        """Seconds of its work that a preemptor gains: the least that any plugin says."""
+        gained = [float("inf")]
+        for plugin in self._eviction_costs[job.scheduler]:
+            try:
+                gained.append(float(plugin.gained_seconds(job)))
+            except _RAISED as error:
+                raise self._costs(plugin, "gained_seconds", error) from error
+        return min(gained)
+
+    def declines_losses(self, job: Job) -> bool:
+        """Whether plans that lose more than they gain are declined."""
+        asked = ((plugin, "declines", plugin.declines) for plugin in self._eviction_costs[job.scheduler])
+        return self._any(asked, otherwise=False)
 
     def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]:
         orders = ((plugin, "victim_queue_key", plugin.victim_queue_key) for plugin in self._victim_queue_orders.all)

@@ -89,6 +89,7 @@ class EvictionAttempt(msgspec.Struct, frozen=True):
     domains_considered: tuple[str, ...] = ()  # domains that could have held it with every candidate gone
     domain: str = ""
     bundles: tuple[BundleSummary, ...] = ()
+    loss: str = ""  # what the victims lose and the job gains, where a plugin prices it
 
 
 class PluginFailure(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from tierwise.model.shape import Shape
 from tierwise.model.topology import HYPERNODES, is_fabric
 
 if TYPE_CHECKING:
+    from tierwise.api.eviction_terms import EvictionTerms
     from tierwise.api.ladder import LadderStep
     from tierwise.api.pattern import Pattern
     from tierwise.model.gather import Gather
@@ -101,6 +102,9 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     unready: str = ""  # what it means and what is not there yet, as a sentence
     volume_claims: tuple[Claim, ...] = ()  # claims that get a volume with its place, as its shape wants them
     volume_names: tuple[str, ...] = ()  # all its claims of volumes, namespace/name
+    started: float = 0.0  # when it began to run, as far as is known
+    checkpointed: float = 0.0  # when it last saved its work; 0 where it does not say
+    noticed: float = 0.0  # when it was told that it is going to be evicted; 0 where it was not
 
 
 class PodSet(msgspec.Struct, frozen=True, eq=False):
@@ -203,6 +207,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     awaits: dict[str, tuple[str, ...]] = {}  # by role, those that must run before its tasks are made
     refusal: Reason | None = None  # why its group has to wait, whatever room there is
     together: bool = False  # evicting one of its tasks evicts all of them
+    terms: EvictionTerms | None = None  # what it says of its own eviction
     ladder: tuple[LadderStep, ...] = ()  # for how long it holds out for which tier, step by step
     inner_groups: tuple[InnerGroup, ...] = ()  # of a nested job: itself and its groups of groups, in preorder
     further: tuple[Constraint, ...] = ()  # constraints on other trees

@@ -50,6 +50,7 @@ class Queue(msgspec.Struct, frozen=True):
     aside: bool = True  # that total is not the cluster's own tree's to share
     scope: str = ""  # the namespace whose quotas it shares with alone; empty for those that all namespaces see
     enclosing: str = ""  # the queue or quota in which what it holds counts as well, whatever it declares itself
+    minimum_run_time: float = 0.0  # seconds for which pods of its jobs are not evicted
     over_since: float | None = None  # since when it has held more than its share; None where it has not
 
     @property

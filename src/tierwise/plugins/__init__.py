@@ -32,6 +32,7 @@ PLUGINS = Registry(
         "nodegroup": "plugins.nodegroup:NodeGroup",
         "nodeorder": "plugins.kubernetes.nodeorder:NodeOrder",
         "overcommit": "plugins.queues.overcommit:Overcommit",
+        "eviction-cost": "plugins.eviction_cost:EvictionCost",
         "patience": "plugins.patience:Patience",
         "pdb": "plugins.pdb:DisruptionBudgets",
         "predicates": "plugins.kubernetes.predicates:Predicates",

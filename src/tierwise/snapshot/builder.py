@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from tierwise.api.core import Namespace, Node, Pod, PodDisruptionBudget, PodSpec, PriorityClass, ResourceQuota
 from tierwise.api.elastic_quota import ElasticQuota
+from tierwise.api.eviction_terms import told_times
 from tierwise.api.kai import Queue as KaiQueue
 from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import natural
@@ -403,6 +404,8 @@ def _stays(before: Pod, pod: Pod) -> bool:
         and before.status.phase == pod.status.phase
         and before.status.nominated_node_name == pod.status.nominated_node_name
         and before.metadata.deletion_timestamp == pod.metadata.deletion_timestamp
+        and before.status.start_time == pod.status.start_time
+        and (before.status.conditions is pod.status.conditions or told_times(before) == told_times(pod))
     )
 
 

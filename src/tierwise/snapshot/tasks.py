@@ -7,6 +7,7 @@ for a store; where one of them changes, a new store takes its place.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypedDict
 from zlib import crc32
 
 import msgspec
@@ -14,6 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.core import Pod
+from tierwise.api.eviction_terms import told_times
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.unsupported import unsupported
@@ -106,7 +108,8 @@ class TaskStore:
         before = home.members[path].task
         self.faults.pop(path, None)
         row, nominated = self._place(path, pod, before.key, status)
-        task = replace(before, status=status, row=row, nominated=nominated)
+        times = _times(pod, before.created)
+        task = replace(before, status=status, row=row, nominated=nominated, **times)
         self._went.append(before)
         self._came.append(task)
         home.members[path] = Member(pod, task)
@@ -193,7 +196,7 @@ class TaskStore:
         refused = unsupported(pod) if not pod.spec.node_name else None
         devices = self._devices(path)
         volumes = self._volumes(path)
-        created = pod.metadata.creation_timestamp
+        created = parse_time(pod.metadata.creation_timestamp) if pod.metadata.creation_timestamp else 0.0
         return Task(
             key=key,
             shape=self.shapes.join(pod, template, devices, volumes),
@@ -201,7 +204,8 @@ class TaskStore:
             status=status,
             row=row,
             nominated=nominated,
-            created=parse_time(created) if created else 0.0,
+            created=created,
+            **_times(pod, created),
             owner=pod.metadata.labels.get(OWNER, ""),
             not_preemptable=not_preemptable(pod.metadata) or shielded(pod.metadata),
             critical=pod.metadata.namespace == "kube-system" or pod.spec.priority_class_name in _CRITICAL,
@@ -224,6 +228,22 @@ class TaskStore:
                 self.faults[path] = Fault(f"Pod {key}", "UnknownNode", text)
         kept = pod.status.nominated_node_name
         return row, self._rows.get(kept, -1) if kept else -1
+
+
+class _Times(TypedDict):
+    started: float
+    checkpointed: float
+    noticed: float
+
+
+def _times(pod: Pod, created: float) -> _Times:
+    """Since when a pod with a node runs, and when it last saved its work and was given notice."""
+    if not pod.spec.node_name:
+        return {"started": 0.0, "checkpointed": 0.0, "noticed": 0.0}
+    began = pod.status.start_time
+    started = parse_time(began) if began else created
+    checkpointed, noticed = told_times(pod)
+    return {"started": started, "checkpointed": checkpointed, "noticed": noticed}
 
 
 def _status(pod: Pod) -> Status | None:

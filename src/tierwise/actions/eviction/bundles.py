@@ -112,7 +112,11 @@ def _columns(cycle: Cycle, preemptor: Preemptor, local: Ints, core: Bools) -> Bu
     freed = np.add.reduceat(running.request[np.ix_(asked, local)], first, axis=1)
     gain = np.minimum(freed / preemptor.need[asked, None], 1.0).sum(axis=0)
     whole = cycle.ledger.job_used[np.ix_(asked, jobs[first])] / preemptor.need[asked, None]
-    cost = np.where(core[first], whole.sum(axis=0), 0.0)
+    wasted = whole.sum(axis=0)
+    if preemptor.losses is not None:
+        by_job = np.bincount(running.job, weights=preemptor.losses, minlength=len(cycle.snapshot.jobs))
+        wasted = wasted + by_job[jobs[first]]
+    cost = np.where(core[first], wasted, 0.0)
     return Bundles(local, start, jobs[first], ~core[first], gain, cost, np.zeros(len(first), dtype=np.int64))
 
 

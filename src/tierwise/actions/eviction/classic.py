@@ -13,6 +13,7 @@ from itertools import chain
 import numpy as np
 
 from tierwise.actions.eviction.feasibility import quota_allows
+from tierwise.actions.eviction.losses import declined, with_losses
 from tierwise.actions.eviction.node_costs import node_keys
 from tierwise.actions.eviction.preemptors import ProtectedJobs, has_minimum, slots, starving_jobs, why_no_candidate
 from tierwise.actions.placement.commit import commit, quota_exceeded_now
@@ -86,7 +87,14 @@ class _ClassicPreemptor:
                 self._futile[kind] = why
             cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, why))
             return
-        self._carry_out(job, spots, self._needed(job, spots, victims))
+        victims = self._needed(job, spots, victims)
+        need = np.sum([pod_set.shape.request for _, pod_set, _ in spots], axis=0)
+        preemptor = with_losses(cycle, Preemptor(self._purpose, job, need, gang=False, running=self._running))
+        dear = declined(cycle, preemptor, victims, self._action)
+        if dear is not None:
+            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, dear))
+            return
+        self._carry_out(job, spots, victims)
 
     def _kind(self, job: Job) -> object | None:
         """What the answer depends on, the moment included; None for a job of which something stands already."""

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from tierwise.actions.eviction.bundles import bundle_up, keep_allowed, sort_bundles
 from tierwise.actions.eviction.by_pod import plans_by_pod
 from tierwise.actions.eviction.feasibility import fits_in, place_in, quota_objection
+from tierwise.actions.eviction.losses import declined, loss_text, with_losses
 from tierwise.actions.eviction.node_costs import VictimOrder
 from tierwise.actions.eviction.preemptors import (
     ProtectedJobs,
@@ -186,11 +187,15 @@ class GangPreemptor:
 
     def _attempt(self, preemptor: Preemptor, asked: Demand) -> EvictionAttempt | None:
         """Make room by the cheapest plan that can be carried out; where none can, how that went."""
-        plans, looked = self._plans(preemptor, asked)
+        preemptor, plans, looked = self._plans(preemptor, asked)
+        dear: Reason | None = None
         for plan in plans:
-            if self._carry_out(preemptor, asked, plan, looked):
+            refused = declined(self._cycle, preemptor, plan.victims, self._action)
+            if refused is not None:
+                dear = dear or refused
+            elif self._carry_out(preemptor, asked, plan, looked):
                 return None
-        return EvictionAttempt(self._action, self._why_not(preemptor, looked), looked)
+        return EvictionAttempt(self._action, dear or self._why_not(preemptor, looked), looked)
 
     def _objection(self, preemptor: Preemptor) -> Reason | None:
         if self._purpose is Purpose.RECLAIM:
@@ -212,20 +217,24 @@ class GangPreemptor:
         text = f"it waits for {names[0]}, which is terminating, before it evicts anything else"
         return Reason("AwaitsVictims", self._action, text)
 
-    def _plans(self, preemptor: Preemptor, asked: Demand) -> tuple[Iterator[EvictionPlan], tuple[str, ...]]:
-        """A plan for each domain in which the gang would fit with every candidate gone, the cheapest first."""
+    def _plans(self, preemptor: Preemptor, asked: Demand) -> tuple[Preemptor, Iterator[EvictionPlan], tuple[str, ...]]:
+        """A plan for each domain in which the gang would fit with every candidate gone, the cheapest first.
+
+        With them comes the preemptor as it was weighed.
+        """
         if self._options.victim_order is not None:
+            preemptor = with_losses(self._cycle, preemptor)
             allowed, victim_order = self._allowed(preemptor.job), self._options.victim_order
             plans = plans_by_pod(
                 self._cycle, preemptor, asked, self._candidates(preemptor), allowed=allowed, victim_order=victim_order
             )
             looked = tuple(self._cycle.topology.name[plan.domain] for plan in plans)
-            return iter(sorted(plans, key=lambda plan: plan.price)), looked
+            return preemptor, iter(sorted(plans, key=lambda plan: plan.price)), looked
         eligible = self._eligible(preemptor)
         domains = self._domains(preemptor, asked, eligible)
-        preemptor = replace(preemptor, short=self._short(asked, domains))
+        preemptor = with_losses(self._cycle, replace(preemptor, short=self._short(asked, domains)))
         looked = tuple(self._cycle.topology.name[d] for d in domains.tolist())
-        return self._cheapest_first(preemptor, asked, domains, eligible), looked
+        return preemptor, self._cheapest_first(preemptor, asked, domains, eligible), looked
 
     def _cheapest_first(
         self, preemptor: Preemptor, asked: Demand, domains: Ints, eligible: Bools
@@ -414,6 +423,7 @@ class GangPreemptor:
     def _carry_out(self, preemptor: Preemptor, asked: Demand, plan: EvictionPlan, looked: tuple[str, ...]) -> bool:
         """Evict and place in one statement; nothing happens where the gang does not fit after all."""
         cycle, job = self._cycle, preemptor.job
+        loss = loss_text(cycle, preemptor, plan.victims)
         with cycle.ledger.statement() as statement:
             if len(plan.victims):
                 cycle.ledger.evict(self._running, plan.victims, cycle.snapshot.jobs)
@@ -429,7 +439,7 @@ class GangPreemptor:
         bound = idle and has_minimum(cycle, job)  # nobody goes for what fits as it is
         bound = bound and quota_exceeded_now(cycle, job, found.placements) is None
         commit(cycle, job, found.placements, action=self._action, score=found.score, bound=bound)
-        cycle.report.add_eviction_attempt(job, self._with_attempt(plan, looked))
+        cycle.report.add_eviction_attempt(job, replace(self._with_attempt(plan, looked), loss=loss))
         return True
 
     def _with_attempt(self, plan: EvictionPlan, looked: tuple[str, ...]) -> EvictionAttempt:

@@ -141,14 +141,21 @@ def _flat(parts: list[Ints]) -> Ints:
 def _price(
     cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, taken: list[int], victims: Ints
 ) -> tuple[float, ...]:
-    """Highest priority broken (preempt), what the broken gangs held anywhere, what is evicted, tier, name."""
+    """Highest priority broken (preempt), what the broken gangs held anywhere, what is evicted, tier, name.
+
+    Where evictions are priced, the work that victims lose counts beside what broken gangs held.
+    """
     broken = [b for b in taken if not bundles.safe[b]]
     highest = max((cycle.snapshot.jobs[int(bundles.job[b])].priority for b in broken), default=NONE_BROKEN)
     asked = preemptor.weighed
+    lost = 0.0
+    if preemptor.losses is not None:  # of broken gangs it is in the cost already
+        whole = np.isin(preemptor.running.job[victims], bundles.job[broken])
+        lost = float(preemptor.losses[victims[~whole]].sum())
     evicted = (preemptor.running.request[np.ix_(asked, victims)].sum(axis=1) / preemptor.need[asked]).sum()
     return (
         float(highest) if preemptor.purpose is Purpose.PREEMPT else 0.0,
-        round(float(bundles.cost[broken].sum()), 9),
+        round(float(bundles.cost[broken].sum()) + lost, 9),
         round(float(evicted), 9),
         float(cycle.topology.tier[domain]),
         float(cycle.topology.rank[domain]),

@@ -28,6 +28,7 @@ def eviction_wire(attempts: Sequence[EvictionAttempt]) -> list[Raw]:
             "hyperNodes": list(attempt.domains_considered),
             "hyperNode": attempt.domain,
             "bundles": [_bundle_wire(note) for note in attempt.bundles],
+            "loss": attempt.loss,
         }
         for attempt in attempts
     ]
@@ -57,6 +58,8 @@ def _story(page: Page, attempt: EvictionAttempt) -> list[Text]:
     listed = f": {compact(names)}" if names else ""
     text = f"{attempt.action}: room is made in {where}, the cheapest ({weighed}{listed})"
     lines = wrapped(Text(text), page.width, first="  ", rest="    ")
+    if attempt.loss:
+        lines += wrapped(Text(attempt.loss), page.width, first="    ", rest="      ")
     shown = attempt.bundles if page.everything else attempt.bundles[:_BUNDLES]
     rows: list[list[Cell]] = [_row(note) for note in shown]
     columns = (

@@ -1,0 +1,101 @@
+"""What jobs say of their own eviction: how long they want to run first, what a restart costs them, and what they saved.
+
+Read by the dialects from annotations, and from a condition of pods; the plugin `eviction-cost` weighs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from tierwise.api.core import Pod
+from tierwise.api.duration import seconds
+from tierwise.api.meta import parse_time
+
+__all__ = [
+    "CHECKPOINTED",
+    "CHECKPOINTED_AT",
+    "EVICTION_NOTICE",
+    "EXPECTED_DURATION",
+    "MINIMUM_RUN_TIME",
+    "NOTICE",
+    "RESTART_COST",
+    "EvictionTerms",
+    "parse_terms",
+    "told_times",
+]
+
+MINIMUM_RUN_TIME: Final = "tierwise.io/minimum-run-time"
+"""On a job, or on a queue for all its jobs: how long a pod runs before it may be evicted."""
+RESTART_COST: Final = "tierwise.io/restart-cost"
+"""On a job: how much time a restart costs it besides the work that is lost."""
+EVICTION_NOTICE: Final = "tierwise.io/eviction-notice"
+"""On a job: how long its pods are told before they are evicted."""
+EXPECTED_DURATION: Final = "tierwise.io/expected-duration"
+"""On a job: how long it expects to run."""
+CHECKPOINTED_AT: Final = "tierwise.io/checkpointed-at"
+"""On a pod, or on its job: when its work was last saved."""
+CHECKPOINTED: Final = "Checkpointed"
+"""The type of a condition of a pod that says the same, by its last transition."""
+NOTICE: Final = "EvictionNotice"
+"""The type of the condition that a pod is given with its notice."""
+
+
+class EvictionTerms(msgspec.Struct, frozen=True):
+    """What one job says; times in seconds, 0 where it says nothing."""
+
+    minimum_run_time: float = 0.0
+    restart_cost: float = 0.0
+    notice: float = 0.0
+    expected: float = 0.0
+    checkpointed: float = 0.0  # since the epoch
+
+
+_DURATIONS: Final = {
+    MINIMUM_RUN_TIME: "minimum_run_time",
+    RESTART_COST: "restart_cost",
+    EVICTION_NOTICE: "notice",
+    EXPECTED_DURATION: "expected",
+}
+
+
+def parse_terms(marks: Mapping[str, str]) -> EvictionTerms | str | None:
+    """The terms among annotations; None where there are none, and a sentence where one cannot be read."""
+    found: dict[str, float] = {}
+    for key, field in _DURATIONS.items():
+        if key in marks:
+            duration = seconds(marks[key])
+            if duration is None or duration < 0:
+                return f'annotation {key}: "{marks[key]}" is not a duration such as 30m'
+            found[field] = duration
+    if CHECKPOINTED_AT in marks:
+        try:
+            found["checkpointed"] = parse_time(marks[CHECKPOINTED_AT])
+        except ValueError:
+            said = f'annotation {CHECKPOINTED_AT}: "{marks[CHECKPOINTED_AT]}"'
+            return f"{said} is not a time such as 2026-01-01T00:00:00Z"
+    return EvictionTerms(**found) if found else None
+
+
+def told_times(pod: Pod) -> tuple[float, float]:
+    """When a pod last saved its work, by annotation or condition, and since when it has notice; 0 for neither."""
+    marks = pod.metadata.annotations
+    saved = _time(marks[CHECKPOINTED_AT]) if CHECKPOINTED_AT in marks else 0.0
+    noticed = 0.0
+    for condition in pod.status.conditions:
+        if condition.type in (CHECKPOINTED, NOTICE) and condition.status == "True":
+            since = _time(condition.last_transition_time)
+            if condition.type == NOTICE:
+                noticed = since
+            else:
+                saved = max(saved, since)
+    return saved, noticed
+
+
+def _time(text: str) -> float:
+    try:
+        return parse_time(text) if text else 0.0
+    except ValueError:
+        return 0.0

@@ -1,0 +1,101 @@
+"""eviction-cost: what evicting a pod loses is weighed against what it brings.
+
+    lost   = now - max(start, last checkpoint) + restart cost     seconds of each pod's work
+    gained = min(expected duration, horizon)                      seconds of the preemptor's work
+
+Pods younger than the minimum run time of their job, their queue or the profile are spared. Losses join the cost of
+breaking a gang, so that bundles and domains are compared with them, and a plan that loses more than the preemptor gains
+is declined; both are counted in shares of what the preemptor needs, times seconds.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tierwise.api.duration import seconds
+from tierwise.framework.arguments import flag
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, CycleView, EvictionCosts, Preemptor, Purpose, VictimFilter
+from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.job import Job
+from tierwise.model.running import RunningTable
+
+__all__ = ["EvictionCost"]
+
+_HORIZON = 3600.0
+_LONGEST = 3600.0
+
+
+@takes_part(VictimFilter, EvictionCosts)
+class EvictionCost:
+    """Protects young pods, and prices the work of all others."""
+
+    answers: frozenset[Purpose] = frozenset()  # it protects, and names nobody
+    counts = False
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._jobs, self._queues, self._now = view.jobs, view.queues, view.snapshot.now
+        self._horizon = _seconds(arguments, "horizon", _HORIZON) or _HORIZON
+        self._longest = _seconds(arguments, "maxMinimumRunTime", _LONGEST)
+        self._usual = _seconds(arguments, "minimumRunTime", 0.0)
+        self._checkpoints: dict[int, float] = {}
+        self._declines = flag(arguments, "decline", default=True)
+        self._by_queue = {
+            name: _seconds(arguments, f"minimumRunTime.{name}", 0.0)
+            for name in self._queues
+            if f"minimumRunTime.{name}" in arguments
+        }
+
+    # -- who is spared
+
+    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
+        """Pods that have not run for as long as they may."""
+        tasks, jobs = preemptor.running.tasks, preemptor.running.job
+        times = {number: self._minimum(self._jobs[number]) for number in np.unique(jobs[victims]).tolist()}
+        young = [self._now - tasks[v].started < times[int(jobs[v])] for v in victims.tolist()]
+        return np.array(young, dtype=bool)
+
+    def _minimum(self, job: Job) -> float:
+        """The longest of what job, queue and profile say; a job's own word counts up to a limit."""
+        queue = self._queues.get(job.queue)
+        own = min(job.terms.minimum_run_time, self._longest) if job.terms is not None else 0.0
+        told = queue.minimum_run_time if queue is not None else 0.0
+        return max(own, told, self._by_queue.get(job.queue, self._usual))
+
+    # -- what is lost and gained
+
+    def lost_seconds(self, running: RunningTable, victims: Ints) -> Floats:
+        """Seconds of its work that each of these pods would lose."""
+        return np.array([self._lost(running, victim) for victim in victims.tolist()], dtype=np.float64)
+
+    def _lost(self, running: RunningTable, victim: int) -> float:
+        task, job = running.tasks[victim], self._jobs[int(running.job[victim])]
+        restart = job.terms.restart_cost if job.terms is not None else 0.0
+        return max(0.0, self._now - max(task.started, self._saved(job))) + restart
+
+    def _saved(self, job: Job) -> float:
+        """When the work of a job was last saved: a checkpoint is one of all its pods, whichever of them says so."""
+        found = self._checkpoints.get(job.number)
+        if found is None:
+            own = job.terms.checkpointed if job.terms is not None else 0.0
+            found = self._checkpoints[job.number] = max((task.checkpointed for task in job.tasks), default=0.0)
+            found = self._checkpoints[job.number] = max(found, own)
+        return found
+
+    def gained_seconds(self, job: Job) -> float:
+        """Seconds of its work that a preemptor is ahead where it starts now: its own duration, up to the horizon."""
+        expected = job.terms.expected if job.terms is not None else 0.0
+        return min(expected, self._horizon) if expected else self._horizon
+
+    def declines(self) -> bool:
+        """Whether a plan that loses more than it gains is not carried out."""
+        return self._declines
+
+
+def _seconds(arguments: Arguments, name: str, otherwise: float) -> float:
+    """A duration, or a number of seconds; what cannot be read is as if it were not there."""
+    value = arguments.get(name)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return max(0.0, float(value))
+    found = seconds(value) if isinstance(value, str) else None
+    return max(0.0, found) if found is not None else otherwise
