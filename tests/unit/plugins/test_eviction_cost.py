@@ -26,7 +26,7 @@ MINUTE, HOUR = 60.0, 3600.0
 TWO = draw("s0[r0[n0] r1[n1]]", node="gpu=8", tier_names={1: "rack"})
 
 
-def costed(action: str = "gangpreempt", **arguments: object) -> Profile:
+def costed(action: str = "gangpreempt", **arguments: Any) -> Profile:
     """The default profile with an action that evicts, and a price for it."""
     choice = PluginChoice("eviction-cost", arguments)
     return replace(DEFAULT, actions=("enqueue", "allocate", action), tiers=(*DEFAULT.tiers, (choice,)))
@@ -85,7 +85,7 @@ RUN = "tierwise.io/minimum-run-time"
         ({"maxMinimumRunTime": "10m"}, {RUN: "30m"}, 29 * MINUTE, True),
     ],
 )
-def test_young_pods_stay(arguments: dict[str, object], marks: dict[str, str], ago: float, goes: bool) -> None:
+def test_young_pods_stay(arguments: dict[str, Any], marks: dict[str, str], ago: float, goes: bool) -> None:
     """The longest of what job, queue and profile say counts; a job's own word up to the profile's limit."""
     found = report(costed(**arguments), running("low", "n0 n1", ago=ago, marks=marks), urgent(tasks=2))
 
@@ -160,7 +160,7 @@ def test_what_loses_more_than_it_gains_is_declined(action: str) -> None:
         ({"horizon": "4h"}, {"tierwise.io/expected-duration": "200m"}),
     ],
 )
-def test_what_gains_more_is_carried_out(arguments: dict[str, object], marks: dict[str, str]) -> None:
+def test_what_gains_more_is_carried_out(arguments: dict[str, Any], marks: dict[str, str]) -> None:
     """A longer horizon, or a profile that only compares; and what is lost and gained is told."""
     found = report(costed(**arguments), running("low", "n0 n1", ago=3 * HOUR), urgent(tasks=2, marks=marks))
 
