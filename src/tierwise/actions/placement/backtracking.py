@@ -9,7 +9,7 @@ mixtures (`mixed_shapes`), which is exact too. Every search has a bound and repo
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 import numpy as np
@@ -36,7 +36,7 @@ from tierwise.framework.ledger import Pool, job_ready, ready_tasks, roles_count,
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 
-__all__ = ["TRIALS", "GroupSearch", "Packing", "pack", "tightness"]
+__all__ = ["TRIALS", "GroupSearch", "Mixing", "Packing", "pack", "tightness"]
 
 _STEPS = 100_000
 _MIXED_STEPS = 20_000
@@ -69,7 +69,7 @@ def pack(
         return tried
     if not countable:
         return Packing(None, bounded=True)  # task groups were tried one by one, never sharing nodes
-    return _Mixing(
+    return Mixing(
         cycle, job, sorted(everyone, key=lambda task_group: tightness(cycle, task_group)), len(items), domain
     ).run()
 
@@ -268,11 +268,12 @@ class _Place(msgspec.Struct, frozen=True, eq=False):
     rows: Ints
 
 
-class _Mixing(GroupSearch):
+class Mixing(GroupSearch):
     """Several shapes: assign task groups to domains by counting mixtures, then deal all of them to nodes at once.
 
     Task groups come tightest first, so what inner domains hold is decided before anything is assigned around them;
-    what they leave counts towards the domain around them.
+    what they leave counts towards the domain around them. `nested_groups` gives domains to groups of groups by itself,
+    and counts with `prepare`, `give`, `take_back` and `deal`.
     """
 
     def run(self) -> Packing:
@@ -286,6 +287,19 @@ class _Mixing(GroupSearch):
         return Packing(None, bounded=self._bounded)
 
     def _on(self, pool: Pool) -> Packing | None:
+        self._options = [self._outermost(task_group, self._domain) for task_group in self._lots]
+        self.prepare(pool, {place for options in self._options for place, _ in options})
+        self._held: dict[tuple[int, Mix], int] = {}
+        self._dead: set[tuple[object, ...]] = set()
+        self._short = _MissingTasks(self._cycle, self._job)
+        chosen = self._assign(0, [])
+        if chosen is None:
+            return None
+        placements = self.deal([(task_group, place) for task_group, place, _ in chosen])
+        return Packing(placements, sum(worth for _, _, worth in chosen), self._bounded)
+
+    def prepare(self, pool: Pool, places: Collection[int]) -> None:
+        """Count what the domains that may be given anything take of the task groups, on a pool."""
         choices = [Choices(task_group) for task_group in self._lots]
         self._axes = Axes(self._cycle, most_of(choices), pool)
         self._wanted: list[list[tuple[Mix, TaskGroup]]] = []
@@ -293,34 +307,44 @@ class _Mixing(GroupSearch):
             mixes = each.mixes(self._axes)
             self._bounded |= len(mixes) > _WAYS
             self._wanted.append([(tuple(mixes[i].tolist()), each.task_group(i)) for i in range(min(len(mixes), _WAYS))])
-        self._options = [self._outermost(task_group, self._domain) for task_group in self._lots]
-        self._plant()
+        self._plant(places)
         self._given: dict[int, Mix] = {}
         self._blocks: dict[tuple[int, ...], BlockCounts] = {}
         self._numbers: dict[bytes, int] = {}
-        self._held: dict[tuple[int, Mix], int] = {}
-        self._dead: set[tuple[object, ...]] = set()
-        self._short = _MissingTasks(self._cycle, self._job)
         self._tied = [
             here for task_group in self._lots if (here := current_domain(self._cycle, task_group.sub)) is not None
         ]
-        chosen = self._assign(0, [])
-        if chosen is None:
-            return None
-        task_groups = sorted(
-            ((task_group, place) for task_group, place, _ in chosen),
-            key=lambda c: -len(self._cycle.topology.chains[c[1]]),
-        )
-        nothing = (0,) * len(self._axes.shapes)
-        placements = write(
-            self._cycle, self._job, task_groups, self._axes, self._block(self._top, rest=True).unwind(nothing)
-        )
-        return Packing(placements, sum(worth for _, _, worth in chosen), self._bounded)
 
-    def _plant(self) -> None:
+    def ways(self, i: int) -> list[tuple[Mix, TaskGroup]]:
+        """The mixtures that a task group may consist of."""
+        return self._wanted[i]
+
+    def give(self, place: int, mix: Mix) -> bool:
+        """Give a domain a mixture beside what it has, if it takes that."""
+        before = self._given.get(place)
+        self._given[place] = mix if before is None else tuple(a + b for a, b in zip(before, mix, strict=True))
+        if self._holds(place):
+            return True
+        self.take_back(place, mix)
+        return False
+
+    def take_back(self, place: int, mix: Mix) -> None:
+        """Undo a gift."""
+        self._given[place] = tuple(a - b for a, b in zip(self._given[place], mix, strict=True))
+        if not any(self._given[place]):
+            del self._given[place]
+
+    def deal(self, chosen: Iterable[tuple[TaskGroup, int]]) -> list[Placement]:
+        """Place task groups in the domains that were given their mixtures."""
+        task_groups = sorted(chosen, key=lambda c: -len(self._cycle.topology.chains[c[1]]))
+        nothing = (0,) * len(self._axes.shapes)
+        rows = self._block(self._top, rest=True).unwind(nothing)
+        return write(self._cycle, self._job, task_groups, self._axes, rows)
+
+    def _plant(self, places: Collection[int]) -> None:
         """The domains of all options as a tree."""
         topology = self._cycle.topology
-        every = sorted({self._domain, *(place for options in self._options for place, _ in options)}, reverse=True)
+        every = sorted({self._domain, *places}, reverse=True)
         around: dict[int, list[_Place]] = {}
         self._places: dict[int, _Place] = {}
         self._around: dict[int, int] = {}
@@ -358,15 +382,12 @@ class _Mixing(GroupSearch):
                 self._steps += 1
                 if self._steps > _MIXED_STEPS:
                     raise OutOfBoundError
-                before = self._given.get(place)
-                self._given[place] = mix if before is None else tuple(a + b for a, b in zip(before, mix, strict=True))
-                found = self._assign(i + 1, [*chosen, (task_group, place, worth)]) if self._holds(place) else None
+                if not self.give(place, mix):
+                    continue
+                found = self._assign(i + 1, [*chosen, (task_group, place, worth)])
                 if found is not None:
                     return found
-                if before is None:
-                    del self._given[place]
-                else:
-                    self._given[place] = before
+                self.take_back(place, mix)
         if self._spares and (found := self._assign(i + 1, chosen)) is not None:
             return found
         self._dead.add(state)

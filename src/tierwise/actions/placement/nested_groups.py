@@ -4,7 +4,8 @@ Called by `sub_groups`. Parts that are alike at every level, of one plain shape,
 of a group holds floor(parts that it holds / parts that the group needs) of it, from the sub-jobs upwards, and placing
 one group lowers that number by one wherever it is placed; so groups are placed one after the other, each in the best
 domain of its tightest gradient. Unlike parts of one shape are assigned to domains by integers alone, with
-backtracking; parts of several shapes are tried on the ledger. Both stop at a bound and say so.
+backtracking; parts of several shapes are tried on the ledger, and then assigned by counting mixtures. Every search
+stops at a bound and says so.
 """
 
 from __future__ import annotations
@@ -14,9 +15,10 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from tierwise.actions.placement.backtracking import TRIALS, GroupSearch, Packing, tightness
+from tierwise.actions.placement.backtracking import TRIALS, GroupSearch, Mixing, Packing, tightness
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.fit import Placement, fit
+from tierwise.actions.placement.mixed_shapes import Mix, OutOfBoundError
 from tierwise.actions.placement.search import (
     BOTH,
     GRAIN,
@@ -41,8 +43,10 @@ __all__ = ["Budget", "Part", "pack_nested", "parts_held", "parts_of", "place_ali
 _STEPS = 20_000
 _TIGHT_STEPS = 5_000
 """Steps after which groups are no longer tried in their tighter domains first."""
-_TRIAL = _STEPS // TRIALS
+_TRIAL = _STEPS // TRIALS // 2
 """Steps that a trial on the ledger counts as."""
+_MIXTURE = 10
+"""Steps that counting a mixture counts as."""
 
 
 class Part(msgspec.Struct, frozen=True, eq=False):
@@ -199,9 +203,16 @@ def pack_nested(
     task_groups = list(_task_groups(whole))
     shapes = {tasks_left.pod_set.shape for task_group in task_groups for tasks_left in task_group.remaining}
     if len(shapes) > 1 or any(cycle.pipeline.moving(shape) for shape in shapes):
+        mark = cycle.ledger.mark()
         trying = _Trying(cycle, job, task_groups, domain, pools, bound=min(TRIALS, budget.left // _TRIAL))
         found = trying.run(whole)
         budget.left -= trying.steps * _TRIAL
+        if found.placements is not None or any(cycle.pipeline.moving(shape) for shape in shapes):
+            return found
+        cycle.ledger.rewind(mark)
+        mixing = _Mixing(cycle, job, task_groups, domain, pools, bound=budget.left // _MIXTURE)
+        found = mixing.run(whole)
+        budget.left -= mixing.steps * _MIXTURE
         return found
     (shape,) = shapes
     tight = _Counting(cycle, job, task_groups, domain, pools, bound=min(_TIGHT_STEPS, budget.left))
@@ -478,3 +489,69 @@ class _Trying(_NestedSearch):
     def _take_back(self, task_group: TaskGroup, place: int) -> None:
         mark, _ = self._placed.pop()
         self._cycle.ledger.rewind(mark)
+
+
+class _Mixing(_NestedSearch):
+    """Several shapes: assign task groups to the widest domains that they may use by counting mixtures."""
+
+    def run(self, whole: Part) -> Packing:
+        try:
+            for pool in self._pools if self._cycle.ledger.any_releasing else self._pools[:1]:
+                found = self._on(pool, whole)
+                if found is not None or self._bounded:
+                    return Packing(found, sum(worth for _, _, worth in self._chosen), self._bounded)
+        except OutOfBoundError:
+            return Packing(None, bounded=True)
+        return Packing(None)
+
+    def _on(self, pool: Pool, whole: Part) -> list[Placement] | None:
+        self._counts = Mixing(self._cycle, self._job, self._lots, len(self._lots), self._domain, self._pools)
+        inside = (self._places(inner, self._domain) for inner in whole.parts)
+        self._counts.prepare(pool, set[int]().union(*inside))
+        ways = {id(group): self._counts.ways(i) for i, group in enumerate(self._lots)}
+        if any(len(found) != 1 for found in ways.values()):
+            raise OutOfBoundError  # which of its tasks a group takes is not searched for
+        self._mix: dict[int, Mix] = {number: found[0][0] for number, found in ways.items()}
+        self._used: dict[int, Mix] = {}
+        self._dead.clear()
+        if not self._solve(whole):
+            return None
+        exact = {id(group): ways[id(group)][0][1] for group in self._lots}
+        return self._counts.deal([(exact[id(part.task_group)], place) for part, place, _ in self._chosen])
+
+    def _places(self, part: Part, within: int) -> set[int]:
+        """All domains that a part, and those inside it, may be given."""
+        found = {place for place, _ in self._options(part, within)}
+        inner = [(deeper, place) for place in found for deeper in part.parts]
+        return found.union(*(self._places(deeper, place) for deeper, place in inner))
+
+    def _state(self, frame: _Frame) -> tuple[object, ...]:
+        return (*frame.key(), *sorted(self._used.items()))
+
+    def _options(self, part: Part, within: int) -> Iterator[tuple[int, float]]:
+        known = self._known.get((part.number, within))
+        if known is None:
+            if part.task_group is not None:
+                known = self._outermost(part.task_group, within)
+            else:
+                known = self._domains(part, within, widest=True)
+            self._known[part.number, within] = known
+        yield from known
+
+    def _put(self, task_group: TaskGroup, place: int) -> bool:
+        mix = self._mix[id(task_group)]
+        if not self._counts.give(place, mix):
+            return False
+        self._note(place, mix, 1)
+        return True
+
+    def _take_back(self, task_group: TaskGroup, place: int) -> None:
+        mix = self._mix[id(task_group)]
+        self._counts.take_back(place, mix)
+        self._note(place, mix, -1)
+
+    def _note(self, place: int, mix: Mix, sign: int) -> None:
+        before = self._used.pop(place, (0,) * len(mix))
+        after = tuple(a + sign * b for a, b in zip(before, mix, strict=True))
+        if any(after):
+            self._used[place] = after
