@@ -51,6 +51,20 @@ def test_saved_states_are_read(file: Path) -> None:
     assert [] == json.loads(_run("audit", "-f", str(file), "-o", "json"))["findings"]
 
 
+@pytest.mark.parametrize("folder", sorted(VERSIONS.glob("*/journal")), ids=lambda folder: folder.parent.name)
+def test_journals_are_read(folder: Path) -> None:
+    """Every cycle can be listed, repeated, and looked at by other verbs."""
+    cycles = json.loads(_run("replay", str(folder), "--all", "-o", "json"))["cycles"]
+    placed = [cycle["cycle"] for cycle in cycles if cycle["effects"].get("Bind")]
+
+    assert placed
+    for number in placed:
+        done = CliRunner().invoke(cli, ["replay", str(folder), "--cycle", str(number), "-o", "json"])
+        assert done.exit_code in (0, 1), done.output  # a later version may decide otherwise
+        found = json.loads(_run("schedule", "-f", f"journal:{folder}@{number}", "-o", "json"))
+        assert found["podGroups"]
+
+
 @pytest.mark.parametrize("file", SAVED, ids=lambda file: file.parent.name)
 def test_later_writers_do_not_disturb_earlier_readers(file: Path) -> None:
     """What a version does not know it leaves alone: a field and an annotation of a version to come change nothing."""
