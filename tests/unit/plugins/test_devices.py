@@ -162,12 +162,14 @@ def test_sets_that_overlap_are_matched() -> None:
     assert ["z"] == given(history, "b")
 
 
-def test_devices_are_dealt_anew_for_one_more_shape() -> None:
-    """The first pod gives the device back that alone would do for the second, and takes the other one."""
-    machine = _machine("n0", device("d0", level=0), device("d1", level=1))
+@pytest.mark.parametrize("places", [(0, 1), (1, 0)])
+def test_devices_are_dealt_anew_for_one_more_shape(places: tuple[int, int]) -> None:
+    """Whoever comes first gives the device back that alone would do for the other, and takes the other one."""
+    machine = [*_machine("n0", device("d0", level=0), device("d1", level=1)), *_machine("n1", device("d2", level=2))]
+    machine[2] = node("n1", cpu=0)
     level = f"device.attributes['{DRIVER}'].level"
     claims = [claim("c0", exactly(where=f"{level} in [0, 1]")), claim("c1", exactly(where=f"{level} in [0, 2]"))]
-    pods = [pod(f"p{i}", f"c{i}", group="g") for i in range(2)]
+    pods = [pod(f"p{i}", f"c{place}", group="g") for i, place in enumerate(places)]
 
     history = run(machine, device_class(), claims, pods, _group("g", 2))
 
