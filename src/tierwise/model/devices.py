@@ -147,6 +147,7 @@ class DeviceAsk(msgspec.Struct, frozen=True, eq=False):
     matched: bool = False  # counting does not tell where they fit: devices are matched, node by node
     extended: Extended | None = None
     binding: tuple[str, ...] = ()  # claims that are allocated, and whose devices their drivers must prepare first
+    domain: str = ""  # the ComputeDomain that they join, whose pods are in one NVLink clique; also of running pods
 
 
 class Devices(msgspec.Struct, frozen=True, eq=False):

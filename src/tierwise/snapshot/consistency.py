@@ -51,7 +51,8 @@ def _plain(value: object) -> object:
             return tuple(_plain(getattr(value, name)) for name in value.__struct_fields__ if name != "number")
         case DeviceAsk():  # kinds of devices are numbered by who came first
             asked = [(claim.spec, claim.shared) for claim in value.claims]
-            return _plain((value.ties, asked, value.matched, value.extended.spec if value.extended else None))
+            spec = value.extended.spec if value.extended else None
+            return _plain((value.ties, asked, value.matched, spec, value.binding, value.domain))
         case Devices():
             table = value.table
             held = [key for key, number in table.index.items() if table.taken[number]]

@@ -17,8 +17,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.core import Container, NodeSelector, Pod
+from tierwise.api.nvidia import ComputeDomain
 from tierwise.api.quantity import milli
 from tierwise.api.resource import DeviceClaim, DeviceClass, ResourceClaim, ResourceSlice
+from tierwise.dialects.kubernetes.compute_domains import domains
 from tierwise.dialects.kubernetes.devices import (
     EXTENDED_CLAIM,
     MOST_CONSUMERS,
@@ -127,7 +129,7 @@ class DeviceReader:
     @property
     def frame(self) -> tuple[object, ...]:
         """What every pod is read by."""
-        return self._sets, self._counted, tuple(sorted(self._served.items()))
+        return self._sets, self._counted, tuple(sorted(self._served.items())), tuple(sorted(self._domains.items()))
 
     def read(
         self,
@@ -146,8 +148,9 @@ class DeviceReader:
         self._pods = objects.every(Pod)
         claims = objects.every(ResourceClaim)
         changed = set(objects.changes(before, ResourceClaim))
-        described = not objects.alike(before, ResourceSlice, DeviceClass) or rows != self._rows
+        described = not objects.alike(before, ResourceSlice, DeviceClass, ComputeDomain) or rows != self._rows
         if described:
+            self._domains = domains(objects)
             served = extended_names(objects.every(DeviceClass))
             pods = pods if served == self._served else list(self._pods)
             self._served = served
@@ -499,8 +502,17 @@ class DeviceReader:
                 for one in self._sets:
                     if one.kinds & bit:
                         counts[one.name] = counts.get(one.name, 0) + 1
-        claimed = self._means.get(path, ())
-        return Asked(_encode(sorted(counts.items())), counts, claims=claimed) if claimed else NOTHING_ASKED
+        claimed, domain = self._means.get(path, ()), self._domain_of(self._pods[path])
+        if not claimed and not domain:
+            return NOTHING_ASKED
+        key = _encode((sorted(counts.items()), domain)) if counts or domain else b""
+        return Asked(key, counts, DeviceAsk(domain=domain) if domain else None, claims=claimed)
+
+    def _domain_of(self, pod: Pod) -> str:
+        """The ComputeDomain that a pod joins by the template of one of its claims."""
+        namespace = pod.metadata.namespace or "default"
+        names = (f"{namespace}/{entry.resource_claim_template_name}" for entry in pod.spec.resource_claims)
+        return next((self._domains[name] for name in names if name in self._domains), "") if self._domains else ""
 
     def _asks(self, path: str, pod: Pod, claims: Mapping[str, ResourceClaim], wanted: Extended | None) -> Asked:
         counts: dict[str, int] = {}
@@ -538,10 +550,11 @@ class DeviceReader:
             matched = not self._count(plan, counts, alone=True) or matched
             wanted = replace(wanted, plan=plan)
         spec = wanted.spec if wanted is not None else None
-        key = _encode((ties, [(one.spec, one.shared) for one in asks], spec, binding))
+        domain = self._domain_of(pod)
+        key = _encode((ties, [(one.spec, one.shared) for one in asks], spec, binding, domain))
         found = self._asked.get(key)
         if found is None or found.matched is not matched:
-            found = self._asked[key] = DeviceAsk(tuple(ties), tuple(asks), matched, wanted, tuple(binding))
+            found = self._asked[key] = DeviceAsk(tuple(ties), tuple(asks), matched, wanted, tuple(binding), domain)
         return Asked(key, counts, found, claims=names)
 
     def _crowd(self, path: str, claim: ResourceClaim, users: Sequence[str]) -> str:
@@ -568,6 +581,7 @@ class DeviceReader:
                     counts[one.name] = counts.get(one.name, 0) + request.count
         return exact
 
+    _domains: Mapping[str, str] = {}  # by template of claims: the ComputeDomain that pods join by it
     _reserved: Mapping[str, list[str]] = {}  # by path of a pod: claims that are allocated and reserved for it
     _wanted: frozenset[str] = frozenset()
     _native: frozenset[str] = frozenset()  # extended resources that classes serve and nodes offer as well

@@ -55,3 +55,38 @@ def test_a_domain_larger_than_every_clique_waits() -> None:
 def test_nodes_without_a_clique_take_no_pod_of_a_domain() -> None:
     """Memory is shared within a clique alone."""
     assert {} == run(_machine("n0", ""), _machine("n1", ""), _DOMAIN, _gang(2)).bindings
+
+
+def _lone(*names: str, on: str = "") -> list[Any]:
+    kinds = device_class(CLASS, expression=f'device.driver == "{CHANNELS}"')
+    wanted = template("t", exactly(name="channel", deviceClassName=CLASS))
+    return [kinds, wanted, *(pod(name, of="t", on=on) for name in names)]
+
+
+def test_lone_pods_of_a_domain_follow_each_other() -> None:
+    """They are no gang, and still end up in one clique; who finds no node there waits."""
+    machines = [one for i, clique in enumerate("abab") for one in _machine(f"n{i}", clique)]
+
+    history = run(machines, _DOMAIN, _lone("p0", "p1", "p2"))
+
+    assert sorted(history.bindings.values()) in (["n0", "n2"], ["n1", "n3"])
+
+
+def test_pods_follow_those_that_run() -> None:
+    """A node of another clique does not do, though it comes first."""
+    machines = [one for i, clique in enumerate("abb") for one in _machine(f"n{i}", clique)]
+    kinds, wanted, running = _lone("r", on="n2")
+
+    history = run(machines, _DOMAIN, kinds, wanted, running, pod("p", of="t"))
+
+    assert history.bindings["default/p"] in ("n1", "n2")
+    full = run(
+        _machine("n0", "a"), _machine("n2", "b"), node("n3", cpu=0), _DOMAIN, kinds, wanted, running, _full("n2")
+    )
+    assert {} == full.bindings
+    assert "InAnotherClique" in str(full.report)
+
+
+def _full(name: str) -> list[Any]:
+    """A pod that leaves no room on a node, and one that looks for a place."""
+    return [pod("large", on=name, cpu=7), pod("p", of="t")]

@@ -8,8 +8,10 @@ once. At the end of a cycle devices are dealt out, and claims written with what 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -19,10 +21,11 @@ from tierwise.api.meta import format_time
 from tierwise.api.plurals import count
 from tierwise.api.quantity import milli
 from tierwise.api.resource import ResourceClaim
+from tierwise.dialects.kubernetes.compute_domains import CLIQUE
 from tierwise.dialects.kubernetes.devices import binding_of
 from tierwise.dialects.kubernetes.volumes import read_time
 from tierwise.framework.extension import CycleView, Preparation
-from tierwise.framework.ledger import Ledger, Pool
+from tierwise.framework.ledger import Ledger, Pool, Tally
 from tierwise.model.arrays import Ints, Why
 from tierwise.model.devices import NO_DEVICES, DeviceAsk, Extended, PlannedClaim, PlannedRequest
 from tierwise.model.job import Job, Status, Task
@@ -74,6 +77,11 @@ class DeviceRules:
         self._dealt_together: dict[int, list[tuple[int, list[list[Choice]]]]] = {}
         self._dealt: DeviceState | None = None
         self._slack: dict[tuple[str, int], int] = {}
+        self._clique_of: Ints = np.zeros(0, dtype=np.int64)  # by row
+        self._cliques: dict[str, Ints] = {}  # by ComputeDomain: how many of its pods are in each clique
+        self._at_first: dict[str, Ints] = {}  # the same as the cycle began
+        self._contested: set[str] = set()  # ComputeDomains that pods of several jobs wait to join
+        self._count_cliques()
         self._writer = ClaimWriter(devices, self._reach, view.nodes, view.snapshot.now)
         self._shape_on: Ints = np.zeros(len(view.nodes), dtype=np.int64)  # whose tasks came in this cycle, plus 1
         self._log: list[tuple[Ints, Ints]] = []  # shape, row and 1, or -1 for given back; and what it was
@@ -94,17 +102,28 @@ class DeviceRules:
             return
         for tie in shape.devices.ties:
             np.copyto(why, self._reasons.number(self._elsewhere), where=~in_any_term(self._view.nodes, tie))
+        if shape.devices.domain:
+            self._object_to_cliques(shape.devices.domain, self._at_first[shape.devices.domain], why, slice(None))
         for path in shape.devices.binding:
             lost = self._lost(path)
             if lost is not None:
                 why[:] = self._reasons.number(lost)
 
     def concerns(self, shape: Shape) -> bool:
-        """Whether devices are matched for it."""
-        return shape.devices is not None and shape.devices.matched
+        """Whether devices are matched for it, or several jobs look for one clique."""
+        return shape.devices is not None and (shape.devices.matched or shape.devices.domain in self._contested)
 
     def why_not_now(self, shape: Shape, span: slice) -> Why:
         """Which nodes have not the devices for one more task, as devices are given now."""
+        assert shape.devices is not None
+        why = np.zeros(span.stop - span.start, dtype=np.uint16)
+        if shape.devices.matched:
+            why = self._why_matched(shape)[span].copy()
+        if shape.devices.domain in self._contested:
+            self._object_to_cliques(shape.devices.domain, self._cliques[shape.devices.domain], why, span)
+        return why
+
+    def _why_matched(self, shape: Shape) -> Why:
         assert shape.devices is not None
         moved = self._view.ledger.moved
         known = self._known.get(shape.number)
@@ -119,7 +138,37 @@ class DeviceRules:
         if self._shares(shape.devices):
             self._object_to_cramped(shape, why)
         self._known[shape.number] = len(moved), why
-        return why[span]
+        return why
+
+    def _count_cliques(self) -> None:
+        """By ComputeDomain, how many of its pods are in each NVLink clique."""
+        view = self._view
+        joined = dict.fromkeys(domain for shape in view.snapshot.shapes if (domain := _domain(shape)))
+        if not joined:
+            return
+        column = view.nodes.labels.column(CLIQUE)
+        self._clique_of = column.codes.astype(np.int64)
+        for domain in joined:
+            self._cliques[domain] = np.zeros(len(column.values), dtype=np.int64)
+            joins = partial(_joins, domain)
+            view.ledger.tally(Tally(self._cliques[domain], self._clique_of, joins), view.snapshot.shapes)
+            self._at_first[domain] = self._cliques[domain].copy()
+        waiting = Counter(
+            domain
+            for job in view.jobs
+            for domain in {_domain(task.shape) for task in job.tasks if task.status is Status.PENDING}
+        )
+        self._contested = {domain for domain, jobs in waiting.items() if domain and jobs > 1}
+
+    def _object_to_cliques(self, domain: str, counts: Ints, why: Why, span: slice) -> None:
+        """Pods of a ComputeDomain share memory over NVLink: where some of them are, the others follow."""
+        if not counts.any():
+            return
+        codes = self._clique_of[span]
+        away = (codes < 0) | (counts[codes] == 0)
+        text = f"were not in the NVLink clique of the other pods of ComputeDomain {domain.partition('/')[2]}"
+        reason = Reason("InAnotherClique", self._plugin, text)
+        np.copyto(why, self._reasons.number(reason), where=(why == 0) & away)
 
     def _shares(self, ask: DeviceAsk) -> bool:
         return any(claim.shared for claim in ask.claims)
@@ -540,6 +589,14 @@ class DeviceRules:
         if found is None:
             found = int(self._view.ledger.idle[self._view.axis.index[name], row])
         return found
+
+
+def _domain(shape: Shape) -> str:
+    return shape.devices.domain if shape.devices is not None else ""
+
+
+def _joins(domain: str, shape: Shape) -> int:
+    return int(_domain(shape) == domain)
 
 
 def _alone(claim: ResourceClaim, task: Task) -> bool:
