@@ -13,7 +13,7 @@ from tierwise.explain.naming import sub_id
 from tierwise.explain.text.evictions import eviction_wire
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job, Status, Task
-from tierwise.model.reason import Rejection, Verdict
+from tierwise.model.reason import Rejection, Tried, Verdict
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.model.topology import Problem, Topology
 
@@ -139,6 +139,7 @@ def explain_wire(inspection: PodInspection, report: CycleReport) -> Raw:
         "subGroup": sub_id(inspection.sub),
         "gradients": [list(group) for group in inspection.gradients],
         "hyperNodeScores": dict(inspection.domain_scores),
+        **({"constraints": [_constraint_wire(tried) for tried in inspection.fabrics]} if inspection.fabrics else {}),
         "nodes": {
             node.name: {
                 "feasible": node.feasible,
@@ -152,6 +153,17 @@ def explain_wire(inspection: PodInspection, report: CycleReport) -> Raw:
         "verdict": rejection.verdict.value if rejection is not None else "",
         "message": message(rejection) if rejection is not None else "",
         "eviction": eviction_wire(report.eviction_attempts.get(inspection.job.key, ())),
+    }
+
+
+def _constraint_wire(tried: Tried) -> Raw:
+    """How far a constraint comes by itself."""
+    return {
+        "constraint": tried.layer,
+        "domains": tried.domains,
+        "best": tried.best,
+        "fits": tried.fits,
+        "asked": tried.asked,
     }
 
 

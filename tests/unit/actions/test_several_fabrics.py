@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
+from tests.support import commands
+from tests.support.commands import manifests
 from tests.support.drawn_gang import Gang, Groups
 from tests.support.koordinator import gang as koordinator_gang
 from tests.support.koordinator import hypernode, layers, objects_of, run
@@ -423,3 +426,17 @@ def test_slices_of_kueue_are_placed_beside_hypernodes() -> None:
 
     assert set(RACKS["r0"].split()) == set(bound.values()), why
     assert all(cliques[bound[f"p-{i}"]] == cliques[bound[f"p-{i + 1}"]] for i in (0, 2))
+
+
+def test_explain_tells_how_far_each_constraint_comes_by_itself(tmp_path: Path) -> None:
+    """On every tree the best domain, and of a bound pod the domains around its node."""
+    further: list[Raw] = [{"fabric": "power", "tier": "feed"}, {"fabric": "nvlink", "tier": "nvl"}]
+    file = manifests(tmp_path, *WORLD, *gang("g", 2, within="rack", further=further))
+    told = " ".join(commands.run("explain", "-f", file, "--pod", "default/g-0").stdout.split())
+    wire = commands.answer("explain", "-f", file, "--pod", "default/g-0")
+
+    assert "by itself, one feed of fabric power: best of 2 domains is p0: 2 of 2 pods fit" in told
+    assert "node n0 in r0, tier 1 (rack); p0 of fabric power; v0 of fabric nvlink" in told
+    assert ["one rack", "one feed of fabric power", "one nvl of fabric nvlink"] == [
+        entry["constraint"] for entry in wire["constraints"]
+    ]

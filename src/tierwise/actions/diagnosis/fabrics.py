@@ -19,21 +19,26 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, Job
 from tierwise.model.reason import Reason, Rejection, Tried
 
-__all__ = ["unplaced_on_fabrics"]
+__all__ = ["each_by_itself", "unplaced_on_fabrics"]
 
 _TOGETHER = "every one of these can be met by itself, but not all of them together"
 
 
 def unplaced_on_fabrics(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool) -> Rejection:
     """Why nothing of the demand was placed."""
-    asked = list(_asked(job, demand))
-    tried = tuple(t for constraint, groups, _ in asked if (t := _tried(cycle, constraint, groups)) is not None)
+    asked, tried = list(_asked(job, demand)), each_by_itself(cycle, job, demand)
     words = "; ".join(f"{constraint.words()}{whose}" for constraint, _, whose in asked)
     text = f"no place for {asked_pods(cycle, job, demand)} keeps every constraint: {words}"
     short = tuple(t for t in tried if t.fits < t.asked)
     if not short and not bounded:
         text = f"{text}; {_TOGETHER}"
     return Rejection("fit", job.key, Reason("NoPlaceOnFabrics", "network-topology-aware", text), short, (), bounded)
+
+
+def each_by_itself(cycle: Cycle, job: Job, demand: Demand) -> tuple[Tried, ...]:
+    """How far each hard constraint of a job on several trees comes, as if there were no other."""
+    found = (_tried(cycle, constraint, groups) for constraint, groups, _ in _asked(job, demand))
+    return tuple(tried for tried in found if tried is not None)
 
 
 def _asked(job: Job, demand: Demand) -> Iterator[tuple[Constraint, Sequence[TaskGroup], str]]:
@@ -78,5 +83,5 @@ def _tried(cycle: Cycle, constraint: Constraint, task_groups: Sequence[TaskGroup
         fits = need if able >= constraint.spread and need >= constraint.spread else 0
         return Tried(tier, len(domains), name, fits, need, len(rows), layer=layer, short=short)
     shape = max(shapes.values(), key=lambda shape: int(shape.request.sum()))
-    lacks = causes(cycle, shape, rows) or once_full(cycle, shape, rows)
+    lacks = (causes(cycle, shape, rows) or once_full(cycle, shape, rows)) if takes[best] < need else ()
     return Tried(tier, len(domains), name, min(int(takes[best]), need), need, len(rows), lacks, layer)

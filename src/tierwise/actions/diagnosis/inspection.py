@@ -10,11 +10,14 @@ from collections.abc import Mapping
 import msgspec
 
 from tierwise.actions.diagnosis.domain_scores import score_domains
+from tierwise.actions.diagnosis.fabrics import each_by_itself
+from tierwise.actions.placement.demand import demand
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Floats
 from tierwise.model.job import Job, SubJob, Task
+from tierwise.model.reason import Tried
 
 __all__ = ["NodeInspection", "PodInspection", "PodInspector"]
 
@@ -39,6 +42,7 @@ class PodInspection(msgspec.Struct, frozen=True):
     gradients: tuple[tuple[str, ...], ...]
     domain_scores: dict[str, float]
     nodes: tuple[NodeInspection, ...]
+    fabrics: tuple[Tried, ...] = ()  # of a job on several trees: how far each of its constraints comes by itself
 
 
 class PodInspector:
@@ -70,6 +74,7 @@ class PodInspector:
             gradients=tuple(tuple(names[d] for d in group.tolist()) for group in groups),
             domain_scores=score_domains(cycle, job, sub),
             nodes=self._nodes(cycle, Ask(task.shape, sub, job)),
+            fabrics=_fabrics(cycle, job),
         )
 
     def _nodes(self, cycle: Cycle, ask: Ask) -> tuple[NodeInspection, ...]:
@@ -90,6 +95,11 @@ class PodInspector:
             )
             for row, name in enumerate(cycle.nodes.names)
         )
+
+
+def _fabrics(cycle: Cycle, job: Job) -> tuple[Tried, ...]:
+    asked = demand(cycle, job) if cycle.snapshot.on_several_trees(job) else None
+    return each_by_itself(cycle, job, asked) if asked is not None and asked.task_groups else ()
 
 
 def _row(scores: dict[str, Floats], row: int) -> dict[str, float]:

@@ -10,6 +10,7 @@ from tierwise.actions.diagnosis.inspection import NodeInspection, PodInspection
 from tierwise.api.natural import natural
 from tierwise.api.quantity import show
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX
+from tierwise.explain.message import tried_line
 from tierwise.explain.naming import domain_title, gather_text, ladder_text, limit_text, sub_id, tier_label
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.evictions import eviction_lines
@@ -21,7 +22,7 @@ from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import ROOT_NAME
+from tierwise.model.topology import ROOT, ROOT_NAME
 
 __all__ = ["figure_lines", "job_facts", "pod_lines"]
 
@@ -100,6 +101,8 @@ def pod_lines(page: Page, inspection: PodInspection, snapshot: Snapshot, report:
     lines = [Text.assemble((f"Pod {task.key}", "bold"), f"{role}, as cycle {cycle} saw it")]
     lines += pairs(page, [*job_facts(snapshot, job), *_own_facts(inspection, snapshot)])
     lines += [*heading("Search"), *_gradients(page, inspection, snapshot)]
+    for tried in inspection.fabrics:
+        lines += wrapped(Text(f"by itself, {tried_line(tried)}"), page.width, first="  ", rest="    ")
     lines += [
         *heading(_node_title(inspection.nodes)),
         *_feasible(page, inspection, snapshot),
@@ -259,6 +262,16 @@ def _infeasible(page: Page, nodes: Sequence[NodeInspection]) -> list[Text]:
     return [Text(""), *lines] if lines and any(node.feasible for node in nodes) else lines
 
 
+def _on_further_trees(snapshot: Snapshot, inspection: PodInspection, row: int) -> Iterator[str]:
+    """The innermost domains around a node on the further trees that its pod has constraints on."""
+    job, sub = inspection.job, inspection.sub
+    for kind in dict.fromkeys(c.kind for c in (*job.constraints(), *job.further, *sub.further)):
+        alternate = snapshot.alternate_topologies.get(kind)
+        if alternate is not None:
+            leaf = int(alternate.topology.leaf[alternate.positions[row]])
+            yield f"{alternate.topology.name[leaf]} of {kind}" if leaf != ROOT else f"outside of {kind}"
+
+
 def _verdict(page: Page, inspection: PodInspection, snapshot: Snapshot, report: CycleReport) -> list[Text]:
     for decision in report.decisions:
         for placed in decision.placed:
@@ -267,7 +280,9 @@ def _verdict(page: Page, inspection: PodInspection, snapshot: Snapshot, report: 
                     node = snapshot.nodes.names[row]
                     home = domain_title(snapshot.topology, int(snapshot.topology.leaf[row]))
                     how = "bound to" if decision.bound else "waits until resources are released; kept for it:"
-                    text = Text.assemble((how, "green" if decision.bound else "yellow"), f" node {node} in {home}")
+                    around = "".join(f"; {place}" for place in _on_further_trees(snapshot, inspection, row))
+                    where = f" node {node} in {home}{around}"
+                    text = Text.assemble((how, "green" if decision.bound else "yellow"), where)
                     return wrapped(text, page.width, first="  ")
     rejection = report.rejections.get(inspection.job.key)
     if rejection is None:
