@@ -27,10 +27,14 @@ def _racks(bound: dict[str, str]) -> dict[str, str]:
 
 
 def test_a_group_needs_its_parts_in_one_domain() -> None:
-    """The first zone holds both parts of the pair, but in two spines; the second holds them in one."""
-    scene = _scene(Nest("g", (_pair("x", 2),), 1, ZONE), z0s0r0n0=2, z0s1r0n0=2, z1s0r0n0=2, z1s0r1n0=2)
+    """The first zone has room for all parts of both pairs, but in four spines; in the second each pair has one."""
+    gang = Nest("g", (_pair("x", 2), _pair("y", 2)), 2, ZONE)
+    apart = {f"z0s{i}r0n0": 2 for i in range(4)}
+    scene = _scene(gang, **apart, z1s0r0n0=2, z1s0r1n0=2, z1s1r0n0=2, z1s1r1n0=2)
 
-    assert {"xa": "z1s0r0", "xb": "z1s0r1"} == _racks(run(scene.manifests(), kai(scene.gang))[0])
+    assert {"xa": "z1s0r0", "xb": "z1s0r1", "ya": "z1s1r0", "yb": "z1s1r1"} == _racks(
+        run(scene.manifests(), kai(scene.gang))[0]
+    )
 
 
 def test_groups_come_in_order_and_as_tight_as_they_can() -> None:
