@@ -2,10 +2,12 @@
 
 The other scheduler is played: its configuration, Deployments and objects are those that it leaves in a cluster, and its
 binds are made here. Nothing that runs may move or restart, whoever waits is placed, and the way back is open.
+VOLCANO_CRDS may name a folder with Volcano's own definitions (config/crd/volcano/bases of its repository).
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +17,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from tests.e2e.accounts import NAMESPACE, Accounts
 from tests.e2e.api import Api, Json, path_of
 from tests.e2e.control_plane import ControlPlane
@@ -24,6 +27,7 @@ from tests.e2e.rollout import Rollouts
 from tests.e2e.world import World, job, node, task
 
 ROOT = Path(__file__).parents[2]
+VOLCANO = os.environ.get("VOLCANO_CRDS", "")
 GUIDE = ROOT / "docs/guides/migration.md"
 SIZE, RACK = 4, 4
 
@@ -153,7 +157,7 @@ class Predecessor(msgspec.Struct, frozen=True):
             (group,) = (g["metadata"]["name"] for g in api.list("PodGroup") if g["metadata"]["name"].startswith(name))
             condition = {"type": "Scheduled", "status": "True", "reason": "tasks in gang are ready to be scheduled"}
             status = {"phase": "Running", "running": SIZE, "conditions": [condition]}
-            api.patch("PodGroup", group, {"status": status}, status=True)
+            api.patch("PodGroup", group, {"status": status})  # which is no subresource in Volcano's definition
 
 
 def _pod(name: str, scheduler: str, more: Json) -> Json:
@@ -200,9 +204,11 @@ PREDECESSORS = (
 
 @pytest.fixture
 def migrating(helm: Helm, cluster: ControlPlane, tmp_path: Path) -> Iterator[tuple[World, Rollouts]]:
-    """A cluster with nodes in racks and our kinds, on which nothing of ours runs."""
+    """A cluster with the definitions of others, or ours where they are missing, on which nothing of ours runs."""
     api = Api(cluster)
-    World.install(api)
+    _define(api)
+    _type(_commands("# Migration"), helm, Rollouts(api, Accounts(cluster, api), tmp_path, NAMESPACE), tmp_path)
+    World.wait(api)
     accounts, kubelets = Accounts(cluster, api), Kubelets(api)
     kubelets.start()
     world = World(cluster, api, kubelets, accounts, tmp_path)
@@ -213,6 +219,21 @@ def migrating(helm: Helm, cluster: ControlPlane, tmp_path: Path) -> Iterator[tup
         rollouts.close()
         world.close()
         api.close()
+
+
+def _define(api: Api) -> None:
+    """Definitions of another hand, with which ours must not meddle: Volcano's own where somebody has them."""
+    if VOLCANO:
+        others = [yaml.safe_load(file.read_text()) for file in sorted(Path(VOLCANO).glob("*.yaml"))]
+    else:
+        others = [yaml.safe_load(file.read_text()) for file in sorted((ROOT / "deploy/crds/volcano").glob("*_*.yaml"))]
+        for definition in others:
+            for version in definition["spec"]["versions"]:
+                version["schema"]["openAPIV3Schema"]["description"] = "by somebody else"
+                if definition["spec"]["names"]["kind"] == "PodGroup":
+                    version.pop("subresources")  # as Volcano has it
+    for definition in others:
+        api.apply(definition)
 
 
 def _commands(heading: str) -> list[str]:
@@ -240,6 +261,7 @@ def test_the_guide_takes_over_and_gives_back(
     world.until(lambda: len(world.running()) == 3 * SIZE)
     running = _identities(world)
 
+    described = _definitions(api)
     _type(_commands(f"## From {before.title}"), helm, rollouts, tmp_path)
     world.until(lambda: len(world.running()) == 6 * SIZE)
     assert running.items() <= _identities(world).items()
@@ -249,6 +271,7 @@ def test_the_guide_takes_over_and_gives_back(
     before.gang(api, "later")
 
     assert everybody == _identities(world)
+    assert described == _definitions(api)
     assert {} == rollouts.pods
     assert not world.running("later")
     for name in before.deployments:
@@ -272,6 +295,10 @@ def _type(commands: list[str], helm: Helm, rollouts: Rollouts, folder: Path) -> 
         )
         assert 0 == done.returncode, f"{command}\n{done.stdout}{done.stderr}"
         rollouts.settle()
+
+
+def _definitions(api: Api) -> dict[str, Json]:
+    return {found["metadata"]["name"]: found["spec"] for found in api.list("CustomResourceDefinition")}
 
 
 def _identities(world: World) -> dict[str, tuple[str, str]]:

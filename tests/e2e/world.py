@@ -80,6 +80,11 @@ class World:
         text = subprocess.run([*_COMMAND, "crds"], capture_output=True, text=True, check=True).stdout
         for definition in yaml.safe_load_all(text):
             api.apply(definition)
+        World.wait(api)
+
+    @staticmethod
+    def wait(api: Api) -> None:
+        """Until definitions that were just made are served."""
         _until(lambda: all(_served(api, kind) for kind in ("Job", "PodGroup", "Queue", "HyperNode")), PATIENCE)
 
     def racks(self, racks: int, size: int, **more: Any) -> None:
