@@ -23,10 +23,18 @@ class Question:
     """A cluster of a few nodes in two fabrics, and a gang: where may each of its groups be, and where all of it?"""
 
     def __init__(
-        self, cpus: list[int], racks: list[int], feeds: list[int], groups: int, size: int, asked: tuple[str, str, bool]
+        self,
+        cpus: list[int],
+        racks: list[int],
+        feeds: list[int],
+        groups: int,
+        size: int,
+        asked: tuple[str, str, bool],
+        large: int = 0,
     ) -> None:
+        """`large` further pods of two cpus are in a group of their own, which may be wherever the job may."""
         self.cpus, self.racks, self.feeds = cpus, racks, feeds
-        self.groups, self.size = groups, size
+        self.groups, self.size, self.large = groups, size, large
         self.whole, self.each, self.spread = asked
 
     def __repr__(self) -> str:
@@ -46,7 +54,10 @@ class Question:
         drawn = Gang(
             "g",
             within=1 if self.whole == "rack" else None,
-            groups=(Groups(count=self.groups, size=self.size, minimum=self.groups, within=self._inner()),),
+            groups=(
+                Groups(count=self.groups, size=self.size, minimum=self.groups, within=self._inner()),
+                *((Groups(count=1, size=self.large, minimum=1, each="cpu=2", name="big"),) if self.large else ()),
+            ),
         ).manifests()
         listed: list[Raw] = []
         if self.whole == "feed":
@@ -67,10 +78,11 @@ class Question:
     def possible(self) -> bool:
         """Every way to put each group on nodes, looked at one by one."""
         ways = [rows for rows in _multisets(self.size) if self._within(self.each, rows)]
-        for chosen in product(ways, repeat=self.groups):
-            rows = [row for group in chosen for row in group]
+        for big, *chosen in product(_multisets(self.large), *([ways] * self.groups)):
+            small = [row for group in chosen for row in group]
+            rows = [*big, *small]
             apart = not self.spread or len({self.feeds[row] for row in rows} - {-1}) >= 2
-            fits = all(rows.count(row) <= self.cpus[row] for row in rows)
+            fits = all(small.count(row) + 2 * big.count(row) <= self.cpus[row] for row in rows)
             if apart and fits and self._within(self.whole, rows):
                 return True
         return False
@@ -106,12 +118,13 @@ _ASKED = st.tuples(st.sampled_from(["", "rack", "feed"]), st.sampled_from(["", "
 @given(
     st.builds(
         Question,
-        st.lists(st.integers(0, 2), min_size=NODES, max_size=NODES),
+        st.lists(st.integers(0, 3), min_size=NODES, max_size=NODES),
         _HOMES.filter(lambda homes: set(homes) != {-1}),
         _HOMES.filter(lambda homes: set(homes) != {-1}),
         st.integers(1, 3),
         st.integers(1, 2),
         _ASKED,
+        st.sampled_from([0, 0, 1, 2]),
     )
 )
 def test_a_gang_on_two_fabrics_is_placed_where_there_is_a_place_and_nowhere_else(question: Question) -> None:
@@ -119,7 +132,7 @@ def test_a_gang_on_two_fabrics_is_placed_where_there_is_a_place_and_nowhere_else
     history = schedule(objects_of(question.manifests()), DEFAULT, now=0.0)
 
     bound = len(history.bindings)
-    assert (question.groups * question.size if question.possible() else 0) == bound
+    assert (question.groups * question.size + question.large if question.possible() else 0) == bound
     assert [] == audit(history.cluster.read())
 
 

@@ -78,11 +78,14 @@ class SeveralTrees:
     """One question: these parts of these scopes, on rows with so much room."""
 
     def __init__(
-        self, scopes: Sequence[Scope], parts: Sequence[Part], room: Ints, order: Ints, steps: int = STEPS
+        self, scopes: Sequence[Scope], parts: Sequence[Part], room: Ints, order: Ints, *, exact: bool = True
     ) -> None:
-        """Within a cell rows are filled in this order (a rank for each row)."""
-        self._scopes, self._parts = scopes, parts
-        self._room, self._left = room, steps
+        """Within a cell rows are filled in this order (a rank for each row).
+
+        Where `room` is not `exact` but the most that a row might take, every way that counting allows is a solution.
+        """
+        self._scopes, self._parts, self._exact = scopes, parts, exact
+        self._room, self._left = room, STEPS
         self._rows = np.flatnonzero(room > 0)
         self._rows = self._rows[np.argsort(order[self._rows], kind="stable")]
         columns = [limit.homes[self._rows] for scope in scopes for limit in scope.limits]
@@ -206,7 +209,7 @@ class SeveralTrees:
         if left:
             return
         yield greedy
-        if len(self._parts) == 1 and not self._spreads():
+        if self._exact and len(self._parts) == 1 and not self._spreads():
             return  # places of one part do not overlap, so the first distribution is as good as any
         if len(greedy) > _DEEPEST or part.copies > _DEEPEST:
             raise OutOfStepsError

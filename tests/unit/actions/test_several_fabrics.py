@@ -440,3 +440,33 @@ def test_explain_tells_how_far_each_constraint_comes_by_itself(tmp_path: Path) -
     assert ["one rack", "one feed of fabric power", "one nvl of fabric nvlink"] == [
         entry["constraint"] for entry in wire["constraints"]
     ]
+
+
+def _of_shapes(name: str, groups: int, sizes: tuple[int, ...], further: list[Raw]) -> list[Raw]:
+    """A gang of alike sub-groups, each with a pod of each of these sizes."""
+    drawn = gang(name, groups=(Groups(count=groups, size=len(sizes), minimum=groups),), further=further)
+    for raw in drawn[1:]:
+        cpu = sizes[int(str(raw["metadata"]["name"]).rpartition("-")[2])]  # type: ignore[index]
+        containers = [{"name": "main", "resources": {"requests": {"cpu": str(cpu)}}}]
+        raw["spec"] = {**raw["spec"], "containers": containers}  # type: ignore[dict-item]
+    return drawn
+
+
+def test_shapes_that_do_not_fit_by_score_are_packed_in_every_way() -> None:
+    """Two pods of 4 cpus and four of 3 on two nodes of 10: both large ones on one node would leave too little."""
+    world = [node("n0", 10), node("n1", 10), *fabric("power", {"p0": "n0 n1"}, "feed")]
+    further: list[Raw] = [{"fabric": "power", "tier": "feed"}]
+
+    assert 6 == len(run(world, _of_shapes("g", 1, (4, 4, 3, 3, 3, 3), further))[0])
+    assert 0 == len(run(world, _of_shapes("g", 1, (6, 6, 6, 1), further))[0])
+
+
+def test_unlike_pods_are_distributed_in_every_way() -> None:
+    """Counted by its smallest pods, the first domain might hold both groups; with a large pod each it holds one."""
+    world = [
+        *(node(name, cpu) for name, cpu in (("n0", 3), ("n1", 1), ("n2", 3))),
+        *fabric("nvlink", {"v0": "n0 n1", "v1": "n2"}, "nvl"),
+    ]
+    further: list[Raw] = [{"fabric": "nvlink", "tier": "nvl", "subGroup": "part"}]
+
+    assert 4 == len(run(world, _of_shapes("g", 2, (2, 1), further))[0])

@@ -1,9 +1,10 @@
 """Place a job whose constraints are on several trees, or whose sub-groups have theirs on another than rows follow.
 
 Called by `allocate`, for the minimum and for the surplus, and by the evicting actions. Constraints become limits that
-rows know (`framework.several_trees`), which deals tasks of one shape exactly; tasks of several shapes, and tasks that
-keep each other away, are then tried on the ledger within the places that counting leaves. The tree of the job's own
-constraint drives the search: its tiers are tried from the tightest outwards, and inside that those of the sub-groups'.
+rows know (`framework.several_trees`), which deals tasks of one shape exactly. Of tasks of several shapes it says which
+places counting leaves; within these they are packed by score, and where that fails, in every way there is. Tasks that
+keep each other away are tried on the ledger alone. The tree of the job's own constraint drives the search: its tiers
+are tried from the tightest outwards, and inside that those of the sub-groups'.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import Demand, TaskGroup, counts_by_pod_set
+from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup, counts_by_pod_set
 from tierwise.actions.placement.fit import Placement, place_tasks
 from tierwise.actions.placement.search import BOTH, NOW_ONLY, NoPlace, SearchResult
 from tierwise.framework.cycle import Cycle
@@ -30,7 +31,16 @@ from tierwise.model.topology import HYPERNODES, Topology
 __all__ = ["fabric_surplus", "homes_of", "search_fabrics", "within_fabrics"]
 
 _TRIALS = 32
-"""How many ways are tried on the ledger where counting alone does not tell."""
+"""How many ways are tried on the ledger by score; where tasks keep each other away, there are no other trials."""
+
+_CHOICES = 20_000
+"""How many choices of a row are made for tasks of several shapes before a search gives up."""
+
+_SETUP = 50
+"""What it costs to look at one more way, in such choices."""
+
+_DEEPEST = 256
+"""How many tasks of several shapes are packed in every way there is; more are packed by score alone."""
 
 _GRAIN = 2.0**20
 
@@ -207,6 +217,10 @@ def _held(cycle: Cycle, sub: SubJob) -> Ints:
     return placed[0] if placed is not None else np.zeros(0, dtype=np.int64)
 
 
+_Asked = tuple[TaskGroup, RemainingTasks, int, Bools]
+"""So many of the remaining tasks of a task group, and the rows that they may go to."""
+
+
 class _Attempt:
     """One question to `SeveralTrees`, and its answer on the ledger."""
 
@@ -214,12 +228,11 @@ class _Attempt:
         self._cycle, self._job, self._pool = cycle, job, pool
         self._task_groups = task_groups
         self._shapes = {r.pod_set.shape.number: r.pod_set.shape for g in task_groups for r in g.remaining}
-        self._counted = len(self._shapes) == 1 and not self._moving()
+        self._moves = any(cycle.pipeline.moving(shape) for shape in self._shapes.values())
+        self._counted = len(self._shapes) == 1 and not self._moves
+        self._choices = _CHOICES
         self._scopes, numbers = _scopes(cycle, job, task_groups, tiers)
         self._parts, self._members = self._alike(numbers)
-
-    def _moving(self) -> bool:
-        return any(self._cycle.pipeline.moving(shape) for shape in self._shapes.values())
 
     def _alike(self, numbers: Sequence[int]) -> tuple[list[Part], list[list[TaskGroup]]]:
         """Task groups as parts: those that are alike, and stand nowhere yet, form one."""
@@ -240,17 +253,19 @@ class _Attempt:
 
     def run(self) -> list[Placement] | NoPlace:
         """Where the tasks go, written to the ledger."""
-        search = SeveralTrees(self._scopes, self._parts, self._room(), self._order())
+        search = SeveralTrees(self._scopes, self._parts, self._room(), self._order(), exact=self._counted)
         try:
-            for dealt in islice(search.solutions(), 1 if self._counted else _TRIALS):
-                with self._cycle.ledger.statement() as statement:
-                    placements = self._write(dealt) if self._counted else self._try(dealt)
-                    if placements is not None:
-                        statement.keep()
-                        return placements
+            for number, dealt in enumerate(islice(search.solutions(), _TRIALS if self._moves else None)):
+                tried = (self._try, self._pack) if number < _TRIALS else (self._pack,)
+                for way in (self._write,) if self._counted else tried:
+                    with self._cycle.ledger.statement() as statement:
+                        placements = way(dealt)
+                        if placements is not None:
+                            statement.keep()
+                            return placements
         except OutOfStepsError:
             return NoPlace.BOUNDED
-        return NoPlace.of(bounded=not self._counted)
+        return NoPlace.of(bounded=self._moves)
 
     def _room(self) -> Ints:
         """How many tasks each row takes, of whichever shape it takes the most of."""
@@ -307,6 +322,77 @@ class _Attempt:
                         place_tasks(self._cycle, ask, tasks_left.pod_set, (np.array([row]), one), self._pool)
                     )
         return placements if within_fabrics(self._cycle, self._job) else None
+
+    def _pack(self, dealt: Sequence[Dealt]) -> list[Placement] | None:
+        """Every way to put the tasks onto the rows of their places, the largest first; none where they move others."""
+        if self._moves:
+            return None
+        if sum(task_group.need for task_group in self._task_groups) > _DEEPEST:
+            raise OutOfStepsError
+        self._choices -= _SETUP
+        cycle, everywhere = self._cycle, slice(0, len(self._cycle.nodes))
+        asked = [
+            (task_group, tasks_left, number, place)
+            for task_group, _, place in self._groups(dealt)
+            for tasks_left, number in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True)
+            if number
+        ]
+        asked.sort(key=lambda entry: self._freedom(entry[1].pod_set.shape))
+        used = np.flatnonzero(np.any([shape.request > 0 for shape in self._shapes.values()], axis=0))
+        free = cycle.ledger.free(used, everywhere, self._pool).copy()
+        opened = {n: cycle.fit_counts.of(shape).why == 0 for n, shape in self._shapes.items()}
+        # Rows that no task of the job could tell apart, but for what is free on them.
+        marks = np.stack([place for *_, place in asked] + [opened[n] for n in sorted(opened)]).astype(np.int64)
+        spread = [limit.homes for scope in self._scopes for limit in scope.limits if limit.fewest]
+        kinds = np.unique(np.concatenate((marks, np.stack(spread))) if spread else marks, axis=1, return_inverse=True)
+        kind = kinds[1].ravel()
+        tasks = [i for i, (_, _, number, _) in enumerate(asked) for _ in range(number)]
+        rows: list[int] = []
+        failed: set[bytes] = set()
+
+        def fits(position: int) -> bool:
+            if position == len(tasks):
+                return self._kept(asked, tasks, rows)
+            state = position.to_bytes(4, "little") + free.tobytes()
+            if state in failed and not spread:
+                return False
+            self._choices -= 1
+            if self._choices < 0:
+                raise OutOfStepsError
+            _, tasks_left, _, place = asked[tasks[position]]
+            shape = tasks_left.pod_set.shape
+            request = shape.request[used]
+            able = np.flatnonzero(place & opened[shape.number] & (free >= request[:, None]).all(axis=0))
+            seen: set[bytes] = set()
+            for row in able.tolist():
+                alike = int(kind[row]).to_bytes(4, "little") + free[:, row].tobytes()
+                if alike in seen:
+                    continue
+                seen.add(alike)
+                free[:, row] -= request
+                rows.append(row)
+                if fits(position + 1):
+                    return True
+                rows.pop()
+                free[:, row] += request
+            failed.add(state)
+            return False
+
+        return self._put(asked, tasks, rows) if fits(0) else None
+
+    def _kept(self, asked: Sequence[_Asked], tasks: Sequence[int], rows: Sequence[int]) -> bool:
+        """Whether tasks on these rows stand in as many domains as they must."""
+        with self._cycle.ledger.statement():
+            self._put(asked, tasks, rows)
+            return within_fabrics(self._cycle, self._job)
+
+    def _put(self, asked: Sequence[_Asked], tasks: Sequence[int], rows: Sequence[int]) -> list[Placement]:
+        placements = []
+        for i, (task_group, tasks_left, _, _) in enumerate(asked):
+            mine = np.array([row for task, row in zip(tasks, rows, strict=True) if task == i], dtype=np.int64)
+            ask, picks = self._ask(task_group, tasks_left.pod_set.shape), np.unique(mine, return_counts=True)
+            placements.append(place_tasks(self._cycle, ask, tasks_left.pod_set, picks, self._pool))
+        return placements
 
     def _freedom(self, shape: Shape) -> int:
         return int(self._cycle.fit_counts.of(shape).rows(self._pool).sum())
