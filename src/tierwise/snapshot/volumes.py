@@ -145,7 +145,8 @@ class VolumeFollower:
 
 
 def _index(by_key: dict[str, set[str]], keys_of: dict[str, tuple[str, ...]], path: str, keys: tuple[str, ...]) -> None:
-    """Note what a pod stands under from now on, and nothing else."""
+    """Note what a pod stands under from now on, and nothing else; a pod may name one claim in several volumes."""
+    keys = tuple(dict.fromkeys(keys))
     for key in keys_of.pop(path, ()):
         by_key[key].discard(path)
         if not by_key[key]:

@@ -37,6 +37,7 @@ from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.provisioner import provision
 from tierwise.sim.rounds import schedule
 from tierwise.snapshot.builder import Reader, build
+from tierwise.snapshot.consistency import differences
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 SELECTED = "volume.kubernetes.io/selected-node"
@@ -553,3 +554,12 @@ def test_a_pod_that_stands_has_no_claims_to_wait_for() -> None:
 
     assert 1 == len({task.shape.number for task in snapshot.others})
     assert 2 == len(world.every(Pod))
+
+
+def test_a_claim_that_a_pod_names_twice_is_followed() -> None:
+    """A reader that follows the cluster forgets it once, when the pod has a node or is gone."""
+    world = [*TWO_ZONES, storage_class(), volume("pv", "c"), claim("c", "pv")]
+    reader = Reader(DEFAULT)
+    for twice in ([pod("p", "c", "c")], [pod("p", "c", "c", on="n0")], [], [pod("p", "c", "c")]):
+        snapshot = reader.read(objects(*world, *twice), NOW)
+        assert [] == differences(snapshot, build(objects(*world, *twice), NOW))

@@ -48,7 +48,8 @@ class DeviceState:
 
     def __init__(self, table: DeviceTable) -> None:
         self.taken: Ints = table.taken.copy()
-        several = [i for i, device in enumerate(table.devices) if device.allow_multiple_allocations]
+        shared = np.array([kind.device.allow_multiple_allocations for kind in table.kinds], dtype=bool)
+        several = np.flatnonzero(shared[table.kind]).tolist() if shared.any() else []
         keys = ((i, name) for i in several for name in table.devices[i].capacity)
         self.slots = {key: number for number, key in enumerate(keys)}
         self.amounts: Ints = np.zeros(len(self.slots), dtype=np.int64)
