@@ -8,6 +8,7 @@ comes from elsewhere is refused.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import re
 import time
@@ -41,7 +42,10 @@ _BURST: Final = 1000
 """Requests that may come at once."""
 
 _BOOKMARK: Final = 60.0
-"""Seconds without a change after which a watch is told how far it is."""
+"""Seconds after which a watch is told how far it is."""
+
+_LOOK: Final = 10.0
+"""Seconds after which a quiet watch looks whether its client is still there."""
 
 _LONGEST_WATCH: Final = 3600.0
 """Seconds after which a watch ends, and is begun anew by whoever needs it."""
@@ -272,7 +276,11 @@ class _Server:
         query = request.query
         match request.method:
             case "GET" if query.get("watch") in ("true", "1"):
-                return await self._watch(request, place)
+                response = web.StreamResponse(headers={"Content-Type": _JSON, "Cache-Control": "no-cache"})
+                response.enable_chunked_encoding()
+                with contextlib.suppress(ConnectionResetError):  # clients end a watch by going away
+                    await self._watch(request, place, response)
+                return response
             case "GET":
                 found = await asyncio.to_thread(self._api.list, place, query)
                 return self._shown(request, place, found)
@@ -364,7 +372,7 @@ class _Server:
             return {**about, "kind": "PartialObjectMetadataList", "metadata": found["metadata"], "items": partial}
         return found
 
-    async def _watch(self, request: web.Request, place: Place) -> web.StreamResponse:
+    async def _watch(self, request: web.Request, place: Place, response: web.StreamResponse) -> None:
         """Changes as they come, from a version on; all objects first where none is given."""
         query = request.query
         wanted = self._api.selected(place, query)
@@ -373,10 +381,8 @@ class _Server:
         bookmarks = query.get("allowWatchBookmarks") == "true"
         limit = float(query.get("timeoutSeconds") or _LONGEST_WATCH)
         deadline = asyncio.get_running_loop().time() + min(limit, _LONGEST_WATCH)
-        response = web.StreamResponse(headers={"Content-Type": _JSON, "Cache-Control": "no-cache"})
-        response.enable_chunked_encoding()
         await response.prepare(request)
-        heads = True
+        heads, told_at = True, asyncio.get_running_loop().time()
 
         async def send(type_: str, raw: Raw) -> None:
             nonlocal heads
@@ -397,28 +403,27 @@ class _Server:
         else:
             if not asked.isdigit():
                 await send("ERROR", bad_request(f'"{asked}" is not a resource version').wire())
-                return response
+                return
             at = int(asked)
-        while not self._ended:
+        while not self._ended and request.transport is not None and not request.transport.is_closing():
             news = self._news  # before looking, so that nothing is missed
             changes = self._api.cluster.since(at)
             if changes is None:
                 await send("ERROR", expired(f"too old resource version: {at} ({self._api.cluster.version})").wire())
-                return response
+                return
             for change in changes:
                 told = _told(change, place, wanted)
                 if told is not None:
                     await send(told, self._api.shown(place, change.new))
                 at = change.version
-            left = deadline - asyncio.get_running_loop().time()
-            if left <= 0:
-                break
-            try:
-                await asyncio.wait_for(news.wait(), min(left, _BOOKMARK))
-            except TimeoutError:
-                if bookmarks:
-                    await send("BOOKMARK", _mark(place, at))
-        return response
+            now = asyncio.get_running_loop().time()
+            if now >= deadline:
+                return
+            if bookmarks and now - told_at >= _BOOKMARK:
+                await send("BOOKMARK", _mark(place, at))
+                told_at = now
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(news.wait(), min(deadline - now, _LOOK))
 
 
 def _told(change: Change, place: Place, wanted: Callable[[Raw], bool]) -> str | None:

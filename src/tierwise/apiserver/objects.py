@@ -273,14 +273,13 @@ class ObjectApi:
             return self._delete(place, raw, asked)
 
     def _delete(self, place: Place, raw: Raw, asked: Mapping[str, object]) -> Answer:
-        now, key = self.cluster.clock or 0, place.key
+        now, key, patience = self.cluster.clock or 0, place.key, _grace_period(asked)
         if asked.get("propagationPolicy") == "Orphan":
             self._orphan(raw)
-        if key.kind == "Pod" and _holds_node(raw) and str(asked.get("gracePeriodSeconds")) != "0":
+        if key.kind == "Pod" and _holds_node(raw) and patience != 0:
             if not meta_of(raw).get("deletionTimestamp"):
                 pod: Pod = codec.decode(raw)
-                given = asked.get("gracePeriodSeconds")
-                seconds = min(int(str(given)), grace(pod)) if given is not None else grace(pod)
+                seconds = grace(pod) if patience is None else min(patience, grace(pod))
                 marks = {"deletionTimestamp": stamp(now + seconds), "deletionGracePeriodSeconds": seconds}
                 raw = self.cluster.put(key, {**raw, "metadata": {**meta_of(raw), **marks}})
             return Answer(self._shown(place, raw))
@@ -396,6 +395,16 @@ def _number(query: Mapping[str, str], name: str) -> int:
     if not (text.isascii() and text.isdigit()):
         raise bad_request(f'{name}: "{text}" is not a number')
     return int(text[:18])
+
+
+def _grace_period(asked: Mapping[str, object]) -> int | None:
+    """The seconds that a request gives a pod to terminate; None where it leaves that to the pod."""
+    given = asked.get("gracePeriodSeconds")
+    if given is None:
+        return None
+    if isinstance(given, bool) or not (isinstance(given, int | str) and str(given).isdigit() and len(str(given)) < 10):
+        raise bad_request(f"gracePeriodSeconds: {given!r} is not a number of seconds")
+    return int(given)
 
 
 def _within(place: Place, key: Key) -> bool:

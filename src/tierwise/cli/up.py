@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shlex
 import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tierwise.api.codec import Raw
     from tierwise.config.profile import Profile
     from tierwise.port import Objects
+    from tierwise.web.live import LiveRuns
 
 __all__ = ["up"]
 
@@ -71,6 +73,7 @@ def up(
     """
     try:
         from tierwise.runtime.listener import listening
+        from tierwise.web.live import LiveRuns
     except ImportError as error:
         raise missing(error) from None
     from tierwise.cli.inputs import introduce, load, profile_of
@@ -82,7 +85,9 @@ def up(
     token, tls, authority = _secured(host)
     url = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
     config = _kubeconfig(url, token, authority)
-    with _served(objects, profile, speed, token, local=tls is None) as app, listening(app, host, port, tls):
+    words = ["--kubeconfig", kubeconfig or "FILE", *(["--config", config_file] if config_file else [])]
+    runs = LiveRuns("a cluster in memory", shlex.join(words))
+    with _served(objects, profile, speed, runs, token) as app, listening(app, host, port, tls):
         if kubeconfig is None:
             click.echo(config, nl=False)
         else:
@@ -107,8 +112,8 @@ def _until_interrupted() -> None:
 
 
 @contextlib.contextmanager
-def _served(objects: Objects, profile: Profile, speed: float, token: str, *, local: bool) -> Iterator[web.Application]:
-    """A cluster that lives, as an application."""
+def _served(objects: Objects, profile: Profile, speed: float, runs: LiveRuns, token: str) -> Iterator[web.Application]:
+    """A cluster that lives, as an application; with a token it answers for every host."""
     import math
     import time
 
@@ -123,11 +128,9 @@ def _served(objects: Objects, profile: Profile, speed: float, token: str, *, loc
     from tierwise.sim.controller_manager import ControllerManager
     from tierwise.sim.simulation import Simulation
     from tierwise.web.app import LOOPBACK, add_pages, only_for
-    from tierwise.web.live import LiveRuns
 
     start = float(math.floor(time.time()))
     cluster = ServedCluster(objects, start)
-    runs = LiveRuns("a cluster in memory")
     simulation = Simulation(
         cluster.read(),
         profile,
@@ -137,7 +140,7 @@ def _served(objects: Objects, profile: Profile, speed: float, token: str, *, loc
         speed=speed,
         observe=lambda snapshot, report: runs.saw(LoopPass(snapshot, report, (), profile)),
     )
-    own = [only_for(LOOPBACK)] if local else []
+    own = [] if token else [only_for(LOOPBACK)]
     app = web.Application(middlewares=[*own, guarded(token)], client_max_size=MOST_BYTES)
     add_pages(app, runs)
     add_api(app, ObjectApi(cluster))

@@ -26,8 +26,9 @@ _KEPT: Final = 20
 class LiveRuns:
     """Remembers the turns of the profile that was seen first; pods of others count as used room, as in its cycles."""
 
-    def __init__(self, title: str) -> None:
-        self._title = title
+    def __init__(self, title: str, options: str = "") -> None:
+        """`options` are those with which commands see the same cluster, where it is not the usual one."""
+        self._title, self._options = title, options
         self._lock = threading.Lock()
         self._number = 0
         self._turn: LoopPass | None = None
@@ -54,7 +55,8 @@ class LiveRuns:
             if self._turn is None:
                 return "no cycle has ended yet: this replica has begun a moment ago, or another one leads"
             if self._show is None:
-                self._show = RunView(Board(_run(self._turn), list(self._cycles)), mode="scheduler", title=self._title)
+                board = Board(_run(self._turn), list(self._cycles))
+                self._show = RunView(board, mode="scheduler", title=self._title, options=self._options)
             return self._show
 
 

@@ -223,6 +223,26 @@ def test_a_watch_ends_when_its_time_is_over() -> None:
         assert b"" == watch.read()
 
 
+def test_clients_that_go_away_in_the_middle_of_a_watch_leave_nothing_behind(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """No word on standard error, and others are told what happens as before."""
+    ground = Playground()
+    with _serving(ground) as to:
+        version = to.get(MAPS)["metadata"]["resourceVersion"]
+        for _ in range(5):
+            gone = to.send("GET", f"{MAPS}?watch=true&resourceVersion={version}")
+            gone.close()
+            to.close()
+        stays = _events(to.send("GET", f"{MAPS}?watch=true&resourceVersion={version}"))
+        for number in range(3):
+            ground.create("v1/configmaps", _map(f"cm-{number}"))
+        told = [next(stays)["object"]["metadata"]["name"] for _ in range(3)]
+
+    assert ["cm-0", "cm-1", "cm-2"] == told
+    assert ([], "") == (caplog.records, capfd.readouterr().err)
+
+
 def test_protobuf_is_read_as_what_it_stands_for() -> None:
     """As `kubectl create namespace` sends it: zero values are left out, and the answer is JSON."""
     name = b"\x0a\x04team"  # metadata.name

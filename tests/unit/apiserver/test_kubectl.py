@@ -198,17 +198,22 @@ def test_a_place_that_others_can_reach_asks_for_the_token(tmp_path: Path) -> Non
 
 
 def test_the_page_stands_beside_the_api(tmp_path: Path) -> None:
-    """One address for both; other hosts are not answered."""
+    """One address for both, where tierwise's own commands look as well; other hosts are not answered."""
     with _up(tmp_path) as up:
         url = yaml.safe_load(up.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
-        with urllib.request.urlopen(f"{url}/", timeout=60) as page, urllib.request.urlopen(f"{url}/apis") as apis:
+        with (
+            urllib.request.urlopen(f"{url}/", timeout=60) as page,
+            urllib.request.urlopen(f"{url}/apis", timeout=60) as apis,
+        ):
             title, groups = page.read(), json.load(apis)
+        audited = run("audit", "--kubeconfig", up.kubeconfig)
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(urllib.request.Request(f"{url}/apis", headers={"Host": "evil.example"}), timeout=60)
         refused.value.close()
 
     assert b"<title>tierwise</title>" in title
     assert "APIGroupList" == groups["kind"]
+    assert audited.stdout.startswith("all promises kept")
     assert 421 == refused.value.code
 
 
