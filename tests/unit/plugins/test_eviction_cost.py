@@ -183,7 +183,8 @@ def test_pods_that_a_gang_can_spare_lose_their_own_work_alone() -> None:
 
     assert {"low"} == evicted(report(costed(horizon="2h"), elastic, urgent()))
     whole = running("low", "n0 n1", ago=100 * MINUTE)
-    assert set() == evicted(report(costed(horizon="2h"), whole, urgent()))
+    assert set() == evicted(report(costed(horizon="2h"), whole, urgent(within=1)))
+    assert {"low"} == evicted(report(costed(horizon="4h"), whole, urgent(within=1)))
 
 
 def test_what_cannot_be_read_keeps_a_job_waiting(tmp_path: Path) -> None:
@@ -221,16 +222,16 @@ def test_no_plan_loses_more_than_it_gains(gangs: list[tuple[int, int, int, int]]
 
 
 def test_a_reader_follows_checkpoints() -> None:
-    """What changes of a running pod on a live cluster is read: start, annotation, condition."""
+    """What changes of a running pod on a live cluster is read: its start, and its conditions by themselves."""
     raws = [*TWO.manifests, *running("low", "n0 n1", ago=HOUR)]
     objects = Objects.of((codec.decode(raw), raw) for raw in raws)
     reader = Reader(costed())
     reader.read(objects, NOW)
     pod = next(raw for raw in raws if raw["kind"] == "Pod")
     condition = {"type": "Checkpointed", "status": "True", "lastTransitionTime": format_time(NOW - 5)}
-    status = {"phase": "Running", "startTime": format_time(NOW - 10), "conditions": [condition]}
-    changed = objects.changed({key_of_raw(pod): {**pod, "status": status}})
+    for started, conditions in ((NOW - HOUR, [condition]), (NOW - 10, [condition]), (NOW - 10, [])):
+        status = {"phase": "Running", "startTime": format_time(started), "conditions": conditions}
+        objects = objects.changed({key_of_raw(pod): {**pod, "status": status}})
+        (job,) = reader.read(objects, NOW).jobs
 
-    (job,) = reader.read(changed, NOW).jobs
-
-    assert (NOW - 10, NOW - 5) == (job.tasks[0].started, job.tasks[0].checkpointed)
+        assert (started, NOW - 5 if conditions else 0.0) == (job.tasks[0].started, job.tasks[0].checkpointed)
