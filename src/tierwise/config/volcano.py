@@ -61,7 +61,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "coscheduling": "awareNetworkTopology crossNamespaceGangGroups enablePreemption defaultMatchPolicy defaultTimeout",
     "drf": "",
     "elasticquota": _ELASTIC,
-    "eviction-cost": "minimumRunTime minimumRunTime.* maxMinimumRunTime horizon decline",
+    "eviction-cost": "minimumRunTime minimumRunTime.* maxMinimumRunTime maxNotice horizon decline",
     "gang": "",
     "network-topology-aware": """
         weight unknownTierName hypernode.binpack.cpu hypernode.binpack.memory hypernode.binpack.resources

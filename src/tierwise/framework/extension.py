@@ -373,11 +373,16 @@ class VictimSelector(Protocol):
 
 
 class EvictionCosts(Protocol):
-    """What evictions cost and bring, in seconds of work; `declines` refuses plans that lose more than they gain."""
+    """What evictions cost and bring, in seconds of work, and how long victims are told before.
+
+    Plans that lose more than they gain are declined where `declines` says so.
+    """
 
     def lost_seconds(self, running: RunningTable, victims: Ints) -> Floats: ...
 
     def gained_seconds(self, job: Job) -> float: ...
+
+    def notice_seconds(self, job: Job) -> float: ...
 
     def declines(self) -> bool: ...
 

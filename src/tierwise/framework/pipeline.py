@@ -161,6 +161,13 @@ def _check_positions(answer: object, length: int, *, distinct: bool = True) -> N
         raise _AnswerError("expected each position once")
 
 
+def _seconds(answer: object) -> float:
+    """A duration: a number that is neither negative nor without end."""
+    if isinstance(answer, bool) or not isinstance(answer, int | float) or not 0 <= answer < float("inf"):
+        raise _AnswerError(f"expected a number of seconds, not {_shown(answer)}")
+    return float(answer)
+
+
 def _check_bool(answer: object) -> bool:
     if not isinstance(answer, bool | np.bool_):
         raise _AnswerError(f"expected true or false, not {_shown(answer)}")
@@ -908,10 +915,20 @@ class Pipeline:
         gained = [float("inf")]
         for plugin in self._eviction_costs[job.scheduler]:
             try:
-                gained.append(float(plugin.gained_seconds(job)))
+                gained.append(_seconds(plugin.gained_seconds(job)))
             except _RAISED as error:
                 raise self._costs(plugin, "gained_seconds", error) from error
         return min(gained)
+
+    def notice_seconds(self, job: Job) -> float:
+        """How long pods of a job are told before they are evicted: the longest that any plugin says."""
+        longest = 0.0
+        for plugin in self._eviction_costs[job.scheduler]:
+            try:
+                longest = max(longest, _seconds(plugin.notice_seconds(job)))
+            except _RAISED as error:
+                self._failed(plugin, "notice_seconds", error)
+        return longest
 
     def declines_losses(self, job: Job) -> bool:
         """Whether plans that lose more than they gain are declined."""

@@ -28,6 +28,7 @@ __all__ = [
     "Decision",
     "Eviction",
     "EvictionAttempt",
+    "Notice",
     "PlacedTasks",
     "PluginFailure",
     "ReportBuilder",
@@ -67,6 +68,15 @@ class Eviction(msgspec.Struct, frozen=True):
     job: Job  # whose task it is
     by: Job | None  # the preemptor; None where a queue returns what it borrowed
     action: str
+    reason: str
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """A running task that is told until when it stays."""
+
+    task: Task
+    job: Job  # whose task it is
+    until: float
     reason: str
 
 
@@ -134,6 +144,7 @@ class CycleReport(msgspec.Struct, frozen=True):
     failures: tuple[PluginFailure, ...] = ()  # methods of plugins that failed, each once
     writes: tuple[Prepare, ...] = ()  # writes to make before pods are bound, or to undo
     undone: dict[Key, str] = {}  # by claim: why its volume or devices, which did not come to be, are taken back
+    notices: tuple[Notice, ...] = ()  # tasks that would be evicted and have time left
 
     @property
     def retry_at(self) -> float | None:
@@ -161,6 +172,7 @@ class ReportBuilder(msgspec.Struct):
     failures: tuple[PluginFailure, ...] = ()
     writes: tuple[Prepare, ...] = ()
     undone: dict[Key, str] = {}
+    notices: list[Notice] = []
 
     def decide(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -214,4 +226,5 @@ class ReportBuilder(msgspec.Struct):
             self.failures,
             self.writes,
             dict(self.undone),
+            tuple(self.notices),
         )

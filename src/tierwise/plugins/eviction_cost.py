@@ -24,6 +24,7 @@ __all__ = ["EvictionCost"]
 
 _HORIZON = 3600.0
 _LONGEST = 3600.0
+_NOTICE = 600.0
 
 
 @takes_part(VictimFilter, EvictionCosts)
@@ -37,6 +38,7 @@ class EvictionCost:
         self._jobs, self._queues, self._now = view.jobs, view.queues, view.snapshot.now
         self._horizon = _seconds(arguments, "horizon", _HORIZON) or _HORIZON
         self._longest = _seconds(arguments, "maxMinimumRunTime", _LONGEST)
+        self._notice = _seconds(arguments, "maxNotice", _NOTICE)
         self._usual = _seconds(arguments, "minimumRunTime", 0.0)
         self._checkpoints: dict[int, float] = {}
         self._declines = flag(arguments, "decline", default=True)
@@ -86,6 +88,10 @@ class EvictionCost:
         """Seconds of its work that a preemptor is ahead where it starts now: its own duration, up to the horizon."""
         expected = job.terms.expected if job.terms is not None else 0.0
         return min(expected, self._horizon) if expected else self._horizon
+
+    def notice_seconds(self, job: Job) -> float:
+        """How long its pods are told before they are evicted: as long as it asks, up to the profile's limit."""
+        return min(job.terms.notice, self._notice) if job.terms is not None else 0.0
 
     def declines(self) -> bool:
         """Whether a plan that loses more than it gains is not carried out."""

@@ -31,6 +31,7 @@ from tierwise.model.job import Job, Phase, Status
 from tierwise.model.reason import Reason, ReasonBook, Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
+from tierwise.scheduler.notice import give_notice
 from tierwise.scheduler.prebind import prepare
 
 __all__ = ["RUNNERS", "check_profile", "cycle", "nothing_waits", "open_cycle"]
@@ -208,6 +209,7 @@ def cycle(
         for job in snapshot.jobs:
             if job.key not in current.report.rejections and current.backlog.open(job):
                 current.report.reject(job, Rejection("gate", job.key, _NO_ALLOCATE))
+    give_notice(current)
     give_verdicts(current, lambda: _recovered(snapshot, profile, plugins))
     prepare(current)
     current.report.complaints = tuple(current.pipeline.complaints())

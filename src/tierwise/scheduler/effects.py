@@ -7,6 +7,9 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.api.codec import Raw
+from tierwise.api.eviction_terms import NOTICE
+from tierwise.api.meta import format_time
 from tierwise.api.pattern import COORDINATES, RANK, RANKS
 from tierwise.framework.report import CycleReport, Decision, PlacedTasks
 from tierwise.model.job import Job, Status, Task
@@ -14,7 +17,19 @@ from tierwise.model.reason import Reason, Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
 from tierwise.plugins.kubernetes.claim_writes import claim_key, deallocation
-from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Bind, Effect, Evict, Key, Nominate, Outcome, Prepare
+from tierwise.port import (
+    HYPERNODE_ANNOTATION,
+    PATH_ANNOTATION,
+    Bind,
+    Effect,
+    Evict,
+    Key,
+    Nominate,
+    Outcome,
+    PatchStatus,
+    Prepare,
+    RecordEvent,
+)
 
 __all__ = ["amended", "effects", "pod_key"]
 
@@ -23,6 +38,7 @@ def effects(snapshot: Snapshot, report: CycleReport) -> list[Effect]:
     """Decisions pod by pod, in the order in which they fell."""
     return [
         *_evictions(report),
+        *_notices(snapshot, report),
         *report.writes,
         *_placements(snapshot, report),
         *_dropped(snapshot, report),
@@ -34,6 +50,28 @@ def _evictions(report: CycleReport) -> Iterator[Effect]:
     for eviction in report.evictions:
         by = eviction.by.key if eviction.by is not None else ""
         yield Evict(pod_key(eviction.task.key), eviction.reason, by, eviction.action)
+
+
+def _notices(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
+    """Conditions of pods that are told when they go, and of those that stay after all."""
+    told = {notice.task.key for notice in report.notices} | {eviction.task.key for eviction in report.evictions}
+    for notice in report.notices:
+        if not notice.task.noticed:
+            text = f"{notice.reason}; it will be evicted at {format_time(notice.until)}"
+            key = pod_key(notice.task.key)
+            yield PatchStatus(key, {"conditions": [_condition(snapshot, "True", "ToBeEvicted", text)]})
+            yield RecordEvent(key, "Normal", NOTICE, text)
+    for job in snapshot.jobs:
+        if job.terms is not None and job.terms.notice:
+            for task in job.tasks:
+                if task.noticed and task.status is Status.RUNNING and task.key not in told:
+                    gone = _condition(snapshot, "False", "Withdrawn", "it is not going to be evicted any more")
+                    yield PatchStatus(pod_key(task.key), {"conditions": [gone]})
+
+
+def _condition(snapshot: Snapshot, status: str, reason: str, text: str) -> Raw:
+    since = format_time(snapshot.now)
+    return {"type": NOTICE, "status": status, "reason": reason, "message": text, "lastTransitionTime": since}
 
 
 def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:

@@ -86,11 +86,13 @@ class Batch:
         return Outcome(effect, ok=True)
 
     def patch_status(self, effect: Effect, key: Key, status: Raw, annotations: Mapping[str, str]) -> Outcome:
-        """Fields of the status are replaced one by one, never merged."""
+        """Fields of the status are replaced one by one; of a pod's conditions, those of the same types."""
         raw = self.raw(key)
         if raw is None:
             return Outcome(effect, ok=False, error=f"{key} does not exist")
         current = raw.get("status")
+        if key.kind == "Pod" and isinstance(current, dict) and isinstance(status.get("conditions"), list):
+            status = {**status, "conditions": _by_type(current.get("conditions"), status["conditions"])}
         changed = {**raw, "status": {**(current if isinstance(current, dict) else {}), **status}} if status else raw
         if annotations:
             changed = merged(changed, {"metadata": {"annotations": dict(annotations)}})
@@ -110,6 +112,14 @@ class Batch:
         self.puts.pop(key, None)
         self.deletes[key] = None
         return Outcome(effect, ok=True)
+
+
+def _by_type(present: object, given: object) -> list[Raw]:
+    """Conditions merged as an API server merges those of pods: by their types."""
+    found = [c for c in present if isinstance(c, dict)] if isinstance(present, list) else []
+    news = {c.get("type"): c for c in given if isinstance(c, dict)} if isinstance(given, list) else {}
+    kept = [news.pop(condition.get("type"), condition) for condition in found]
+    return [*kept, *news.values()]
 
 
 def merged(raw: Raw, patch: Raw) -> Raw:
