@@ -7,6 +7,7 @@ from tierwise.explain.board import Board
 from tierwise.explain.text.schedule import Run
 from tierwise.port import Objects
 from tierwise.sim import rounds
+from tierwise.sim.what_if import prepared
 from tierwise.web.views import RunView
 
 __all__ = ["HOSTILE", "Fixed", "scheduled", "shown"]
@@ -31,6 +32,8 @@ def scheduled(objects: Objects, profile: Profile = DEFAULT, *, now: float = 0.0)
     return Run(history.reports, history.after(now), profile, history.evictions, history.complaints())
 
 
-def shown(objects: Objects, profile: Profile = DEFAULT) -> RunView:
-    """The same, ready to be served."""
-    return RunView(Board(scheduled(objects, profile)), mode="manifests", title="drawn")
+def shown(objects: Objects, profile: Profile = DEFAULT, *, questions: bool = False) -> RunView:
+    """The same, ready to be served; with `questions` those of the kind "what if" are answered."""
+    board = Board(scheduled(objects, profile))
+    scenario = (lambda: prepared(objects, profile, 0.0)) if questions else None
+    return RunView(board, mode="manifests", title="drawn", scenario=scenario)

@@ -52,6 +52,8 @@ class Page:
         if message["method"] == "Runtime.exceptionThrown":
             self.faults.append(json.dumps(params["exceptionDetails"])[:500])
         elif message["method"] == "Log.entryAdded" and params["entry"]["level"] == "error":
+            if params["entry"]["source"] == "network":
+                return  # a request that was refused is for the page to tell of
             self.faults.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
 
     async def size(self, width: int, height: int) -> None:

@@ -6,7 +6,8 @@ import io
 import shlex
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from tierwise.config.profile import Profile
     from tierwise.explain.text.schedule import Run
     from tierwise.port import Objects
+    from tierwise.sim.changes import Scenario
     from tierwise.web.views import RunSource, RunView
 
 __all__ = ["manifest_source", "serve"]
@@ -63,8 +65,12 @@ def serve(
         from tierwise.web.app import LOOPBACK, pages
     except ImportError as error:
         raise missing(error) from None
-    source = manifest_source(filenames, config_file, now) if filenames else _cluster(config_file, now, every)
     host, port = listen
+    source = (
+        manifest_source(filenames, config_file, now, questions=host in LOOPBACK)
+        if filenames
+        else _cluster(config_file, now, every, questions=host in LOOPBACK)
+    )
     with listening(pages(source, LOOPBACK if host in LOOPBACK else ()), host, port):
         click.echo(f"http://{f'[{host}]' if ':' in host else host}:{port}/ is open; Ctrl-C ends it", err=True)
         _until_interrupted()
@@ -77,8 +83,13 @@ def _until_interrupted() -> None:
         click.echo("", err=True)  # behind the ^C of the terminal
 
 
-def manifest_source(filenames: Sequence[str], config_file: str | None, now: float | None) -> RunSource:
-    """The outcome of `schedule`; standard input is read once, and files whenever one of them has changed."""
+def manifest_source(
+    filenames: Sequence[str], config_file: str | None, now: float | None, *, questions: bool = False
+) -> RunSource:
+    """The outcome of `schedule`; standard input is read once, and files whenever one of them has changed.
+
+    `questions` says whether those of the kind "what if" are answered.
+    """
     from tierwise.cli.inputs import introduce, load, moment, profile_of
     from tierwise.cli.progress import show_progress
     from tierwise.web.views import WatchedSource
@@ -91,7 +102,9 @@ def manifest_source(filenames: Sequence[str], config_file: str | None, now: floa
         objects = load(filenames, stdin=io.BytesIO(given))
         introduce(objects)
         with show_progress("scheduling"):
-            return _shown(_scheduled(objects, profile, moment(objects, now)), "manifests", ", ".join(filenames), again)
+            run = _scheduled(objects, profile, moment(objects, now))
+        scenario = _scenario(objects, profile, moment(objects, now)) if questions else None
+        return _shown(run, "manifests", ", ".join(filenames), again, scenario)
 
     return WatchedSource(lambda: _written(filenames, config_file), make)
 
@@ -108,7 +121,7 @@ def _written(filenames: Sequence[str], config_file: str | None) -> object:
     return [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
 
 
-def _cluster(config_file: str | None, now: float | None, every: float) -> RunSource:
+def _cluster(config_file: str | None, now: float | None, every: float, *, questions: bool) -> RunSource:
     """The cluster of the kubeconfig as it is, and what one cycle would decide."""
     import time
 
@@ -126,7 +139,8 @@ def _cluster(config_file: str | None, now: float | None, every: float) -> RunSou
     def make() -> RunView:
         with context.scope(cleanup=False):
             profile, objects = profile_of(config_file), live_objects()
-        return _shown(_looked_at(objects, profile, moment(objects, now)), "cluster", server, again)
+        scenario = _scenario(objects, profile, moment(objects, now)) if questions else None
+        return _shown(_looked_at(objects, profile, moment(objects, now)), "cluster", server, again, scenario)
 
     return WatchedSource(lambda: int((time.monotonic() - begun) / every), make)
 
@@ -165,8 +179,17 @@ def _again(filenames: Sequence[str], config_file: str | None, **chosen: str | No
     return shlex.join(words)
 
 
-def _shown(run: Run, mode: str, title: str, options: str) -> RunView:
+def _scenario(objects: Objects, profile: Profile, now: float) -> Callable[[], Scenario]:
+    """What questions start from, made when somebody asks one."""
+    from tierwise.sim.what_if import prepared
+
+    return cache(lambda: prepared(objects, profile, now))
+
+
+def _shown(run: Run, mode: str, title: str, options: str, scenario: Callable[[], Scenario] | None) -> RunView:
     from tierwise.explain.board import Board
     from tierwise.web.views import RunView
 
-    return RunView(Board(run, carried_out=mode != "cluster"), mode=mode, title=title, options=options)
+    return RunView(
+        Board(run, carried_out=mode != "cluster"), mode=mode, title=title, options=options, scenario=scenario
+    )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tierwise.api.errors import InputError
 from tierwise.cli import options
 
 if TYPE_CHECKING:
@@ -138,41 +137,21 @@ def _least(scenario: Scenario, changes: list[Change], name: str, *, json: bool) 
 
 
 def _changes(given: dict[str, tuple[str, ...] | str | None]) -> Iterator[Change]:
-    """The changes that the options ask for."""
-    from tierwise.sim import changes as c
+    """The changes that the options ask for, in their order."""
+    from tierwise.sim.change_texts import CHANGES, read_change
+    from tierwise.sim.changes import UseProfile
 
-    def words(name: str) -> tuple[str, ...]:
-        value = given[name]
-        return value if isinstance(value, tuple) else ()
-
-    for file in words("submit"):
+    names = {"delete": "deleted", "remove": "removed", "drain": "drained", "uncordon": "uncordoned"}
+    names |= {"quota": "quotas", "priority": "priorities", "constraint": "constraints", "plugin": "plugins"}
+    for file in given["submit"] or ():
         yield _submitted(file)
-    yield from map(c.DeleteJob, words("deleted"))
-    for text in words("add_nodes"):
-        yield c.AddNodes(*_numbered(text, "--add-nodes", "N=NODE, as in 2=node-7"))
-    for text in words("add_domains"):
-        yield c.AddDomains(*_numbered(text, "--add-domains", "N=DOMAIN, as in 1=rack-3"))
-    yield from map(c.Remove, words("removed"))
-    yield from map(c.Drain, words("drained"))
-    yield from map(c.Uncordon, words("uncordoned"))
-    for text in words("quotas"):
-        yield _quota(text)
-    for text in words("priorities"):
-        job, _, value = text.rpartition("=")
-        if not job or not value.removeprefix("-").isdecimal():
-            raise InputError(f'"{text}" is not JOB=NUMBER, as in team-a/train=1000', field="--priority")
-        yield c.SetPriority(job, int(value))
-    for text in words("constraints"):
-        yield _constraint(text)
-    then = given["then_config"]
-    if isinstance(then, str):
-        from tierwise.cli.inputs import profile_of
+    for change in CHANGES:
+        if change == "plugin" and isinstance(then := given["then_config"], str):
+            from tierwise.cli.inputs import profile_of
 
-        yield c.UseProfile(profile_of(then), then)
-    for text in words("plugins"):
-        yield _plugin(text)
-    for name in words("without_plugin"):
-        yield c.SwitchPlugin(name, on=False)
+            yield UseProfile(profile_of(then), then)
+        for text in given[names.get(change, change.replace("-", "_"))] or ():
+            yield read_change(change, text)
 
 
 def _submitted(file: str) -> Change:
@@ -182,57 +161,3 @@ def _submitted(file: str) -> Change:
     objects = load([file])
     found = ((objects.record(key), objects.raw(key)) for key in objects)
     return Submit(tuple((record, raw) for record, raw in found if record is not None and raw is not None), file)
-
-
-def _numbered(text: str, option: str, form: str) -> tuple[int, str]:
-    number, _, name = text.partition("=")
-    if not number.isdecimal() or not name:
-        raise InputError(f'"{text}" is not {form}', field=option)
-    return int(number), name
-
-
-def _quota(text: str) -> Change:
-    from tierwise.sim.changes import QUOTAS, SetQuota
-
-    what, _, amount = text.rpartition("=")
-    queue, _, resource = what.partition(":")
-    if not (queue and resource and amount):
-        form = "QUEUE[.FIELD]:RESOURCE=AMOUNT, as in team-a:nvidia.com/gpu=64"
-        raise InputError(f'"{text}" is not {form}', field="--quota")
-    name, _, field = queue.rpartition(".")
-    if field not in QUOTAS:
-        name, field = queue, QUOTAS[0]
-    return SetQuota(name, field, resource, amount)
-
-
-def _constraint(text: str) -> Change:
-    from tierwise.sim.changes import SetConstraint
-
-    who, _, limit = text.partition("=")
-    job, _, policy = who.partition(":")
-    mode, _, tier = limit.partition(":")
-    if not job or mode not in ("hard", "soft", "none") or (mode == "hard") != bool(tier):
-        form = "JOB[:POLICY]=LIMIT with a limit of hard:TIER, soft or none"
-        raise InputError(f'"{text}" is not {form}', field="--constraint")
-    return SetConstraint(job, mode, tier, policy)
-
-
-def _plugin(text: str) -> Change:
-    from tierwise.sim.changes import SwitchPlugin
-
-    name, _, told = text.partition(":")
-    arguments: dict[str, object] = {}
-    for pair in told.split(",") if told else ():
-        key, separator, value = pair.partition("=")
-        if not separator:
-            raise InputError(f'"{text}" is not NAME[:KEY=VALUE,...]', field="--plugin")
-        arguments[key] = _scalar(value)
-    return SwitchPlugin(name, arguments)
-
-
-def _scalar(text: str) -> object:
-    """A value as YAML reads it."""
-    from tierwise.api.yaml_text import documents
-
-    found = [document for document, _ in documents(text.encode(), file="--plugin")]
-    return found[0] if found else ""

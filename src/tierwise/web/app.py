@@ -1,7 +1,8 @@
 """The routes of the pages: static files by name, the board and its details as JSON, past moments, a stream of events.
 
-Added to the caller's application. Every client that reaches the port may read; no route takes a body, and no file is
-opened by a name from a request. Browsers are told to load nothing from elsewhere and to run nothing inline.
+Added to the caller's application. Every client that reaches the port may read; one route takes a body, the manifests of
+a question that is answered in memory, and no file is opened by a name from a request. Browsers are told to load nothing
+from elsewhere and to run nothing inline.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ import asyncio
 import re
 from collections.abc import Callable, Collection, Mapping
 from importlib.resources import files
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from tierwise.api.errors import InputError
 from tierwise.explain.board import JobQuery
 from tierwise.web.events import add_events
 from tierwise.web.history import BoardHistory
 from tierwise.web.views import CachedBody, RunSource, RunView
+from tierwise.web.what_if import BusyError, WhatIfs
 
 __all__ = ["LOOPBACK", "add_pages", "only_for", "pages"]
 
@@ -41,6 +44,9 @@ LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 Ask = Callable[[RunView, str, Mapping[str, str]], CachedBody | None]
 """What a route asks of a view: the name in its path, and the parameters of its query."""
 
+T = TypeVar("T")
+
+_HEADER: Final = "X-Tierwise"
 _LONGEST: Final = 300
 """Characters of a text that is searched for."""
 
@@ -58,9 +64,14 @@ def add_pages(app: web.Application, source: RunSource) -> None:
         "/api/nodes-for/{name:.+}": lambda show, name, _: show.nodes_for(name),
         "/api/jobs/{name:.+}": lambda show, name, _: show.job(name),
     }
-    history = BoardHistory()
+    history, what_ifs = BoardHistory(), WhatIfs()
     for path, ask in asks.items():
-        app.router.add_get(path, _data(source, ask, history))
+        app.router.add_get(path, _data(source, ask, history, what_ifs))
+    app.router.add_get(
+        "/api/what-if", _answer(source, lambda show, asked: what_ifs.comparison(show, asked.get("if", "")))
+    )
+    app.router.add_get("/api/least/{name:.+}", _answer(source, lambda show, asked: what_ifs.least(show, asked["name"])))
+    app.router.add_post("/api/manifests", _manifests(source, what_ifs))
     app.router.add_get("/api/history", _history(source, history))
     app.router.add_get("/api/changes", _changes(history))
     add_events(app, source, history)
@@ -118,15 +129,53 @@ async def _current(source: RunSource, history: BoardHistory) -> RunView:
     return show
 
 
-def _data(source: RunSource, ask: Ask, history: BoardHistory) -> Handler:
+def _data(source: RunSource, ask: Ask, history: BoardHistory, what_ifs: WhatIfs) -> Handler:
     async def serve(request: web.Request) -> web.Response:
         if "at" in request.query:
             return _respond(request, await asyncio.to_thread(_past, history, request), "application/json")
         show = await _current(source, history)
+        if "if" in request.query:
+            show = await _worked_out(lambda: what_ifs.view(show, request.query["if"]))
         answer = await asyncio.to_thread(ask, show, request.match_info.get("name", ""), request.query)
         if answer is None:
             raise web.HTTPNotFound(text="there is nothing of this name\n")
         return _respond(request, answer, "application/json")
+
+    return serve
+
+
+async def _worked_out(work: Callable[[], T]) -> T:
+    """What a question is answered with; one that makes no sense is refused with one line."""
+    try:
+        return await asyncio.to_thread(work)
+    except InputError as error:
+        raise web.HTTPBadRequest(text=f"{error}\n") from None
+    except BusyError:
+        raise web.HTTPTooManyRequests(text="others have asked before: try again in a moment\n") from None
+
+
+def _answer(source: RunSource, ask: Callable[[RunView, Mapping[str, str]], CachedBody]) -> Handler:
+    async def serve(request: web.Request) -> web.Response:
+        show = await asyncio.to_thread(source.show)
+        if isinstance(show, str):
+            raise web.HTTPServiceUnavailable(text=f"{show}\n")
+        asked = {**request.query, **request.match_info}
+        return _respond(request, await _worked_out(lambda: ask(show, asked)), "application/json")
+
+    return serve
+
+
+def _manifests(source: RunSource, what_ifs: WhatIfs) -> Handler:
+    async def serve(request: web.Request) -> web.Response:
+        # A form of another site cannot send this header without asking first, and nobody here would say yes.
+        if _HEADER not in request.headers:
+            raise web.HTTPForbidden(text=f"{_HEADER} is missing\n")
+        show = await asyncio.to_thread(source.show)
+        if isinstance(show, str) or show.scenario is None:
+            raise web.HTTPForbidden(text="what-if is answered by `tierwise serve`, on this machine alone\n")
+        text = await request.read()  # bounded by the application's client_max_size
+        name = await _worked_out(lambda: what_ifs.keep(text))
+        return web.json_response({"name": name})
 
     return serve
 

@@ -14,6 +14,7 @@ from tierwise import __version__
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.explain.board import Board, JobQuery, Line
+from tierwise.sim.changes import Scenario
 
 __all__ = ["CachedBody", "RunSource", "RunView", "WatchedSource"]
 
@@ -37,12 +38,22 @@ class RunView:
     """The board of one moment with what the page says about where it comes from; answers are made once, when asked."""
 
     def __init__(
-        self, board: Board, *, mode: str, title: str, options: str = "", fault: str = "", made: float | None = None
+        self,
+        board: Board,
+        *,
+        mode: str,
+        title: str,
+        options: str = "",
+        fault: str = "",
+        made: float | None = None,
+        scenario: Callable[[], Scenario] | None = None,
     ) -> None:
         """`mode` is manifests, cluster or scheduler; `options` are those with which commands see the same objects.
 
         `fault` is why there is nothing newer, and `made` the time at which the board was made, where it is not now.
+        `scenario` is what questions of the kind "what if" start from, where such questions are answered.
         """
+        self.scenario = scenario
         self._board = board
         self.made = time.time() if made is None else made
         self._about: Raw = {
@@ -51,6 +62,7 @@ class RunView:
             "title": title,
             "options": options,
             "fault": fault,
+            "whatIf": scenario is not None,
             "made": round(self.made, 3) if mode != "manifests" or fault else 0,
         }
         self._known: dict[tuple[str, str], CachedBody] = {}
@@ -109,7 +121,7 @@ class RunView:
     def but(self, fault: str) -> RunView:
         """The same board with a fault beside it, which is as old as it was."""
         about = {name: str(self._about[name]) for name in ("mode", "title", "options")}
-        return RunView(self._board, **about, fault=fault, made=self.made)
+        return RunView(self._board, **about, fault=fault, made=self.made, scenario=self.scenario)
 
 
 class RunSource(Protocol):

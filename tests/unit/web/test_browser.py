@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from importlib.util import find_spec
@@ -163,6 +164,36 @@ def test_past_moments_are_shown_on_the_same_map(tmp_path: Path) -> None:
         await page.until("location.hash === '#/'")
 
     _in_browser(tmp_path, Growing(), act)
+
+
+def test_what_if_shows_the_same_board_with_changes(tmp_path: Path) -> None:
+    """A drained node by a link, a wrong change refused in place, manifests that are pasted, the least change."""
+    pasted = json.dumps(
+        {"apiVersion": "v1", "kind": "List", "items": gang("pasted", tasks=1, each="gpu=4").manifests()}
+    )
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(f"{at}#/nodes/n0")
+        await page.click("#drawer a[href*='if=drain']")
+        await page.until("document.getElementById('whatif').innerText.includes('drain n0')")
+        await page.until("document.getElementById('whatif').innerText.includes('moves')")
+        assert "1 take no pods" in await page.ask("document.getElementById('figures').innerText")
+        await page.press("Escape")
+        await page.ask("document.querySelector('#whatif form input').focus()")
+        await page.type("nowhere")
+        await page.press("Enter")
+        await page.until("document.querySelector('#whatif [role=alert]')?.textContent.includes('nowhere')")
+        await page.go(f"{at}?again#/?asking=1")
+        await page.ask("document.querySelector('#whatif details').open = true")
+        await page.ask("document.querySelector('#whatif textarea').focus()")
+        await page.type(pasted)
+        await page.click("#whatif details form button")
+        await page.until("document.getElementById('running').innerText.includes('pasted')")
+        await page.go(f"{at}?more#/jobs/default/waits")
+        await page.click("#drawer details[data-key=least] summary")
+        await page.until("document.querySelector('#drawer [data-key=least]').innerText.includes('add')")
+
+    _in_browser(tmp_path, Fixed(shown(OBJECTS, questions=True)), act)
 
 
 def test_nodes_are_reached_by_keys(tmp_path: Path) -> None:

@@ -187,3 +187,30 @@ def test_lists_are_cut_and_searched_by_the_server() -> None:
     assert "n1" == node["name"]
     assert [400, 400] == wrong
     assert [404, 404] == absent
+
+
+def test_questions_are_answered_where_they_may_be_asked() -> None:
+    """In memory, for views with a scenario; what makes no sense is refused with one line, and so are other sites."""
+    objects = objects_of(draw("r0[n0 n1]", node="gpu=4"), gang("a", tasks=2, each="gpu=4"))
+    drained = "/api/what-if?if=drain%3Dn0"
+    with _serving(Fixed(shown(objects, questions=True))) as to:
+        answer = json.loads(_get(to, drained)[1])
+        board = json.loads(_get(to, "/api/board?if=drain%3Dn0")[1])
+        wrong = [_get(to, f"/api/what-if?if={text}") for text in ("drain%3Dn9", "nonsense%3D1", "x", "submit%3Dgone")]
+        least = json.loads(_get(to, "/api/least/default/a")[1])
+        to.request("POST", "/api/manifests", b"kind: Pod")
+        forbidden = to.getresponse()
+        forbidden.read()
+        to.request("POST", "/api/manifests", b"kind: [", {"X-Tierwise": "1"})
+        refused = to.getresponse()
+        refused.read()
+    with _serving(Fixed(shown(objects))) as to:
+        unasked, said = _get(to, drained)
+
+    assert [("default/a", "waits-longer")] == [(job["podGroup"], job["effect"]) for job in answer["jobs"]]
+    assert (1, 0) == (board["jobs"]["waiting"], board["jobs"]["running"])
+    assert [400] * 4 == [response.status for response, _ in wrong]
+    assert all(text.count(b"\n") == 1 for _, text in wrong)
+    assert least["startsAnyway"]
+    assert (403, 400) == (forbidden.status, refused.status)
+    assert (400, 1) == (unasked.status, said.count(b"\n"))

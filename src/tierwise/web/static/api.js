@@ -20,3 +20,10 @@ export async function ask(address) {
   if (known.size > 50) known.delete(known.keys().next().value);
   return { value, changed: true };
 }
+
+/** Send a text, and get the answer; throws Error with a sentence for people. */
+export async function send(address, text) {
+  const answer = await fetch(address, { method: "POST", body: text, headers: { "Content-Type": "text/plain", "X-Tierwise": "1" } });
+  if (!answer.ok) throw new Error((await answer.text()).trim() || `the server says ${answer.status}`);
+  return answer.json();
+}

@@ -17,6 +17,7 @@ import { closed, link, parse } from "./route.js";
 import { searchable } from "./search.js";
 import { drawSlots } from "./slots.js";
 import { drawTimeline } from "./timeline.js";
+import { drawWhatIf, submitted } from "./whatif.js";
 
 const PERIOD = 3000;
 const FIRST = 60, STEP = 200; // jobs of a list that are asked for at first, and with each wish for more
@@ -26,9 +27,16 @@ const WORDS = { // what became of the pods that the shown cycles placed, by wher
   scheduler: { fresh: "placed in the last cycle", kept: "kept a place", leaving: "leaving", keeps: "a place is kept until resources are released" },
 };
 const at = (id) => document.getElementById(id);
-const named = (kind, name) => `/api/${kind}/${name.split("/").map(encodeURIComponent).join("/")}`;
+const path = (name) => name.split("/").map(encodeURIComponent).join("/");
+/** The address of something as a state of the page asks for it: of a past moment, or with changes. */
+function address(what, route, asked = {}) {
+  const query = new URLSearchParams(asked);
+  if (route.at) query.set("at", route.at);
+  else if (route.changes) query.set("if", route.changes);
+  return `/api/${what}${query.size ? `?${query}` : ""}`;
+}
 const none = { value: null, changed: false };
-const state = { board: null, story: null, node: null, nodes: null, asked: null, lists: {}, history: null, changes: null, playing: 0, speed: 1, fault: "", answered: 0, limits: { waiting: FIRST, running: FIRST }, moreNodes: false };
+const state = { board: null, story: null, node: null, nodes: null, asked: null, lists: {}, history: null, changes: null, comparison: null, question: "", found: null, playing: 0, speed: 1, fault: "", answered: 0, limits: { waiting: FIRST, running: FIRST }, moreNodes: false };
 
 function zoomOf(board, route) {
   const found = board.fabric.name.indexOf(route.domain);
@@ -42,36 +50,43 @@ function listAddress(name, route) {
   if (name === "waiting") for (const field of ["verdict", "reason"]) if (route[field]) asked.set(field, route[field]);
   const sort = name === "waiting" ? route.sort : route.order;
   if (sort) asked.set("sort", sort);
-  if (route.at) asked.set("at", route.at);
-  return `/api/jobs?${asked}`;
+  return address("jobs", route, asked);
 }
 
 /** Ask for all that the address needs; draws where something is new. */
 async function refresh({ force = false } = {}) {
   const route = parse(location.hash);
   try {
-    const [board, history] = await Promise.all([ask(route.at ? `/api/board?at=${route.at}` : "/api/board"), ask("/api/history")]);
+    const [board, history] = await Promise.all([ask(address("board", route)), ask("/api/history")]);
     if (!board.value) { go({ ...route, at: "" }); return; } // the moment is not kept any more
     const newest = history.value.moments.at(-1)?.id;
     const zoom = zoomOf(board.value, route);
     const name = board.value.fabric.name[zoom];
     const few = board.value.fabric.nodes[zoom] <= MOST_CELLS || !board.value.fabric.parent.includes(zoom);
     const answers = await Promise.all([
-      few && !route.at ? ask(named("nodes", name)) : none,
-      route.job && !route.at ? ask(named("jobs", route.job)) : none,
-      route.node && !route.at ? ask(named("node", route.node)) : none,
+      few && !route.at ? ask(address(`nodes/${path(name)}`, route)) : none,
+      route.job && !route.at ? ask(address(`jobs/${path(route.job)}`, route)) : none,
+      route.node && !route.at ? ask(address(`node/${path(route.node)}`, route)) : none,
       ask(listAddress("waiting", route)),
       ask(listAddress("running", route)),
       route.at ? ask(`/api/changes?from=${route.at}&to=${newest}`) : none,
+      route.changes ? ask(address("what-if", { changes: route.changes })) : none,
     ]);
     if (location.hash !== "" && link(parse(location.hash)) !== link(route)) return; // somebody went on meanwhile
-    const [nodes, story, node, waiting, running, changes] = answers.map((answer) => answer.value);
+    const [nodes, story, node, waiting, running, changes, comparison] = answers.map((answer) => answer.value);
     const another = story?.key !== state.story?.key;
-    if (another || board.changed) state.asked = null;
+    if (another || board.changed) Object.assign(state, { asked: null, found: null });
     const changed = board.changed || history.changed || force || answers.some((answer) => answer.changed);
-    Object.assign(state, { board: board.value, nodes, story, node, lists: { waiting, running }, history: history.value, changes, fault: board.value.fault, answered: Date.now() });
+    Object.assign(state, { board: board.value, nodes, story, node, lists: { waiting, running }, history: history.value, changes, comparison, question: "", fault: board.value.fault, answered: Date.now() });
     if (changed) draw(route, zoom);
   } catch (error) {
+    if (route.changes && state.board) { // the question makes no sense: say so beside it, and show what is there
+      state.question = error.message;
+      state.comparison = null;
+      redraw();
+      return;
+    }
+    if (route.changes) { go({ ...route, changes: "" }); return; }
     state.fault = error.message;
     if (!state.board) at("page").setAttribute("aria-busy", "false");
   }
@@ -104,7 +119,11 @@ function viewOf(route, zoom) {
     nodes: state.nodes?.nodes ?? null, nodeCount: state.nodes?.count ?? 0, moreNodes: state.moreNodes,
     showNodes() { state.moreNodes = true; refresh({ force: true }); },
     showMore(name) { state.limits[name] += STEP; refresh({ force: true }); },
-    askNodes, history: state.history, changes: state.changes, playing: state.playing, speed: state.speed, play,
+    asks: board.whatIf || route.changes !== "", askNodes, askLeast, found: state.found, comparison: state.comparison, question: state.question,
+    async submit(text) {
+      try { location.hash = await submitted(route, text); } catch (error) { state.question = error.message; redraw(); }
+    },
+    history: state.history, changes: state.changes, playing: state.playing, speed: state.speed, play,
     setSpeed(speed) { state.speed = speed; if (state.playing) { play(); play(); } },
   };
 }
@@ -128,7 +147,14 @@ function play() {
 async function askNodes() {
   if (state.asked || !state.story) return;
   const { key } = state.story;
-  try { state.asked = (await ask(named("nodes-for", key))).value ?? { none: true }; } catch { return; }
+  try { state.asked = (await ask(address(`nodes-for/${path(key)}`, parse(location.hash)))).value ?? { none: true }; } catch { return; }
+  if (state.story?.key === key) redraw();
+}
+
+async function askLeast() {
+  if (state.found || !state.story) return;
+  const { key } = state.story;
+  try { state.found = (await ask(`/api/least/${path(key)}`)).value; } catch (error) { state.found = { fault: error.message }; }
   if (state.story?.key === key) redraw();
 }
 
@@ -155,7 +181,11 @@ function draw(route, zoom) {
   drawer(view, opened);
   fill(at("waiting"), drawWaiting(view));
   fill(at("running"), drawRunning(view));
-  at("time").hidden = state.history.moments.length < 2;
+  at("what").hidden = !view.asks;
+  at("what").setAttribute("href", link({ ...route, asking: "1", at: "" }));
+  at("whatif").hidden = !(route.asking || route.changes);
+  fill(at("whatif"), at("whatif").hidden ? [] : drawWhatIf(view));
+  at("time").hidden = state.history.moments.length < 2 || Boolean(route.changes);
   fill(at("time"), at("time").hidden ? [] : drawTimeline(view));
   document.body.classList.toggle("past", Boolean(route.at));
   fill(at("slots"), drawSlots(view));

@@ -3,6 +3,7 @@
 
 import { command, gauge, h, table, verdict } from "./dom.js";
 import { age, few, many, short, unit } from "./format.js";
+import { least } from "./whatif.js";
 import { closed, toDomain, toJob, toNode } from "./route.js";
 
 export function drawJob(view) {
@@ -17,6 +18,7 @@ export function drawJob(view) {
     line && line.domain >= 0 ? h("p", {}, line.kept && !line.pods ? "Place: " : "Runs in ", domain(view, line.domain), ` ${view.fabric.tier(line.domain)}`) : null,
     story.why ? [h("h3", {}, "Why it waits"), rejection(view, story.why, story.key)] : null,
     line?.waiting ? nodesFor(view) : null,
+    line?.waiting && view.asks && !line.lone ? least(view) : null,
     story.eviction.length ? [h("h3", {}, "Making room"), story.eviction.map((told) => eviction(view, told))] : null,
     story.evicted.length ? [h("h3", {}, "Evicted pods"), evicted(view, story.evicted)] : null,
     story.places.length ? [h("h3", {}, "Where its pods are"), places(view, story.places)] : null,

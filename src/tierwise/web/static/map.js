@@ -6,6 +6,7 @@ import { gauge, h, head, unseen } from "./dom.js";
 import { many, short, tail, unit } from "./format.js";
 import { fitting } from "./layout.js";
 import { toDomain, toNode } from "./route.js";
+import { withChange } from "./whatif.js";
 
 export const MOST_CELLS = 1500; // a view never draws more tiles, or more nodes
 const STEPS = [MOST_CELLS, 600, 250, 80, 30]; // fewer tiles, as long as they are too small
@@ -26,7 +27,7 @@ export function drawMap(view) {
   const { fabric, zoom } = view;
   const drawing = richest(view);
   return [
-    head("Fabric", crumbs(view), h("span", { class: "soft num" }, said(view, zoom))),
+    head("Fabric", crumbs(view), zoom && view.asks ? h("a", { class: "soft", href: withChange(view.route, "drain", fabric.name(zoom)) }, "what if it were drained?") : null, h("span", { class: "soft num" }, said(view, zoom))),
     notes(view),
     h("div", { class: `map${view.lights ? " lights" : ""}`, role: "group", "aria-label": "Map of domains; arrow keys move, Enter opens", vars: { size: `${drawing.layout.size}px` } },
       drawing.inside(zoom, 0, view.width)),

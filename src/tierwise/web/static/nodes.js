@@ -2,6 +2,7 @@
 
 import { command, gauge, h, head, table } from "./dom.js";
 import { count, many, short, unit } from "./format.js";
+import { withChange } from "./whatif.js";
 import { closed, toDomain, toJob, toNode } from "./route.js";
 
 const FIRST = 100;
@@ -49,5 +50,6 @@ export function drawNode(view) {
     node.taints.length ? [h("h3", {}, "Taints"), h("ul", {}, node.taints.map((taint) => h("li", {}, h("code", {}, taint))))] : null,
     h("details", { "data-key": "labels" }, h("summary", {}, many(Object.keys(node.labels).length, "label")),
       h("dl", { class: "labels" }, Object.entries(node.labels).map(([key, value]) => [h("dt", {}, key), h("dd", {}, value || "–")]))),
+    view.asks ? h("p", {}, h("a", { href: withChange(route, node.state === "cordoned" ? "uncordon" : "drain", node.name) }, node.state === "cordoned" ? "What if it took pods again?" : "What if it were drained?")) : null,
     board.mode === "manifests" ? null : [h("h3", {}, "On the command line"), command(`kubectl describe node ${node.name}`)]);
 }

@@ -1,0 +1,114 @@
+"""Changes of a cluster as people write them: values of the options of `what-if`, and of the addresses of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from tierwise.api.errors import InputError
+from tierwise.api.yaml_text import documents
+from tierwise.sim.changes import (
+    QUOTAS,
+    AddDomains,
+    AddNodes,
+    Change,
+    DeleteJob,
+    Drain,
+    Remove,
+    SetConstraint,
+    SetPriority,
+    SetQuota,
+    SwitchPlugin,
+    Uncordon,
+)
+
+__all__ = ["CHANGES", "read_change"]
+
+
+def read_change(kind: str, text: str) -> Change:
+    """The change of a kind that a text describes; InputError where it describes none."""
+    read = CHANGES.get(kind)
+    if read is None:
+        raise InputError(f'"{kind}" is no change; there are {", ".join(CHANGES)}')
+    return read(text)
+
+
+def _numbered(text: str, option: str, form: str) -> tuple[int, str]:
+    number, _, name = text.partition("=")
+    if not number.isdecimal() or not name:
+        raise InputError(f'"{text}" is not {form}', field=option)
+    return int(number), name
+
+
+def _quota(text: str) -> Change:
+    what, _, amount = text.rpartition("=")
+    queue, _, resource = what.partition(":")
+    if not (queue and resource and amount):
+        form = "QUEUE[.FIELD]:RESOURCE=AMOUNT, as in team-a:nvidia.com/gpu=64"
+        raise InputError(f'"{text}" is not {form}', field="--quota")
+    name, _, field = queue.rpartition(".")
+    if field not in QUOTAS:
+        name, field = queue, QUOTAS[0]
+    return SetQuota(name, field, resource, amount)
+
+
+def _constraint(text: str) -> Change:
+    who, _, limit = text.partition("=")
+    job, _, policy = who.partition(":")
+    mode, _, tier = limit.partition(":")
+    if not job or mode not in ("hard", "soft", "none") or (mode == "hard") != bool(tier):
+        form = "JOB[:POLICY]=LIMIT with a limit of hard:TIER, soft or none"
+        raise InputError(f'"{text}" is not {form}', field="--constraint")
+    return SetConstraint(job, mode, tier, policy)
+
+
+def _plugin(text: str) -> Change:
+    name, _, told = text.partition(":")
+    arguments: dict[str, object] = {}
+    for pair in told.split(",") if told else ():
+        key, separator, value = pair.partition("=")
+        if not separator:
+            raise InputError(f'"{text}" is not NAME[:KEY=VALUE,...]', field="--plugin")
+        arguments[key] = _scalar(value)
+    return SwitchPlugin(name, arguments)
+
+
+def _scalar(text: str) -> object:
+    """A value as YAML reads it."""
+    found = [document for document, _ in documents(text.encode(), file="--plugin")]
+    return found[0] if found else ""
+
+
+def _priority(text: str) -> Change:
+    job, _, value = text.rpartition("=")
+    if not job or not value.removeprefix("-").isdecimal():
+        raise InputError(f'"{text}" is not JOB=NUMBER, as in team-a/train=1000', field="--priority")
+    return SetPriority(job, int(value))
+
+
+def _nodes(text: str) -> Change:
+    return AddNodes(*_numbered(text, "--add-nodes", "N=NODE, as in 2=node-7"))
+
+
+def _domains(text: str) -> Change:
+    return AddDomains(*_numbered(text, "--add-domains", "N=DOMAIN, as in 1=rack-3"))
+
+
+def _without(text: str) -> Change:
+    return SwitchPlugin(text, on=False)
+
+
+CHANGES: Final[Mapping[str, Callable[[str], Change]]] = {
+    "delete": DeleteJob,
+    "add-nodes": _nodes,
+    "add-domains": _domains,
+    "remove": Remove,
+    "drain": Drain,
+    "uncordon": Uncordon,
+    "quota": _quota,
+    "priority": _priority,
+    "constraint": _constraint,
+    "plugin": _plugin,
+    "without-plugin": _without,
+}
+"""Kinds of changes by the name of their option, in the order in which they are made."""

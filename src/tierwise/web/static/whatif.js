@@ -1,0 +1,108 @@
+// What would happen if: changes that stand in the address, the same board with them, and what they do to which job.
+
+import { send } from "./api.js";
+import { h, head, table, verdict } from "./dom.js";
+import { count, many, percent, short } from "./format.js";
+import { link, toDomain, toJob } from "./route.js";
+
+/** Kinds of changes: [name, title, what to write]. */
+const KINDS = [
+  ["drain", "drain a node or domain", "rack-7"], ["uncordon", "uncordon a node or domain", "node-3"], ["remove", "remove a node or domain", "spine-1"],
+  ["add-nodes", "add nodes like one", "2=node-7"], ["add-domains", "add domains like one", "1=rack-3"],
+  ["quota", "change a quota", "team-a:nvidia.com/gpu=64"], ["priority", "change a priority", "default/train=1000"],
+  ["constraint", "change a topology constraint", "default/train=hard:2"], ["delete", "delete a job", "default/train"],
+  ["plugin", "switch a plugin on", "binpack"], ["without-plugin", "switch a plugin off", "binpack"],
+];
+const EFFECTS = { starts: ["starts", "good"], stops: ["stops", "bad"], "waits-longer": ["waits longer", "bad"], moves: ["moves", "warn"], grows: ["grows", "good"],
+  shrinks: ["shrinks", "warn"], waits: ["comes and waits", "warn"], "another-reason": ["waits for another reason", "warn"], ends: ["ends", "soft"] };
+
+/** The address with one change more. */
+export function withChange(route, kind, text) {
+  const asked = new URLSearchParams(route.changes);
+  asked.append(kind, text);
+  return link({ ...route, changes: String(asked), at: "" });
+}
+
+function without(route, number) {
+  const left = [...new URLSearchParams(route.changes)].filter((_, i) => i !== number);
+  return link({ ...route, changes: String(new URLSearchParams(left)) });
+}
+
+export function drawWhatIf(view) {
+  const { route, comparison } = view;
+  const changes = [...new URLSearchParams(route.changes)];
+  return [
+    head("What if", h("span", { class: "soft" }, "worked out in memory; the cluster is not touched"), h("a", { href: link({ ...route, changes: "", asking: "" }) }, "✕ close")),
+    form(view),
+    changes.length ? h("ul", { class: "facets" }, changes.map(([kind, text], i) => h("li", { "data-key": `${kind} ${text}` },
+      h("a", { class: "facet chosen", href: without(route, i), title: "Take this change back" }, kind === "submit" ? `submit the pasted manifests (${text})` : `${kind} ${text}`, " ✕")))) : null,
+    view.question ? h("p", { class: "bad", role: "alert" }, view.question) : null,
+    changes.length && comparison ? compared(view) : null,
+  ];
+}
+
+function form(view) {
+  const { route } = view;
+  const value = (event, name) => event.currentTarget.elements[name].value.trim();
+  const add = (event) => {
+    event.preventDefault();
+    const [kind, text] = [value(event, "kind"), value(event, "text")];
+    if (text) { event.currentTarget.elements.text.value = ""; location.hash = withChange(route, kind, text); }
+  };
+  const submit = async (event) => {
+    event.preventDefault();
+    const text = value(event, "manifests");
+    if (text) view.submit(text);
+  };
+  const drop = async (event) => { // files are read by the browser and sent as if they were pasted
+    event.preventDefault();
+    const texts = await Promise.all([...event.dataTransfer.files].map((file) => file.text()));
+    if (texts.length) view.submit(texts.join("\n---\n"));
+  };
+  const pick = (event) => { event.currentTarget.form.elements.text.placeholder = KINDS.find(([name]) => name === event.currentTarget.value)[2]; };
+  return [
+    h("form", { class: "ask", "data-key": "change", on: { submit: add } },
+      h("select", { name: "kind", "aria-label": "Kind of change", on: { change: pick } }, KINDS.map(([name, title]) => h("option", { value: name }, title))),
+      h("input", { name: "text", type: "text", placeholder: KINDS[0][2], "aria-label": "What is changed", autocomplete: "off" }), h("button", {}, "add")),
+    h("details", { "data-key": "paste" }, h("summary", {}, "submit manifests"),
+      h("form", { on: { submit, drop, dragover: (event) => event.preventDefault() } },
+        h("textarea", { name: "manifests", rows: "8", "aria-label": "Manifests in YAML or JSON", placeholder: "paste or drop manifests here", spellcheck: "false" }), h("button", {}, "submit"))),
+  ];
+}
+
+/** Send manifests to be kept, and ask what they would do. */
+export async function submitted(route, text) {
+  const { name } = await send("/api/manifests", text);
+  return withChange(route, "submit", name);
+}
+
+function compared({ comparison, route, fabric }) {
+  const { before, after, jobs, notes } = comparison;
+  const share = (side) => (side.capacity ? percent(side.used / side.capacity) : "–");
+  const rows = [["jobs that run", (s) => count(s.running)], ["jobs that wait", (s) => count(s.waiting)], ["pods on nodes", (s) => count(s.podsOnNodes)],
+    [`${before.resource} in use`, (s) => `${short(before.resource, s.used)} of ${short(before.resource, s.capacity)}, ${share(s)}`], ["pods evicted", (s) => count(s.podsEvicted)]];
+  const place = (state) => {
+    if (!state) return "–";
+    if (!state.started) return [verdict(state.verdict), " ", state.message || "waits"];
+    return state.hyperNode && fabric.find(state.hyperNode) > 0 ? h("a", { href: toDomain(route, state.hyperNode) }, state.hyperNode) : `${many(state.pods, "pod")} in the whole cluster`;
+  };
+  const kind = (job) => EFFECTS[job.effect] ?? [job.effect, "soft"];
+  return [
+    table([["figure", ([title]) => title], ["now", ([, text]) => text(before), "num"], ["with the changes", ([, text]) => h("b", { class: text(before) === text(after) ? "" : "warn" }, text(after)), "num"]], rows),
+    notes.map((note) => h("p", { class: "soft" }, note)),
+    jobs.length ? table([["job", (job) => h("a", { href: toJob(route, job.podGroup) }, job.name), "long"], ["effect", (job) => h("span", { class: `chip ${kind(job)[1]}` }, kind(job)[0])],
+      ["now", (job) => place(job.before), "grow"], ["with the changes", (job) => place(job.after), "grow"]], jobs.slice(0, 100)) : h("p", {}, "It does nothing to any job."),
+    h("p", { class: "soft" }, `${many(comparison.unchanged, "other job")} as now.${jobs.length > 100 ? ` ${count(jobs.length - 100)} more that change are not listed.` : ""} The map and the lists show the cluster with the changes.`),
+  ];
+}
+
+/** The least that makes a job start, in its drawer: worked out when somebody asks. */
+export function least(view) {
+  const { found } = view;
+  const open = (event) => { if (event.currentTarget.open) view.askLeast(); };
+  return h("details", { "data-key": "least", on: { toggle: open } }, h("summary", {}, "What would start it now?"),
+    !found ? h("p", { class: "soft" }, "Trying …") : found.fault ? h("p", { class: "warn" }, found.fault) : found.startsAnyway ? h("p", {}, "It starts as things are.") : [
+      h("ul", {}, found.ways.map((way) => h("li", {}, way.text, way.exact ? "" : h("span", { class: "soft" }, " (less may do)")))),
+      found.noHelp.length ? h("p", { class: "soft" }, `No help: ${found.noHelp.join("; ")}`) : null,
+      found.ways.length ? null : h("p", { class: "warn" }, "Nothing that was tried makes it start.")]);
+}

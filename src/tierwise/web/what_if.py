@@ -1,0 +1,137 @@
+"""What would happen if, in the page: the same board with changes made in memory, and what differs from the one without.
+
+The changes stand in the address (`if=drain=rack-7`), so a link leads others to the same answer; manifests that somebody
+pastes are kept for such links, a bounded number. Nothing outside is touched. One answer is worked out at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final, TypeVar, cast
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from tierwise.api.codec import Object, Raw
+from tierwise.api.errors import InputError
+from tierwise.explain.board import Board
+from tierwise.explain.comparison import least_change_wire
+from tierwise.explain.text.schedule import Run
+from tierwise.port import Objects
+from tierwise.sim.change_texts import read_change
+from tierwise.sim.changes import Change, Scenario, Submit
+from tierwise.sim.least_change import least_change
+from tierwise.sim.manifests import read
+from tierwise.sim.what_if import what_if, what_if_wire
+from tierwise.web.views import CachedBody, RunView
+
+__all__ = ["BusyError", "WhatIfs"]
+
+_ANSWERS: Final = 8
+_MANIFESTS: Final = 32
+_CHANGES: Final = 20
+_WAITING: Final = 4
+"""Requests that may wait for the answer before theirs."""
+
+
+T = TypeVar("T")
+
+
+class BusyError(Exception):
+    """Too many ask at once."""
+
+
+class WhatIfs:
+    """Answers about the views of one source. Asked from several threads."""
+
+    def __init__(self) -> None:
+        self._manifests: OrderedDict[str, tuple[tuple[Object, Raw], ...]] = OrderedDict()
+        self._answers: OrderedDict[tuple[int, str], tuple[RunView, RunView, CachedBody]] = OrderedDict()
+        self._working = threading.Lock()
+        self._room = threading.Semaphore(_WAITING)
+
+    def keep(self, text: bytes) -> str:
+        """Keep manifests that somebody pasted, under the name that changes use; InputError where they are none."""
+        loaded = Objects.holding((entry.key, entry.record, entry.manifest) for entry in read(["-"], io.BytesIO(text)))
+        found = ((loaded.record(key), loaded.raw(key)) for key in loaded)
+        objects = tuple((record, raw) for record, raw in found if record is not None and raw is not None)
+        if not objects:
+            raise InputError("there is no manifest in it", file="the text")
+        name = hashlib.sha256(text).hexdigest()[:12]
+        self._manifests[name] = objects
+        while len(self._manifests) > _MANIFESTS:
+            self._manifests.popitem(last=False)
+        return name
+
+    def view(self, show: RunView, changes: str) -> RunView:
+        """The board with the changes."""
+        return self._answer(show, changes)[1]
+
+    def comparison(self, show: RunView, changes: str) -> CachedBody:
+        """What the changes do to which job."""
+        return self._answer(show, changes)[2]
+
+    def least(self, show: RunView, job: str) -> CachedBody:
+        """The least that makes a job start."""
+        return self._alone(lambda: CachedBody.of(msgspec.json.encode(least_change_wire(least_change(_of(show), job)))))
+
+    def _answer(self, show: RunView, text: str) -> tuple[RunView, RunView, CachedBody]:
+        key = id(show), text  # the view is kept in the answer, so that no other has its identity
+        known = self._answers.get(key)
+        return known if known is not None else self._alone(lambda: self._work(show, key))
+
+    def _alone(self, work: Callable[[], T]) -> T:
+        if not self._room.acquire(blocking=False):
+            raise BusyError
+        try:
+            with self._working:
+                return work()
+        finally:
+            self._room.release()
+
+    def _work(self, show: RunView, key: tuple[int, str]) -> tuple[RunView, RunView, CachedBody]:
+        if key in self._answers:  # somebody else asked the same meanwhile
+            return self._answers[key]
+        scenario = _of(show)
+        found = what_if(scenario, self._changes(key[1]))
+        after, profile = found.after, scenario.profile
+        run = Run(after.reports, after.after(scenario.now), profile, after.evictions, after.complaints())
+        view = RunView(Board(run), mode="manifests", title=f"what if: {', '.join(found.changes)}")
+        wire = what_if_wire(found)
+        entries = cast("list[dict[str, Any]]", wire["jobs"])
+        for entry, change in zip(entries, found.comparison.jobs, strict=True):
+            entry["name"] = change.name
+            for state in (
+                entry["before"],
+                entry["after"],
+            ):  # the page draws places, and asks for pods one job at a time
+                if state is not None:
+                    state["pods"] = len(state["pods"])
+        answer = show, view, CachedBody.of(msgspec.json.encode(wire))
+        self._answers[key] = answer
+        while len(self._answers) > _ANSWERS:
+            self._answers.popitem(last=False)
+        return answer
+
+    def _changes(self, text: str) -> list[Change]:
+        try:
+            asked = parse_qsl(text, strict_parsing=True, max_num_fields=_CHANGES)
+        except ValueError:
+            raise InputError(f"at most {_CHANGES} changes are made, each as KIND=TEXT", field="if") from None
+        return [self._submitted(value) if kind == "submit" else read_change(kind, value) for kind, value in asked]
+
+    def _submitted(self, name: str) -> Change:
+        objects = self._manifests.get(name)
+        if objects is None:
+            raise InputError("these manifests are not kept any more: paste them again", field="submit")
+        return Submit(objects, "the text")
+
+
+def _of(show: RunView) -> Scenario:
+    if show.scenario is None:
+        raise InputError("what-if is answered by `tierwise serve`, on this machine alone")
+    return show.scenario()
