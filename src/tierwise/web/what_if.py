@@ -12,9 +12,9 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
-from urllib.parse import parse_qsl
 
 import msgspec
+from yarl import URL
 
 from tierwise.api.codec import Object, Raw
 from tierwise.api.errors import InputError
@@ -118,10 +118,9 @@ class WhatIfs:
         return answer
 
     def _changes(self, text: str) -> list[Change]:
-        try:
-            asked = parse_qsl(text, strict_parsing=True, max_num_fields=_CHANGES)
-        except ValueError:
-            raise InputError(f"at most {_CHANGES} changes are made, each as KIND=TEXT", field="if") from None
+        asked = list(URL.build(query_string=text, encoded=True).query.items())
+        if not 0 < len(asked) <= _CHANGES:
+            raise InputError(f"1 to {_CHANGES} changes are made, each as KIND=TEXT", field="if")
         return [self._submitted(value) if kind == "submit" else read_change(kind, value) for kind, value in asked]
 
     def _submitted(self, name: str) -> Change:
