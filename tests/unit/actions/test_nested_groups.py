@@ -47,6 +47,14 @@ def test_groups_come_in_order_and_as_tight_as_they_can() -> None:
     )
 
 
+def test_groups_of_several_shapes_share_nodes() -> None:
+    """The small pod, placed by itself, takes a node that the large ones need; counted together, all fit."""
+    pair = Nest("x", (Leaf("xa", 1), Leaf("xb", 2, cpu=2)), 2, RACK)
+    scene = _scene(Nest("g", (pair,), 1, SPINE), z0s0r0n0=3, z0s0r0n1=2)
+
+    assert {"g-xa-0": "z0s0r0n0"}.items() <= run(scene.manifests(), kai(scene.gang))[0].items()
+
+
 def test_what_does_not_fit_is_named_by_its_path() -> None:
     """The innermost group that finds no place, with how far its best domain came; what is around it says no more."""
     gang = Nest("g", (Nest("half", (_pair("x", 2), Leaf("z", 1)), 2, ZONE), Leaf("w", 1)), 2)
@@ -66,7 +74,7 @@ def test_what_does_not_fit_is_named_by_its_path() -> None:
 
 def test_pods_that_ask_for_nothing_wait_for_the_groups_around_them() -> None:
     """One half is enough; of the other, which lacks room, the pod that any node would take does not start either."""
-    halves = [Nest(name, (Leaf(f"{name}a", 2, RACK), Leaf(f"{name}b", 1)), 2, RACK) for name in ("x", "y")]
+    halves = [Nest(name, (Leaf(f"{name}a", 2, RACK), Leaf(f"{name}b", 1)), 2) for name in ("x", "y")]
     scene = _scene(Nest("g", tuple(halves), 1), z0s0r0n0=3, z0s0r1n0=1)
     manifests = [
         raw | {"spec": {"containers": [{"name": "c"}]}} if str(raw["metadata"]["name"]) == "g-yb-0" else raw  # type: ignore[index]
@@ -91,6 +99,17 @@ def test_a_nested_gang_loses_what_it_can_spare_or_falls_whole(least: int, fall: 
     history = schedule(objects_of(scene.manifests(), kai(scene.gang), boss), EVICTS, now=0.0)
 
     assert fall == len(history.evictions)
+
+
+def test_pods_that_a_group_needs_are_not_spared_for_being_many() -> None:
+    """The larger of two groups runs, with more pods than the smaller one would need: without one of them it breaks."""
+    large = Nest("y", (Leaf("ya", 1, on=("z0s0r0n0",)), Leaf("yb", 2, on=("z0s0r0n1", "z0s0r0n2"))), 2, RACK)
+    scene = _scene(Nest("g", (_pair("x", 1), large), 1), z0s0r0n0=1, z0s0r0n1=1, z0s0r0n2=1)
+    boss = [pod("boss", spec={"priority": 9})]
+
+    history = schedule(objects_of(scene.manifests(), kai(scene.gang), boss), EVICTS, now=0.0)
+
+    assert 3 == len(history.evictions)
 
 
 def test_room_is_made_where_every_level_finds_it() -> None:
