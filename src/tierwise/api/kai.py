@@ -37,7 +37,7 @@ class SubGroup(Record, frozen=True):
 
     name: str = ""
     parent: str | None = None
-    min_member: Int = 0
+    min_member: Int | None = None
     min_sub_group: Int | None = None
     topology_constraint: TopologyConstraint | None = None
 

@@ -176,10 +176,10 @@ def _lacking(record: KaiGroup, standing: list[Pod]) -> Iterator[str]:
     for sub in listed:
         inside.setdefault(sub.parent or "", []).append(sub)
 
-    def whole(name: str, some: int | None, least: int, steps: int) -> bool:
+    def whole(name: str, some: int | None, least: int | None, steps: int) -> bool:
         parts = inside.get(name, []) if steps else []
         if not parts:
-            return len(_below(standing, name, parents)) >= max(least, 1)
+            return len(_below(standing, name, parents)) >= (1 if least is None else least)
         number = sum(whole(sub.name, sub.min_sub_group, sub.min_member, steps - 1) for sub in parts)
         return number >= (len(parts) if some is None else some)
 
@@ -192,8 +192,9 @@ def _lacking(record: KaiGroup, standing: list[Pod]) -> Iterator[str]:
         return
     for sub in listed:
         number = len(_below(standing, sub.name, parents))
-        if sub.name not in inside and number < sub.min_member:
-            yield f"{number} of {sub.min_member} pods of sub-group {sub.name} stand"
+        least = 1 if sub.min_member is None else sub.min_member
+        if sub.name not in inside and number < least:
+            yield f"{number} of {least} pods of sub-group {sub.name} stand"
 
 
 def grove_gangs(objects: Objects) -> Iterator[Finding]:

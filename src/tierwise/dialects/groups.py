@@ -238,6 +238,7 @@ def _policies(tree: SubGroup) -> tuple[tuple[Policy, ...], dict[str, int]]:
     index: dict[str, int] = {}
     for (size, _, further), subs in alike.items():
         least = len(subs) if tree.min_sub_groups is None else min(tree.min_sub_groups, len(subs))
+        least = least if size else 0  # nothing is needed of them, not even that they exist
         index |= {sub.name: len(policies) for sub in subs}
         policies.append(Policy(subs[0].name, size, least, subs[0].constraint, further))
     return tuple(policies), index
@@ -263,6 +264,7 @@ def _inner_groups(tree: SubGroup) -> tuple[tuple[InnerGroup, ...], dict[str, int
         group, path, parent = work.pop()
         number = len(found)
         needed = len(group.sub_groups) if group.min_sub_groups is None else group.min_sub_groups
+        needed = max(needed - sum(not part.sub_groups and not part.minimum for part in group.sub_groups), 0)
         pods = min(smallest(group.sub_groups, group.min_sub_groups), PODS)
         found.append(InnerGroup(path, parent, needed, pods, group.constraint, group.further))
         parents |= {part.name: number for part in group.sub_groups if not part.sub_groups}
@@ -277,10 +279,9 @@ def _as_roles(policies: Sequence[Policy], index: Mapping[str, int]) -> dict[str,
     Roles can be placed on any tree, and near each other; none where a sub-group has a place of its own, or may be
     missing.
     """
-    number = len(index)
-    if number > _ROLES or any(policy.constraint is not None or policy.further for policy in policies):
+    if len(index) > _ROLES or any(policy.constraint is not None or policy.further for policy in policies):
         return {}
-    if sum(policy.minimum for policy in policies) < number:
+    if sum(policy.minimum for policy in policies) < sum(policies[number].size > 0 for number in index.values()):
         return {}
     return {name: policies[policy].size for name, policy in index.items()}
 

@@ -244,7 +244,7 @@ def whole_groups(job: Job, whole_subs: Iterable[bool]) -> list[bool]:
     """Which inner groups of a nested job are whole where these of its sub-jobs, in their order, are."""
     parts = [0] * len(job.inner_groups)
     for sub, whole in zip(job.subs, whole_subs, strict=True):
-        if whole and sub.inner_group >= 0:
+        if whole and sub.inner_group >= 0 and sub.minimum:  # one that needs nothing makes nothing whole
             parts[sub.inner_group] += 1
     result = [False] * len(parts)
     for i in reversed(range(len(parts))):  # parts come after the groups that they are in

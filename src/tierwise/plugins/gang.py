@@ -127,7 +127,8 @@ class GangPlugin:
             lacking = inside[0]
             inside = [i for i, group in enumerate(job.inner_groups) if group.parent == lacking and not whole[i]]
         group = job.inner_groups[lacking]
-        number = sum(w for w, sub in zip(complete, job.subs, strict=True) if sub.inner_group == lacking)
+        own = (sub.inner_group == lacking and sub.minimum > 0 for sub in job.subs)
+        number = sum(w and mine for w, mine in zip(complete, own, strict=True))
         number += sum(w for w, inner in zip(whole, job.inner_groups, strict=True) if inner.parent == lacking)
         of = f" of {group.path}" if group.path else ""
         text = f"not enough whole sub-groups{of}: {number} exist, minimum {group.minimum}"

@@ -186,6 +186,20 @@ def test_the_auditor_counts_sub_groups_at_every_level() -> None:
     assert ["topology"] == found(1, x0="n0", x1="n4")
 
 
+@pytest.mark.parametrize("parent", ["", "x"])
+def test_nothing_is_needed_of_a_sub_group_with_a_minimum_of_none(parent: str) -> None:
+    """Its pods come as room allows, within the domains around them; and it need not have any."""
+    subs = [_sub("x", 0, RACK)] if parent else []
+    subs += [_sub("a", 2, "", parent), _sub("b", 0, "", parent), _sub("none", 0, RACK, parent)]
+    whole: Any = {"topologyConstraint": near(SPINE)}
+
+    bound = run(WORLD, kai_gang("g", {"a": 2, "b": 3}, subGroups=subs, **whole))[0]
+    assert (2 if parent else 4) == len(bound)
+    assert {"g-a-0", "g-a-1"} <= set(bound)
+    assert 2 == len(run(WORLD, kai_gang("g", {"a": 2}, subGroups=subs, **whole))[0])
+    assert {} == run(WORLD, kai_gang("g", {"b": 3}, subGroups=subs, **whole))[0]
+
+
 def test_further_sub_groups_come_whole() -> None:
     """One of two halves is enough; the other starts as soon as both of its parts have room, and not by half."""
     subs = [_sub(half, 0, SPINE, minSubGroup=2) for half in ("x", "y")]

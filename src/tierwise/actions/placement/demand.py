@@ -194,7 +194,7 @@ class _Choice:
         whole = whole_groups(self._job, complete)
         short = [group.minimum for group in groups]
         for sub, done in zip(self._job.subs, complete, strict=True):
-            if done and sub.inner_group >= 0:
+            if done and sub.inner_group >= 0 and sub.minimum:
                 short[sub.inner_group] -= 1
         open_subs = [s for s in _ordered(self._cycle, self._job) if s.inner_group >= 0 and self._missing(s) > 0]
         place = {sub.number: i for i, sub in enumerate(open_subs)}

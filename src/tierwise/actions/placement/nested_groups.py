@@ -71,7 +71,7 @@ def parts_of(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
     short = [group.minimum for group in job.inner_groups]
     found: list[list[tuple[bool, int, Part]]] = [[] for _ in short]  # whether it is a spare, its place, and the part
     for sub, done in zip(job.subs, complete, strict=True):
-        if done and sub.inner_group >= 0:
+        if done and sub.inner_group >= 0 and sub.minimum:
             short[sub.inner_group] -= 1
     for i, task_group in enumerate((*demand.task_groups, *demand.spares)):
         if task_group.sub.inner_group >= 0:

@@ -111,7 +111,8 @@ def _children(below: Mapping[str, Sequence[SubGroupRecord]], parent: str) -> Ite
     """The sub-groups that name this parent, each with those that name it."""
     for record in below.get(parent, ()):
         inner = tuple(_children(below, record.name))
-        least = smallest(inner, record.min_sub_group) if inner else max(record.min_member, 1)
+        own = 1 if record.min_member is None else max(record.min_member, 0)  # with 0 its pods come as room allows
+        least = smallest(inner, record.min_sub_group) if inner else own
         constraint = _constraint(record.topology_constraint) if record.topology_constraint is not None else None
         yield SubGroup(record.name, least, constraint, inner, record.min_sub_group)
 
