@@ -470,3 +470,47 @@ def test_unlike_pods_are_distributed_in_every_way() -> None:
     further: list[Raw] = [{"fabric": "nvlink", "tier": "nvl", "subGroup": "part"}]
 
     assert 4 == len(run(world, _of_shapes("g", 2, (2, 1), further))[0])
+
+
+def test_nested_groups_have_constraints_on_several_trees() -> None:
+    """KAI, three levels: the job below one spine, a half of it on one feed, each of its parts in one clique."""
+    homes = {
+        "n0": ("s0", "f0", "c0"),
+        "n1": ("s0", "f1", "c0"),
+        "n2": ("s0", "f0", "c1"),
+        "n3": ("s0", "f1", "c1"),
+        "n4": ("s1", "f0", "c2"),
+        "n5": ("s1", "f0", "c2"),
+        "n6": ("s1", "f0", "c3"),
+        "n7": ("s1", "f0", "c3"),
+    }
+    keys = ("spine", "feed", "clique")
+    nodes = [node(name, spine=spine, feed=feed, clique=clique) for name, (spine, feed, clique) in homes.items()]
+    trees: list[Raw] = [
+        {
+            "apiVersion": "kai.scheduler/v1alpha1",
+            "kind": "Topology",
+            "metadata": {"name": key},
+            "spec": {"levels": [{"nodeLabel": key}]},
+        }
+        for key in keys
+    ]
+
+    def limit(key: str) -> Raw:
+        return {"topologyConstraint": {"topology": key, "requiredTopologyLevel": key}}
+
+    subs: list[Raw] = [{"name": "half", **limit("feed")}]
+    subs += [{"name": f"s{i}", "parent": "half", "minMember": 2, **limit("clique")} for i in range(2)]
+    group: Raw = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g"},
+        "spec": {"minMember": 4, "queue": "default", "subGroups": subs, **limit("spine")},
+    }
+    pods = [_kai(f"p{i}{j}", "g", f"s{i}") for i in range(2) for j in range(2)]
+
+    assert {"n4", "n5", "n6", "n7"} == set(run([*nodes, *trees, group, *pods])[0].values())
+    fewer = [raw for raw in nodes if raw["metadata"] != nodes[7]["metadata"]]
+    bound, why = run([*fewer, *trees, group, *pods])
+    assert {} == bound
+    assert all("one feed for half" in text for text in why.values()), why

@@ -19,6 +19,7 @@ from tests.support.manifests import (
 )
 
 from tierwise.api.codec import Raw
+from tierwise.api.volcano import HyperNode
 from tierwise.discovery import fetch_record
 from tierwise.discovery.fetch_record import FetchRecord
 from tierwise.discovery.tree import Tree
@@ -173,6 +174,19 @@ def test_topograph_needs_no_fetching() -> None:
 
     assert ["s0", "s0-l0"] == names(world, "HyperNode") == names(bare, "HyperNode")
     assert ["no node carries a label of topograph"] == _messages(bare, "s0")
+
+
+def test_whichever_preset_the_nodes_carry_is_read() -> None:
+    """As the command line finds it; where labels of several are there the old tree stays, and that is said."""
+    gke, aws = {"cloud.google.com__gce-topology-block": "b0"}, {"topology.k8s.aws__network-node-layer-1": "nn-1"}
+    world = settled(objects(discovery_source("preset", fabric="efa"), node("n0", **gke), node("n1", **gke)))
+    mixed = settled(world.changed({key: node(key.name, **gke, **aws) for key in world if key.kind == "Node"}))
+
+    assert ["b0"] == names(world, "HyperNode") == names(mixed, "HyperNode")
+    assert {"volcano.sh/network-topology-source": "preset", "tierwise.io/fabric": "efa"} == next(
+        hypernode.metadata.labels for hypernode in world.every(HyperNode).values()
+    )
+    assert ["nodes carry the labels of several presets: aws, gke"] == _messages(mixed, "b0")
 
 
 def test_a_broken_label_configuration_is_told_on_its_hypernodes() -> None:

@@ -20,7 +20,7 @@ from tierwise.dialects.volcano.discovery import OtherSource, other_sources, read
 from tierwise.discovery import fetch_record
 from tierwise.discovery.manifests import SOURCE_LABEL, hypernodes
 from tierwise.discovery.naming import names
-from tierwise.discovery.presets import PRESETS
+from tierwise.discovery.presets import PRESETS, carried
 from tierwise.discovery.presets import read as read_preset
 from tierwise.discovery.tree import Tree
 from tierwise.port import Effect, Objects, key_of_raw
@@ -37,6 +37,10 @@ FETCHED: Final = frozenset({"ufm", "slurm", "csv", "json"})
 """Kinds of sources that are read from a record of the last fetch."""
 
 
+ANY_PRESET: Final = "preset"
+"""The kind of source that stands for whichever preset's labels the nodes carry."""
+
+
 class SourceState(msgspec.Struct, frozen=True):
     """A source with the tree to use, None for none, and why that is not the newest; "" where it is."""
 
@@ -51,9 +55,18 @@ def source_states(objects: Objects) -> list[SourceState]:
 
 
 def _source_state(objects: Objects, source: OtherSource) -> SourceState:
+    nodes = objects.every(Node).values()
     preset = PRESETS.get(source.kind)
+    if source.kind == ANY_PRESET:
+        carries = carried(nodes)
+        if len(carries) != 1:
+            told = (
+                f"nodes carry the labels of several presets: {', '.join(carries)}" if carries else "no preset is found"
+            )
+            return SourceState(source, None, told)
+        preset = PRESETS[next(iter(carries))]
     if preset is not None:
-        found = read_preset(preset, objects.every(Node).values())
+        found = read_preset(preset, nodes)
         return SourceState(source, None if found.errors else found.tree, "; ".join(map(str, found.errors)))
     if source.kind not in FETCHED:
         return SourceState(source, None, f'"{source.kind}" is not a known source')
