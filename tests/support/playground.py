@@ -47,9 +47,11 @@ def deployment(name: str = "web", replicas: int = 2, image: str = "nginx", **mar
 class Playground:
     """A cluster with these objects, and its clients' view of it."""
 
-    def __init__(self, raws: Iterable[Json] = (), *, speed: float = 1.0, window: int = 1000) -> None:
+    def __init__(
+        self, raws: Iterable[Json] = (), *, speed: float = 1.0, window: int = 1000, events: int = 1000
+    ) -> None:
         objects = Objects.of((codec.decode(raw), raw) for raw in raws)
-        self.cluster = ServedCluster(objects, START, window)
+        self.cluster = ServedCluster(objects, START, window, events)
         self.api = ObjectApi(self.cluster)
         self.now = START
         self.simulation = Simulation(

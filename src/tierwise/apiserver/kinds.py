@@ -17,10 +17,11 @@ from tierwise.api import codec
 from tierwise.api.crds import DEFINITIONS, Definition
 from tierwise.dialects import workloads
 
-__all__ = ["ASIDE", "IDLE", "KINDS", "ServedKind", "find", "of_kind"]
+__all__ = ["ASIDE", "DEFINITION", "IDLE", "KINDS", "ServedKind", "find", "of_kind"]
 
-ASIDE: Final = frozenset({("", "Event"), ("events.k8s.io", "Event"), ("coordination.k8s.io", "Lease")})
-"""Kinds that come and go by the thousand and that neither scheduler nor controllers read: kept apart from the rest."""
+DEFINITION: Final = ("apiextensions.k8s.io", "CustomResourceDefinition")
+ASIDE: Final = frozenset({("", "Event"), ("events.k8s.io", "Event"), ("coordination.k8s.io", "Lease"), DEFINITION})
+"""Kinds that neither scheduler nor controllers read, and some of which come and go by the thousand: kept apart."""
 
 _VERBS: Final = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -95,6 +96,7 @@ _SHORT: Final = {
     ("scheduling.k8s.io", "PriorityClass"): ("pc",),
     ("networking.k8s.io", "Ingress"): ("ing",),
     ("autoscaling", "HorizontalPodAutoscaler"): ("hpa",),
+    DEFINITION: ("crd", "crds"),
     ("apps", "Deployment"): ("deploy",),
     ("apps", "ReplicaSet"): ("rs",),
     ("apps", "StatefulSet"): ("sts",),
@@ -137,6 +139,7 @@ _OTHERS: Final = (
     ("", "v1", "Event"),
     ("events.k8s.io", "v1", "Event"),
     ("coordination.k8s.io", "v1", "Lease"),
+    ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
     ("autoscaling", "v2", "HorizontalPodAutoscaler"),
     ("discovery.k8s.io", "v1", "EndpointSlice"),
     ("networking.k8s.io", "v1", "Ingress"),
@@ -160,7 +163,7 @@ _WORKLOAD_VERSIONS: Final = {
     "trainer.kubeflow.org": ("v1alpha1",),
     "ray.io": ("v1",),
 }
-_CLUSTER_WIDE: Final = frozenset({"ClusterTrainingRuntime", "ClusterRole", "ClusterRoleBinding"})
+_CLUSTER_WIDE: Final = frozenset({"ClusterTrainingRuntime", "ClusterRole", "ClusterRoleBinding", DEFINITION[1]})
 _GROUPS_FIRST: Final = (
     "",
     "apps",

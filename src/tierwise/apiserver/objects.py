@@ -21,11 +21,11 @@ from tierwise.api.errors import InputError
 from tierwise.api.selector import matches
 from tierwise.apiserver.apply import apply_patch
 from tierwise.apiserver.failures import ApiFailure, bad_request, conflict, expired, invalid, not_found
-from tierwise.apiserver.kinds import IDLE, ServedKind, of_kind
+from tierwise.apiserver.kinds import DEFINITION, IDLE, ServedKind, of_kind
 from tierwise.apiserver.patches import json_patch, merge_patch, strategic_patch
 from tierwise.apiserver.protobuf import message_of, unknown_fields
 from tierwise.apiserver.selectors import Selected, selector
-from tierwise.apiserver.store import ServedCluster, meta_of
+from tierwise.apiserver.store import ServedCluster, established, meta_of
 from tierwise.controllers.stamp import stamp
 from tierwise.port import Key, Objects
 from tierwise.runtime.review import Request, Reviewer, ReviewResponse
@@ -213,8 +213,7 @@ class ObjectApi:
         warnings = _unknown_fields(place, raw, old, query)
         if old is None:
             raw = _begun(served, raw)
-            if served.kind in IDLE:
-                warnings = [*warnings, f"{served.plural} are kept, and nothing acts on them here"]
+            warnings = [*warnings, *_idle(served, raw)]
         else:
             _check_change(place, raw, old)
         raw, told = self._admitted(place, raw, old)
@@ -505,12 +504,25 @@ def _begun(served: ServedKind, raw: Raw) -> Raw:
     fresh = {name: value for name, value in raw.items() if name != "status"}
     if (served.group, served.kind) in (("", "Pod"), ("", "PersistentVolumeClaim")):
         return {**fresh, "status": {"phase": "Pending"}}
+    if (served.group, served.kind) == DEFINITION:
+        return established(fresh)
     if (served.group, served.kind) == ("", "Service"):
         return {**fresh, "spec": _addressed(raw), "status": {"loadBalancer": {}}}
     if (served.group, served.kind) == ("", "Namespace"):
         labels = {**_part(meta_of(raw), "labels"), "kubernetes.io/metadata.name": meta_of(raw).get("name")}
         return {**fresh, "metadata": {**meta_of(raw), "labels": labels}, "status": {"phase": "Active"}}
     return fresh
+
+
+def _idle(served: ServedKind, raw: Raw) -> Iterator[str]:
+    """What a client should know of an object that nothing will come of."""
+    if served.kind in IDLE:
+        yield f"{served.plural} are kept, and nothing acts on them here"
+    if (served.group, served.kind) == DEFINITION:
+        spec = _part(raw, "spec")
+        group, kind = str(spec.get("group", "")), str(_part(spec, "names").get("kind", ""))
+        if of_kind(group, kind) is None:
+            yield f"the definition is kept, and objects of kind {kind} are not served: tierwise does not know it"
 
 
 def _addressed(service: Raw) -> Raw:

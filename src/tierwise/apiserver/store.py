@@ -19,13 +19,14 @@ from msgspec.structs import replace
 
 from tierwise.api import codec
 from tierwise.api.codec import Object, Raw
-from tierwise.apiserver.kinds import ASIDE, of_kind
+from tierwise.api.crds import DEFINITIONS
+from tierwise.apiserver.kinds import ASIDE, DEFINITION, of_kind
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.kubernetes.identity import made_up_uid
 from tierwise.port import Bind, Effect, Key, Objects, Outcome, RecordEvent, Update
 from tierwise.sim.cluster import Batch, EmbeddedCluster
 
-__all__ = ["Change", "ServedCluster", "meta_of"]
+__all__ = ["Change", "ServedCluster", "established", "meta_of"]
 
 _WINDOW: Final = 20_000
 """Changes that are remembered: somebody who has missed more lists anew."""
@@ -49,15 +50,17 @@ class Change(msgspec.Struct, frozen=True):
 class ServedCluster(EmbeddedCluster):
     """Objects with versions. `listeners` are called after every change, in the thread that made it."""
 
-    def __init__(self, objects: Objects, clock: float, window: int = _WINDOW) -> None:
+    def __init__(self, objects: Objects, clock: float, window: int = _WINDOW, events: int = _EVENTS) -> None:
+        """`window` is how many changes are remembered, and `events` how many events."""
         super().__init__(Objects(), clock)
         self.lock = threading.RLock()
         self.listeners: list[Callable[[], None]] = []
         self.version = 0
         self._log: deque[Change] = deque(maxlen=window)
+        self._most_events = events
         self._forgotten = 0  # the version of the last change that has left the window
         self._aside: dict[Key, Raw] = {}
-        self._told: dict[Key, RecordEvent] = {}  # who wrote which event, to count repetitions
+        self._recorded: dict[Key, None] = {}  # events of the cluster itself, the one that was told last at the end
         self._load(objects, clock)
 
     def _load(self, objects: Objects, clock: float) -> None:
@@ -76,6 +79,9 @@ class ServedCluster(EmbeddedCluster):
             uid = record.metadata.uid or made_up_uid(key.kind, key.namespace, key.name)
             raw = self._stamped(key, {**raw, "metadata": {**meta_of(raw), "uid": uid}}, None)
             found[key] = _with_meta(record, raw), raw
+        for definition in DEFINITIONS:
+            key = Key(*DEFINITION, "", definition.name)
+            self._aside.setdefault(key, self._stamped(key, established(definition.manifest()), None))
         for name in dict.fromkeys([*_NAMESPACES, *(key.namespace for key in found if key.namespace)]):
             key = Key("", "Namespace", "", name)
             if key not in found:
@@ -250,11 +256,14 @@ class ServedCluster(EmbeddedCluster):
             "reportingComponent": "tierwise",
             "reportingInstance": "",
         }
-        self._aside.pop(key, None)  # the latest stand last
+        self._recorded.pop(key, None)
+        self._recorded[key] = None
         new = self._aside[key] = self._stamped(key, raw, known)
         self._note("ADDED" if known is None else "MODIFIED", key, new, known)
-        while len(self._aside) > _EVENTS:
-            self.drop(next(iter(self._aside)))
+        while len(self._recorded) > self._most_events:
+            oldest = next(iter(self._recorded))
+            del self._recorded[oldest]
+            self.drop(oldest)
 
     def _reference(self, about: Key) -> Raw:
         served = of_kind(about.group, about.kind)
@@ -292,6 +301,17 @@ def _with_phase(key: Key, raw: Raw) -> Raw:
     status = raw.get("status")
     held = status if isinstance(status, dict) else {}
     return raw if held.get("phase") else {**raw, "status": {"phase": "Pending", **held}}
+
+
+def established(definition: Raw) -> Raw:
+    """A definition that is in force."""
+    spec = definition.get("spec")
+    held: Raw = spec if isinstance(spec, dict) else {}
+    versions = held.get("versions")
+    stored = [one.get("name") for one in versions if isinstance(one, dict)] if isinstance(versions, list) else []
+    conditions = [{"type": kind, "status": "True", "reason": kind} for kind in ("NamesAccepted", "Established")]
+    status = {"conditions": conditions, "acceptedNames": held.get("names", {}), "storedVersions": stored}
+    return {**definition, "status": status}
 
 
 def _namespace(name: str) -> Raw:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from tierwise.api.codec import Raw
 from tierwise.api.crds.definition import PrinterColumn
 from tierwise.api.meta import parse_time
-from tierwise.apiserver.kinds import ServedKind
+from tierwise.apiserver.kinds import DEFINITION, ServedKind
 from tierwise.apiserver.store import meta_of
 
 __all__ = ["age", "table"]
@@ -266,6 +266,7 @@ _OF_TEMPLATE: Final = (
 )
 
 _KNOWN: Final[Mapping[tuple[str, str], Sequence[_Column]]] = {
+    DEFINITION: (_Column("Created At", _text("metadata", "creationTimestamp")),),
     ("", "Pod"): (
         _Column("Ready", _pod_ready),
         _Column("Status", lambda raw, _: _pod_status(raw)),

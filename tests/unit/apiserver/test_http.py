@@ -218,7 +218,8 @@ def test_a_watch_from_a_forgotten_version_is_told_to_list_anew() -> None:
 def test_a_watch_ends_when_its_time_is_over() -> None:
     """The stream closes, and nothing is left open."""
     with _serving(Playground()) as to:
-        watch = to.send("GET", f"{MAPS}?watch=true&timeoutSeconds=0.01&resourceVersion=4")
+        version = to.get(MAPS)["metadata"]["resourceVersion"]
+        watch = to.send("GET", f"{MAPS}?watch=true&timeoutSeconds=0.01&resourceVersion={version}")
 
         assert b"" == watch.read()
 

@@ -49,11 +49,13 @@ def test_a_deployment_is_scaled_both_ways() -> None:
     ground.api.rescale(place, lambda scale: scale | {"spec": {"replicas": 3}}, {})
     ground.live()
     full = sorted(_phases(ground))
+    placed = {pod["metadata"]["uid"] for pod in ground.list("v1/pods") if "nodeName" in pod["spec"]}
     ground.api.rescale(place, lambda scale: scale | {"spec": {"replicas": 2}}, {})
     ground.live()
 
     assert ["Pending", "Running", "Running"] == full
     assert ["Running", "Running"] == _phases(ground)
+    assert placed == {pod["metadata"]["uid"] for pod in ground.list("v1/pods")}
     assert {"replicas": 2} == ground.api.scale(place)["spec"]
 
 

@@ -7,6 +7,7 @@ from tests.support.playground import Json, Playground, deployment, nodes
 
 from tierwise.apiserver.failures import ApiFailure
 from tierwise.apiserver.objects import ObjectApi
+from tierwise.port import Key, RecordEvent
 
 
 def _pod(name: str = "p", **spec: object) -> Json:
@@ -240,3 +241,30 @@ def test_a_budget_stands_between_an_eviction_and_its_pod() -> None:
 
     assert (429, "TooManyRequests") == (refused.value.code, refused.value.reason)
     assert all("deletionTimestamp" in ground.get("v1/pods", name)["metadata"] for name in (first, second))
+
+
+def test_definitions_of_the_kinds_that_are_served_are_there() -> None:
+    """They can be applied again; one of another kind is kept, with a word."""
+    ground = Playground()
+    found = {one["metadata"]["name"]: one for one in ground.list("apiextensions.k8s.io/v1/customresourcedefinitions")}
+    spec = {"group": "example.com", "names": {"kind": "Spoon", "plural": "spoons"}, "versions": [{"name": "v1"}]}
+    other = {"metadata": {"name": "spoons.example.com"}, "spec": spec}
+
+    told = ground.answer("apiextensions.k8s.io/v1/customresourcedefinitions", other).warnings
+
+    assert {"podgroups.scheduling.volcano.sh", "hypernodes.topology.volcano.sh"} <= set(found)
+    assert "Established" == found["queues.scheduling.volcano.sh"]["status"]["conditions"][-1]["type"]
+    assert ["Spoon"] == [word for text in told for word in text.split() if word == "Spoon"]
+
+
+def test_only_so_many_events_are_kept() -> None:
+    """The oldest go; one that is told again is as new as the last time."""
+    ground = Playground(nodes("n0"), events=2)
+    about = Key("", "Node", "", "n0")
+
+    for text in ("first", "second", "first", "third"):
+        ground.cluster.apply([RecordEvent(about, "Normal", "Told", text)])
+
+    found = {event["message"]: event["count"] for event in ground.list("v1/events")}
+    assert {"first": 2, "third": 1} == found
+    assert 10 < len(ground.list("apiextensions.k8s.io/v1/customresourcedefinitions"))
