@@ -61,6 +61,9 @@ _MOST_SETS: Final = 64
 _PLENTY: Final = 1 << 20
 """Of an extended resource whose devices serve several requests each."""
 
+_NAME: Final = "\0"
+"""Stands for the name of a claim in what is said of all claims alike."""
+
 _LONGEST: Final = 80
 _ENDED: Final = ("Succeeded", "Failed")
 _encode = msgspec.msgpack.Encoder().encode
@@ -416,11 +419,13 @@ class DeviceReader:
         return found
 
     def _plan(self, spec: DeviceClaim, path: str) -> PlannedClaim | str:
-        key = _encode(spec)
+        """A claim as it can be searched for; what is wrong with it is told of this claim, whoever else asks alike."""
+        key, name = _encode(spec), f"ResourceClaim {path.rpartition('/')[2]}"
         found = self._plans.get(key)
         if found is None:
-            found = self._plans[key] = self._planner.plan(spec, f"ResourceClaim {path.rpartition('/')[2]}")
-        return found
+            found = self._planner.plan(spec, name)
+            self._plans[key] = found.replace(name, _NAME) if isinstance(found, str) else found
+        return found.replace(_NAME, name) if isinstance(found, str) else found
 
     def allocatable(self, native: Mapping[str, Ints], rows: int) -> dict[str, Ints]:
         """How many devices of each set every node has that nobody but its pods holds.

@@ -826,3 +826,13 @@ def test_who_only_looks_may_choose_a_device_that_is_held() -> None:
 
     assert ["held"] == given(history, "look")
     assert ["free"] == given(history, "take")
+
+
+def test_what_is_wrong_is_told_of_the_pods_own_claim() -> None:
+    """Claims that ask for the same are planned once, and each is named to its own pod."""
+    claims = [claim(f"c{i}", exactly(deviceClassName="none")) for i in range(2)]
+
+    history = run(_machine("n0", *GPUS), device_class(), claims, [pod(f"p{i}", f"c{i}") for i in range(2)])
+
+    for i in range(2):
+        assert f"of ResourceClaim c{i}: device class none" in _text(history, f"default/podgroup-uid-p{i}")
