@@ -5,6 +5,7 @@ Used wherever names are listed or break a tie, so that two runs never differ. A 
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["NaturalKey", "natural", "natural_order"]
@@ -14,6 +15,7 @@ NaturalKey = tuple[tuple[str | tuple[int, str], ...], str]
 _NUMBER: Final = re.compile(r"([0-9]+)")
 
 
+@lru_cache(maxsize=1 << 16)
 def natural(name: str) -> NaturalKey:
     """A sort key that compares runs of digits as numbers of any length, and everything else as text.
 

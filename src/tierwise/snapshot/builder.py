@@ -306,10 +306,18 @@ class Reader:
             domains=domains(objects),
             apps=group_homes((*objects.every(AppGroup), *objects.every(KepAppGroup)), self._profile),
         )
-        if frame != self._frame:
-            self._frame = frame
-            self._start_store(axis, table, np.array(most, dtype=np.int64), common, Priorities(classes), quotas, budgets)
-            changed = dict.fromkeys(self._pods, False)
+        last, self._frame = self._frame, frame
+        if last is not None and frame != last and frame == replace(last, rows=frame.rows):
+            self._store.renumber(table.row)
+        elif frame != last:
+            shapes = self._start_shapes(axis, np.array(most, dtype=np.int64), common, Priorities(classes), quotas)
+            if last is None:
+                self._store = TaskStore(
+                    shapes, table.row, len(axis), self._schedulers, budgets, self._devices.of, self._volumes.of
+                )
+            else:
+                self._store.restart(shapes, table.row, len(axis), budgets, self._pods, changed)
+            changed = dict.fromkeys(changed if last is not None else self._pods, False)
         for path, moved in changed.items():
             if path not in self._pods:
                 self._store.drop(path)
@@ -319,16 +327,15 @@ class Reader:
                 self._store.put(path, *self._pods[path])
         self._store.flush()
 
-    def _start_store(
+    def _start_shapes(
         self,
         axis: Axis,
-        table: NodeTable,
         most: Ints,
         common: Common,
         priorities: Priorities,
         quotas: Quotas,
-        budgets: Budgets,
-    ) -> None:
+    ) -> Shapes:
+        """Begin with no shapes and no jobs."""
         assert self._frame is not None
         shapes = Shapes(
             axis,
@@ -339,9 +346,6 @@ class Reader:
             firmness=bool(quotas),
             namespaces=self._frame.namespaces,
             apps=self._frame.apps,
-        )
-        self._store = TaskStore(
-            shapes, table.row, len(axis), self._schedulers, budgets, self._devices.of, self._volumes.of
         )
         singly = not EVICTING_BY_POD.isdisjoint(self._profile.actions)
         across = groups_across_namespaces(self._profile)
@@ -355,6 +359,7 @@ class Reader:
             across=across,
             trusts=trusts,
         )
+        return shapes
 
     def _unknown_classes(self, objects: Objects) -> list[Fault]:
         """Priority classes that are named and do not exist: an API server would have refused the pods."""

@@ -114,10 +114,13 @@ def _allocatable(nodes: Sequence[Node], axis: Axis, most: int) -> Ints:
             result[axis.index[name]] = 1
         elif name.startswith(FIRM_PREFIX):
             result[axis.index[name]] = most
+    known: dict[tuple[str, str | int | float], int] = {}  # nodes are of few kinds
     for row, node in enumerate(nodes):
         given = _amounts(node)
-        for name, quantity in given.items():
-            result[axis.index[name], row] = min(amount(name, quantity), most)
+        for entry in given.items():
+            if entry not in known:
+                known[entry] = min(amount(*entry), most)
+            result[axis.index[entry[0]], row] = known[entry]
         if POD_SLOTS not in given:
             result[axis.index[POD_SLOTS], row] = most
     return result

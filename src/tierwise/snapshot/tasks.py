@@ -1,12 +1,12 @@
 """The pods of a cluster as tasks, kept by whom they belong to. Pods come and go one by one.
 
-What a task is depends on more than its pod: on the rows of nodes, the axis of resources, priorities. Those are fixed
-for a store; where one of them changes, a new store takes its place.
+What a task is depends on more than its pod: on the rows of nodes, the axis of resources, priorities. Where one of them
+changes, tasks are read anew; whom a pod belongs to follows from the pod alone, and stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypedDict
 from zlib import crc32
 
@@ -86,14 +86,18 @@ class TaskStore:
         self._devices = devices  # what a pod asks of them, by its path
         self._volumes = volumes  # what was read of a pod's, by its path
         self._cohorts: dict[tuple[bool, str, str, Name | None, int], Cohort] = {}
+        self._in_order: list[Cohort] = []  # see `cohorts`; empty where one has come or gone
         self._cohort_of: dict[str, Cohort] = {}  # by path of the pod
         self._unsorted: set[Cohort] = set()
         self._came: list[Task] = []
         self._went: list[Task] = []
 
-    def cohorts(self) -> list[Cohort]:
+    def cohorts(self) -> Sequence[Cohort]:
         """Every cohort that has members, in an order that does not depend on who came first."""
-        return [self._cohorts[key] for key in sorted(self._cohorts, key=lambda key: (*key[:3], key[3] or (), key[4]))]
+        if not self._in_order:
+            order = sorted(self._cohorts, key=lambda key: (*key[:3], key[3] or (), key[4]))
+            self._in_order = [self._cohorts[key] for key in order]
+        return self._in_order
 
     def knows(self, path: str) -> bool:
         """Whether a pod is here; one that left without ever having had a node is not."""
@@ -144,6 +148,54 @@ class TaskStore:
             self._let_go(path, before)
             self._remove(path)
 
+    def renumber(self, rows: Mapping[str, int]) -> None:
+        """Nodes have come, gone or changed places, and nothing else: tasks on rows of other numbers become others."""
+        now = [rows.get(name, -1) for name in self._rows]  # by former row
+        kept = [(old, new) for old, new in enumerate(now) if new >= 0]
+        used, self.used = self.used, np.zeros((len(self.used), len(rows)), dtype=np.int64)
+        if kept:
+            old, new = map(list, zip(*kept, strict=True))
+            self.used[:, new] = used[:, old]
+        self._rows, self.faults = rows, {}
+        for cohort in self._cohorts.values():
+            moved = {}
+            for path, member in cohort.members.items():
+                task = member.task
+                if task.row == (now[task.row] if task.row >= 0 else None) and not member.pod.status.nominated_node_name:
+                    continue  # most of them
+                row, nominated = self._place(path, member.pod, task.key, task.status)
+                if (row, nominated) != (task.row, task.nominated):
+                    renewed = replace(task, row=row, nominated=nominated)
+                    moved[path] = Member(member.pod, renewed)
+                    if task.row < 0:
+                        self._came.append(renewed)  # its node was not known, and counts from now on
+            cohort.members.update(moved)
+            cohort.version += bool(moved)
+
+    def restart(
+        self,
+        shapes: Shapes,
+        rows: Mapping[str, int],
+        resources: int,
+        budgets: Budgets,
+        pods: Mapping[str, tuple[Pod, Template]],
+        without: Iterable[str],
+    ) -> None:
+        """Read the pods that are here anew, but for some, which are gone from here."""
+        for path in without:
+            self.attracting.pop(path, None)
+            self._remove(path)
+        self.shapes, self._rows, self._budgets = shapes, rows, budgets
+        self.used, self.faults = np.zeros((resources, len(rows)), dtype=np.int64), {}
+        self._came, self._went = [], []
+        for cohort in self._cohorts.values():
+            for path in cohort.members:
+                task = self._task(path, *pods[path])
+                assert task is not None  # or it would not be here
+                cohort.members[path] = Member(pods[path][0], task)
+                self._came.append(task)
+            cohort.version += 1
+
     def flush(self) -> None:
         """After changes: members stand in natural order again, and what they hold is counted."""
         for cohort in self._unsorted:
@@ -168,6 +220,7 @@ class TaskStore:
         found = self._cohorts.get(key)
         if found is None:
             found = self._cohorts[key] = Cohort(*key)
+            self._in_order = []
         return found
 
     def _let_go(self, path: str, cohort: Cohort) -> None:
@@ -186,6 +239,7 @@ class TaskStore:
             if not cohort.members:
                 del self._cohorts[cohort.ours, cohort.group, cohort.gang, cohort.named, cohort.part]
                 self._unsorted.discard(cohort)
+                self._in_order = []
 
     def _task(self, path: str, pod: Pod, template: Template) -> Task | None:
         status = _status(pod)
