@@ -19,9 +19,11 @@ from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.fabric import fabric_of
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import HyperNode, Queue
+from tierwise.dialects.languages import tree_aliases
 from tierwise.dialects.volcano.discovery import label_source
 from tierwise.dialects.volcano.hypernodes import by_fabric
 from tierwise.dialects.volcano.job import DEFAULT_QUEUE
+from tierwise.model.topology import fabric_title
 from tierwise.port import Objects
 
 __all__ = ["ROOT_QUEUE", "ClusterContext", "cluster_context"]
@@ -40,6 +42,7 @@ class ClusterContext(msgspec.Struct, frozen=True):
     tiers: Mapping[str, int]  # that have names
     capacity: TreeCapacity | None  # None where no nodes are given
     fabrics: Mapping[str, Mapping[str, int]] = {}  # named tiers of each fabric that hyperNodes name
+    aliases: frozenset[str] = frozenset()  # fabrics that other trees are
 
     def on_fabric_of(self, meta: ObjectMeta) -> ClusterContext:
         """The surroundings of an object whose constraints are about the fabric that it names."""
@@ -84,6 +87,7 @@ def cluster_context(objects: Objects, capacity: TreeCapacity | None) -> ClusterC
         tiers=tiers,
         capacity=capacity,
         fabrics=fabrics,
+        aliases=frozenset(fabric_title(kind) for kind in tree_aliases(objects)),
     )
 
 

@@ -57,7 +57,7 @@ def _check_fabric(path: str, name: str, context: ClusterContext) -> Iterator[Iss
     fault = fabric_name_fault(name)
     if fault:
         yield error(path, fault)
-    elif fabric_kind(name) != name and name not in context.fabrics:
+    elif fabric_kind(name) != name and name not in context.fabrics and name not in context.aliases:
         yield warning(path, f'no hyperNode belongs to fabric "{name}": a hard job waits')
 
 

@@ -12,6 +12,7 @@ import re2
 
 from tierwise.api.core import Node, Pod
 from tierwise.api.kai import Topology as KaiTopology
+from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.kueue import Topology as KueueTopology
 from tierwise.api.limits import DEPTH
 from tierwise.api.meta import ObjectMeta
@@ -109,6 +110,7 @@ def _misplaced(objects: Objects, trees: dict[str, _Tree], entry: dict[str, objec
 
 def _labelled(objects: Objects, fabric: str, level: str) -> list[frozenset[str]] | None:
     """The domains of a level that labels make, as sets of nodes; None where the tree is one of hyperNodes."""
+    fabric = _named(objects).get(fabric, fabric)
     if fabric == "ClusterNetworkTopology":
         chain = layers(objects)
         outwards = list(chain.values())[list(chain).index(level) :] if level in chain else []
@@ -126,6 +128,17 @@ def _labelled(objects: Objects, fabric: str, level: str) -> list[frozenset[str]]
         if all(values):
             found.setdefault(values, set()).add(name)
     return [frozenset(names) for names in found.values()]
+
+
+def _named(objects: Objects) -> dict[str, str]:
+    """The fabrics that declarations of other trees say to be, and the names of these trees."""
+    layered = objects.every(ClusterNetworkTopology).get("default")
+    found = {_fabric(layered.metadata): "ClusterNetworkTopology"} if layered is not None else {}
+    for name, one in objects.every(KaiTopology).items():
+        found[_fabric(one.metadata)] = f"Topology kai.scheduler/{name}"
+    for name, other in objects.every(KueueTopology).items():
+        found[_fabric(other.metadata)] = f"Topology kueue.x-k8s.io/{name}"
+    return {name: tree for name, tree in found.items() if name}
 
 
 class _Tree:

@@ -598,8 +598,9 @@ def _known_fabric(snapshot: Snapshot, name: str) -> None:
     """InputError where the tree that was asked for is not there."""
     from tierwise.model.topology import fabric_kind, fabric_title
 
-    if name and snapshot.kind != fabric_kind(name):
-        known = ", ".join(map(fabric_title, snapshot.kinds))
+    kind = fabric_kind(name)
+    if name and snapshot.kind != snapshot.tree_aliases.get(kind, kind):
+        known = ", ".join(map(fabric_title, (*snapshot.kinds, *snapshot.tree_aliases)))
         raise InputError(f'there is no tree "{name}": there {"is" if len(snapshot.kinds) == 1 else "are"} {known}')
 
 

@@ -14,23 +14,27 @@ import msgspec
 
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
+from tierwise.api.fabric import fabric_of
 from tierwise.api.grove import PodGang
 from tierwise.api.kai import Topology
+from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.kueue import ResourceFlavor
 from tierwise.api.kueue import Topology as KueueTopology
+from tierwise.api.meta import ObjectMeta
 from tierwise.api.nvidia import ComputeDomain
 from tierwise.api.workload import CompositePodGroup, PodGroup
 from tierwise.dialects.groups import Group
 from tierwise.dialects.grove import pod_gang as grove
 from tierwise.dialects.kai import pod_group as kai
 from tierwise.dialects.koordinator.gangs import gang_of
+from tierwise.dialects.koordinator.network_topology import default_topology
 from tierwise.dialects.kubernetes import compute_domains
 from tierwise.dialects.kubernetes import pod_groups as kubernetes
 from tierwise.dialects.kueue import pod_sets as kueue
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.scheduler_plugins import pod_group as scheduler_plugins
 from tierwise.dialects.volcano.annotations import group_of
-from tierwise.model.topology import LABELS
+from tierwise.model.topology import LABELS, LAYERS, fabric_kind
 from tierwise.port import Objects
 
 __all__ = [
@@ -42,6 +46,7 @@ __all__ = [
     "label_trees",
     "named_group",
     "read_languages",
+    "tree_aliases",
     "whose",
 ]
 
@@ -125,6 +130,15 @@ def read_languages(objects: Objects, pods: Mapping[Name, Pod], last: Declared) -
         else:
             found |= {(name, path): group for path, group in language.read(objects, own).items()}
     return Declared(found, objects, pods)
+
+
+def tree_aliases(objects: Objects) -> dict[str, str]:
+    """Further names of trees: the fabrics that their declarations say to be, by how constraints name these."""
+    layered = default_topology(objects.every(ClusterNetworkTopology))
+    declared: list[tuple[str, ObjectMeta]] = [(LAYERS, layered.metadata)] if layered is not None else []
+    declared += ((kai.tree_of(name), record.metadata) for name, record in objects.every(Topology).items())
+    declared += ((kueue.tree_of(name), record.metadata) for name, record in objects.every(KueueTopology).items())
+    return {fabric_kind(name): kind for kind, meta in declared if (name := fabric_of(meta))}
 
 
 def label_trees(objects: Objects) -> list[LabelTree]:

@@ -58,6 +58,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     storage: Storage = Storage()  # what there is for claims without a volume
     alternate_topologies: dict[str, AlternateTopology] = {}  # further trees, by the kind that declares them
     devices: Devices | None = None  # None where the cluster has none
+    tree_aliases: dict[str, str] = {}  # further names of trees, and the kinds that they stand for
 
     def alternate_topology(self, constraint: Constraint | None) -> AlternateTopology | None:
         """The tree that a constraint is about, where that is not the one that rows follow.
@@ -66,9 +67,9 @@ class Snapshot(msgspec.Struct, frozen=True):
         """
         if constraint is None or not self.alternate_topologies:
             return None
-        return self.alternate_topologies.get(
-            f"{constraint.kind} {constraint.tier_name}"
-        ) or self.alternate_topologies.get(constraint.kind)
+        kind = self.tree_aliases.get(constraint.kind, constraint.kind)
+        own = self.alternate_topologies.get(f"{kind} {constraint.tier_name}")
+        return own or self.alternate_topologies.get(kind)
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -87,5 +88,6 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     def knows(self, constraint: Constraint) -> bool:
         """Whether there is a tree of the kind that a constraint is about."""
-        names = (constraint.kind, f"{constraint.kind} {constraint.tier_name}")
+        kind = self.tree_aliases.get(constraint.kind, constraint.kind)
+        names = (kind, f"{kind} {constraint.tier_name}")
         return self.kind in names or self.alternate_topology(constraint) is not None

@@ -24,7 +24,7 @@ from tierwise.dialects.koordinator.elastic_quota import Quotas, firm
 from tierwise.dialects.koordinator.gangs import default_match_policy, drawn_to, groups_across_namespaces
 from tierwise.dialects.kubernetes.compute_domains import domains
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, counted, firm_request
-from tierwise.dialects.languages import Declared, read_languages
+from tierwise.dialects.languages import Declared, read_languages, tree_aliases
 from tierwise.dialects.network_aware.services import app_groups, group_homes, network_topologies, services
 from tierwise.dialects.volcano.pod_group import read_queue
 from tierwise.model.arrays import Ints
@@ -176,6 +176,7 @@ class Reader:
             topology=site.topology,
             kind=site.kind,
             alternate_topologies=site.alternate_topologies,
+            tree_aliases=tree_aliases(objects),
             queues={**_queues(objects.every(KaiQueue), objects.every(Queue)), **quotas.queues},
             jobs=tuple(found.jobs),
             shapes=store.shapes.all(),

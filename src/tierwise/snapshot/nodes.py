@@ -19,7 +19,7 @@ from tierwise.api.volcano import HyperNode
 from tierwise.dialects.koordinator.network_topology import declare_layers, default_topology, layer_faults, read_layers
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, PORT_PREFIX
 from tierwise.dialects.label_trees import Planned, plan
-from tierwise.dialects.languages import TREES_READ, label_trees
+from tierwise.dialects.languages import TREES_READ, label_trees, tree_aliases
 from tierwise.dialects.volcano.hypernodes import by_fabric, declare
 from tierwise.model.arrays import Ints, ranks
 from tierwise.model.node import LabelTable, NodeTable
@@ -204,6 +204,7 @@ def order_topology(objects: Objects, nodes: Sequence[Node], follow: str = "") ->
     """
     names = [node.metadata.name for node in nodes]
     layered = default_topology(objects.every(ClusterNetworkTopology))
+    follow = tree_aliases(objects).get(follow, follow)
     fabrics = by_fabric(objects.every(HyperNode).values())
     hypernodes = fabrics.pop("", [])
     trees: list[Planned] = []
@@ -237,6 +238,7 @@ def _same_tree(now: Objects, then: Objects, changed: Sequence[str]) -> bool:
         _equal(now.every(HyperNode), then.every(HyperNode), _spec_and_fabric)
         and _equal(now.every(ClusterNetworkTopology), then.every(ClusterNetworkTopology), _spec)
         and label_trees(now) == label_trees(then)
+        and tree_aliases(now) == tree_aliases(then)
     )
 
 

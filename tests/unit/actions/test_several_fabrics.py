@@ -514,3 +514,23 @@ def test_nested_groups_have_constraints_on_several_trees() -> None:
     bound, why = run([*fewer, *trees, group, *pods])
     assert {} == bound
     assert all("one feed for half" in text for text in why.values()), why
+
+
+@pytest.mark.parametrize("racks", [RACKS, {}], ids=["beside hyperNodes", "rows follow it"])
+def test_declarations_of_other_trees_may_name_their_fabric(racks: Mapping[str, str], tmp_path: Path) -> None:
+    """Layers that say to be the fabric roce are it, for constraints, `topology show` and the auditor."""
+    layered = layers("BlockLayer", "SpineLayer")
+    layered["metadata"] = {"name": "default", "labels": {FABRIC: "roce"}}
+    world = [
+        *(node(f"n{i}", BlockLayer=f"b{i % 4}", SpineLayer="s0") for i in range(8)),
+        layered,
+        *fabric("", racks, "rack"),
+    ]
+    drawn = gang("g", 2, further=[{"fabric": "roce", "tier": "BlockLayer"}])
+
+    assert {"n0", "n4"} == set(run(world, drawn)[0].values())
+    shown = commands.answer("topology", "show", "-f", manifests(tmp_path, *world), "--fabric", "roce")
+    assert ["n0", "n4"] == shown["hyperNodes"]["b0"]["nodes"]
+    for on, found in (("n0 n4", 0), ("n0 n1", 1)):
+        stands = gang("g", 2, on=on, further=[{"fabric": "roce", "tier": "BlockLayer"}], phase="Running")
+        assert found == len([f for f in audit(objects_of(world, stands)) if f.rule == "too-wide"])

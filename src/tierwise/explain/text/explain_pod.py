@@ -266,7 +266,7 @@ def _on_further_trees(snapshot: Snapshot, inspection: PodInspection, row: int) -
     """The innermost domains around a node on the further trees that its pod has constraints on."""
     job, sub = inspection.job, inspection.sub
     for kind in dict.fromkeys(c.kind for c in (*job.constraints(), *job.further, *sub.further)):
-        alternate = snapshot.alternate_topologies.get(kind)
+        alternate = snapshot.alternate_topologies.get(snapshot.tree_aliases.get(kind, kind))
         if alternate is not None:
             leaf = int(alternate.topology.leaf[alternate.positions[row]])
             yield f"{alternate.topology.name[leaf]} of {kind}" if leaf != ROOT else f"outside of {kind}"
