@@ -2,13 +2,39 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
 from tests.support.depth import DEEP
-from tests.support.languages import objects_of, run
-from tests.support.nested_oracle import kai, kubernetes, leaves, random_scene, solvable, standing
+from tests.support.languages import (
+    RACK,
+    SPINE,
+    grove_gang,
+    kai_gang,
+    kubernetes_gang,
+    kueue_gang,
+    near,
+    objects_of,
+    packed,
+    pod,
+    run,
+    topology,
+)
+from tests.support.nested_oracle import (
+    LEVELS,
+    ZONE,
+    Leaf,
+    Nest,
+    kai,
+    kubernetes,
+    leaves,
+    random_scene,
+    solvable,
+    standing,
+)
 
+from tierwise.api.codec import Raw
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
 from tierwise.sim.rounds import schedule
@@ -51,3 +77,43 @@ def test_the_auditor_finds_nothing(kind: str) -> None:
             history = schedule(objects_of(scene.manifests(), write(scene.gang)), DEFAULT, now=0.0)
 
             assert [] == list(audit(history.cluster.read())), seed
+
+
+@pytest.mark.parametrize("seed", range(SIZE // 3))
+def test_slices_and_cliques_get_the_place_of_sub_groups(seed: int) -> None:
+    """Slices of slices of Kueue's, and cliques of Grove's that share a domain, are sub-groups in KAI's words."""
+    chance = random.Random(seed)
+    scene = random_scene(chance, "alike")
+    outer, inner, total = chance.choice((2, 4)), chance.choice((1, 2)), chance.randint(2, 8)
+    slices = [{"topology": SPINE, "size": outer}, {"topology": RACK, "size": inner}]
+    kueue = [
+        topology(of="kueue.x-k8s.io/v1beta2", levels=LEVELS),
+        *kueue_gang("g", total, slice_required_topology_constraints=json.dumps(slices)),
+    ]
+    subs: list[Raw] = []
+    for first in range(0, total, outer):
+        last = min(first + outer, total)
+        subs.append({"name": f"pods-{first}-{last - 1}", "topologyConstraint": near(SPINE)})
+        for start in range(first, last, inner):
+            part = {"name": f"slice-{start // inner}", "parent": f"pods-{first}-{last - 1}"}
+            subs.append({**part, "minMember": min(inner, last - start), "topologyConstraint": near(RACK)})
+    group, *_ = kai_gang("g", 0, subGroups=subs)
+    marks = {"pod-group-name": "g"}
+    pods = [
+        pod(f"g-{i}", labels={"kai.scheduler/subgroup-name": f"slice-{i // inner}"}, annotations=marks)
+        for i in range(total)
+    ]
+    assert run(scene.manifests(), kueue)[0] == run(scene.manifests(), [topology(levels=LEVELS), group, *pods])[0]
+
+    sizes = {name: chance.randint(1, 2) for name in "abc"}
+    shared = [{"name": "unit", "podGroupNames": ["a", "b"], "topologyConstraint": packed(RACK)}]
+    grove = grove_gang("g", sizes, topologyConstraintGroupConfigs=shared, topologyConstraint=packed(ZONE))
+    gang = Nest(
+        "g", (Nest("unit", (Leaf("a", sizes["a"]), Leaf("b", sizes["b"])), 2, RACK), Leaf("c", sizes["c"])), 2, ZONE
+    )
+    assert run(scene.manifests(), grove, _every_key())[0] == run(scene.manifests(), kai(gang))[0]
+
+
+def _every_key() -> list[Raw]:
+    """Groups without pods that name all keys, so that all of them are in the tree."""
+    return [raw for key in LEVELS for raw in kubernetes_gang(f"idle-{key[-4:]}", 0, least=1, key=key)]

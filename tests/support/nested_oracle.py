@@ -15,7 +15,19 @@ from tests.support.languages import RACK, SPINE, composite, kai_gang, kubernetes
 
 from tierwise.api.codec import Raw
 
-__all__ = ["ZONE", "Leaf", "Nest", "Scene", "kai", "kubernetes", "leaves", "random_scene", "solvable", "standing"]
+__all__ = [
+    "LEVELS",
+    "ZONE",
+    "Leaf",
+    "Nest",
+    "Scene",
+    "kai",
+    "kubernetes",
+    "leaves",
+    "random_scene",
+    "solvable",
+    "standing",
+]
 
 ZONE = "example.com/zone"
 LEVELS = (ZONE, SPINE, RACK)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tierwise.explain.naming import sub_id
 from tierwise.framework.report import Decision
-from tierwise.model.job import Job, Status, Task
+from tierwise.model.job import Job, Status, Task, group_job
 from tierwise.model.topology import ROOT, Topology
 
 __all__ = ["DomainLocation", "JobLocation", "job_location"]
@@ -29,7 +29,7 @@ class DomainLocation(msgspec.Struct, frozen=True):
 
 
 class JobLocation(msgspec.Struct, frozen=True):
-    """The place of a job, and of each of its sub-groups by id; None for what has no pod standing."""
+    """The place of a job, and of each of its sub-groups by id, at every level; None for what has no pod standing."""
 
     whole: DomainLocation | None
     subs: Mapping[str, DomainLocation | None]
@@ -51,6 +51,9 @@ def job_location(
         for placed in decision.placed if decision.bound else ():
             rows[placed.sub.number] += placed.rows.tolist()
     subs = {sub_id(sub): _place(topology, rows[sub.number]) for sub in job.subs if sub.policy >= 0}
+    for number, group in enumerate(job.inner_groups[1:], start=1):
+        inside = [row for sub in group_job(job, number).subs for row in rows[sub.number]]
+        subs[group.path] = _place(topology, inside)
     return JobLocation(_place(topology, [row for found in rows.values() for row in found]), subs)
 
 

@@ -7,6 +7,7 @@ from tests.support.languages import RACK, SPINE, objects_of, pod, run, volcano_g
 from tests.support.nested_oracle import ZONE, Leaf, Nest, Scene, kai, leaves
 
 from tierwise.config.profile import DEFAULT, Profile
+from tierwise.explain.wire import pod_group_wire
 from tierwise.sim.rounds import schedule
 
 EVICTS = Profile(("enqueue", "allocate", "gangpreempt"), DEFAULT.tiers)
@@ -53,6 +54,18 @@ def test_groups_of_several_shapes_share_nodes() -> None:
     scene = _scene(Nest("g", (pair,), 1, SPINE), z0s0r0n0=3, z0s0r0n1=2)
 
     assert {"g-xa-0": "z0s0r0n0"}.items() <= run(scene.manifests(), kai(scene.gang))[0].items()
+
+
+def test_every_level_is_shown_where_it_stands() -> None:
+    """In the JSON of a run, by its path."""
+    scene = _scene(Nest("g", (_pair("x", 2), _pair("y", 1)), 2), z0s0r0n0=2, z0s0r1n0=2, z0s1r0n0=2)
+    history = schedule(objects_of(scene.manifests(), kai(scene.gang)), DEFAULT, now=0.0)
+    after = history.after(0.0)
+
+    told = pod_group_wire(after, after.jobs[0], "default/g")["subGroups"]
+
+    where = {path: place["hyperNode"] for path, place in told.items()}  # type: ignore[attr-defined]
+    assert {"x": "z0s0", "x/xa": "z0s0r0", "x/xb": "z0s0r1", "y": "z0s1r0", "y/ya": "z0s1r0", "y/yb": "z0s1r0"} == where
 
 
 def test_what_does_not_fit_is_named_by_its_path() -> None:

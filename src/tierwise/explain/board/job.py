@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tierwise.api.codec import Raw
+from tierwise.api.natural import natural
 from tierwise.explain.board.pods import BoardPod, PodState
 from tierwise.explain.message import message, refusal
 from tierwise.explain.naming import ObjectNames, name_of_pod, sub_id, tier_title
@@ -15,7 +16,7 @@ from tierwise.explain.text.evictions import eviction_wire
 from tierwise.explain.text.explain_job import search_texts
 from tierwise.explain.text.explain_pod import job_facts
 from tierwise.explain.text.schedule import Run
-from tierwise.model.job import Job, SubJob
+from tierwise.model.job import Job, SubJob, group_job
 from tierwise.model.reason import Rejection, Tried
 from tierwise.model.topology import Topology
 
@@ -41,7 +42,7 @@ def job_page(run: Run, job: Job, standing: Sequence[BoardPod]) -> Raw:
             if e.job.key == job.key
         ],
         "domains": _lights(topology, standing),
-        "parts": [_part(topology, sub, standing) for sub in job.subs if sub_id(sub)],
+        "parts": _parts(topology, job, standing),
         "places": _places(run, job, standing),
     }
 
@@ -89,16 +90,29 @@ def _lights(topology: Topology, standing: Sequence[BoardPod]) -> list[list[int]]
     return [[int(domains[i]), int(held[i])] for i in order]
 
 
-def _part(topology: Topology, sub: SubJob, standing: Sequence[BoardPod]) -> Raw:
-    """A sub-group: how many of its pods stand, and the innermost domain that holds them."""
-    rows = np.array([stand.row for stand in standing if stand.sub is sub], dtype=np.int64)
-    return {
-        "name": sub_id(sub),
-        "minimum": sub.minimum,
-        "pods": len(sub.tasks),
-        "standing": len(rows),
-        "domain": topology.meet_rows(rows) if len(rows) else -1,
-    }
+def _parts(topology: Topology, job: Job, standing: Sequence[BoardPod]) -> list[Raw]:
+    """The sub-groups at every level: how many of their pods stand, and the innermost domain that holds them."""
+    found: list[tuple[str, int, tuple[SubJob, ...]]] = [
+        (sub_id(sub), sub.minimum, (sub,)) for sub in job.subs if sub_id(sub)
+    ]
+    if job.inner_groups:
+        inner = enumerate(job.inner_groups[1:], start=1)
+        found += ((group.path, group.pods, group_job(job, number).subs) for number, group in inner)
+        found.sort(key=lambda part: natural(part[0]))
+    parts: list[Raw] = []
+    for name, least, subs in found:
+        numbers = {sub.number for sub in subs}
+        rows = np.array([stand.row for stand in standing if stand.sub.number in numbers], dtype=np.int64)
+        parts.append(
+            {
+                "name": name,
+                "minimum": least,
+                "pods": sum(len(sub.tasks) for sub in subs),
+                "standing": len(rows),
+                "domain": topology.meet_rows(rows) if len(rows) else -1,
+            }
+        )
+    return parts
 
 
 def _places(run: Run, job: Job, standing: Sequence[BoardPod]) -> list[Raw]:
