@@ -7,6 +7,7 @@ from tests.support.languages import RACK, SPINE, objects_of, pod, run, volcano_g
 from tests.support.nested_oracle import ZONE, Leaf, Nest, Scene, kai, leaves
 
 from tierwise.config.profile import DEFAULT, Profile
+from tierwise.explain.text.explain_pod import job_facts
 from tierwise.explain.wire import pod_group_wire
 from tierwise.sim.rounds import schedule
 
@@ -57,7 +58,7 @@ def test_groups_of_several_shapes_share_nodes() -> None:
 
 
 def test_every_level_is_shown_where_it_stands() -> None:
-    """In the JSON of a run, by its path."""
+    """In the JSON of a run, by its path; and `explain` says what it needs."""
     scene = _scene(Nest("g", (_pair("x", 2), _pair("y", 1)), 2), z0s0r0n0=2, z0s0r1n0=2, z0s1r0n0=2)
     history = schedule(objects_of(scene.manifests(), kai(scene.gang)), DEFAULT, now=0.0)
     after = history.after(0.0)
@@ -65,6 +66,10 @@ def test_every_level_is_shown_where_it_stands() -> None:
     told = pod_group_wire(after, after.jobs[0], "default/g")["subGroups"]
 
     where = {path: place["hyperNode"] for path, place in told.items()}  # type: ignore[attr-defined]
+    assert [
+        "the gang: 2 of 2 parts must be whole",
+        "x and y: 2 of 2 parts must be whole; hard, within one example.com/spine",
+    ] == [str(text) for title, text in job_facts(after, after.jobs[0]) if title == "nested groups"]
     assert {"x": "z0s0", "x/xa": "z0s0r0", "x/xb": "z0s0r1", "y": "z0s1r0", "y/ya": "z0s1r0", "y/yb": "z0s1r0"} == where
 
 

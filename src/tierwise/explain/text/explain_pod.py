@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
@@ -131,7 +132,7 @@ def job_facts(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
     if job.ladder:
         facts.append(("ladder", ladder_text(job)))
     facts += (("and", limit_text(snapshot.topology, constraint)) for constraint in job.further)
-    facts += ((f"sub-group {path}", text) for path, text in _inner_groups(snapshot, job))
+    facts += _inner_groups(snapshot, job)
     for policy in job.policies:
         number = sum(sub.policy >= 0 and job.policies[sub.policy] is policy for sub in job.subs)
         least = f", minSubGroups {policy.minimum}" if policy.minimum else ""
@@ -142,13 +143,15 @@ def job_facts(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
     return facts
 
 
-def _inner_groups(snapshot: Snapshot, job: Job) -> Iterator[tuple[str, str]]:
-    """The groups of groups of a nested job: how many of their parts must be whole, and their limits."""
+def _inner_groups(snapshot: Snapshot, job: Job) -> list[tuple[str, Cell]]:
+    """The groups of groups of a nested job, alike ones together: how many of their parts must be whole, and limits."""
+    parts = Counter(group.parent for group in job.inner_groups) + Counter(sub.inner_group for sub in job.subs)
+    alike: dict[str, list[str]] = {}
     for number, group in enumerate(job.inner_groups):
-        parts = sum(inner.parent == number for inner in job.inner_groups)
-        parts += len({sub.key for sub in job.subs if sub.inner_group == number})
         limit = f"; {limit_text(snapshot.topology, group.constraint)}" if number else ""
-        yield group.path or "(all)", f"{group.minimum} of {count(parts, 'part')}{limit}"
+        text = f"{group.minimum} of {count(parts[number], 'part')} must be whole{limit}"
+        alike.setdefault(text, []).append(group.path or "the gang")
+    return [("nested groups", f"{compact(paths)}: {text}") for text, paths in alike.items()]
 
 
 def _own_facts(inspection: PodInspection, snapshot: Snapshot) -> list[tuple[str, Cell]]:
