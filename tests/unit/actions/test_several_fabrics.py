@@ -18,6 +18,7 @@ from tierwise.api.codec import Raw
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
 from tierwise.model.topology import HYPERNODES
+from tierwise.sim.rounds import schedule
 
 FABRIC = "tierwise.io/fabric"
 CONSTRAINTS = "tierwise.io/topology-constraints"
@@ -534,3 +535,21 @@ def test_declarations_of_other_trees_may_name_their_fabric(racks: Mapping[str, s
     for on, found in (("n0 n4", 0), ("n0 n1", 1)):
         stands = gang("g", 2, on=on, further=[{"fabric": "roce", "tier": "BlockLayer"}], phase="Running")
         assert found == len([f for f in audit(objects_of(world, stands)) if f.rule == "too-wide"])
+
+
+def test_a_backlog_of_alike_gangs_is_refused_by_one_search() -> None:
+    """Each hears its own message; a gang that asks for less is looked at, and placed."""
+    further: list[Raw] = [{"fabric": "power", "tier": "feed"}]
+    alike = [raw for i in range(5) for raw in gang(f"g{i}", 3, within="rack", further=further)]
+    small = gang("small", 2, within="rack", further=further)
+
+    def searches(*drawn: list[Raw]) -> int:
+        report = schedule(objects_of(WORLD, *drawn), DEFAULT, now=0.0, cycles=1).report
+        assert report is not None
+        return report.search_counts.trials
+
+    assert searches(alike) == searches(alike[:4])
+    bound, why = run(WORLD, alike, small)
+    assert {"small-0", "small-1"} == set(bound)
+    assert {f"g{i}-{j}" for i in range(5) for j in range(3)} == set(why)
+    assert {"NoPlaceOnFabrics"} == {text.partition(":")[0] for text in why.values()}

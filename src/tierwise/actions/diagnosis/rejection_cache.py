@@ -135,13 +135,18 @@ class RejectionCache:
 
     def _kind(self, job: Job, asked: Demand) -> Kind | None:
         """What the answer depends on, apart from limit and number; None where it depends on more."""
-        first = asked.task_groups[0]
-        if self._cycle.gathered(job) or any(self._cycle.pipeline.moving(r.pod_set.shape) for r in first.remaining):
+        first, several = asked.task_groups[0], self._cycle.snapshot.on_several_trees(job)
+        if self._cycle.gathered(job) and not several:
+            return None
+        looked_at = asked.task_groups if several else (first,)
+        if any(self._cycle.pipeline.moving(r.pod_set.shape) for group in looked_at for r in group.remaining):
             return None
         if job.min_resources is not None and asks_beyond(job, needs(asked, len(job.min_resources))):
             return None
         if any(self._cycle.ledger.placed_rows(sub) is not None for sub in job.subs):
             return None
+        if several:
+            return _on_several_trees(job, asked), ()
         shape, role = first.remaining[0].pod_set.shape, first.remaining[0].pod_set.role_number
         if len(first.remaining) != 1 or not first.roles.keys() <= {role}:
             return None if job.policies else (_mixture(first), ())
@@ -154,6 +159,13 @@ class RejectionCache:
             for task_group in asked.task_groups
         }
         return (shape.number, (first.need, self._cycle.pipeline.limit(first.sub))) if len(sizes) == 1 else None
+
+
+def _on_several_trees(job: Job, asked: Demand) -> tuple[object, ...]:
+    """All that a job on several trees asks for, and where: as for mixtures, who asks for the same is answered alike."""
+    groups = tuple((_mixture(group), group.sub.policy, group.sub.inner_group) for group in asked.task_groups)
+    kept = bool(asked.spares), asked.alternatives is not None
+    return job.constraint, job.further, job.policies, job.inner_groups, groups, kept
 
 
 def _mixture(task_group: TaskGroup) -> tuple[object, ...]:
