@@ -51,9 +51,9 @@ class Playground:
         self, raws: Iterable[Json] = (), *, speed: float = 1.0, window: int = 1000, events: int = 1000
     ) -> None:
         objects = Objects.of((codec.decode(raw), raw) for raw in raws)
-        self.cluster = ServedCluster(objects, START, window, events)
-        self.api = ObjectApi(self.cluster)
         self.now = START
+        self.cluster = ServedCluster(objects, lambda: self.now, window, events)
+        self.api = ObjectApi(self.cluster)
         self.simulation = Simulation(
             self.cluster.read(), DEFAULT, start=START, user=ControllerManager(), cluster=self.cluster, speed=speed
         )

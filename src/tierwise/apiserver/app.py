@@ -362,7 +362,7 @@ class _Server:
             meta = found["metadata"] if listed else {"resourceVersion": meta_of(found).get("resourceVersion", "")}
             assert isinstance(meta, dict)
             include = request.query.get("includeObject", "Metadata")
-            now = self._api.cluster.clock or 0
+            now = self._api.cluster.now
             return table(place.served, items, meta, now=now, include=include, heads=heads)
         if "as=PartialObjectMetadata" in accept:
             about = {"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata"}

@@ -195,7 +195,7 @@ class ObjectApi:
             manager=query.get("fieldManager", ""),
             force=query.get("force") == "true",
             api_version=place.api_version,
-            now=stamp(self.cluster.clock or 0),
+            now=stamp(self.cluster.now),
         )
         meta = {**meta_of(applied), "name": place.name}
         if old is not None:
@@ -272,7 +272,7 @@ class ObjectApi:
             return self._delete(place, raw, asked)
 
     def _delete(self, place: Place, raw: Raw, asked: Mapping[str, object]) -> Answer:
-        now, key, patience = self.cluster.clock or 0, place.key, _grace_period(asked)
+        now, key, patience = self.cluster.now, place.key, _grace_period(asked)
         if asked.get("propagationPolicy") == "Orphan":
             self._orphan(raw)
         if key.kind == "Pod" and _holds_node(raw) and patience != 0:

@@ -50,9 +50,12 @@ class Change(msgspec.Struct, frozen=True):
 class ServedCluster(EmbeddedCluster):
     """Objects with versions. `listeners` are called after every change, in the thread that made it."""
 
-    def __init__(self, objects: Objects, clock: float, window: int = _WINDOW, events: int = _EVENTS) -> None:
+    def __init__(
+        self, objects: Objects, clock: Callable[[], float], window: int = _WINDOW, events: int = _EVENTS
+    ) -> None:
         """`window` is how many changes are remembered, and `events` how many events."""
-        super().__init__(Objects(), clock)
+        super().__init__(Objects(), clock())
+        self._time = clock
         self.lock = threading.RLock()
         self.listeners: list[Callable[[], None]] = []
         self.version = 0
@@ -61,9 +64,14 @@ class ServedCluster(EmbeddedCluster):
         self._forgotten = 0  # the version of the last change that has left the window
         self._aside: dict[Key, Raw] = {}
         self._recorded: dict[Key, None] = {}  # events of the cluster itself, the one that was told last at the end
-        self._load(objects, clock)
+        self._load(objects)
 
-    def _load(self, objects: Objects, clock: float) -> None:
+    @property
+    def now(self) -> float:
+        """The time, also where nothing has happened for a while."""
+        return max(self._time(), self.clock or 0.0)
+
+    def _load(self, objects: Objects) -> None:
         """Begin with these objects, and with the namespaces that they are in."""
         found: dict[Key, tuple[Object, Raw | None]] = {}
         for key in objects:
@@ -205,9 +213,7 @@ class ServedCluster(EmbeddedCluster):
         elif of_kind(key.group, key.kind) is not None:
             meta.pop("namespace", None)
         meta["uid"] = before.get("uid") or meta.get("uid") or str(uuid.uuid4())
-        meta["creationTimestamp"] = (
-            before.get("creationTimestamp") or meta.get("creationTimestamp") or stamp(self.clock or 0)
-        )
+        meta["creationTimestamp"] = before.get("creationTimestamp") or meta.get("creationTimestamp") or stamp(self.now)
         generation = before.get("generation")
         counted = generation if isinstance(generation, int) else 0
         meta["generation"] = counted + (old is None or _body(raw) != _body(old)) or 1
@@ -234,7 +240,7 @@ class ServedCluster(EmbeddedCluster):
 
     def _record(self, event: RecordEvent) -> None:
         """Write an event, or count it where it was written before."""
-        about, now = event.about, stamp(self.clock or 0)
+        about, now = event.about, stamp(self.now)
         namespace = about.namespace or "default"
         words = f"{about} {event.type} {event.reason} {event.message}"
         name = f"{about.name}.{hashlib.sha256(words.encode()).hexdigest()[:16]}"

@@ -130,7 +130,7 @@ def _served(objects: Objects, profile: Profile, speed: float, runs: LiveRuns, to
     from tierwise.web.app import LOOPBACK, add_pages, only_for
 
     start = float(math.floor(time.time()))
-    cluster = ServedCluster(objects, start)
+    cluster = ServedCluster(objects, time.time)
     simulation = Simulation(
         cluster.read(),
         profile,

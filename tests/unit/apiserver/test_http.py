@@ -322,11 +322,15 @@ def test_what_comes_too_fast_is_told_to_come_again() -> None:
 
 
 def test_the_clock_of_the_cluster_is_the_one_that_ages_go_by() -> None:
-    """An object that was made an hour before is an hour old."""
+    """An object that was made an hour before is an hour old, and grows older while nothing happens."""
     old = nodes("n0")[0]
     old["metadata"]["creationTimestamp"] = "2027-01-15T07:00:00Z"
-    with _serving(Playground([old])) as to:
+    ground = Playground([old])
+    with _serving(ground) as to:
         row = to.get("/api/v1/nodes", Accept=TABLE)["rows"][0]["cells"]
+        ground.now += 600  # nothing happens for a while
+        made = ground.create("v1/configmaps", _map("cm"))["metadata"]["creationTimestamp"]
+        later = to.get("/api/v1/nodes", Accept=TABLE)["rows"][0]["cells"]
 
     assert 1_800_000_000.0 == START
-    assert "60m" == row[3]
+    assert ("60m", "70m", "2027-01-15T08:10:00Z") == (row[3], later[3], made)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tests.support.browser import BROWSER, browser
 from tests.support.commands import EXAMPLES, run
 from tests.support.playground import deployment
 from tests.support.ports import HOST, free_port
@@ -215,6 +217,38 @@ def test_the_page_stands_beside_the_api(tmp_path: Path) -> None:
     assert "APIGroupList" == groups["kind"]
     assert audited.stdout.startswith("all promises kept")
     assert 421 == refused.value.code
+
+
+@pytest.mark.skipif(not BROWSER, reason="no chromium or google-chrome is installed")
+def test_the_page_follows_what_clients_do(tmp_path: Path) -> None:
+    """A gang that is created while somebody looks appears, is placed, and lights up without a reload."""
+    container = {"name": "main", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    task = {"name": "worker", "replicas": 4, "template": {"spec": {"containers": [container]}}}
+    job = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train"},
+        "spec": {"minAvailable": 4, "networkTopology": {"mode": "hard", "highestTierAllowed": 1}, "tasks": [task]},
+    }
+
+    async def look(url: str) -> list[str]:
+        async with browser(tmp_path / "profile") as page:
+            await page.go(f"{url}/")
+            await page.until("document.body.innerText.includes('0 of 256')")
+            path = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+            asked = urllib.request.Request(
+                f"{url}{path}", json.dumps(job).encode(), headers={"Content-Type": "application/json"}
+            )
+            urllib.request.urlopen(asked, timeout=60).close()
+            await page.until("document.body.innerText.includes('32 of 256')")
+            await page.until("document.body.innerText.includes('4 pods, 32 gpu')")
+            return page.faults
+
+    with _up(tmp_path) as up:
+        url = yaml.safe_load(up.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+        faults = asyncio.run(look(url))
+
+    assert [] == faults
 
 
 @pytest.mark.parametrize(
