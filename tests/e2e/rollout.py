@@ -112,7 +112,8 @@ class Rollouts:
 
     def _words(self, spec: Json, container: Json, port: int) -> list[str]:
         """The container's arguments, with what the kubelet would have put around the process in their place."""
-        account = self._accounts.kubeconfig(spec["serviceAccountName"])
+        name = spec["serviceAccountName"]  # asked for each time: it may have been deleted and made anew
+        account = self._accounts.write(f"{name}-{self.started}", self._accounts.token(name, self._namespace))
         places = {"0.0.0.0:8080": f"127.0.0.1:{port}"}
         mounts = {mount["name"]: mount["mountPath"] for mount in container.get("volumeMounts", [])}
         for volume in spec.get("volumes", []):
@@ -124,9 +125,17 @@ class Rollouts:
                 for file, text in data.items():
                     (folder / file).write_text(text)
                     places[f"{mounts[volume['name']]}/{file}"] = str(folder / file)
+            elif "emptyDir" in volume:
+                folder = self._folder / f"mount-{self.started}-{volume['name']}"
+                folder.mkdir()
+                places[mounts[volume["name"]]] = str(folder)
         words = [places.get(word, word) for word in container["args"]]
         at = words.index("--in-cluster")
-        return [*words[:at], "--kubeconfig", str(account), "--lease-namespace", self._namespace, *words[at + 1 :]]
+        if words[0] == "webhook":
+            own = ["--namespace", self._namespace, "--host", "127.0.0.1", "--port", str(free_port())]
+        else:
+            own = ["--lease-namespace", self._namespace]
+        return [*words[:at], "--kubeconfig", str(account), *own, *words[at + 1 :]]
 
 
 def _end(pod: Pod) -> None:

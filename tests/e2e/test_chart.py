@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -153,6 +154,52 @@ def test_the_api_server_accepts_every_value(helm: Helm, cluster: ControlPlane, t
 
     assert (0, "") == (done.returncode, done.stderr)
     assert len(known) == len(done.stdout.splitlines()) > 60
+
+
+@pytest.mark.skipif(KUBECTL is None, reason="kubectl is not on this machine")
+def test_the_guide_installs_upgrades_and_removes(helm: Helm, cluster: ControlPlane, tmp_path: Path) -> None:
+    """Every command of it that is for a cluster, in order, by kustomize, then by helm; all components come up.
+
+    The webhook puts its authority into configurations that each tool owns, and no later command minds.
+    """
+    text = (ROOT / "docs/guides/install.md").read_text()
+    typed = [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
+    plain = [line for line in typed if line.startswith(("kubectl", "test"))]
+    charted = [line.replace("REPOSITORY", "example.org") for line in typed if line.startswith("helm")]
+    (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    api = Api(cluster)
+    rollouts = Rollouts(api, Accounts(cluster, api), tmp_path, NAMESPACE)
+
+    def enter(command: str) -> None:
+        around = helm.environment()
+        around["PATH"] = f"{Path(sys.executable).parent}:{around['PATH']}"
+        removes = command.startswith("kubectl delete")  # nobody here ends namespaces, which kubectl would wait for
+        script = ["bash", "-euo", "pipefail", "-c", f"{command} --wait=false" if removes else command]
+        done = subprocess.run(script, capture_output=True, text=True, cwd=tmp_path, env=around, timeout=120)
+        assert 0 == done.returncode, f"{command}\n{done.stdout}{done.stderr}"
+        rollouts.settle()
+        if removes:
+            body = {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": NAMESPACE},
+                "spec": {"finalizers": []},
+            }
+            api.ask("PUT", f"/api/v1/namespaces/{NAMESPACE}/finalize", body)
+
+    try:
+        for command in (*plain, *charted, "helm uninstall tierwise -n tierwise"):
+            enter(command)
+            if (
+                command.startswith(("kubectl apply --server-side -k deploy/kustomize", "helm"))
+                and "uninst" not in command
+            ):
+                assert {f"tierwise-{part}" for part in ("scheduler", "controllers", "webhook")} == set(rollouts.pods)
+        assert {} == rollouts.pods
+        assert len(charted) == 3
+    finally:
+        rollouts.close()
+        api.close()
 
 
 @pytest.fixture
