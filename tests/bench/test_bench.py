@@ -255,3 +255,13 @@ def test_a_vain_attempt_is_remembered_for_its_like() -> None:
 
     assert 5 * heard(protected(cluster(24), 4, 1)) == heard(five)
     assert cycle(one_loose, preempting).evictions or len(set(map(str, heard(one_loose)))) == 1
+
+
+def test_a_line_of_the_scale_sheet() -> None:
+    """One size, as a line for people and as numbers for programs."""
+    said = CliRunner().invoke(bench, ["--scale", "32"])
+    told = json.loads(CliRunner().invoke(bench, ["--scale", "32", "-o", "json"]).output)
+
+    assert said.output.startswith("32 nodes, 336 pods: read ")
+    assert ["nodes", "pods", "read", "cycle", "change", "pod", "memory"] == list(told)
+    assert (32, 336) == (told["nodes"], told["pods"])

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 if TYPE_CHECKING:
     from tierwise.bench.measure import Row
@@ -26,11 +27,22 @@ _NARROWEST = 120
     "--data", metavar="FOLDER", help="Where lingjun_topology.csv and philly_jobs.csv are; S3 then replays these."
 )
 @click.option("--check", is_flag=True, help="Exit with 1 if a gate is missed.")
-def bench(*, quick: bool, output: str, wanted: tuple[str, ...], data: str | None, check: bool) -> None:
+@click.option(
+    "--scale",
+    type=click.IntRange(min=16),
+    metavar="NODES",
+    help="No rows, but one line of the scale sheet for this size.",
+)
+def bench(
+    *, quick: bool, output: str, wanted: tuple[str, ...], data: str | None, check: bool, scale: int | None
+) -> None:
     """Measure the scheduler on this machine, through its public cycle function.
 
     Rows, workloads and goals are described in docs/benchmarks.md.
     """
+    if scale is not None:
+        _print_scale(scale, output)
+        return
     # Imported here, so that other commands do not pay for it.
     from tierwise.bench.lab import FULL, QUICK, Lab
     from tierwise.bench.measure import facts
@@ -54,6 +66,20 @@ def bench(*, quick: bool, output: str, wanted: tuple[str, ...], data: str | None
         _print_table(rows, facts())
     if check and not all(row.gate_met for row in rows):
         raise SystemExit(1)
+
+
+def _print_scale(nodes: int, output: str) -> None:
+    from tierwise.bench.scale import measure_scale
+
+    found = measure_scale(nodes)
+    if output == "json":
+        click.echo(json.dumps(msgspec.to_builtins(found), indent=2))
+        return
+    click.echo(
+        f"{found.nodes:,} nodes, {found.pods:,} pods: read {found.read:.2f} s, cycle {found.cycle:.2f} s, "
+        f"a pod that ends {found.change * 1e3:.1f} ms, a pod that comes {found.pod * 1e3:.1f} ms, "
+        f"{found.memory / 2**20:,.0f} MiB"
+    )
 
 
 def _print_table(rows: Sequence[Row], machine: Mapping[str, str | int]) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
+from functools import partial
+from time import process_time
 
 import numpy as np
 
@@ -18,14 +20,16 @@ from tierwise.bench.evictions import c3a, c3b, c4, e1, p9a, p9b, p9c
 from tierwise.bench.files import c13a, c13b
 from tierwise.bench.lab import Lab
 from tierwise.bench.live_jobs import c1a, c1b, c1c, c1d
-from tierwise.bench.measure import Pass, Row, at_least, at_most, decisions, start_seconds, stream
+from tierwise.bench.measure import Pass, Row, at_least, at_most, best_of, decisions, start_seconds, stream
 from tierwise.bench.proposals import p10a, p10b
 from tierwise.bench.reading import p7, p8
 from tierwise.bench.realistic import REALISTIC
 from tierwise.bench.replays import s3a, s3b
 from tierwise.bench.services import c14, n1, p11
 from tierwise.bench.volumes import v1a, v1b, v1c
-from tierwise.bench.worlds import CLASSES, GangSpec, cluster, flat_cluster, jobs, mix, snapshot
+from tierwise.bench.worlds import CLASSES, GangSpec, cluster, flat_cluster, jobs, mix, snapshot, with_leaders
+from tierwise.config.profile import DEFAULT
+from tierwise.scheduler import cycle
 
 __all__ = ["ROWS", "chosen"]
 
@@ -116,6 +120,25 @@ def _p6(lab: Lab) -> Row:
     return Row("P6", what, done.whole, at_most(1, 0.3))
 
 
+def _c10(lab: Lab) -> Row:
+    """Groups of a leader and workers, against groups of one shape."""
+    where = cluster(lab.size.everyday, load=0.3)
+    gangs = max(2, lab.size.everyday // 500)
+    alike = jobs([GangSpec(_ONE_GPU, 128, 3, 8)] * gangs)
+    led = [alike[0], *(with_leaders(job) for job in alike[1:])]
+    seconds = []
+    for workload in (led, alike):
+        full = snapshot(where, workload)
+        if len(cycle(full, DEFAULT).decisions) != len(workload):
+            raise RuntimeError("the gangs are meant to fit, and one was refused")
+        seconds.append(best_of(max(2, lab.size.repeats // 10), partial(cycle, full, DEFAULT), clock=process_time))
+    what = (
+        f"cycle over {gangs} gangs of 16 groups of a leader and 7 workers at {lab.size.everyday:,} nodes"
+        f" ÷ of groups of one shape ({seconds[0] * 1e3:,.0f} ms ÷ {seconds[1] * 1e3:,.0f} ms)"
+    )
+    return Row("C10", what, seconds[0] / seconds[1], at_most(100, 3))
+
+
 def _p12(lab: Lab) -> Row:
     core, arrays = start_seconds(("import tierwise.scheduler", "import numpy"), lab.size.imports)
     what = f"importing the core ÷ importing numpy ({core * 1e3:.0f} ms ÷ {arrays * 1e3:.0f} ms)"
@@ -181,6 +204,7 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     **EVERYDAY,
     "C13a": c13a,
     "C13b": c13b,
+    "C10": _c10,
     **REALISTIC,
     "C14": c14,
     "D1a": d1a,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.api.natural import natural
 from tierwise.model.arrays import Ints
@@ -34,6 +35,7 @@ __all__ = [
     "jobs",
     "mix",
     "snapshot",
+    "with_leaders",
 ]
 
 
@@ -83,6 +85,21 @@ def jobs(gangs: Sequence[GangSpec]) -> list[Job]:
     """The lead, and the gangs as jobs in the order in which they were made."""
     counter = _Counter()
     return [counter.job(gang) for gang in (GangSpec(LEAD, 1, 1), *gangs)]
+
+
+def with_leaders(job: Job) -> Job:
+    """The same gang, the first pod of each group being one that asks for more cpu and memory."""
+    subs = []
+    for sub in job.subs:
+        (workers,) = sub.pod_sets
+        shape = CLASSES[CLASSES.index(workers.shape) + 1]
+        leader = PodSet(shape, "", -1, (replace(workers.tasks[0], shape=shape),))
+        rest = replace(workers, tasks=workers.tasks[1:])
+        request = shape.request + workers.shape.request * len(rest.tasks)
+        tasks = (*leader.tasks, *rest.tasks)
+        subs.append(replace(sub, pod_sets=(leader, rest), request=request, tasks=tasks if sub.tasks else ()))
+    tasks = tuple(task for sub in subs for pod_set in sub.pod_sets for task in pod_set.tasks)
+    return replace(job, subs=tuple(subs), tasks=tasks)
 
 
 class _Counter:
