@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import pytest
-from tests.support.playground import Json, Playground, deployment, nodes
+from tests.support.commands import EXAMPLES
+from tests.support.playground import START, Json, Playground, deployment, nodes
 
+from tierwise.api.core import Pod
 from tierwise.apiserver.objects import ObjectApi
+from tierwise.apiserver.store import ServedCluster
+from tierwise.config.profile import DEFAULT
+from tierwise.port import Objects
+from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.controller_manager import ControllerManager
+from tierwise.sim.manifests import read
+from tierwise.sim.simulation import Simulation
 
 REVISION = "deployment.kubernetes.io/revision"
 JSON = ObjectApi.JSON_PATCH
@@ -222,3 +232,22 @@ def test_what_two_writers_change_is_never_lost() -> None:
 
     assert not outcome.ok
     assert "yes" == ground.get("apps/v1/deployments", "web")["metadata"]["labels"]["mine"]
+
+
+@pytest.mark.parametrize("example", ["01-llm-training", "05-a-jobs-life", "12-nvlink-domains", "13-volumes"])
+def test_a_served_cluster_decides_as_the_embedded_one_does(example: str) -> None:
+    """Versions, uids and controllers of workloads around it change no placement."""
+    objects = Objects.of((entry.record, entry.raw) for entry in read([str(EXAMPLES / example)], sys.stdin))
+    plain = Simulation(objects, DEFAULT, start=START)
+    for _ in plain.run(120):
+        pass
+    served = ServedCluster(objects, lambda: START)
+    life = Simulation(served.read(), DEFAULT, start=START, user=ControllerManager(), cluster=served)
+    for _ in life.run(120):
+        pass
+
+    def places(cluster: EmbeddedCluster) -> dict[str, tuple[str, bool]]:
+        pods = cluster.read().every(Pod).items()
+        return {path: (pod.spec.node_name, pod.status.phase == "Running") for path, pod in pods}
+
+    assert places(plain.cluster) == places(served)
