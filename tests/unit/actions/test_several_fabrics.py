@@ -18,7 +18,9 @@ from tierwise.api.codec import Raw
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
 from tierwise.model.topology import HYPERNODES
+from tierwise.port import key_of_raw
 from tierwise.sim.rounds import schedule
+from tierwise.snapshot.builder import Reader
 
 FABRIC = "tierwise.io/fabric"
 CONSTRAINTS = "tierwise.io/topology-constraints"
@@ -553,3 +555,17 @@ def test_a_backlog_of_alike_gangs_is_refused_by_one_search() -> None:
     assert {"small-0", "small-1"} == set(bound)
     assert {f"g{i}-{j}" for i in range(5) for j in range(3)} == set(why)
     assert {"NoPlaceOnFabrics"} == {text.partition(":")[0] for text in why.values()}
+
+
+def test_a_hypernode_that_changes_its_fabric_is_noticed() -> None:
+    """A reader that keeps what has not changed looks at the marks, and not at specs alone."""
+    reader, objects = Reader(), objects_of(WORLD)
+    before = reader.read(objects, 0.0)
+    moved = next(raw for raw in WORLD if raw["kind"] == "HyperNode" and raw["metadata"] == {"name": "r1"})
+    changed = {key_of_raw(moved): {**moved, "metadata": {"name": "r1", "labels": {FABRIC: "power"}}}}
+    after = reader.read(objects.changed(changed), 1.0)
+
+    assert ("fabric nvlink", "fabric power") == tuple(before.alternate_topologies)
+    assert "r1" in before.topology.index
+    assert "r1" not in after.topology.index
+    assert {"p0", "r1"} == set(after.alternate_topologies["fabric power"].topology.set_aside)
