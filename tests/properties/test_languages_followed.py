@@ -43,6 +43,8 @@ def _some(pick: Random) -> list[Raw]:
     reference: Raw = {"workloadRef": {"name": name, "podGroup": "w", "podGroupReplicaKey": pick.choice(["", "x"])}}
     parent: Any = {"parentCompositePodGroupName": "c"} if pick.random() < 0.5 else {}
     told = [{"type": "PodGroupInitiallyScheduled", "status": pick.choice(["True", "False"]), "reason": "r"}]
+    nested = [{"name": "top", "topologyConstraint": near(key)}, {"name": "a", "minMember": 1, "parent": "top"}]
+    nested += [{"name": "b", "minMember": 1, **({"parent": "top"} if pick.random() < 0.5 else {})}]
     workload: Raw = {
         "apiVersion": "scheduling.k8s.io/v1alpha1",
         "kind": "Workload",
@@ -64,9 +66,11 @@ def _some(pick: Random) -> list[Raw]:
     drawn: list[list[Raw]] = [
         plugin_gang(name, size, phase=pick.choice(["", "Running"])),
         kubernetes_gang(name, size, key=key, status={"conditions": told}, **parent),
-        [composite("c", pick.randrange(1, 3), key=pick.choice(["", SPINE]))],
+        [composite("c", pick.randrange(1, 3), key=pick.choice(["", SPINE]), parent=pick.choice(["", "", "d"]))],
+        [composite("d", 1, key=pick.choice(["", SPINE]))],
         [workload, pod(f"{name}-ref", spec=reference)],
         kai_gang(name, parts, subGroups=[{"name": n, "minMember": 1} for n in parts]),
+        kai_gang(name, parts, subGroups=nested, minSubGroup=pick.choice([1, 2])),
         kai_gang(name, size, topologyConstraint=near(key)),
         grove_gang(name, parts, topologyConstraint=packed(key)),
         kueue_gang(name, size, **({"required_topology": key} if key else {})),  # type: ignore[arg-type]
