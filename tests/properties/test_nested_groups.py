@@ -37,7 +37,9 @@ from tests.support.nested_oracle import (
 from tierwise.api.codec import Raw
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
+from tierwise.scheduler import cycle
 from tierwise.sim.rounds import schedule
+from tierwise.snapshot.builder import build
 
 BATCHES, SIZE = (20, 200) if DEEP else (2, 60)
 KINDS = ("alike", "unlike", "choosing", "elastic", "running", "shapes")
@@ -57,6 +59,25 @@ def test_yes_exactly_when_there_is_a_way(kind: str, batch: int) -> None:
             wrong.append((len(str(scene)), f"{kind} {seed}: placed {bound}, {faults}\n{why}\n{scene}"))
 
     assert [] == [text for _, text in sorted(wrong)][:1]
+
+
+@pytest.mark.parametrize("kind", ["alike", "unlike", "choosing", "shapes"])
+def test_room_that_is_being_released_counts(kind: str) -> None:
+    """A gang that fits once pods have left is nominated; one that fits now is bound."""
+    wrong = []
+    for seed in range(3000, 3000 + SIZE // 2):
+        chance = random.Random(seed)
+        scene = random_scene(chance, kind)
+        leaving = [
+            pod(f"old-{name}-{i}", on=name, deletionTimestamp="1970-01-01T00:00:00Z")
+            for name, (_, room) in scene.nodes.items()
+            for i in range(chance.randint(0, room))
+        ]
+        report = cycle(build(objects_of(scene.manifests(), kai(scene.gang), leaving), now=0.0), DEFAULT)
+        if solvable(scene) != any(decision.job.key == "default/g" for decision in report.decisions):
+            wrong.append(f"{kind} {seed}")
+
+    assert [] == wrong
 
 
 @pytest.mark.parametrize("kind", KINDS)
