@@ -153,6 +153,8 @@ class AddDomains(msgspec.Struct, frozen=True):
     def _one(self, scenario: Scenario) -> Scenario:
         objects, snapshot = scenario.objects, scenario.snapshot()
         inside = _domain_nodes(snapshot, self.like)
+        if not inside:
+            raise InputError(f"domain {self.like} has no nodes, so there is nothing to copy")
         suffix = _suffix(self.like, {*snapshot.topology.index, *objects.every(HyperNode)})
         _check_number(len(inside))
         keys = _topology_keys(objects, snapshot)

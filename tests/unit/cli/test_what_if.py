@@ -212,3 +212,11 @@ def test_what_does_not_exist_is_named(words: list[str], text: str) -> None:
 def test_something_must_be_asked() -> None:
     """Without a change and without a job there is no question."""
     assert "Name a change" in run("what-if", "-f", WHY_NOT).stderr
+
+
+def test_a_domain_without_nodes_is_not_copied(tmp_path: Path) -> None:
+    """There is nothing to copy, and that is said."""
+    empty: Raw = {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": "r9"}}
+    file = manifests(tmp_path, *draw("r0[n0]").manifests, {**empty, "spec": {"tier": 1, "members": []}})
+
+    assert "domain r9 has no nodes" in run("what-if", "-f", file, "--add-domains", "1=r9").stderr
