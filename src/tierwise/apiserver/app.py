@@ -283,7 +283,7 @@ class _Server:
                 return response
             case "GET":
                 found = await asyncio.to_thread(self._api.list, place, query)
-                return self._shown(request, place, found)
+                return await asyncio.to_thread(self._shown, request, place, found)  # of many objects it takes a while
             case "POST":
                 raw = await _object(request)
                 spaced = place.served.namespaced and not place.namespace

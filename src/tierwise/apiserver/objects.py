@@ -7,6 +7,7 @@ webhook checks on a real cluster is checked here by the same functions. Called f
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -37,6 +38,11 @@ __all__ = ["Answer", "ObjectApi", "Place"]
 
 _LISTS: Final = 16
 """Lists that are read page by page at a time, at most: beyond that the oldest must be begun anew."""
+
+_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_NAME: Final = 253
+_LASTING: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
+"""Namespaces that cannot be deleted."""
 
 _ENDED: Final = ("Succeeded", "Failed")
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -212,6 +218,7 @@ class ObjectApi:
         _check_precondition(place, raw, old)
         warnings = _unknown_fields(place, raw, old, query)
         if old is None:
+            _check_name(place)
             raw = _begun(served, raw)
             warnings = [*warnings, *_idle(served, raw)]
         else:
@@ -282,6 +289,10 @@ class ObjectApi:
                 marks = {"deletionTimestamp": stamp(now + seconds), "deletionGracePeriodSeconds": seconds}
                 raw = self.cluster.put(key, {**raw, "metadata": {**meta_of(raw), **marks}})
             return Answer(self._shown(place, raw))
+        if (key.group, key.kind) == ("", "Namespace") and key.name in _LASTING:
+            raise ApiFailure(
+                403, "Forbidden", f'namespaces "{key.name}" is forbidden: this namespace may not be deleted'
+            )
         if (key.group, key.kind) == ("", "Namespace") or _finalizers(raw):
             status = {"status": {**_part(raw, "status"), "phase": "Terminating"}} if key.kind == "Namespace" else {}
             meta = {"deletionTimestamp": stamp(now), "deletionGracePeriodSeconds": 0, **meta_of(raw)}
@@ -462,6 +473,17 @@ def _identified(place: Place, raw: Raw) -> Raw:
             raise bad_request(f"{text} ({place.namespace})")
         meta["namespace"] = place.namespace
     return {**raw, "apiVersion": version, "kind": kind, "metadata": {"name": place.name, **meta}}
+
+
+def _check_name(place: Place) -> None:
+    """A new object is called what Kubernetes lets it be called."""
+    strict = place.served.group != "rbac.authorization.k8s.io"  # whose names may hold almost anything
+    if strict and (len(place.name) > _LONGEST_NAME or _NAME.fullmatch(place.name) is None):
+        text = (
+            f'Invalid value: "{place.name[:300]}": a lowercase RFC 1123 subdomain must consist of lower case '
+            "alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character"
+        )
+        raise invalid(place.served.kind, place.name[:300], [("metadata.name", text)])
 
 
 def _check_precondition(place: Place, raw: Raw, old: Raw | None) -> None:

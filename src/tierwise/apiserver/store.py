@@ -129,11 +129,13 @@ class ServedCluster(EmbeddedCluster):
 
     def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
         with self.lock:
+            before = self.version
             outcomes = super().apply(effects)
             told, self.events = self.events, []
             for event in told:
                 self._record(event)
-            self._notify()
+            if self.version != before:
+                self._notify()
         return outcomes
 
     def remove(self, keys: Iterable[Key]) -> None:

@@ -65,6 +65,9 @@ def test_a_write_on_an_old_version_is_a_conflict() -> None:
     [
         ("v1/configmaps", _map() | {"metadata": {"name": "cm", "namespace": "no"}}, 404, 'namespaces "no" not found'),
         ("v1/configmaps", _map() | {"metadata": {}}, 422, "name or generateName is required"),
+        ("v1/configmaps", _map("Not_A_Name"), 422, 'metadata.name: Invalid value: "Not_A_Name"'),
+        ("v1/configmaps", _map("a" * 254), 422, "metadata.name: Invalid value"),
+        ("v1/configmaps", _map("a..b"), 422, "metadata.name: Invalid value"),
         ("v1/pods", _pod(container=[]), 400, 'unknown field "spec.container" (did you mean containers?)'),
         ("apps/v1/deployments", deployment() | {"spek": {}}, 400, 'unknown field "spek"'),
         ("v1/pods", _map(), 400, "does not match the expected v1 Pod"),
@@ -209,6 +212,15 @@ def test_what_an_object_owns_goes_with_it() -> None:
     assert [] == ground.names("apps/v1/deployments")
     assert ["kept"] == [name.partition("-")[0] for name in ground.names("apps/v1/replicasets")]
     assert ["kept"] == [name.partition("-")[0] for name in ground.names("v1/pods")]
+
+
+@pytest.mark.parametrize("name", ["default", "kube-system"])
+def test_namespaces_that_every_cluster_has_stay(name: str) -> None:
+    """As on a real one."""
+    with pytest.raises(ApiFailure) as refused:
+        Playground().delete("v1/namespaces", name)
+
+    assert 403 == refused.value.code
 
 
 def test_finalizers_hold_an_object_until_they_are_gone() -> None:
