@@ -46,7 +46,10 @@ class ClusterContext(msgspec.Struct, frozen=True):
 
     def on_fabric_of(self, meta: ObjectMeta) -> ClusterContext:
         """The surroundings of an object whose constraints are about the fabric that it names."""
-        name = fabric_of(meta)
+        return self.on_fabric(fabric_of(meta))
+
+    def on_fabric(self, name: str) -> ClusterContext:
+        """The surroundings on one of the fabrics; "" for the tree of the hyperNodes that name none."""
         return self if not name else replace(self, tiers=self.fabrics.get(name, {}), capacity=None)
 
     def queue(self, path: str, name: str) -> Iterator[Issue]:

@@ -7,7 +7,14 @@ from typing import Final
 
 from tierwise.admission.context import ClusterContext
 from tierwise.admission.findings import Issue, at_least, error, one_of, warning
-from tierwise.api.fabric import CONSTRAINTS, FABRIC, fabric_name_fault, fabric_of, parse_constraints
+from tierwise.api.fabric import (
+    CONSTRAINTS,
+    FABRIC,
+    fabric_name_fault,
+    fabric_of,
+    fabrics_of_sub_groups,
+    parse_constraints,
+)
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import NetworkTopologySpec
 from tierwise.model.topology import fabric_kind
@@ -37,6 +44,11 @@ def check_fabrics(meta: ObjectMeta, sub_groups: Collection[str], context: Cluste
     name, text = fabric_of(meta), meta.annotations.get(CONSTRAINTS, "")
     if name:
         yield from _check_fabric(f"metadata.annotations[{FABRIC}]", name, context)
+    for sub_group, inner in fabrics_of_sub_groups(meta).items():
+        path = f"metadata.annotations[{FABRIC}.{sub_group}]"
+        if sub_group not in sub_groups:
+            yield error(path, f'there is no sub-group "{sub_group}"')
+        yield from _check_fabric(path, inner, context)
     where, listed = f"metadata.annotations[{CONSTRAINTS}]", parse_constraints(text)
     if isinstance(listed, str):
         yield error(where, listed)

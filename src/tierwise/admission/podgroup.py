@@ -12,6 +12,7 @@ from tierwise.admission.findings import Issue, at_least, at_most, error, one_of,
 from tierwise.admission.names import dns_subdomain, label_selector
 from tierwise.api import plurals
 from tierwise.api.core import Pod
+from tierwise.api.fabric import fabrics_of_sub_groups
 from tierwise.api.limits import PODS, POLICIES
 from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
@@ -64,9 +65,12 @@ def _check_priority(group: PodGroup, pods: Sequence[Pod], context: ClusterContex
 
 def _check_policies(group: PodGroup, context: ClusterContext) -> Iterator[Issue]:
     seen: set[str] = set()
-    outer = network_topology.limit(group.spec.network_topology, context.tiers)
+    limit = network_topology.limit(group.spec.network_topology, context.tiers)
+    fabrics, around = fabrics_of_sub_groups(group.metadata), context
     for index, policy in enumerate(group.spec.sub_group_policy):
         path = f"spec.subGroupPolicy[{index}]"
+        context = around.on_fabric(fabrics.get(policy.name, ""))
+        outer = limit if context is around else None  # tiers of two trees are not compared
         if policy.name in seen:
             yield error(f"{path}.name", f'there are two subGroupPolicies of the name "{policy.name}"')
         seen.add(policy.name)

@@ -15,9 +15,20 @@ import msgspec
 
 from tierwise.api.meta import Int, ObjectMeta, Record
 
-__all__ = ["CONSTRAINTS", "FABRIC", "FORM", "FabricConstraint", "fabric_name_fault", "fabric_of", "parse_constraints"]
+__all__ = [
+    "CONSTRAINTS",
+    "FABRIC",
+    "FORM",
+    "FabricConstraint",
+    "fabric_name_fault",
+    "fabric_of",
+    "fabrics_of_sub_groups",
+    "parse_constraints",
+]
 
 FABRIC: Final = "tierwise.io/fabric"
+"""With a dot and the name of a sub-group behind it, the fabric of that sub-group's own constraint."""
+
 CONSTRAINTS: Final = "tierwise.io/topology-constraints"
 """On a group, as JSON: its constraints on further fabrics."""
 
@@ -42,6 +53,12 @@ def fabric_of(marks: ObjectMeta | Mapping[str, str]) -> str:
     if isinstance(marks, ObjectMeta):
         return (marks.labels.get(FABRIC) or marks.annotations.get(FABRIC) or "").strip()
     return marks.get(FABRIC, "").strip()
+
+
+def fabrics_of_sub_groups(marks: ObjectMeta | Mapping[str, str]) -> dict[str, str]:
+    """The fabrics that a group names for its sub-groups, by their names."""
+    found = {**marks.annotations, **marks.labels} if isinstance(marks, ObjectMeta) else marks
+    return {key[len(FABRIC) + 1 :]: name.strip() for key, name in found.items() if key.startswith(f"{FABRIC}.")}
 
 
 def fabric_name_fault(name: str) -> str:

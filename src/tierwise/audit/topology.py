@@ -40,7 +40,9 @@ def topology(objects: Objects) -> Iterator[Finding]:
         for policy, groups in sub_groups(record, standing):
             for values, pods in sorted(groups.items()):
                 whose = f"PodGroup {path}, {policy.name} {'-'.join(values)}"
-                if text := tree.too_wide(policy.network_topology, pods):
+                inner = record.metadata.annotations.get(f"tierwise.io/fabric.{policy.name}", fabric)
+                own = trees.setdefault(inner, _Tree(objects, inner))
+                if text := own.too_wide(policy.network_topology, pods):
                     yield Finding("too-wide", whose, text)
                 yield from fabric_findings(objects, record.metadata, whose, pods, sub_group=policy.name, trees=trees)
 

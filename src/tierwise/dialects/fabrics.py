@@ -12,7 +12,14 @@ from collections.abc import Collection, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from tierwise.api.fabric import CONSTRAINTS, FABRIC, fabric_name_fault, fabric_of, parse_constraints
+from tierwise.api.fabric import (
+    CONSTRAINTS,
+    FABRIC,
+    fabric_name_fault,
+    fabric_of,
+    fabrics_of_sub_groups,
+    parse_constraints,
+)
 from tierwise.api.meta import ObjectMeta
 from tierwise.model.job import Constraint
 from tierwise.model.reason import Reason
@@ -28,10 +35,12 @@ class FabricMarks(msgspec.Struct, frozen=True):
     whole: tuple[Constraint, ...] = ()  # on the group as a whole
     by_sub_group: Mapping[str, tuple[Constraint, ...]] = {}
     refusal: Reason | None = None
+    kinds: Mapping[str, str] = {}  # the same as `kind` for sub-groups that have their own, by their names
 
-    def own(self, constraint: Constraint | None) -> Constraint | None:
-        """A constraint of the group's language, on the tree that the group names."""
-        return replace(constraint, kind=self.kind) if constraint is not None and self.kind else constraint
+    def own(self, constraint: Constraint | None, sub_group: str = "") -> Constraint | None:
+        """A constraint of the group, or of one of its sub-groups, on the tree that the group names for it."""
+        kind = self.kinds.get(sub_group, self.kind)
+        return replace(constraint, kind=kind) if constraint is not None and kind else constraint
 
     def of(self, sub_group: str) -> tuple[Constraint, ...]:
         """The constraints on each sub-group of a name."""
@@ -39,20 +48,24 @@ class FabricMarks(msgspec.Struct, frozen=True):
 
 
 def marked(meta: ObjectMeta) -> Mapping[str, str]:
-    """The annotations of an object, with its fabric among them where a label names it."""
-    label = meta.labels.get(FABRIC)
-    return {**meta.annotations, FABRIC: label} if label else meta.annotations
+    """The annotations of an object, with the fabrics among them that labels name."""
+    labels = {key: value for key, value in meta.labels.items() if key.startswith(FABRIC) and value}
+    return {**meta.annotations, **labels} if labels else meta.annotations
 
 
 def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups: Collection[str] = ()) -> FabricMarks:
     """The marks of a group whose language speaks of one kind of tree, and whose sub-groups have these names."""
     name = fabric_of(marks)
     text = (marks.annotations if isinstance(marks, ObjectMeta) else marks).get(CONSTRAINTS, "")
-    if not name and not text:
+    inside = fabrics_of_sub_groups(marks)
+    if not name and not text and not inside:
         return _NONE
-    fault = fabric_name_fault(name)
+    fault = next(filter(None, map(fabric_name_fault, (name, *inside.values()))), "")
     if fault:
         return _refused(FABRIC, fault)
+    unknown = next((sub_group for sub_group in inside if sub_group not in sub_groups), None)
+    if unknown is not None:
+        return _refused(f"{FABRIC}.{unknown}", f'there is no sub-group "{unknown}"')
     kind = fabric_kind(name) if name else ""
     listed = parse_constraints(text)
     if isinstance(listed, str):
@@ -73,7 +86,8 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
             inner[entry.sub_group] = (*inner.get(entry.sub_group, ()), constraint)
         else:
             return _refused(CONSTRAINTS, f'there is no sub-group "{entry.sub_group}"')
-    return FabricMarks(kind, tuple(whole), inner)
+    kinds = {sub_group: fabric_kind(found) for sub_group, found in inside.items() if found}
+    return FabricMarks(kind, tuple(whole), inner, kinds=kinds)
 
 
 _NONE = FabricMarks()

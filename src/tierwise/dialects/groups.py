@@ -167,7 +167,9 @@ def _names(sub_groups: Sequence[SubGroup]) -> list[str]:
 
 def _on_fabrics(sub: SubGroup, marks: FabricMarks) -> SubGroup:
     """A sub-group with its constraints on the trees that the marks of its group name; its own marks count before."""
-    own = sub.constraint if sub.constraint is not None and is_fabric(sub.constraint.kind) else marks.own(sub.constraint)
+    own = sub.constraint
+    if own is not None and not is_fabric(own.kind):
+        own = marks.own(own, sub.name)
     return replace(
         sub,
         constraint=own,

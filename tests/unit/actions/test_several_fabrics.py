@@ -569,3 +569,22 @@ def test_a_hypernode_that_changes_its_fabric_is_noticed() -> None:
     assert "r1" in before.topology.index
     assert "r1" not in after.topology.index
     assert {"p0", "r1"} == set(after.alternate_topologies["fabric power"].topology.set_aside)
+
+
+def test_sub_groups_have_a_fabric_for_their_own_constraint(tmp_path: Path) -> None:
+    """The job in one rack, each pair in one domain of tier 1 of NVLink; a sub-group that does not exist is told."""
+    straight = fabric("nvlink", {"v1": "n2 n4", "v2": "n4 n7", "v3": "n5 n6"}, "nvl")[1:]
+    world = [*(node(f"n{i}") for i in range(8)), *fabric("", RACKS, "rack"), *straight]
+    groups = (Groups(count=2, size=2, within=1),)
+    drawn = gang("g", within="rack", groups=groups, marks={f"{FABRIC}.part": "nvlink"})
+    lost = gang("g", within="rack", groups=groups, marks={f"{FABRIC}.other": "nvlink"})
+
+    bound, _ = run(world, drawn)
+    assert [{"n4", "n7"}, {"n5", "n6"}] == sorted(
+        ({bound[f"g-part-{i}-{j}"] for j in range(2)} for i in range(2)), key=sorted
+    )
+    assert {"InvalidGroup"} == {text.partition(":")[0] for text in run(world, lost)[1].values()}
+    assert {"valid": True, "errors": [], "warnings": []} == commands.answer(
+        "validate", "-f", manifests(tmp_path, *world, *drawn)
+    )
+    assert 1 == commands.run("validate", "-f", manifests(tmp_path, *world, *lost)).exit_code

@@ -87,7 +87,7 @@ def read_group(builder: JobBuilder, record: PodGroup, members: Sequence[Member],
             p.name,
             p.sub_group_size or 1,
             p.min_sub_groups or 0,
-            marks.own(_constraint(p.network_topology)),
+            marks.own(_constraint(p.network_topology), p.name),
             marks.of(p.name),
         )
         for p in spec.sub_group_policy
