@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tierwise.sim.incidents import Incident
     from tierwise.sim.simulation import Moment, Simulation
 
-__all__ = ["Shown", "show", "submit", "ticks"]
+__all__ = ["Shown", "seconds_of", "show", "submit", "ticks"]
 
 
 # A live view on the terminal: the frames of `explain.life_page` one after the other, as fast as was asked for.
@@ -85,7 +85,7 @@ _RECENT: Final = 200
 """Happenings that a live view may show the last few of, once those of pods that fare alike are put together."""
 
 
-def _seconds(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+def seconds_of(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
     """Seconds for a duration as Go writes it."""
     from tierwise.api.duration import seconds
 
@@ -131,7 +131,7 @@ Examples:
 @click.option("--instant", is_flag=True, help="Do not wait between one moment and the next.")
 @click.option(
     "--until",
-    callback=_seconds,
+    callback=seconds_of,
     metavar="TIME",
     help="Stop so long after the start, as in 90s or 2h.  [default: 24h]",
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import shlex
 import threading
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import click
 from tierwise.api.errors import InputError
 from tierwise.cli import options
 from tierwise.cli.connection import missing, place_option
+from tierwise.cli.submit import seconds_of
 
 if TYPE_CHECKING:
     import ssl
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from tierwise.api.codec import Raw
     from tierwise.config.profile import Profile
     from tierwise.port import Objects
+    from tierwise.sim.pod_behaviour import Pace
     from tierwise.web.live import LiveRuns
 
 __all__ = ["up"]
@@ -52,6 +55,13 @@ Examples:
     help="How many times as fast as they ask for pods start, run and stop.",
 )
 @click.option(
+    "--run-for",
+    callback=seconds_of,
+    metavar="TIME",
+    help="How long pods run that are meant to end (restartPolicy Never or OnFailure) and do not say, as in 90s or 2h."
+    "  [default: until they are deleted]",
+)
+@click.option(
     "--kubeconfig",
     "kubeconfig",
     type=click.Path(dir_okay=False),
@@ -63,6 +73,7 @@ def up(
     config_file: str | None,
     listen: tuple[str, int],
     speed: float,
+    run_for: float | None,
     kubeconfig: str | None,
 ) -> None:
     """Run a cluster in memory, with the API of Kubernetes for kubectl and a page for a browser, until Ctrl-C.
@@ -77,6 +88,7 @@ def up(
     except ImportError as error:
         raise missing(error) from None
     from tierwise.cli.inputs import introduce, load, profile_of
+    from tierwise.sim.pod_behaviour import Pace
 
     profile = profile_of(config_file)
     objects = load(filenames) if filenames else _small_cluster()
@@ -87,7 +99,8 @@ def up(
     config = _kubeconfig(url, token, authority)
     words = ["--kubeconfig", kubeconfig or "FILE", *(["--config", config_file] if config_file else [])]
     runs = LiveRuns("a cluster in memory", shlex.join(words))
-    with _served(objects, profile, speed, runs, token) as app, listening(app, host, port, tls):
+    pace = Pace(speed, None if run_for is None else math.ceil(run_for))
+    with _served(objects, profile, pace, runs, token) as app, listening(app, host, port, tls):
         if kubeconfig is None:
             click.echo(config, nl=False)
         else:
@@ -112,9 +125,8 @@ def _until_interrupted() -> None:
 
 
 @contextlib.contextmanager
-def _served(objects: Objects, profile: Profile, speed: float, runs: LiveRuns, token: str) -> Iterator[web.Application]:
+def _served(objects: Objects, profile: Profile, pace: Pace, runs: LiveRuns, token: str) -> Iterator[web.Application]:
     """A cluster that lives, as an application; with a token it answers for every host."""
-    import math
     import time
 
     from aiohttp import web
@@ -137,7 +149,7 @@ def _served(objects: Objects, profile: Profile, speed: float, runs: LiveRuns, to
         start=start,
         user=ControllerManager(),
         cluster=cluster,
-        speed=speed,
+        pace=pace,
         observe=lambda snapshot, report: runs.saw(LoopPass(snapshot, report, (), profile)),
     )
     own = [] if token else [only_for(LOOPBACK)]

@@ -16,11 +16,12 @@ from tierwise.api.meta import parse_time
 from tierwise.controllers.stamp import stamp
 from tierwise.port import Effect, PatchStatus, RecordEvent, key_of
 from tierwise.sim.cluster import grace
-from tierwise.sim.pod_behaviour import PodBehaviour, behaviour
+from tierwise.sim.pod_behaviour import Pace, PodBehaviour, behaviour
 
 __all__ = ["PodSync", "killed", "sync_pod"]
 
 _ENDED: Final = ("Succeeded", "Failed")
+_OWN_PACE: Final = Pace()
 _BACK_OFF: Final = 10
 _LONGEST_BACK_OFF: Final = 300
 
@@ -33,9 +34,9 @@ class PodSync(msgspec.Struct, frozen=True):
     wake: float | None = None
 
 
-def sync_pod(pod: Pod, now: float, speed: float = 1.0) -> PodSync:
-    """A pod that stands on a living node, at a time; it starts, runs and stops `speed` times as fast as it asks for."""
-    own = behaviour(pod.metadata.annotations).at_speed(speed)
+def sync_pod(pod: Pod, now: float, pace: Pace = _OWN_PACE) -> PodSync:
+    """A pod that stands on a living node, at a time."""
+    own = behaviour(pod.metadata.annotations).paced(pace, ends=pod.spec.restart_policy in ("Never", "OnFailure"))
     if pod.metadata.deletion_timestamp:
         return _leaving(pod, own, now)
     if pod.status.phase in _ENDED:

@@ -22,6 +22,7 @@ from tierwise.controllers.workqueue import Index, Requeue, WorkQueue
 from tierwise.port import Delete, Effect, Key, Objects, RecordEvent, Update, key_of
 from tierwise.scheduler.guard import Guard
 from tierwise.sim.kubelet import killed, sync_pod
+from tierwise.sim.pod_behaviour import Pace
 
 __all__ = ["NOTICED_AFTER", "TOLERATED_FOR", "NodeSync", "SimNodes"]
 
@@ -51,10 +52,9 @@ class NodeSync(msgspec.Struct, frozen=True):
 class SimNodes:
     """Which machines are down, and since when; pods and nodes to which nothing happens are not looked at."""
 
-    def __init__(self, guard: Guard, speed: float = 1.0) -> None:
-        """Kubelets run pods `speed` times as fast as these ask for."""
+    def __init__(self, guard: Guard, pace: Pace) -> None:
         self.down: dict[str, float] = {}
-        self._guard, self._speed = guard, speed
+        self._guard, self._pace = guard, pace
         self._seen = Objects()
         self._pods = Index(Pod, lambda pod: pod.spec.node_name or None)
         self._lost = Index(Node, lambda node: _LOST if _lost_since(node) is not None else None)
@@ -86,7 +86,7 @@ class SimNodes:
             pod = pods.get(path)
             if pod is None or pod.spec.node_name not in nodes or pod.spec.node_name in self.down:
                 return (), None
-            own = self._guard.call(f"running pod {path}", partial(sync_pod, pod, now, self._speed))
+            own = self._guard.call(f"running pod {path}", partial(sync_pod, pod, now, self._pace))
             if own is None:
                 return (), None
             if own.gone:

@@ -20,13 +20,20 @@ from tierwise.api.volcano import Job
 from tierwise.dialects import workloads
 from tierwise.port import Objects
 
-__all__ = ["EXIT_CODE", "RUN_FOR", "START_AFTER", "STOP_AFTER", "PodBehaviour", "behaviour", "check_habits"]
+__all__ = ["EXIT_CODE", "RUN_FOR", "START_AFTER", "STOP_AFTER", "Pace", "PodBehaviour", "behaviour", "check_habits"]
 
 START_AFTER: Final = "tierwise.io/start-after"
 RUN_FOR: Final = "tierwise.io/run-for"
 EXIT_CODE: Final = "tierwise.io/exit-code"
 STOP_AFTER: Final = "tierwise.io/stop-after"
 _MOMENT: Final = 1
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How a cluster plays its pods: so many times as fast as they ask for, and for how long those that do not say."""
+
+    speed: float = 1.0
+    run: int | None = None  # seconds, for pods that are meant to end; None: until somebody ends them
 
 
 class PodBehaviour(msgspec.Struct, frozen=True):
@@ -37,12 +44,11 @@ class PodBehaviour(msgspec.Struct, frozen=True):
     exit_code: int = 0
     stop: int = _MOMENT
 
-    def at_speed(self, speed: float) -> PodBehaviour:
-        """The same in less time, still in whole seconds; a run takes one at least, so that it can be seen."""
-        if speed == 1:
-            return self
-        run = None if self.run is None else max(math.ceil(self.run / speed), min(self.run, 1))
-        return PodBehaviour(int(self.start / speed), run, self.exit_code, int(self.stop / speed))
+    def paced(self, pace: Pace, *, ends: bool) -> PodBehaviour:
+        """The same at a pace, still in whole seconds; a run takes one at least, so that it can be seen."""
+        asked = pace.run if self.run is None and ends else self.run
+        run = None if asked is None else max(math.ceil(asked / pace.speed), min(asked, 1))
+        return PodBehaviour(int(self.start / pace.speed), run, self.exit_code, int(self.stop / pace.speed))
 
 
 def behaviour(annotations: Mapping[str, str]) -> PodBehaviour:

@@ -31,7 +31,7 @@ from tierwise.sim.event_log import EventLog
 from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
 from tierwise.sim.kubelet import killed
 from tierwise.sim.nodes import SimNodes
-from tierwise.sim.pod_behaviour import check_habits
+from tierwise.sim.pod_behaviour import Pace, check_habits
 from tierwise.sim.provisioner import provision
 from tierwise.snapshot.builder import Reader
 from tierwise.status.pod_group import StatusWriter, statuses
@@ -62,6 +62,7 @@ class NoUser:
         return None
 
 
+_OWN_PACE: Final = Pace()
 _MOST: Final = 1000
 """Rounds at one moment after which a cluster that still changes is taken to be going in circles."""
 
@@ -89,11 +90,11 @@ class Simulation:
         user: User | None = None,
         plugins: Mapping[str, Factory] = PLUGINS,
         cluster: EmbeddedCluster | None = None,
-        speed: float = 1.0,
+        pace: Pace = _OWN_PACE,
         observe: Callable[[Snapshot, CycleReport], None] = lambda *_: None,
     ) -> None:
-        """`cluster` is one that others write to as well, and holds the objects already; kubelets run pods `speed`
-        times as fast as these ask for; `observe` is told of every cycle.
+        """`cluster` is one that others write to as well, and holds the objects already; kubelets play pods at a `pace`;
+        `observe` is told of every cycle.
         """
         check_habits(objects)
         _check_nodes(objects, incidents)
@@ -110,7 +111,7 @@ class Simulation:
         self.guard = Guard(tell=self._tell)
         self._user = user or NoUser()
         self._ahead = sorted(incidents, key=lambda incident: incident.after)
-        self._machines = SimNodes(self.guard, speed)
+        self._machines = SimNodes(self.guard, pace)
         self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
         self._last: tuple[Snapshot, CycleReport] | None = None
         self._again = math.inf  # when the scheduler is to look though nothing has changed

@@ -17,6 +17,7 @@ from tierwise.port import Objects
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.controller_manager import ControllerManager
 from tierwise.sim.manifests import read
+from tierwise.sim.pod_behaviour import Pace
 from tierwise.sim.simulation import Simulation
 
 REVISION = "deployment.kubernetes.io/revision"
@@ -132,12 +133,20 @@ def test_what_nothing_acts_on_is_kept_with_a_word() -> None:
     assert 30_000 <= made["ports"][0]["nodePort"] < 32_768
 
 
-@pytest.mark.parametrize(("speed", "seconds"), [(1.0, 63), (20.0, 6)])
-def test_a_job_ends_after_its_time_at_the_speed_of_the_cluster(speed: float, seconds: int) -> None:
+@pytest.mark.parametrize(
+    ("pace", "marks", "seconds"),
+    [
+        (Pace(), {"tierwise.io/run-for": "60s"}, 63),
+        (Pace(speed=20.0), {"tierwise.io/run-for": "60s"}, 6),
+        (Pace(run=60), {}, 63),
+        (Pace(speed=20.0, run=60), {}, 6),
+    ],
+)
+def test_a_job_ends_after_its_time_at_the_pace_of_the_cluster(pace: Pace, marks: Json, seconds: int) -> None:
     """A minute takes a minute, or three seconds at twenty times the speed; then the Job is complete."""
-    ground = Playground(nodes("n0"), speed=speed)
+    ground = Playground(nodes("n0"), pace=pace)
     template = {
-        "metadata": {"annotations": {"tierwise.io/run-for": "60s"}},
+        "metadata": {"annotations": marks},
         "spec": {"containers": [{"name": "main"}], "restartPolicy": "Never"},
     }
     job: Json = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": {"template": template}}
@@ -150,6 +159,16 @@ def test_a_job_ends_after_its_time_at_the_speed_of_the_cluster(speed: float, sec
 
     assert (1, 0) == (early["active"], early["succeeded"])
     assert (0, 1, "Complete") == (status["active"], status["succeeded"], status["conditions"][0]["type"])
+
+
+def test_pods_that_are_meant_to_run_on_do_so() -> None:
+    """Whatever the time of those that are meant to end."""
+    ground = Playground(nodes("n0"), pace=Pace(run=1))
+    ground.create("apps/v1/deployments", deployment(replicas=1))
+
+    ground.live(5)
+
+    assert ["Running"] == _phases(ground)
 
 
 def test_a_gang_is_placed_whole_and_says_so_in_events() -> None:
