@@ -6,6 +6,7 @@ Read by the dialects from annotations, and from a condition of pods; the plugin 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -24,6 +25,7 @@ __all__ = [
     "RESTART_COST",
     "EvictionTerms",
     "parse_terms",
+    "started_at",
     "told_times",
 ]
 
@@ -94,7 +96,14 @@ def told_times(pod: Pod) -> tuple[float, float]:
     return saved, noticed
 
 
+def started_at(pod: Pod) -> float:
+    """When a pod began to run; 0 where nobody has said so."""
+    return _time(pod.status.start_time)
+
+
+@lru_cache(maxsize=1 << 16)
 def _time(text: str) -> float:
+    """A time in the status of a pod, which says nothing where it cannot be read; pods of a gang share most of them."""
     try:
         return parse_time(text) if text else 0.0
     except ValueError:

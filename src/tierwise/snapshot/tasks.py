@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.core import Pod
-from tierwise.api.eviction_terms import told_times
+from tierwise.api.eviction_terms import started_at, told_times
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.unsupported import unsupported
@@ -294,8 +294,7 @@ def _times(pod: Pod, created: float) -> _Times:
     """Since when a pod with a node runs, and when it last saved its work and was given notice."""
     if not pod.spec.node_name:
         return {"started": 0.0, "checkpointed": 0.0, "noticed": 0.0}
-    began = pod.status.start_time
-    started = parse_time(began) if began else created
+    started = started_at(pod) or created
     checkpointed, noticed = told_times(pod)
     return {"started": started, "checkpointed": checkpointed, "noticed": noticed}
 
