@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from operator import attrgetter
 
 import msgspec
 import numpy as np
@@ -13,6 +14,8 @@ from tierwise.model.job import Job, Status, Task
 from tierwise.model.shape import Shape
 
 __all__ = ["HeldTasks", "held_amounts", "held_tasks", "rows_by_shape"]
+
+_ROW, _SHAPE = attrgetter("row"), attrgetter("shape.number")
 
 
 class HeldTasks(msgspec.Struct, frozen=True):
@@ -39,19 +42,17 @@ class HeldTasks(msgspec.Struct, frozen=True):
         return result
 
 
-def held_tasks(jobs: Iterable[Job], others: Iterable[Task]) -> tuple[HeldTasks, HeldTasks]:
-    """The tasks that run, and those that are terminating; in one pass, as a cluster has many and every cycle counts."""
-    running: tuple[list[int], list[int], list[int]] = ([], [], [])
-    releasing: tuple[list[int], list[int], list[int]] = ([], [], [])
-    for number, tasks in chain(((job.number, job.tasks) for job in jobs), ((-1, others),)):
-        for task in tasks:
-            if task.row >= 0 and (task.status is Status.RUNNING or task.status is Status.RELEASING):
-                rows, shapes, owners = running if task.status is Status.RUNNING else releasing
-                rows.append(task.row)
-                shapes.append(task.shape.number)
-                owners.append(number)
+def held_tasks(jobs: Sequence[Job], others: Sequence[Task]) -> tuple[HeldTasks, HeldTasks]:
+    """The tasks that run, and those that are terminating: a cluster has many, and every cycle counts them."""
+    tasks = [*chain.from_iterable(job.tasks for job in jobs), *others]
+    row = np.fromiter(map(_ROW, tasks), np.int64, len(tasks))
+    shape = np.fromiter(map(_SHAPE, tasks), np.int64, len(tasks))
+    running = np.fromiter((task.status is Status.RUNNING for task in tasks), np.bool_, len(tasks))
+    job = np.repeat([*(job.number for job in jobs), -1], [*(len(job.tasks) for job in jobs), len(others)])
+    rest = np.flatnonzero((row >= 0) & ~running)
+    leaving = rest[[tasks[i].status is Status.RELEASING for i in rest.tolist()]]
     first, second = (
-        HeldTasks(*(np.array(column, dtype=np.int64) for column in found)) for found in (running, releasing)
+        HeldTasks(row[chosen], shape[chosen], job[chosen]) for chosen in (np.flatnonzero((row >= 0) & running), leaving)
     )
     return first, second
 
