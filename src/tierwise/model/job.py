@@ -33,6 +33,7 @@ __all__ = [
     "SubJob",
     "Task",
     "group_job",
+    "group_jobs",
     "whole_groups",
 ]
 
@@ -229,6 +230,21 @@ def group_job(job: Job, number: int) -> Job:
     for i, group in enumerate(job.inner_groups):
         if group.parent in inside:
             inside.add(i)
+    return _group_job(job, number, tuple(sub for sub in job.subs if sub.inner_group in inside))
+
+
+def group_jobs(job: Job) -> list[Job]:
+    """All inner groups in this way, the job itself first."""
+    inside: list[list[SubJob]] = [[] for _ in job.inner_groups]
+    for sub in job.subs:
+        number = sub.inner_group
+        while number > 0:
+            inside[number].append(sub)
+            number = job.inner_groups[number].parent
+    return [job, *(_group_job(job, i, tuple(subs)) for i, subs in enumerate(inside) if i)]
+
+
+def _group_job(job: Job, number: int, subs: tuple[SubJob, ...]) -> Job:
     group = job.inner_groups[number]
     return replace(
         job,
@@ -236,7 +252,7 @@ def group_job(job: Job, number: int) -> Job:
         further=group.further,
         minimum=group.pods,
         min_resources=None,
-        subs=tuple(sub for sub in job.subs if sub.inner_group in inside),
+        subs=subs,
     )
 
 

@@ -35,7 +35,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool, sub_ready
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, SubJob, group_job, whole_groups
+from tierwise.model.job import Job, SubJob, group_jobs, whole_groups
 from tierwise.model.shape import Shape
 
 __all__ = ["Budget", "Part", "pack_nested", "parts_held", "parts_of", "place_alike"]
@@ -66,7 +66,7 @@ def parts_of(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
     """The inner group of a demand as what it lacks; None where too few of its parts can be placed, or it is whole."""
     number = demand.inner_group
     complete = [sub_ready(cycle.ledger, sub) for sub in job.subs]
-    whole = whole_groups(job, complete)
+    whole, gangs = whole_groups(job, complete), group_jobs(job)
     chosen = {task_group.sub.number for task_group in demand.task_groups}
     short = [group.minimum for group in job.inner_groups]
     found: list[list[tuple[bool, int, Part]]] = [[] for _ in short]  # whether it is a spare, its place, and the part
@@ -83,7 +83,7 @@ def parts_of(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
             short[parent] -= 1
         elif len(found[i]) >= short[i] > 0:
             ordered = sorted(found[i], key=lambda part: part[:2])
-            part = _group(cycle, job, i, short[i], tuple(part for _, _, part in ordered))
+            part = _group(cycle, gangs[i], i, short[i], tuple(part for _, _, part in ordered))
             if i == number:
                 return part
             found[parent].append((ordered[short[i] - 1][0], ordered[0][1], part))
@@ -97,8 +97,7 @@ def _leaf(cycle: Cycle, number: int, task_group: TaskGroup) -> Part:
     return Part(number, task_group.sub, limit, task_group.need, task_group.need, task_group, kind=kind)
 
 
-def _group(cycle: Cycle, job: Job, number: int, need: int, parts: tuple[Part, ...]) -> Part:
-    gang = group_job(job, number) if number else job
+def _group(cycle: Cycle, gang: Job, number: int, need: int, parts: tuple[Part, ...]) -> Part:
     limit, kind = cycle.pipeline.limit(gang), None
     alike = len({part.kind for part in parts}) == 1 and parts[0].kind is not None
     if alike and (number == 0 or current_domain(cycle, gang) is None):
@@ -131,27 +130,27 @@ def place_alike(cycle: Cycle, job: Job, whole: Part, groups: Gradients) -> Searc
     The parts must be alike at every level, of a shape without rules between pods.
     """
     held = parts_held(cycle, whole.parts[0], Pool.IDLE)
+    near = current_domain(cycle, job)
     for group in groups:
         cycle.report.search_counts.domains += len(group)
         feasible = group[held[group] >= whole.need]
         if len(feasible):
-            best, score = _best(cycle, job, whole, feasible)
+            best, score = _best(cycle, whole, feasible, near)
             with cycle.ledger.statement() as statement:
-                placements = _place(cycle, job, whole, best)
+                placements = _place(cycle, job, whole, best, near)
                 if placements is not None:
                     statement.keep()
                     return SearchResult(best, tuple(placements), score)
     return None
 
 
-def _best(cycle: Cycle, job: Job, part: Part, feasible: Ints) -> tuple[int, float]:
+def _best(cycle: Cycle, part: Part, feasible: Ints, near: int | None) -> tuple[int, float]:
     """The best domain for a group: near the job's placed tasks, then by score, capacity for the surplus, and name."""
     gang = part.gang
     leaf = part
     while leaf.task_group is None:
         leaf = leaf.parts[0]
     scores = cycle.pipeline.score_domains(leaf.task_group.sub, feasible)
-    near = current_domain(cycle, job)
     distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
     ahead = surplus_keys(cycle, gang, feasible, pending(cycle, gang), part.pods)
     keys = (cycle.topology.rank[feasible], *reversed(ahead), -np.rint(scores * GRAIN), distance)
@@ -159,8 +158,8 @@ def _best(cycle: Cycle, job: Job, part: Part, feasible: Ints) -> tuple[int, floa
     return int(feasible[best]), float(scores[best])
 
 
-def _place(cycle: Cycle, job: Job, part: Part, domain: int) -> list[Placement] | None:
-    """Place the parts of a group below a domain that holds them."""
+def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) -> list[Placement] | None:
+    """Place the parts of a group below a domain that holds them; what the job has placed by now is `near`."""
     first, chosen = part.parts[0], part.parts[: part.need]
     task_groups = tuple(inner.task_group for inner in chosen if inner.task_group is not None)
     if task_groups and first.limit is not None and isinstance(part.gang, Job):
@@ -180,10 +179,12 @@ def _place(cycle: Cycle, job: Job, part: Part, domain: int) -> list[Placement] |
         feasible = next((group for group in able if len(group)), None)
         inside = None
         if feasible is not None:
-            inside = _place(cycle, job, inner, _best(cycle, job, inner, feasible)[0])
+            inside = _place(cycle, job, inner, _best(cycle, inner, feasible, near)[0], near)
         if inside is None:
             return None
         placements += inside
+        here = cycle.topology.meet_rows(np.concatenate([placement.rows for placement in inside]))
+        near = here if near is None else cycle.topology.meet(near, here)
     return placements
 
 
@@ -359,6 +360,7 @@ class _Counting(_NestedSearch):
         self._tight = tight
         self._room: list[int] = self._cycle.fit_counts.of(shape).domains(self._pools[-1]).tolist()
         self._used: dict[int, int] = {}
+        self._rest: dict[tuple[int, int, int], int] = {}
         self._tied = [
             here for task_group in self._lots if (here := current_domain(self._cycle, task_group.sub)) is not None
         ]
@@ -403,11 +405,15 @@ class _Counting(_NestedSearch):
         return tightness(self._cycle, part.task_group) if part.task_group is not None else (0, 0)
 
     def _state(self, frame: _Frame) -> tuple[object, ...]:
-        return (*frame.key(), *sorted(self._used.items()))
+        return (*frame.key(), frozenset(self._used.items()))
 
     def _hopeful(self, frame: _Frame) -> bool:
-        rest = sorted(part.pods for part in frame.part.parts[frame.next :])
-        return self._room[frame.domain] >= sum(rest[: frame.need])
+        key = (frame.part.number, frame.next, frame.need)
+        pods = self._rest.get(key)
+        if pods is None:
+            rest = sorted(part.pods for part in frame.part.parts[frame.next :])
+            pods = self._rest[key] = sum(rest[: frame.need])
+        return self._room[frame.domain] >= pods
 
     def _options(self, part: Part, within: int) -> Iterator[tuple[int, float]]:
         """The places with enough room, one of each kind: alike siblings are the same choice for later parts."""

@@ -149,6 +149,14 @@ def _whole_bound(cycle: Cycle, demand: Demand, group: Ints) -> np.ndarray[tuple[
 
 def _best_of(cycle: Cycle, domains: Ints, attempt: _Attempt) -> tuple[SearchResult | None, bool]:
     """Pack the first few feasible domains and keep the best placement on the ledger."""
+    if len(domains) == 1:  # nothing to compare
+        only = int(domains[0])
+        with cycle.ledger.statement() as statement:
+            packing = attempt(only)
+            if packing.placements is not None:
+                statement.keep()
+                return SearchResult(only, tuple(packing.placements), packing.score), packing.bounded
+        return None, packing.bounded
     best: tuple[float, int] | None = None
     bounded = False
     for tried, domain in enumerate(domains.tolist()):
