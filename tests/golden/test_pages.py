@@ -11,6 +11,10 @@ from tests.support.commands import EXAMPLES, run
 PAGES = {
     "what-if": ("what-if", "-f", EXAMPLES / "02-why-not", "--uncordon", "a3", "--drain", "c1"),
     "what-if-start": ("what-if", "-f", EXAMPLES / "02-why-not", "--start", "train"),
+    "defrag": (
+        *("defrag", "-f", EXAMPLES / "15-defragmentation", "--for", "nvidia.com/gpu=8x4@rack"),
+        *("--now", "2026-01-01T12:00:00Z"),
+    ),
     "schedule-llm-training": ("schedule", "-f", EXAMPLES / "01-llm-training"),
     "schedule-why-not": ("schedule", "-f", EXAMPLES / "02-why-not"),
     "schedule-broken-topology": ("schedule", "-f", EXAMPLES / "03-broken-topology"),
@@ -38,7 +42,10 @@ def test_page(name: str, width: int, golden: Golden) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["schedule-why-not", "explain-pod-waiting", "validate-broken", "explain-job-waiting", "what-if", "what-if-start"],
+    [
+        *("schedule-why-not", "explain-pod-waiting", "validate-broken", "explain-job-waiting"),
+        *("what-if", "what-if-start", "defrag"),
+    ],
 )
 def test_json(name: str, golden: Golden) -> None:
     """The answer for programs is what it was."""

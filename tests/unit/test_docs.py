@@ -195,6 +195,7 @@ def test_every_code_is_described(pattern: re.Pattern[str]) -> None:
         ["submit", "-f", EXAMPLES / "02-why-not"],
         ["what-if", "-f", EXAMPLES / "02-why-not", "--uncordon", "a3"],
         ["what-if", "-f", EXAMPLES / "02-why-not", "--start", "train"],
+        ["defrag", "-f", EXAMPLES / "02-why-not", "--for", "8x4@rack"],
     ],
     ids=lambda words: " ".join(str(word) for word in words if word not in ("-f", EXAMPLES / "02-why-not")),
 )

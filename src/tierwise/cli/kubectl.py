@@ -16,7 +16,7 @@ from tierwise.cli.main import VERBS, Verbs
 
 __all__ = ["main", "plugin"]
 
-_LOOKING = ("explain", "why", "what-if", "top", "serve", "topology", "snapshot")
+_LOOKING = ("explain", "why", "what-if", "defrag", "top", "serve", "topology", "snapshot")
 
 
 @click.group(

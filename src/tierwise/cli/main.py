@@ -29,6 +29,7 @@ VERBS = {
     "explain": ("tierwise.cli.explain:explain", "Explain the decision about one pod or one job."),
     "why": ("tierwise.cli.why:why", "Say in a few lines why a pod waits."),
     "what-if": ("tierwise.cli.what_if:what_if", "Show what a change would do, or the least that makes a job start."),
+    "defrag": ("tierwise.cli.defrag:defrag", "Plan which pods to move so that a gang fits inside one domain."),
     "top": ("tierwise.cli.top:top", "Show what is in use, and what is free for gangs of which size."),
     "serve": ("tierwise.cli.serve:serve", "Show in a browser what is full, what waits and why."),
     "up": ("tierwise.cli.up:up", "Run a cluster in memory that kubectl works against."),

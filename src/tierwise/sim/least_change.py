@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
-from typing import Final
+from typing import Final, Protocol
 
 import msgspec
 import numpy as np
@@ -44,7 +44,7 @@ from tierwise.sim.changes import (
 )
 from tierwise.sim.what_if import outcome_of
 
-__all__ = ["least_change"]
+__all__ = ["PLENTY", "Counting", "Counts", "Kind", "fewest", "fewest_by_count", "least_change", "may_go", "of_size"]
 
 _TRIALS: Final = (12, 200)
 """Runs of the scheduler that one way may cost, on a large cluster and on a small one."""
@@ -54,7 +54,8 @@ _CRITICAL: Final = 2_000_000_000
 _ENDED: Final = ("Succeeded", "Failed")
 _COMBINATIONS: Final = 4096
 """Choices of pods on one node that are compared one by one."""
-_PLENTY: Final = 2**60
+PLENTY: Final = 2**60
+"""A number of units that stands for: however many, they will not do."""
 
 
 class _Unit(msgspec.Struct, frozen=True):
@@ -72,7 +73,7 @@ def least_change(scenario: Scenario, name: str) -> LeastChange:
     job = job_named(scenario.snapshot(), name)
     if _starts(scenario, job.key):
         return LeastChange(job.key, full_name(job), starts=True)
-    counting = _Counting.of(scenario, job)
+    counting = Counting.of(scenario, job)
     found: list[Answer] = []
     hopeless: list[str] = []
     for way, answer in (
@@ -97,31 +98,40 @@ def _starts(scenario: Scenario, key: str) -> bool:
 # -- the fewest units that will do
 
 
-def _fewest(
-    units: Sequence[_Unit], test: _Test, *, lower: int = 1, proposals: Iterable[Counts] = ()
+class Trial(Protocol):
+    """A test of choices that knows how many more it can afford."""
+
+    left: int
+
+    def __call__(self, counts: Counts) -> bool:
+        """Whether so many of each unit will do."""
+
+
+def fewest(
+    most: Sequence[int], test: Trial, *, lower: int = 1, proposals: Iterable[Counts] = ()
 ) -> tuple[Counts, bool] | None:
     """The fewest units that pass a test, and whether fewer certainly do not; None where not even all of them do.
 
-    `lower` is a number below which none can pass. Proposals are tried first, the smallest first.
+    `most` is how many there are of each unit; `lower` is a number below which none can pass. Proposals are tried first,
+    the smallest first.
     """
-    left = test.trials
+    trials = test.left
     seen: dict[Counts, bool] = {}
 
     def passes(counts: Counts) -> bool:
-        nonlocal left
         if counts not in seen:
-            left -= 1
             seen[counts] = test(counts)
         return seen[counts]
 
-    best = next((found for found in sorted(proposals, key=lambda c: (sum(c), c)) if left > 0 and passes(found)), None)
+    smallest = sorted(proposals, key=lambda c: (sum(c), c))
+    best = next((found for found in smallest if test.left > 0 and passes(found)), None)
     if best is None:
-        full = tuple(unit.most for unit in units)
-        best = _reduced(full, passes, lambda: left > test.trials // 3) if passes(full) else None
-    most = sum(best) - 1 if best is not None else sum(unit.most for unit in units)
-    for size in range(max(lower, 1), most + 1):
-        for counts in _of_size([unit.most for unit in units], size):
-            if left <= 0:
+        full = tuple(most)
+        best = _reduced(full, passes, lambda: test.left > trials // 3) if passes(full) else None
+    largest = sum(best) - 1 if best is not None else sum(most)
+    for size in range(max(lower, 1), largest + 1):
+        for counts in of_size(most, size):
+            if test.left <= 0:
                 return (best, False) if best is not None else None
             if passes(counts):
                 return counts, True
@@ -151,16 +161,30 @@ def _reduced(full: Counts, passes: Callable[[Counts], bool], may: Callable[[], b
     return best
 
 
-def _of_size(most: Sequence[int], size: int) -> Iterator[Counts]:
+def of_size(most: Sequence[int], size: int) -> Iterator[Counts]:
     """All choices of so many units; the first units are taken first."""
-    if not most:
-        if not size:
-            yield ()
+    if size > sum(most):
         return
-    rest = sum(most[1:])
-    for number in range(min(most[0], size), max(0, size - rest) - 1, -1):
-        for others in _of_size(most[1:], size - number):
-            yield (number, *others)
+    counts = _filled(most, size)
+    while True:
+        yield tuple(counts)
+        behind = capacity = 0  # units after an index that are taken, and that there are
+        for index in reversed(range(len(counts))):
+            if counts[index] and capacity > behind:
+                counts[index] -= 1
+                counts[index + 1 :] = _filled(most[index + 1 :], behind + 1)
+                break
+            behind, capacity = behind + counts[index], capacity + most[index]
+        else:
+            return
+
+
+def _filled(most: Sequence[int], size: int) -> list[int]:
+    counts = []
+    for number in most:
+        counts.append(min(number, size))
+        size -= counts[-1]
+    return counts
 
 
 def _changes(units: Sequence[_Unit], counts: Counts) -> list[Change]:
@@ -177,9 +201,10 @@ class _Test:
     def __init__(self, scenario: Scenario, job: Job, units: Sequence[_Unit]) -> None:
         self._scenario, self._job, self._units = scenario, job.key, units
         least, most = _TRIALS
-        self.trials = max(least, min(most, _WORK // max(1, len(scenario.objects))))
+        self.left = max(least, min(most, _WORK // max(1, len(scenario.objects))))
 
     def __call__(self, counts: Counts) -> bool:
+        self.left -= 1
         changed = self._scenario
         for change in _changes(self._units, counts):
             changed = change.apply(changed)
@@ -189,7 +214,7 @@ class _Test:
 # -- counting
 
 
-class _Counting(msgspec.Struct, frozen=True):
+class Counting(msgspec.Struct, frozen=True):
     """How many tasks of a job of one shape each node takes, and where the job must fit as a whole."""
 
     snapshot: Snapshot
@@ -201,7 +226,7 @@ class _Counting(msgspec.Struct, frozen=True):
     domains: Ints  # one of which must hold the job
 
     @classmethod
-    def of(cls, scenario: Scenario, job: Job) -> _Counting | None:
+    def of(cls, scenario: Scenario, job: Job) -> Counting | None:
         """None where counting says nothing: several shapes or sub-groups, rules between pods, another tree."""
         snapshot = scenario.snapshot()
         job = next(found for found in snapshot.jobs if found.key == job.key)
@@ -245,16 +270,16 @@ def _limit(snapshot: Snapshot, constraint: Constraint | None) -> int | None:
 # -- evictions
 
 
-def _evict(scenario: Scenario, job: Job, counting: _Counting | None) -> Answer | bool:
+def _evict(scenario: Scenario, job: Job, counting: Counting | None) -> Answer | bool:
     """The fewest running pods whose going makes the job start; False where no pod may go, True where none helps."""
     kinds = _victims(scenario, job)
     units = [_Unit(len(pods), lambda n, pods=pods: EvictPods(tuple(pods[:n]))) for _, _, pods in kinds]  # type: ignore[misc]
     if not units:
         return False
-    lower, proposals = _fewest_by_count(counting, kinds) if counting is not None else (1, [])
-    if lower >= _PLENTY:
+    lower, proposals = fewest_by_count(counting, kinds) if counting is not None else (1, [])
+    if lower >= PLENTY:
         return True
-    found = _fewest(units, _Test(scenario, job, units), lower=lower, proposals=proposals)
+    found = fewest([unit.most for unit in units], _Test(scenario, job, units), lower=lower, proposals=proposals)
     if found is None:
         return True
     counts, exact = found
@@ -279,10 +304,11 @@ def _of_gangs(scenario: Scenario, pods: Sequence[str]) -> str:
     return f" ({'; '.join(told)})" if told else ""
 
 
-_Kind = tuple[str, tuple[tuple[str, int], ...], list[str]]
+Kind = tuple[str, tuple[tuple[str, int], ...], list[str]]
+"""Pods that are alike: their node, what each holds, and their paths."""
 
 
-def _victims(scenario: Scenario, job: Job) -> list[_Kind]:
+def _victims(scenario: Scenario, job: Job) -> list[Kind]:
     """Pods that may go, alike ones together: by node, by what they hold, and by job."""
     snapshot = scenario.snapshot()
     tasks = {task.key: (task, owner) for owner in snapshot.jobs for task in owner.tasks}
@@ -291,14 +317,15 @@ def _victims(scenario: Scenario, job: Job) -> list[_Kind]:
         task, owner = tasks.get(path, (None, None))
         kept = task is not None and (task.not_preemptable or task.critical)
         kept = kept or (owner is not None and (owner.key == job.key or owner.not_preemptable))
-        if kept or not _may_go(pod):
+        if kept or not may_go(pod):
             continue
         holds = tuple(sorted({**effective_request(counted(pod)), POD_SLOTS: 1}.items()))
         kinds.setdefault((pod.spec.node_name, holds, owner.key if owner is not None else ""), []).append(path)
     return [(node, holds, pods) for (node, holds, _), pods in kinds.items()]
 
 
-def _may_go(pod: Pod) -> bool:
+def may_go(pod: Pod) -> bool:
+    """Whether a pod runs, and is neither a daemon's nor critical."""
     if not pod.spec.node_name or pod.status.phase in _ENDED or pod.metadata.deletion_timestamp:
         return False
     if any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.owner_references):
@@ -306,7 +333,7 @@ def _may_go(pod: Pod) -> bool:
     return (pod.spec.priority or 0) < _CRITICAL
 
 
-def _fewest_by_count(counting: _Counting, kinds: Sequence[_Kind]) -> tuple[int, list[Counts]]:
+def fewest_by_count(counting: Counting, kinds: Sequence[Kind]) -> tuple[int, list[Counts]]:
     """A number of evictions below which the job certainly has no place, and for each domain a choice that should do."""
     snapshot, topology = counting.snapshot, counting.snapshot.topology
     rows = {name: row for row, name in enumerate(snapshot.nodes.names)}
@@ -319,7 +346,7 @@ def _fewest_by_count(counting: _Counting, kinds: Sequence[_Kind]) -> tuple[int, 
     for row, indexes in by_row.items():
         prices[row], proved = _node_prices(counting, row, indexes, kinds)
         exact = exact and proved
-    best, proposals = _PLENTY, []
+    best, proposals = PLENTY, []
     for domain in counting.domains.tolist():
         span = topology.span(domain)
         free = int(counting.fits[span].sum())
@@ -331,7 +358,7 @@ def _fewest_by_count(counting: _Counting, kinds: Sequence[_Kind]) -> tuple[int, 
 
 
 def _node_prices(
-    counting: _Counting, row: int, indexes: Sequence[int], kinds: Sequence[_Kind]
+    counting: Counting, row: int, indexes: Sequence[int], kinds: Sequence[Kind]
 ) -> tuple[list[tuple[int, dict[int, int]]], bool]:
     """For each number of further tasks on a node, the fewest pods that must go; and whether that is proved."""
     axis, asked = counting.snapshot.axis, counting.pod_set.shape.asked
@@ -388,7 +415,7 @@ def _uncordon(scenario: Scenario, job: Job) -> Answer | bool:
     if not nodes:
         return False
     units = [_Unit(1, lambda _, name=name: Uncordon(name)) for name in nodes]  # type: ignore[misc]
-    found = _fewest(units, _Test(scenario, job, units))
+    found = fewest([unit.most for unit in units], _Test(scenario, job, units))
     if found is None:
         return True
     counts, exact = found
@@ -397,7 +424,7 @@ def _uncordon(scenario: Scenario, job: Job) -> Answer | bool:
     return Answer("uncordon", text, len(chosen), exact, tuple(chosen), _texts(_changes(units, counts)))
 
 
-def _add_nodes(scenario: Scenario, job: Job, counting: _Counting | None) -> Answer | bool:
+def _add_nodes(scenario: Scenario, job: Job, counting: Counting | None) -> Answer | bool:
     """The fewest nodes like present ones, beside these."""
     models = _models(scenario)
     if not models:
@@ -405,9 +432,9 @@ def _add_nodes(scenario: Scenario, job: Job, counting: _Counting | None) -> Answ
     need = counting.need if counting is not None else max(1, job.minimum)
     units = [_Unit(need, lambda n, name=name: AddNodes(n, name)) for name in models]  # type: ignore[misc]
     lower, proposals = _added_by_count(counting, models) if counting is not None else (1, [])
-    if lower >= _PLENTY:
+    if lower >= PLENTY:
         return True
-    found = _fewest(units, _Test(scenario, job, units), lower=lower, proposals=proposals)
+    found = fewest([unit.most for unit in units], _Test(scenario, job, units), lower=lower, proposals=proposals)
     if found is None:
         return True
     counts, exact = found
@@ -433,11 +460,11 @@ def _models(scenario: Scenario) -> list[str]:
     return list(found.values())
 
 
-def _added_by_count(counting: _Counting, models: Sequence[str]) -> tuple[int, list[Counts]]:
+def _added_by_count(counting: Counting, models: Sequence[str]) -> tuple[int, list[Counts]]:
     """A number of nodes below which the job has no place for certain, and per domain and kind one that should do."""
     snapshot, topology = counting.snapshot, counting.snapshot.topology
     rows = {name: row for row, name in enumerate(snapshot.nodes.names)}
-    best, proposals = _PLENTY, []
+    best, proposals = PLENTY, []
     empty = snapshot.nodes.allocatable[counting.pod_set.shape.asked]
     for index, name in enumerate(models):
         row = rows[name]
@@ -470,7 +497,7 @@ def _relax(scenario: Scenario, job: Job) -> Answer | bool:
         return _Unit(len(ladder) + 1, lambda n: _relaxed(job, policy, ladder, n))
 
     units = [unit(policy, ladder) for (policy, _), ladder in zip(hard, ladders, strict=True)]
-    found = _fewest(units, _Test(scenario, job, units))
+    found = fewest([unit.most for unit in units], _Test(scenario, job, units))
     if found is None:
         return True
     counts, exact = found
@@ -525,7 +552,7 @@ def _quota(scenario: Scenario, job: Job) -> Answer | bool:
         for name in around
         for field in ("capability", "deserved")
         for resource, held in getattr(snapshot.queues[name], field).items()
-        if resource in snapshot.axis.index and asked[snapshot.axis.index[resource]] > 0 and held < _PLENTY
+        if resource in snapshot.axis.index and asked[snapshot.axis.index[resource]] > 0 and held < PLENTY
     ]
     tasks = max(1, len(job.tasks))
     if not fields:

@@ -1,0 +1,537 @@
+"""Defragmentation: the fewest running pods to move so that a gang of a size fits inside one domain of a tier.
+
+A plan is a list of moves, one job after the other. The scheduler's own cycle finds a place for every moved pod, outside
+the room that is being opened, and the moves are ordered so that each job's places are free when it is moved; a plan
+that is stopped after any move has left no job without a place. Which pods to move is counted first and tried then,
+as in `sim.least_change`; a plan says whether it is proved that no other moves fewer pods.
+
+Read-only: it answers what would be done, and nothing outside is touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import permutations
+from typing import Final
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import Pod, PodDisruptionBudget
+from tierwise.api.errors import InputError
+from tierwise.api.eviction_terms import told_times
+from tierwise.api.meta import parse_time
+from tierwise.api.plurals import count, joined, verb
+from tierwise.api.quantity import amount
+from tierwise.config.actions import ACTIONS, Family
+from tierwise.config.profile import Profile
+from tierwise.dialects.kubernetes.requests import counted, effective_request
+from tierwise.dialects.languages import whose
+from tierwise.explain.defrag import DefragPlan, Move, Room
+from tierwise.explain.naming import ObjectNames, domain_title
+from tierwise.explain.usage import scarce
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Constraint, Job, Status
+from tierwise.model.resources import CPU, POD_SLOTS
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import ROOT
+from tierwise.port import Bind, Key, Objects, key_of_raw
+from tierwise.scheduler import cycle
+from tierwise.scheduler.cycle import open_cycle
+from tierwise.scheduler.effects import effects
+from tierwise.scheduler.guard import Guard
+from tierwise.sim.changes import Scenario, levels
+from tierwise.sim.cluster import merged
+from tierwise.sim.least_change import PLENTY, Counting, Counts, Kind, fewest, fewest_by_count, may_go, of_size
+from tierwise.snapshot.budgets import Budgets
+from tierwise.snapshot.builder import build
+
+__all__ = ["defrag"]
+
+_FORM: Final = re.compile(r"\s*(?P<shape>[^@]+?)\s*[x×]\s*(?P<pods>[0-9]{1,6})\s*@\s*(?P<tier>\S.*?)\s*")
+_CYCLES: Final = (40, 400)
+"""Cycles that the search for a plan may cost, on a large cluster and on a small one."""
+_WORK: Final = 200_000
+"""Objects that these cycles may look at together."""
+_CHOICES: Final = 20_000
+"""Choices of pods that are counted."""
+_JOBS: Final = 16
+"""Jobs that one plan may move."""
+_ORDERED: Final = 3
+"""Jobs up to which their moves are tried in every order."""
+_RESERVATIONS: Final = 12
+"""Ways to keep room for the gang in one domain that are tried."""
+_PROBE: Final = "tierwise-defrag/probe"
+_PLACING: Final = (Family.ENQUEUE, Family.ALLOCATE, Family.BACKFILL)
+
+
+def defrag(scenario: Scenario, text: str) -> DefragPlan:
+    """The plan that opens room as `SHAPExCOUNT@TIER` asks for; InputError where that cannot be read."""
+    return _Search(scenario, text).plan()
+
+
+def _read(text: str, snapshot: Snapshot) -> Room:
+    """`nvidia.com/gpu=8,cpu=16x4@rack`; an amount alone is one of the accelerators, or of cores."""
+    found = _FORM.fullmatch(text)
+    if found is None:
+        raise InputError(f'"{text}" is not of the form RESOURCE=AMOUNT[,...]xPODS@TIER', field="--for")
+    requests: dict[str, str] = {}
+    for part in found["shape"].split(","):
+        name, equals, quantity = (piece.strip() for piece in part.partition("="))
+        resource, quantity = (name, quantity) if equals else (scarce(snapshot), name)
+        try:
+            asked = amount(resource, quantity)
+        except ValueError as error:
+            raise InputError(str(error), field="--for") from None
+        if not resource or asked <= 0 or resource in requests:
+            raise InputError(f'"{part.strip()}" is not an amount of a resource, named once', field="--for")
+        requests[resource] = quantity
+    if not int(found["pods"]):
+        raise InputError("a gang has 1 pod or more", field="--for")
+    known = levels(snapshot, Constraint(hard=True, kind=snapshot.kind))
+    for tier, name in (*known, (int(snapshot.topology.tier[ROOT]), "cluster")):
+        if found["tier"] in (str(tier), name):
+            return Room(requests, int(found["pods"]), tier, name)
+    shown = ", ".join([*(f"{tier} ({name})" if name else str(tier) for tier, name in known), "cluster"])
+    raise InputError(f"{found['tier']} is none of the tiers: {shown}", field="--for")
+
+
+class _Mover(msgspec.Struct, frozen=True):
+    """A job whose pods may move, or a pod by itself."""
+
+    key: str
+    job: Job | None
+    running: tuple[str, ...]  # all its pods on nodes
+
+
+class _Search:
+    """Which pods may move, what is free, and the cycles that are left to try with."""
+
+    def __init__(self, scenario: Scenario, text: str) -> None:
+        self._room = _read(text, scenario.snapshot())
+        self._now = scenario.now
+        self._profile = _without_evictions(scenario.profile)
+        self._scenario = replace(scenario, objects=_without_pending(scenario.objects), profile=self._profile)
+        objects = self._scenario.objects
+        self._pods = objects.every(Pod)
+        probe = _probe(self._room, scenario.profile)
+        self._counting, self._idle = self._count(
+            replace(self._scenario, objects=objects.changed({key_of_raw(probe): probe}, ()))
+        )
+        self._snapshot = snapshot = self._counting.snapshot
+        self._tasks = {task.key: task for job in snapshot.jobs for task in job.tasks}
+        self._jobs = {task.key: job for job in snapshot.jobs for task in job.tasks}
+        self._saved = {job.key: max((task.checkpointed for task in job.tasks), default=0.0) for job in snapshot.jobs}
+        self._movers = {job.key: _Mover(job.key, job, _running(job)) for job in snapshot.jobs}
+        self._budgets = Budgets(objects.every(PodDisruptionBudget), list(self._pods.values()))
+        self._notes: tuple[str, ...] = ()
+        self._kinds = self._movable()
+        self._owners = [self._owner(pods[0]) for _, _, pods in self._kinds]
+        self._holds = {pod: dict(holds) for _, holds, pods in self._kinds for pod in pods}
+        least, most = _CYCLES
+        self.left = max(least, min(most, _WORK // max(1, len(objects))))
+        self._choices = _CHOICES
+        self._cut = False  # some choice was not tried in every way
+        self._found: dict[Counts, DefragPlan] = {}
+
+    def plan(self) -> DefragPlan:
+        """The plan with the fewest moved pods that is found."""
+        slots = self._slots(self._counting.fits)
+        resource = scarce(self._snapshot)
+        nothing = DefragPlan(self._room, slots, slots, resource, exact=True, notes=self._notes)
+        if nothing.fits:
+            return nothing
+        absent = [name for name in self._room.requests if not self._offered(name)]
+        if absent:
+            return replace(nothing, why=f"no node has {joined(absent)}")
+        lower, proposals = fewest_by_count(self._counting, self._kinds)
+        if lower >= PLENTY or not self._kinds:
+            return replace(nothing, why="no domain would hold it if all pods that may be moved were gone")
+        found = fewest(
+            [len(pods) for _, _, pods in self._kinds],
+            self,
+            lower=lower,
+            proposals=[*proposals, *map(self._whole, proposals)],
+        )
+        if found is None:
+            exact = self.left > 0 and not self._cut
+            why = "the pods that would have to go find no other place, or their disruption budgets keep them"
+            return replace(nothing, why=why if exact else "no choice of pods that was tried opens it", exact=exact)
+        counts, exact = found
+        chosen = self._found[counts]
+        return replace(chosen, exact=chosen.pods <= lower or (exact and not self._cut))
+
+    def __call__(self, counts: Counts) -> bool:
+        """Whether moving so many pods of each kind opens the room, with a place for every one of them."""
+        self._choices -= 1
+        pods = [pod for (_, _, alike), number in zip(self._kinds, counts, strict=True) for pod in alike[:number]]
+        found = self._moving(pods)
+        if found is not None:
+            self._found[counts] = found
+        if self._choices <= 0:
+            self.left = 0
+        return found is not None
+
+    def _count(self, scenario: Scenario) -> tuple[Counting, Ints]:
+        """How many pods of the asked shape nodes take now, and what they have free of every resource."""
+        snapshot = scenario.snapshot()
+        pod_set = next(s for job in snapshot.jobs for s in job.pod_sets() if s.tasks[0].key == _PROBE)
+        current = open_cycle(snapshot, scenario.profile)
+        shape = pod_set.shape
+        counting = Counting(
+            snapshot=snapshot,
+            pod_set=pod_set,
+            need=self._room.pods,
+            fits=current.fit_counts.of(shape).rows(Pool.IDLE).copy(),
+            open=(current.pipeline.why_not(shape) == 0).astype(np.int64),
+            idle=current.ledger.free(shape.asked, slice(None), Pool.IDLE),
+            domains=snapshot.topology.at_tier[self._room.tier],
+        )
+        return counting, current.ledger.free(np.arange(len(snapshot.axis)), slice(None), Pool.IDLE)
+
+    def _offered(self, resource: str) -> bool:
+        index = self._snapshot.axis.index.get(resource)
+        return index is not None and bool(self._snapshot.nodes.allocatable[index].any())
+
+    def _slots(self, fits: Ints) -> int:
+        """Gangs that fit side by side, each inside one domain of the tier."""
+        return int((self._snapshot.topology.totals(fits)[self._counting.domains] // self._room.pods).sum())
+
+    # -- which pods may move
+
+    def _movable(self) -> list[Kind]:
+        """Pods that may be moved, alike ones together; those that lose the least come first."""
+        kinds: dict[tuple[str, tuple[tuple[str, int], ...], str], list[str]] = {}
+        kept: Counter[str] = Counter()
+        rows = self._snapshot.nodes.row
+        for path, pod in self._pods.items():
+            if not may_go(pod) or pod.spec.node_name not in rows:
+                continue
+            why = self._kept(path, pod)
+            if why:
+                kept[why] += 1
+                continue
+            holds = tuple(sorted({**effective_request(counted(pod)), POD_SLOTS: 1}.items()))
+            kinds.setdefault((pod.spec.node_name, holds, self._owner(path).key), []).append(path)
+        told = sorted(kept.items())
+        self._notes = tuple(f"{count(n, 'pod')} {verb(n, 'is', 'are')} not moved: {why}" for why, n in told)
+        found = [(node, holds, pods) for (node, holds, _), pods in kinds.items()]
+        return sorted(found, key=lambda kind: (sum(map(self._lost, kind[2])) / len(kind[2]), kind[0], kind[2]))
+
+    def _kept(self, path: str, pod: Pod) -> str:
+        """Why a pod may not be moved; "" where it may."""
+        if not (pod.metadata.owner_references or whose(pod)):
+            return "without an owner or a group"
+        job = self._jobs.get(path)
+        if job is None:
+            return ""
+        task = self._tasks[path]
+        if job.not_preemptable or task.not_preemptable or task.critical:
+            return "marked as not preemptable"
+        queue = self._snapshot.queues.get(job.queue)
+        longest = max(
+            job.terms.minimum_run_time if job.terms is not None else 0.0,
+            queue.minimum_run_time if queue is not None else 0.0,
+        )
+        return "younger than the minimum run time" if self._now - task.started < longest else ""
+
+    def _owner(self, path: str) -> _Mover:
+        job = self._jobs.get(path)
+        return self._movers[job.key] if job is not None else _Mover(path, None, (path,))
+
+    def _whole(self, counts: Counts) -> Counts:
+        """The same with all pods of every job of which some move: a gang with a limit often moves as a whole."""
+        touched = {owner.key for owner, number in zip(self._owners, counts, strict=True) if number}
+        return tuple(
+            len(pods) if owner.key in touched else 0
+            for (_, _, pods), owner in zip(self._kinds, self._owners, strict=True)
+        )
+
+    # -- one choice of pods
+
+    def _moving(self, pods: Sequence[str]) -> DefragPlan | None:
+        """The plan that moves some of these pods and no others; None where there is none."""
+        if not pods or not self._within_budgets(pods):
+            return None
+        rows, shape, asked = self._snapshot.nodes.row, self._counting.pod_set.shape, self._counting.pod_set.shape.asked
+        names = [self._snapshot.axis.names[r] for r in asked.tolist()]
+        free = self._counting.idle.copy()
+        for pod in pods:
+            free[:, rows[self._pods[pod].spec.node_name]] += [self._holds[pod].get(name, 0) for name in names]
+        fits = np.where(self._counting.open > 0, shape.max_tasks(free), 0)
+        totals = self._snapshot.topology.totals(fits)
+        movers = {owner.key: owner for owner in map(self._owner, pods)}
+        if not (totals[self._counting.domains] >= self._room.pods).any():
+            return None
+        if len(movers) > _JOBS:
+            self._cut = True
+            return None
+        by_mover = [[pod for pod in pods if self._owner(pod).key == key] for key in movers]
+        for domain in self._counting.domains.tolist():
+            if totals[domain] < self._room.pods:
+                continue
+            for kept in self._reservations(domain, fits, pods):
+                found = self._arranged(by_mover, kept)
+                if found is not None:
+                    order, places = found
+                    return self._told(domain, kept, [list(movers.values())[i] for i in order], places)
+            if len(movers) > _ORDERED:
+                self._cut = True
+        return None
+
+    def _within_budgets(self, pods: Sequence[str]) -> bool:
+        """Whether disruption budgets let all of these pods go at once."""
+        used = Counter(budget for pod in pods for budget in self._budgets.of(self._pods[pod]))
+        return all(number <= self._budgets.allowed[budget] for budget, number in used.items())
+
+    def _reservations(self, domain: int, fits: Ints, pods: Sequence[str]) -> Iterator[dict[int, int]]:
+        """Ways to keep room for the gang on the nodes of a domain, the likeliest first: on nodes that are emptied."""
+        span = self._snapshot.topology.span(domain)
+        emptied = {self._snapshot.nodes.row[self._pods[pod].spec.node_name] for pod in pods}
+        inside = sorted(
+            (row for row in range(span.start, span.stop) if fits[row]),
+            key=lambda row: (row not in emptied, -int(fits[row]), row),
+        )
+        for number, taken in enumerate(of_size([int(fits[row]) for row in inside], self._room.pods)):
+            if number == _RESERVATIONS:
+                self._cut = True
+                return
+            yield {row: here for row, here in zip(inside, taken, strict=True) if here}
+
+    def _arranged(
+        self, groups: Sequence[list[str]], kept: Mapping[int, int]
+    ) -> tuple[Sequence[int], dict[str, str]] | None:
+        """An order in which these jobs can be moved, and the node that each pod then has; None where there is none.
+
+        Places are looked for with all of them gone, one job after the other. Mostly some order of moves leads there;
+        where none does, because jobs want each other's places, each is placed while the ones after it still run.
+        """
+        stuck = False
+        for order in _orders(groups):
+            places = self._places([groups[i] for i in order], kept, gone=True)
+            if places is not None:
+                moves = self._sequence(groups, places)
+                if moves is not None:
+                    return moves, places
+                stuck = True
+        for order in _orders(groups) if stuck else ():
+            places = self._places([groups[i] for i in order], kept, gone=False)
+            if places is not None:
+                return order, places
+        return None
+
+    def _places(self, groups: Sequence[list[str]], kept: Mapping[int, int], *, gone: bool) -> dict[str, str] | None:
+        """A node for every moved pod, job after job; None where the scheduler finds none for one of them.
+
+        Pods whose turn has not come are gone, or still run and hold what they have.
+        """
+        waiting = [pod for group in groups for pod in group]
+        objects, found = self._scenario.objects, dict[str, str]()
+        if gone:
+            objects = objects.changed({}, [self._raw(pod)[0] for pod in waiting])
+        for group in groups:
+            waiting = waiting[len(group) :]
+            if self.left <= 0:
+                self._cut = True
+                return None
+            self.left -= 1
+            blocked = self._blocked(kept, () if gone else waiting)
+            bound = self._bound(objects.changed(dict(map(self._pending, group)), ()), blocked)
+            if any(pod not in bound for pod in group):
+                return None
+            found |= {pod: bound[pod] for pod in group}
+            objects = objects.changed(dict(self._standing(pod, bound[pod]) for pod in group), ())
+        return found
+
+    def _sequence(self, groups: Sequence[list[str]], places: Mapping[str, str]) -> list[int] | None:
+        """An order in which each job finds its places free when it is moved; None where jobs wait for each other."""
+        free, rows, index = self._idle.copy(), self._snapshot.nodes.row, self._snapshot.axis.index
+
+        def change(pod: str, node: str, sign: int) -> None:
+            for name, held in self._holds[pod].items():
+                if name in index:
+                    free[index[name], rows[node]] += sign * held
+
+        order: list[int] = []
+        left = list(range(len(groups)))
+        while left:
+            for number in left:
+                before = free.copy()
+                for pod in groups[number]:
+                    change(pod, self._pods[pod].spec.node_name, 1)
+                    change(pod, places[pod], -1)
+                touched = [rows[places[pod]] for pod in groups[number]]
+                if (free[:, touched] >= np.minimum(before[:, touched], 0)).all():
+                    order.append(number)
+                    left.remove(number)
+                    break
+                free[:] = before
+            else:
+                return None
+        return order
+
+    def _blocked(self, kept: Mapping[int, int], waiting: Sequence[str]) -> dict[str, Ints]:
+        """What of each resource is kept for the gang, beyond what pods that still have to go hold there."""
+        snapshot, shape = self._snapshot, self._counting.pod_set.shape
+        blocked: dict[str, Ints] = {}
+        for r in shape.asked.tolist():
+            amounts = np.zeros(len(snapshot.nodes), dtype=np.int64)
+            for row, number in kept.items():
+                amounts[row] = number * int(shape.request[r])
+            for pod in waiting:
+                amounts[snapshot.nodes.row[self._pods[pod].spec.node_name]] -= self._holds[pod].get(
+                    snapshot.axis.names[r], 0
+                )
+            blocked[snapshot.axis.names[r]] = np.maximum(amounts, 0)
+        return blocked
+
+    def _bound(self, objects: Objects, blocked: Mapping[str, Ints]) -> dict[str, str]:
+        """Where one cycle binds the pods that wait, on nodes that have so much less."""
+
+        def decide(shown: Objects) -> dict[str, str]:
+            snapshot = self._scenario.amend(build(shown, self._now, self._profile))
+            allocatable = snapshot.nodes.allocatable.copy()
+            for name, amounts in blocked.items():
+                if name in snapshot.axis.index:
+                    allocatable[snapshot.axis.index[name]] -= amounts
+            snapshot = replace(snapshot, nodes=replace(snapshot.nodes, allocatable=allocatable))
+            asked = effects(snapshot, cycle(snapshot, self._profile))
+            return {effect.pod.path: effect.node for effect in asked if isinstance(effect, Bind)}
+
+        return Guard().run("scheduling", objects, decide) or {}
+
+    def _pending(self, path: str) -> tuple[Key, Raw]:
+        """A pod as its controller makes it again."""
+        key, raw = self._raw(path)
+        bare = merged(raw, {"spec": {"nodeName": None}})
+        return key, {name: value for name, value in bare.items() if name != "status"}
+
+    def _standing(self, path: str, node: str) -> tuple[Key, Raw]:
+        key, raw = self._raw(path)
+        return key, merged(raw, {"spec": {"nodeName": node}})
+
+    def _raw(self, path: str) -> tuple[Key, Raw]:
+        namespace, _, name = path.rpartition("/")
+        key = Key("", "Pod", namespace, name)
+        raw = self._scenario.objects.raw(key)
+        assert raw is not None  # it is one of the pods that were read from there
+        return key, raw
+
+    # -- what a plan says
+
+    def _told(
+        self, domain: int, kept: Mapping[int, int], movers: Sequence[_Mover], places: Mapping[str, str]
+    ) -> DefragPlan | None:
+        """The plan; pods that come to be where they were are not moved, and None where that is all of them."""
+        snapshot = self._snapshot
+        names = ObjectNames(snapshot.jobs)
+        resource = scarce(snapshot)
+        moves = []
+        for mover in movers:
+            nodes = {pod: self._pods[pod].spec.node_name for pod in mover.running}
+            pods = {pod: (node, places[pod]) for pod, node in nodes.items() if places.get(pod, node) != node}
+            if not pods:
+                continue
+            job = mover.job if mover.job is not None and not mover.job.lone else None
+            left, minimum = len(nodes) - len(pods), job.minimum if job is not None else 0
+            losing = nodes if left < minimum else pods
+            hours = sum(self._amount(pod, resource) * self._lost(pod) for pod in losing) / 3600.0
+            moves.append(
+                Move(
+                    job=mover.key,
+                    name=names.of(mover.job) if mover.job is not None else mover.key.removeprefix("default/"),
+                    pods=pods,
+                    minimum=minimum,
+                    left=left,
+                    hours=hours,
+                    before=self._around(nodes.values()),
+                    after=self._around((nodes | {pod: new for pod, (_, new) in pods.items()}).values()),
+                )
+            )
+        if not moves:
+            return None
+        free = self._counting.idle.copy()
+        asked = [snapshot.axis.names[r] for r in self._counting.pod_set.shape.asked.tolist()]
+        for pod, (old, new) in ((pod, nodes) for move in moves for pod, nodes in move.pods.items()):
+            holds = np.array([self._holds[pod].get(name, 0) for name in asked])
+            free[:, snapshot.nodes.row[old]] += holds
+            free[:, snapshot.nodes.row[new]] -= holds
+        fits = np.where(self._counting.open > 0, self._counting.takes(free), 0)
+        return DefragPlan(
+            room=self._room,
+            slots_before=self._slots(self._counting.fits),
+            slots_after=self._slots(fits),
+            resource=resource,
+            moves=tuple(moves),
+            domain=snapshot.topology.name[domain] if domain != ROOT else "",
+            title=domain_title(snapshot.topology, domain),
+            nodes={snapshot.nodes.names[row]: number for row, number in sorted(kept.items())},
+            notes=self._notes,
+        )
+
+    def _around(self, nodes: Iterable[str]) -> str:
+        """The innermost domain around nodes."""
+        topology = self._snapshot.topology
+        rows = [self._snapshot.nodes.row[node] for node in nodes]
+        around = np.flatnonzero((topology.start <= min(rows)) & (topology.end > max(rows)))
+        return domain_title(topology, int(around[-1]))
+
+    def _amount(self, path: str, resource: str) -> float:
+        held = self._holds.get(path) or effective_request(counted(self._pods[path]))
+        return held.get(resource, 0) / (1000 if resource == CPU else 1)
+
+    def _lost(self, path: str) -> float:
+        """Seconds of its work that a pod loses by a restart: since its job's last checkpoint, else since its start."""
+        pod, job = self._pods[path], self._jobs.get(path)
+        began = pod.status.start_time or pod.metadata.creation_timestamp
+        since, saved, restart = parse_time(began) if began else self._now, told_times(pod)[0], 0.0
+        if job is not None:
+            saved = max(saved, self._saved[job.key])
+            if job.terms is not None:
+                saved, restart = max(saved, job.terms.checkpointed), job.terms.restart_cost
+        return max(0.0, self._now - max(since, saved)) + restart
+
+
+def _running(job: Job) -> tuple[str, ...]:
+    return tuple(task.key for task in job.tasks if task.status is Status.RUNNING and task.row >= 0)
+
+
+def _orders(groups: Sequence[list[str]]) -> Iterator[tuple[int, ...]]:
+    """In which order jobs get their places: the one with the most pods first, and if they are few every other order."""
+    largest = sorted(range(len(groups)), key=lambda i: (-len(groups[i]), i))
+    if len(groups) <= _ORDERED:
+        yield from permutations(largest)
+    else:
+        yield from (tuple(largest), tuple(reversed(largest)))
+
+
+def _without_evictions(profile: Profile) -> Profile:
+    """A profile that places, and makes nobody go."""
+    actions = tuple(name for name in profile.actions if name in ACTIONS and ACTIONS[name].family in _PLACING)
+    return replace(profile, actions=actions, immediate_preemption=False)
+
+
+def _without_pending(objects: Objects) -> Objects:
+    """The objects without pods that wait: nobody else takes the places that a plan counts on."""
+    waiting = [path for path, pod in objects.every(Pod).items() if not pod.spec.node_name]
+    return objects.changed({}, [Key("", "Pod", *path.split("/", 1)) for path in waiting])
+
+
+def _probe(room: Room, profile: Profile) -> Raw:
+    """A pod of the asked shape, as admission would let it in: it tolerates taints that are named like what it asks."""
+    namespace, _, name = _PROBE.partition("/")
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "schedulerName": next(iter(profile.schedulers), "volcano"),
+            "tolerations": [{"key": resource, "operator": "Exists"} for resource in room.requests],
+            "containers": [{"name": "main", "resources": {"requests": dict(room.requests)}}],
+        },
+    }

@@ -1,0 +1,121 @@
+"""Defragmentation: plans are steps that strand nobody, and on small clusters no plan moves fewer pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.support.draw import Gang, draw, gang, objects_of
+
+from tierwise.config.profile import DEFAULT
+from tierwise.explain.defrag import DefragPlan
+from tierwise.port import Objects
+from tierwise.sim.defrag import defrag
+from tierwise.sim.what_if import prepared
+
+RACK = {"n0": "r0", "n1": "r0", "n2": "r1", "n3": "r1", "n4": "r2"}
+SIZE = 4
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """Five nodes of four GPUs in three racks with gangs that run, and the room that is asked for."""
+
+    gangs: tuple[Gang, ...]
+    fixed: tuple[tuple[str, int], ...]  # pods that nothing would start again, by node
+    pods: int
+    each: int
+    tier: str
+
+    @property
+    def text(self) -> str:
+        return f"nvidia.com/gpu={self.each}x{self.pods}@{self.tier}"
+
+    def objects(self) -> Objects:
+        running = " ".join(f"{node}:gpu={size}" for node, size in self.fixed)
+        return objects_of(draw("s0[r0[n0 n1] r1[n2 n3] r2[n4]]", node=f"gpu={SIZE}", running=running), *self.gangs)
+
+    def where(self) -> dict[str, str]:
+        """The node of every pod that may move."""
+        return {f"default/{g.name}-{i}": node for g in self.gangs for i, node in enumerate(g.on.split())}
+
+    def holds(self, places: Mapping[str, str], *, room: bool) -> bool:
+        """Whether nodes hold these places, gangs keep their limits, and, if asked, the room is there."""
+        free = dict.fromkeys(RACK, SIZE)
+        for node, size in self.fixed:
+            free[node] -= size
+        for g in self.gangs:
+            own = [places[f"default/{g.name}-{i}"] for i in range(g.tasks)]
+            for node in own:
+                free[node] -= int(g.each.partition("=")[2])
+            if g.within == 1 and len({RACK[node] for node in own}) > 1:
+                return False
+        if min(free.values()) < 0:
+            return False
+        racks = [[n for n in RACK if RACK[n] == rack] for rack in ("r0", "r1", "r2")]
+        domains = racks if self.tier == "1" else [list(RACK)]
+        return not room or any(sum(free[n] // self.each for n in nodes) >= self.pods for nodes in domains)
+
+
+@st.composite
+def clusters(draws: st.DrawFn) -> Cluster:
+    """Up to three gangs of one or two pods where there is room for them."""
+    free = dict.fromkeys(RACK, SIZE)
+    gangs, fixed = [], []
+    for number in range(draws(st.integers(1, 3))):
+        size, tasks, within = draws(st.integers(1, 3)), draws(st.integers(1, 2)), draws(st.sampled_from([1, 2]))
+        rack = draws(st.sampled_from(["r0", "r1", "r2"]))
+        on: list[str] = []
+        for _ in range(tasks):
+            nodes = [n for n, left in free.items() if left >= size and (within == 2 or RACK[n] == rack)]
+            if nodes:
+                on.append(draws(st.sampled_from(nodes)))
+                free[on[-1]] -= size
+        if on:
+            gangs.append(gang(f"g{number}", tasks=len(on), each=f"gpu={size}", within=within, on=" ".join(on)))
+    for node in draws(st.lists(st.sampled_from(list(RACK)), max_size=1)):
+        if free[node]:
+            fixed.append((node, 1))
+    each = draws(st.sampled_from([2, 3, 4]))
+    return Cluster(tuple(gangs), tuple(fixed), draws(st.integers(1, 2)), each, draws(st.sampled_from(["1", "2"])))
+
+
+def _plan(cluster: Cluster) -> DefragPlan:
+    return defrag(prepared(cluster.objects(), DEFAULT, 0.0), cluster.text)
+
+
+def _optimum(cluster: Cluster) -> int | None:
+    """The fewest pods on other nodes in any arrangement that keeps all limits and has the room."""
+    before = cluster.where()
+    found = (
+        sum(before[pod] != node for pod, node in places.items())
+        for choice in product(RACK, repeat=len(before))
+        if cluster.holds(places := dict(zip(before, choice, strict=True)), room=True)
+    )
+    return min(found, default=None)
+
+
+@given(cluster=clusters())
+def test_every_step_is_safe(cluster: Cluster) -> None:
+    """After each move nodes hold all pods and gangs keep their limits; after the last the room is there."""
+    plan = _plan(cluster)
+    places = cluster.where()
+    for move in plan.moves:
+        for pod, (old, new) in move.pods.items():
+            assert places[pod] == old != new
+            places[pod] = new
+        assert cluster.holds(places, room=False)
+
+    assert plan.possible == cluster.holds(places, room=True)
+    assert plan.fits == cluster.holds(cluster.where(), room=True)
+
+
+@given(cluster=clusters())
+def test_the_fewest_moves_are_the_fewest(cluster: Cluster) -> None:
+    """The number of moved pods is that of the best arrangement there is, found by trying all of them."""
+    plan, best = _plan(cluster), _optimum(cluster)
+
+    assert best == (plan.pods if plan.possible else None)
+    assert plan.exact
