@@ -42,6 +42,7 @@ class ClusterContext(msgspec.Struct, frozen=True):
     tiers: Mapping[str, int]  # that have names
     capacity: TreeCapacity | None  # None where no nodes are given
     fabrics: Mapping[str, Mapping[str, int]] = {}  # named tiers of each fabric that hyperNodes name
+    numbers: Mapping[str, range] = {}  # from the lowest to the highest tier of each of them
     aliases: frozenset[str] = frozenset()  # fabrics that other trees are
 
     def on_fabric_of(self, meta: ObjectMeta) -> ClusterContext:
@@ -79,7 +80,9 @@ def cluster_context(objects: Objects, capacity: TreeCapacity | None) -> ClusterC
     for type_ in source.types if source else ():
         # HyperNodes that discovery is going to make are as good as those that are there.
         tiers.update((key, tier) for tier, key in enumerate(type_.keys, start=1))
-    fabrics = {name: _named_tiers(members) for name, members in by_fabric(objects.every(HyperNode).values()).items()}
+    hypernodes = by_fabric(objects.every(HyperNode).values())
+    fabrics = {name: _named_tiers(members) for name, members in hypernodes.items()}
+    numbers = {name: [member.spec.tier for member in members] for name, members in hypernodes.items() if name}
     for name, tier in fabrics.pop("", {}).items():
         tiers[name] = min(tier, tiers.get(name, tier))
     return ClusterContext(
@@ -90,6 +93,7 @@ def cluster_context(objects: Objects, capacity: TreeCapacity | None) -> ClusterC
         tiers=tiers,
         capacity=capacity,
         fabrics=fabrics,
+        numbers={name: range(min(found), max(found) + 1) for name, found in numbers.items()},
         aliases=frozenset(fabric_title(kind) for kind in tree_aliases(objects)),
     )
 

@@ -63,6 +63,10 @@ def check_fabrics(meta: ObjectMeta, sub_groups: Collection[str], context: Cluste
         if tiers is not None and isinstance(entry.tier, str) and entry.tier not in tiers:
             kind = f"of fabric {fabric} " if fabric else ""
             yield warning(f"{path}.tier", f'no hyperNode {kind}has the tierName "{entry.tier}": a hard job waits')
+        elif isinstance(entry.tier, int) and fabric in context.numbers and entry.tier not in context.numbers[fabric]:
+            yield warning(
+                f"{path}.tier", f"no hyperNode of fabric {fabric} has the tier {entry.tier}: a hard job waits"
+            )
 
 
 def _check_fabric(path: str, name: str, context: ClusterContext) -> Iterator[Issue]:

@@ -44,7 +44,7 @@ class FabricConstraint(Record, frozen=True, forbid_unknown_fields=True):
     tier: Int | str
     fabric: str = ""  # that of the group's own constraints
     mode: str = "hard"
-    spread: Int = 0
+    spread: Int | None = None  # all in one
     sub_group: str = ""  # each sub-group of this name; the whole group where it is empty
 
 
@@ -71,7 +71,9 @@ def parse_constraints(text: str) -> tuple[FabricConstraint, ...] | str:
     try:
         found = msgspec.json.decode(text, type=tuple[FabricConstraint, ...]) if text.strip() else ()
     except msgspec.DecodeError as error:
-        return f"it must be a JSON list such as {FORM}: {str(error)[:1].lower()}{str(error)[1:]}"
+        text = str(error)
+        text = text if text[1:2].isupper() else text[:1].lower() + text[1:]  # "JSON is malformed" stays as it is
+        return f"it must be a JSON list such as {FORM}: {text}"
     if len(found) > _MOST:
         return f"{len(found)} constraints are more than the {_MOST} that a group may have"
     for i, entry in enumerate(found):
@@ -86,7 +88,7 @@ def _fault(entry: FabricConstraint) -> str:
         return f'mode: "{entry.mode}" is neither hard nor soft'
     if entry.tier == "":
         return "tier: the tier is empty"
-    if entry.spread < 0 or entry.spread == 1 or entry.spread > _SPREAD:
+    if entry.spread is not None and not 2 <= entry.spread <= _SPREAD:
         return f"spread: {entry.spread} is not between 2 and {_SPREAD}"
     if fabric_name_fault(entry.fabric):
         return f"fabric: {fabric_name_fault(entry.fabric)}"

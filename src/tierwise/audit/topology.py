@@ -5,9 +5,9 @@ A constraint is about the hyperNodes of one fabric, or about a tree of node labe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
+import msgspec
 import re2
 
 from tierwise.api.core import Node, Pod
@@ -79,12 +79,18 @@ def _fabric(meta: ObjectMeta) -> str:
 def _listed(meta: ObjectMeta) -> Iterator[dict[str, object]]:
     """The hard constraints that a group lists besides its own; one that cannot be read has placed no pods."""
     try:
-        found = json.loads(meta.annotations.get("tierwise.io/topology-constraints") or "[]")
-    except ValueError:
+        found = msgspec.json.decode(meta.annotations.get("tierwise.io/topology-constraints", "").strip() or "[]")
+    except (msgspec.DecodeError, RecursionError):  # the latter of lists in lists in lists
         found = []
     for entry in found if isinstance(found, list) else ():
-        if isinstance(entry, dict) and str(entry.get("mode", "hard")).lower() == "hard":
+        if isinstance(entry, dict) and str(entry.get("mode", "hard")).lower() == "hard" and _readable(entry):
             yield entry
+
+
+def _readable(entry: dict[str, object]) -> bool:
+    """Whether the fields are of the types that they must have; a bool is no number."""
+    fabric, tier, spread = entry.get("fabric", ""), entry.get("tier"), entry.get("spread")
+    return isinstance(fabric, str) and type(tier) in (int, str) and (spread is None or type(spread) is int)
 
 
 def _misplaced(objects: Objects, trees: dict[str, _Tree], entry: dict[str, object], own: str, pods: list[Pod]) -> str:
@@ -100,13 +106,13 @@ def _misplaced(objects: Objects, trees: dict[str, _Tree], entry: dict[str, objec
         domains = trees.setdefault(fabric, _Tree(objects, fabric)).domains(tier)
     if not domains:
         return f"{len(pods)} pods stand, and fabric {fabric or 'HyperNode'} has no domain of tier {tier}"
+    whole, level = f"of fabric {fabric or 'HyperNode'}", f"tier {tier}" if isinstance(tier, int) else f"{tier}"
     used = sum(not nodes.isdisjoint(domain) for domain in domains)
     if spread and used < spread:
-        return f"{len(pods)} pods must stand in {spread} domains of {tier} of fabric {fabric}, and stand in {used}"
+        return f"{len(pods)} pods must stand in {spread} domains of {level} {whole}, and stand in {used}"
     if not spread and not any(nodes <= domain for domain in domains):
-        return (
-            f"{len(pods)} pods on {len(nodes)} nodes must stand in one {tier} of fabric {fabric}, and none holds them"
-        )
+        one = f"domain of {level}" if isinstance(tier, int) else level
+        return f"{len(pods)} pods on {len(nodes)} nodes must stand in one {one} {whole}, and none holds them"
     return ""
 
 

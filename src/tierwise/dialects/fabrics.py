@@ -78,7 +78,7 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
             tier=entry.tier if isinstance(entry.tier, int) else None,
             tier_name=entry.tier if isinstance(entry.tier, str) else "",
             kind=fabric_kind(entry.fabric) if entry.fabric else kind or language,
-            spread=entry.spread,
+            spread=entry.spread or 0,
         )
         if not entry.sub_group:
             whole.append(constraint)

@@ -136,6 +136,10 @@ def test_tasks_are_spread_over_domains_of_a_tree() -> None:
         ({FABRIC: "roce"}, None, "NoTopology"),
         ({}, [{"fabric": "roce", "tier": "leaf"}], "NoTopology"),
         ({}, [{"fabric": "nvlink", "tier": "leaf"}], "UnknownLayer"),
+        ({}, [{"fabric": "nvlink", "tier": 0}], "NoTopology"),
+        ({}, [{"fabric": "nvlink", "tier": 2}], "UnknownLayer"),
+        ({}, [{"tier": 2}], "UnknownLayer"),
+        ({}, [{"fabric": "nvlink", "tier": "nvl", "spread": 0}], "InvalidGroup"),
         ({}, [{"fabric": "nvlink", "tier": "nvl", "spread": 1}], "InvalidGroup"),
         ({}, [{"fabric": "nvlink", "tier": "nvl", "subGroup": "nobody"}], "InvalidGroup"),
         ({}, [{"fabric": "nvlink", "teir": "nvl"}], "InvalidGroup"),
@@ -273,6 +277,46 @@ def test_the_auditor_looks_at_every_tree(on: str, entry: Raw, found: int) -> Non
     objects = objects_of(WORLD, gang("g", 2, on=on, further=[entry], phase="Running"))
 
     assert found == len([finding for finding in audit(objects) if finding.rule == "too-wide"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        "[" * 100_000 + "]" * 100_000,
+        '[{"fabric": "\\ud800", "tier": 1}]',
+        '[{"fabric": {"a": 1}, "tier": 1}]',
+        '[{"fabric": "power", "tier": true}]',
+        '[{"fabric": "power", "tier": 1, "spread": 2.5}]',
+    ],
+    ids=["open", "deep", "half a character", "fabric", "tier", "spread"],
+)
+def test_the_auditor_passes_over_what_cannot_be_read(text: str) -> None:
+    """It has placed no pods, and nobody may stop the audit of all others with it."""
+    objects = objects_of(WORLD, gang("g", 2, on="n0 n2", marks={CONSTRAINTS: text}, phase="Running"))
+
+    assert [] == list(audit(objects))
+
+
+def test_the_auditor_names_tiers_as_people_do() -> None:
+    """A tier by number is a tier, and one by name has its name."""
+    for tier, place in ((1, "one domain of tier 1 of fabric power"), ("feed", "one feed of fabric power")):
+        further: list[Raw] = [{"fabric": "power", "tier": tier}]
+        (finding,) = audit(objects_of(WORLD, gang("g", 2, on="n0 n2", further=further, phase="Running")))
+        assert f"2 pods on 2 nodes must stand in {place}, and none holds them" == finding.text
+
+
+@pytest.mark.parametrize(("tier", "known"), [(0, False), (1, True), (2, False), ("feed", True), ("rack", False)])
+def test_validate_names_tiers_that_a_fabric_does_not_have(
+    tier: str | int,
+    known: bool,
+    tmp_path: Path,
+) -> None:
+    """By number or by name, in advance."""
+    job = gang("g", 2, further=[{"fabric": "power", "tier": tier}])
+    result = commands.run("validate", "-f", manifests(tmp_path, *WORLD, *job))
+
+    assert (0, known) == (result.exit_code, "a hard job waits" not in " ".join(result.stdout.split()))
 
 
 def test_the_auditor_looks_at_each_fabric_by_itself() -> None:

@@ -50,6 +50,8 @@ def test_listed_constraints_are_about_their_fabric_or_that_of_the_group() -> Non
         ('[{"tier": "a", "mode": "firm"}]', '[0].mode: "firm" is neither hard nor soft'),
         ('[{"tier": ""}]', "[0].tier: the tier is empty"),
         ('[{"tier": 1, "spread": 1}]', "[0].spread: 1 is not between 2 and 1000"),
+        ('[{"tier": 1, "spread": 0}]', "[0].spread: 0 is not between 2 and 1000"),
+        ('[{"tier": NaN}]', ": JSON is malformed"),
         ('[{"tier": 1, "spread": -3}]', "[0].spread: -3 is not between 2 and 1000"),
         ('[{"tier": 1, "fabric": "*"}]', '[0].fabric: "*" cannot be the name of a fabric'),
         (json.dumps([{"tier": 1}] * 17), "17 constraints are more than the 16"),

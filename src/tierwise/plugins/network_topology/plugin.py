@@ -71,7 +71,8 @@ class NetworkTopologyAware:
             if reason is not None:
                 return reason
         parts: tuple[Job | Policy | InnerGroup, ...] = (job, *job.policies, *job.inner_groups)
-        further = (self._missing(constraint) for part in parts for constraint in part.further)
+        listed = (constraint for part in parts for constraint in part.further)
+        further = (self._missing(constraint) or self._above_all(constraint) for constraint in listed)
         return next((reason for reason in further if reason is not None), None)
 
     def _objection(self, constraint: Constraint) -> Reason | None:
@@ -122,6 +123,14 @@ class NetworkTopologyAware:
             text = f"its pods must stand in {wanted}, and {constraint.kind} has none in use{broken}"
             return Reason("NoTopology", "network-topology-aware", text)
         return None
+
+    def _above_all(self, constraint: Constraint) -> Reason | None:
+        """A listed constraint names a tier, not the highest one allowed: a number above all tiers is a mistake."""
+        highest = int(self._tree(constraint).tier[ROOT + 1 :].max(initial=0))
+        if not constraint.hard or constraint.tier is None or constraint.tier <= highest:
+            return None
+        text = f"its pods must stand in {constraint.where()}, and the highest tier of {constraint.kind} is {highest}"
+        return Reason("UnknownLayer", "network-topology-aware", text)
 
     def _unknown_layer(self, gather: Gather, names: Mapping[str, int]) -> Reason | None:
         """A layer that limits must exist: Koordinator knows no limit that means nothing."""
