@@ -119,3 +119,14 @@ def test_the_fewest_moves_are_the_fewest(cluster: Cluster) -> None:
 
     assert best == (plan.pods if plan.possible else None)
     assert plan.exact
+
+
+@given(cluster=clusters())
+def test_a_plan_leaves_no_trace(cluster: Cluster) -> None:
+    """The objects are what they were, and the same question has the same answer."""
+    objects = cluster.objects()
+    before = [(key, objects.raw(key)) for key in objects]
+    first, again = (defrag(prepared(objects, DEFAULT, 0.0), cluster.text) for _ in range(2))
+
+    assert before == [(key, objects.raw(key)) for key in objects]
+    assert first == again

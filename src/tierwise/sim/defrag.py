@@ -64,8 +64,12 @@ _JOBS: Final = 16
 """Jobs that one plan may move."""
 _ORDERED: Final = 3
 """Jobs up to which their moves are tried in every order."""
-_RESERVATIONS: Final = 12
+_RESERVATIONS: Final = 40
 """Ways to keep room for the gang in one domain that are tried."""
+_PACKED: Final = 64
+"""Moved pods up to which they are packed by their amounts, before a cycle is asked."""
+_STEPS: Final = 2_000
+"""Steps that this may take."""
 _PROBE: Final = "tierwise-defrag/probe"
 _PLACING: Final = (Family.ENQUEUE, Family.ALLOCATE, Family.BACKFILL)
 
@@ -312,6 +316,8 @@ class _Search:
         where none does, because jobs want each other's places, each is placed while the ones after it still run.
         """
         stuck = False
+        if not self._packs([pod for group in groups for pod in group], kept):
+            return None
         for order in _orders(groups):
             places = self._places([groups[i] for i in order], kept, gone=True)
             if places is not None:
@@ -324,6 +330,25 @@ class _Search:
             if places is not None:
                 return order, places
         return None
+
+    def _packs(self, pods: Sequence[str], kept: Mapping[int, int]) -> bool:
+        """Whether nodes hold all moved pods by their amounts alone: what fails here needs no cycle."""
+        if len(pods) > _PACKED:
+            return True
+        free, rows, index = self._idle.copy(), self._snapshot.nodes.row, self._snapshot.axis.index
+        sizes: list[Ints] = []
+        for row, number in kept.items():
+            free[:, row] -= number * self._counting.pod_set.shape.request
+        for pod in pods:
+            size = np.zeros(len(index), dtype=np.int64)
+            for name, held in self._holds[pod].items():
+                if name in index:
+                    size[index[name]] = held
+            free[:, rows[self._pods[pod].spec.node_name]] += size
+            sizes.append(size)
+        sizes.sort(key=lambda size: tuple((-size).tolist()))
+        asked = np.flatnonzero(np.sum(sizes, axis=0))
+        return _packable(free[asked], [size[asked] for size in sizes], [_STEPS])
 
     def _places(self, groups: Sequence[list[str]], kept: Mapping[int, int], *, gone: bool) -> dict[str, str] | None:
         """A node for every moved pod, job after job; None where the scheduler finds none for one of them.
@@ -495,6 +520,24 @@ class _Search:
             if job.terms is not None:
                 saved, restart = max(saved, job.terms.checkpointed), job.terms.restart_cost
         return max(0.0, self._now - max(since, saved)) + restart
+
+
+def _packable(free: Ints, sizes: Sequence[Ints], left: list[int]) -> bool:
+    """Whether columns of free amounts hold all sizes; True as well where that takes too many steps to tell."""
+    if not sizes:
+        return True
+    seen: set[bytes] = set()
+    for row in np.flatnonzero((free >= sizes[0][:, None]).all(axis=0)).tolist():
+        if (alike := free[:, row].tobytes()) in seen:
+            continue
+        seen.add(alike)
+        left[0] -= 1
+        free[:, row] -= sizes[0]
+        packed = left[0] <= 0 or _packable(free, sizes[1:], left)
+        free[:, row] += sizes[0]
+        if packed:
+            return True
+    return False
 
 
 def _running(job: Job) -> tuple[str, ...]:

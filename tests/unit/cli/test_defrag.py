@@ -193,3 +193,29 @@ def test_no_plan_says_why(tmp_path: Path) -> None:
 
     assert "the pods that would have to go find no other place" in found["reason"]
     assert found["exact"]
+
+
+@pytest.mark.parametrize(("taint", "fits"), [("nvidia.com/gpu", True), ("team", False)])
+def test_taints(tmp_path: Path, taint: str, fits: bool) -> None:
+    """A pod of the gang tolerates taints with the name of what it asks for, and no others."""
+    world = draw("r0[n0]", node="gpu=4")
+    nodes = [raw for raw in world.manifests if raw["kind"] == "Node"]
+    _changed(nodes, "n0", spec={"taints": [{"key": taint, "effect": "NoSchedule"}]})
+
+    assert fits == answer("defrag", "-f", manifests(tmp_path, *world.manifests), "--for", "4x1@1")["fitsNow"]
+
+
+def test_nobody_is_preempted_for_a_moved_pod(tmp_path: Path) -> None:
+    """A moved job of high priority gets no place at another one's expense, whatever the profile allows."""
+    world = draw("s0: r0[n0] r1[n1]", node="gpu=4")
+    high = gang("high", tasks=1, each="gpu=2", on="n0", priority=100)
+    low = gang("low", tasks=1, each="gpu=4", on="n1").manifests()
+    _changed(low, "low-0", metadata={"labels": {"volcano.sh/preemptable": "true"}})
+    conf = tmp_path / "profile.conf"
+    conf.write_text(
+        'actions: "enqueue, allocate, preempt"\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n'
+        "  - name: predicates\n  - name: nodeorder\n"
+    )
+    file = manifests(tmp_path, *world.manifests, *high.manifests(), *low)
+
+    assert not answer("defrag", "-f", file, "--config", conf, "--for", "4x1@1")["possible"]

@@ -32,7 +32,7 @@ def defrag_lines(page: Page, plan: DefragPlan) -> list[Text]:
         say("plan", "nothing need be moved")
     else:
         say("plan", f"none: {plan.why}{'' if plan.exact else '; not all choices were tried'}")
-    for note in plan.notes:
+    for note in plan.notes if not plan.fits else ():
         say("note", note)
     if plan.moves:
         lines += heading("Moves, each once the one before it is done")
