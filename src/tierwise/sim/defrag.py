@@ -112,6 +112,11 @@ class _Mover(msgspec.Struct, frozen=True):
     job: Job | None
     running: tuple[str, ...]  # all its pods on nodes
 
+    @property
+    def minimum(self) -> int:
+        """Pods without which it does not run; 0 for a pod by itself."""
+        return self.job.minimum if self.job is not None and not self.job.lone else 0
+
 
 class _Search:
     """Which pods may move, what is free, and the cycles that are left to try with."""
@@ -128,6 +133,7 @@ class _Search:
             replace(self._scenario, objects=objects.changed({key_of_raw(probe): probe}, ()))
         )
         self._snapshot = snapshot = self._counting.snapshot
+        self._resource = scarce(snapshot)
         self._tasks = {task.key: task for job in snapshot.jobs for task in job.tasks}
         self._jobs = {task.key: job for job in snapshot.jobs for task in job.tasks}
         self._saved = {job.key: max((task.checkpointed for task in job.tasks), default=0.0) for job in snapshot.jobs}
@@ -146,8 +152,7 @@ class _Search:
     def plan(self) -> DefragPlan:
         """The plan with the fewest moved pods that is found."""
         slots = self._slots(self._counting.fits)
-        resource = scarce(self._snapshot)
-        nothing = DefragPlan(self._room, slots, slots, resource, exact=True, notes=self._notes)
+        nothing = DefragPlan(self._room, slots, slots, self._resource, exact=True, notes=self._notes)
         if nothing.fits:
             return nothing
         absent = [name for name in self._room.requests if not self._offered(name)]
@@ -161,6 +166,7 @@ class _Search:
             self,
             lower=lower,
             proposals=[*proposals, *map(self._whole, proposals)],
+            cost=self._cost,
         )
         if found is None:
             exact = self.left > 0 and not self._cut
@@ -455,25 +461,20 @@ class _Search:
         """The plan; pods that come to be where they were are not moved, and None where that is all of them."""
         snapshot = self._snapshot
         names = ObjectNames(snapshot.jobs)
-        resource = scarce(snapshot)
         moves = []
         for mover in movers:
             nodes = {pod: self._pods[pod].spec.node_name for pod in mover.running}
             pods = {pod: (node, places[pod]) for pod, node in nodes.items() if places.get(pod, node) != node}
             if not pods:
                 continue
-            job = mover.job if mover.job is not None and not mover.job.lone else None
-            left, minimum = len(nodes) - len(pods), job.minimum if job is not None else 0
-            losing = nodes if left < minimum else pods
-            hours = sum(self._amount(pod, resource) * self._lost(pod) for pod in losing) / 3600.0
             moves.append(
                 Move(
                     job=mover.key,
                     name=names.of(mover.job) if mover.job is not None else mover.key.removeprefix("default/"),
                     pods=pods,
-                    minimum=minimum,
-                    left=left,
-                    hours=hours,
+                    minimum=mover.minimum,
+                    left=len(nodes) - len(pods),
+                    hours=self._hours(mover, list(pods)),
                     before=self._around(nodes.values()),
                     after=self._around((nodes | {pod: new for pod, (_, new) in pods.items()}).values()),
                 )
@@ -491,7 +492,7 @@ class _Search:
             room=self._room,
             slots_before=self._slots(self._counting.fits),
             slots_after=self._slots(fits),
-            resource=resource,
+            resource=self._resource,
             moves=tuple(moves),
             domain=snapshot.topology.name[domain] if domain != ROOT else "",
             title=domain_title(snapshot.topology, domain),
@@ -505,6 +506,20 @@ class _Search:
         rows = [self._snapshot.nodes.row[node] for node in nodes]
         around = np.flatnonzero((topology.start <= min(rows)) & (topology.end > max(rows)))
         return domain_title(topology, int(around[-1]))
+
+    def _cost(self, counts: Counts) -> float:
+        """The hours that are lost where so many pods of each kind move."""
+        moved: dict[str, list[str]] = {}
+        movers = {owner.key: owner for owner in self._owners}
+        for (_, _, alike), owner, number in zip(self._kinds, self._owners, counts, strict=True):
+            if number:
+                moved.setdefault(owner.key, []).extend(alike[:number])
+        return sum(self._hours(movers[key], pods) for key, pods in moved.items())
+
+    def _hours(self, mover: _Mover, moved: Sequence[str]) -> float:
+        """What a job loses: the work of the moved pods, or of all where too few run on."""
+        losing = mover.running if len(mover.running) - len(moved) < mover.minimum else moved
+        return sum(self._amount(pod, self._resource) * self._lost(pod) for pod in losing) / 3600.0
 
     def _amount(self, path: str, resource: str) -> float:
         held = self._holds.get(path) or effective_request(counted(self._pods[path]))

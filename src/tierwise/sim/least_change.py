@@ -108,12 +108,17 @@ class Trial(Protocol):
 
 
 def fewest(
-    most: Sequence[int], test: Trial, *, lower: int = 1, proposals: Iterable[Counts] = ()
+    most: Sequence[int],
+    test: Trial,
+    *,
+    lower: int = 1,
+    proposals: Iterable[Counts] = (),
+    cost: Callable[[Counts], float] = lambda _: 0.0,
 ) -> tuple[Counts, bool] | None:
     """The fewest units that pass a test, and whether fewer certainly do not; None where not even all of them do.
 
     `most` is how many there are of each unit; `lower` is a number below which none can pass. Proposals are tried first,
-    the smallest first.
+    the smallest first, and of equal ones the one that costs least.
     """
     trials = test.left
     seen: dict[Counts, bool] = {}
@@ -123,7 +128,7 @@ def fewest(
             seen[counts] = test(counts)
         return seen[counts]
 
-    smallest = sorted(proposals, key=lambda c: (sum(c), c))
+    smallest = sorted(proposals, key=lambda c: (sum(c), cost(c), c))
     best = next((found for found in smallest if test.left > 0 and passes(found)), None)
     if best is None:
         full = tuple(most)

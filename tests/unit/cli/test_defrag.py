@@ -219,3 +219,21 @@ def test_nobody_is_preempted_for_a_moved_pod(tmp_path: Path) -> None:
     file = manifests(tmp_path, *world.manifests, *high.manifests(), *low)
 
     assert not answer("defrag", "-f", file, "--config", conf, "--for", "4x1@1")["possible"]
+
+
+@pytest.mark.parametrize("cheap", ["a", "b"])
+def test_of_equal_plans_the_cheaper_one(tmp_path: Path, cheap: str) -> None:
+    """Where one pod of either rack will do, the one goes that has saved its work."""
+    world = draw("s0: r0[n0] r1[n1] r2[n2]", node="gpu=4", running="n2:gpu=2")
+    gangs = [gang(name, tasks=1, each="gpu=2", on=on) for name, on in (("a", "n0"), ("b", "n1"))]
+    both = [raw for one in gangs for raw in one.manifests()]
+    for name in ("a-0", "b-0"):
+        _changed(both, name, status={"phase": "Running", "startTime": "2026-01-01T00:00:00Z"})
+    saved = {"annotations": {"tierwise.io/checkpointed-at": "2026-01-01T23:00:00Z"}}
+    _changed(both, cheap, metadata={"name": cheap, "namespace": "default", **saved})
+    file = manifests(tmp_path, *world.manifests, *both)
+
+    found = answer("defrag", "-f", file, "--for", "4x1@1", "--now", "2026-01-02T00:00:00Z")
+
+    assert {f"{cheap}-0"} == set(_moved(found))
+    assert 2.0 == found["cost"]["hours"]
