@@ -11,6 +11,7 @@ from tierwise.admission.findings import Issue, at_least, at_most, error, one_of,
 from tierwise.admission.names import LONGEST_NAME, dns_subdomain, label_selector
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node
+from tierwise.api.fabric import FABRIC, fabric_name_fault, fabric_of
 from tierwise.api.limits import MEMBERS, TIER
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import HyperNode, MemberSelector, MemberSpec
@@ -30,6 +31,8 @@ def check(hypernode: HyperNode, raw: Raw) -> Iterator[Issue]:
     written = raw.get("spec")
     if not isinstance(written, dict) or written.get("tier") is None:
         yield error("spec.tier", "the tier is missing")
+    if fault := fabric_name_fault(fabric_of(hypernode.metadata)):
+        yield error(f"metadata[{FABRIC}]", fault)
     yield from at_least("spec.tier", spec.tier, 0)
     yield from at_most("spec.tier", spec.tier, TIER)
     if len(spec.members) > MEMBERS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -196,6 +197,9 @@ def _refuse(errors: Sequence[SourceRemark]) -> None:
         raise InputError(errors[-1].text, file=errors[-1].where or None)
 
 
+_LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
 def _named(discovered: Discovered, origin: SourceLocation, wish: SourceOptions) -> FoundTree:
     from msgspec.structs import replace
 
@@ -208,6 +212,11 @@ def _named(discovered: Discovered, origin: SourceLocation, wish: SourceOptions) 
             raise click.UsageError(f"--tier-names: {len(wish.tier_names)} names for {len(tree.tiers)} tiers")
         named = zip(tree.tiers, wish.tier_names, strict=False)
         tree = replace(tree, tier_names={**tree.tier_names, **dict(named)})
+        called = list(tree.tier_names.values())
+        if twice := next((name for name in wish.tier_names if name and called.count(name) > 1), ""):
+            raise click.UsageError(f'--tier-names: "{twice}" would be the name of several tiers')
+    if wish.fabric and not _LABEL_VALUE.fullmatch(wish.fabric):
+        raise click.UsageError(f'--fabric: "{wish.fabric}" cannot be the value of a label')
     made = hypernodes(tree, names(tree, wish.name_prefix), origin.kind, wish.fabric)
     return FoundTree(origin.kind, str(origin), tree, made)
 
@@ -307,10 +316,13 @@ def _patches(found: FoundTree) -> list[Raw]:
 
 def _summary(found: FoundTree) -> str:
     """A comment at the head: how much there is of each tier."""
+    from tierwise.api.plurals import count
+
     tree = found.tree
     counts = {tier: sum(path[-1].tier == tier for path in tree) for tier in tree.tiers}
     told = [f"{number} of tier {tier} {tree.tier_names.get(tier, '')}".rstrip() for tier, number in counts.items()]
-    return f"# {found.origin}: {len(tree.places)} nodes in {len(tree)} domains{': ' if told else ''}{', '.join(told)}\n"
+    whole = f"{count(len(tree.places), 'node')} in {count(len(tree), 'domain')}"
+    return f"# {found.origin}: {whole}{': ' if told else ''}{', '.join(told)}\n"
 
 
 def _yaml(manifests: list[Raw]) -> str:

@@ -18,6 +18,7 @@ from tierwise.api.limits import PODS
 from tierwise.api.meta import ObjectMeta, parse_time
 from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN, parse_pattern
+from tierwise.api.plurals import verb
 from tierwise.dialects.fabrics import FabricMarks, read_marks
 from tierwise.dialects.jobs import JobBuilder, Member, Split
 from tierwise.dialects.koordinator.elastic_quota import forbearing
@@ -226,7 +227,8 @@ def _missing(group: SubGroup, path: str) -> Reason | None:
     if len(faults) - sum(fault is not None for fault in faults) >= group.min_sub_groups:
         return None
     whose = f"the groups of {path[1:]}" if path else "its groups"
-    text = f"{group.min_sub_groups} of {whose} must start together, and {len(faults)} exist"
+    there = f"{len(faults)} {verb(len(faults), 'exists', 'exist')}"
+    text = f"{group.min_sub_groups} of {whose} must start together, and {there}"
     return next(filter(None, faults), None) or Reason("PodGroupNotFound", "pod", text)
 
 

@@ -305,7 +305,8 @@ class SetConstraint(msgspec.Struct, frozen=True):
         snapshot = scenario.snapshot()
         job = job_named(snapshot, self.job)
         if self.policy and self.policy not in (names := [policy.name for policy in job.policies]):
-            raise InputError(f'"{self.policy}" is none of its sub-group policies ({", ".join(names)})', obj=job.key)
+            known = f" ({', '.join(names)})" if names else ": it has none"
+            raise InputError(f'"{self.policy}" is none of its sub-group policies{known}', obj=job.key)
         constraint = self._constraint(snapshot, job)
         return scenario.amended(lambda seen: self._amended(seen, job.key, constraint))
 

@@ -632,3 +632,13 @@ def test_sub_groups_have_a_fabric_for_their_own_constraint(tmp_path: Path) -> No
         "validate", "-f", manifests(tmp_path, *world, *drawn)
     )
     assert 1 == commands.run("validate", "-f", manifests(tmp_path, *world, *lost)).exit_code
+
+
+def test_a_hypernode_has_a_fabric_that_groups_can_name(tmp_path: Path) -> None:
+    """A name that no constraint may use is told where it is given."""
+    result = commands.run(
+        "validate", "-f", manifests(tmp_path, node("n0"), *fabric("a*b", {"v0": "n0"}, annotation=True))
+    )
+
+    assert 1 == result.exit_code
+    assert '"a*b" cannot be the name of a fabric' in result.stdout

@@ -291,3 +291,27 @@ def test_show_says_what_a_tree_could_be_made_of(tmp_path: Path) -> None:
 
     made = [*yaml.safe_load_all(run("topology", "generate", "-f", file).stdout)]
     assert "" == run("topology", "show", "-f", manifests(tmp_path, *_labelled(n0=GKE, n1={}), *made)).stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "fault"),
+    [
+        (["--fabric", "é!"], '--fabric: "é!" cannot be the value of a label'),
+        (["--fabric", "Topology kai.scheduler/net"], "cannot be the value of a label"),
+        (["--tier-names", "leaf,leaf"], '--tier-names: "leaf" would be the name of several tiers'),
+    ],
+)
+def test_names_that_would_break_what_is_made_are_refused(conf: Path, words: list[str], fault: str) -> None:
+    """An API server takes no such label, and a name of two tiers means neither."""
+    result = run("topology", "generate", "--from", f"slurm:{conf}", *words)
+
+    assert (2, "") == (result.exit_code, result.stdout)
+    assert fault in result.stderr
+
+
+def test_one_node_is_a_node(tmp_path: Path) -> None:
+    """The summary has right plurals."""
+    conf = tmp_path / "one.conf"
+    conf.write_text("SwitchName=s0 Nodes=n0\n")
+
+    assert "1 node in 1 domain: 1 of tier 1" in run("topology", "generate", "--from", f"slurm:{conf}").stdout

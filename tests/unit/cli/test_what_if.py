@@ -195,7 +195,7 @@ def test_whole_sub_groups_count(tmp_path: Path) -> None:
         (["--priority", "trian=1"], "PodGroup default/trian: there is no such job (did you mean default/train?)"),
         (["--constraint", "train=hard"], "is not JOB[:POLICY]=LIMIT"),
         (["--constraint", "train=hard:9"], "9 is none of its tiers: 1 (rack)"),
-        (["--constraint", "train:x=soft"], '"x" is none of its sub-group policies'),
+        (["--constraint", "train:x=soft"], '"x" is none of its sub-group policies: it has none'),
         (["--plugin", "binpak"], "binpak"),
         (["--without-plugin", "sla"], "the profile has no plugin sla"),
         (["--start", "nobody"], "PodGroup default/nobody: there is no such job"),

@@ -203,7 +203,8 @@ def _top(composites: Mapping[str, CompositePodGroup], path: str) -> str | Reason
         if record is None:
             return Reason("PodGroupNotFound", "pod", f"CompositePodGroup {path} does not exist")
         if path in seen or len(seen) >= DEEPEST:
-            return Reason("InvalidGroup", "pod", f"CompositePodGroup {path} is below itself, or too deep")
+            text = f"CompositePodGroup {path} is below itself, or has more than {DEEPEST} levels of groups"
+            return Reason("InvalidGroup", "pod", text)
         seen.append(path)
         parent = record.spec.parent_composite_pod_group_name
         if not parent:
