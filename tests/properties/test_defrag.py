@@ -74,7 +74,9 @@ def clusters(draws: st.DrawFn) -> Cluster:
                 on.append(draws(st.sampled_from(nodes)))
                 free[on[-1]] -= size
         if on:
-            gangs.append(gang(f"g{number}", tasks=len(on), each=f"gpu={size}", within=within, on=" ".join(on)))
+            least = draws(st.integers(1, len(on)))
+            where = " ".join(on)
+            gangs.append(gang(f"g{number}", tasks=len(on), each=f"gpu={size}", within=within, minimum=least, on=where))
     for node in draws(st.lists(st.sampled_from(list(RACK)), max_size=1)):
         if free[node]:
             fixed.append((node, 1))
