@@ -246,10 +246,18 @@ at("skip").addEventListener("click", (event) => { event.preventDefault(); at("wa
 window.addEventListener("hashchange", () => refresh({ force: true }));
 let width = 0;
 new ResizeObserver(() => { if (Math.abs(at("fabric").clientWidth - width) > 8) { width = at("fabric").clientWidth; redraw(); } }).observe(at("fabric"));
-// The server tells when there is something new; where no stream can be had, the page asks every few seconds.
-const news = new EventSource("/api/events");
-news.addEventListener("board", () => { if (document.visibilityState === "visible") refresh(); });
-document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") refresh(); });
-setInterval(() => { if (document.visibilityState === "visible" && (news.readyState !== EventSource.OPEN || state.fault)) refresh(); }, PERIOD);
+// The server tells when there is something new, while the page is in view: a browser has few connections to one host,
+// and pages that nobody looks at must not hold them. Where no stream can be had, the page asks every few seconds.
+let news = null;
+function hear() {
+  if (news || document.visibilityState !== "visible") return;
+  news = new EventSource("/api/events");
+  news.addEventListener("board", () => refresh());
+}
+function hush() { news?.close(); news = null; }
+document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") { hear(); refresh(); } else hush(); });
+window.addEventListener("pagehide", hush);
+window.addEventListener("pageshow", hear);
+setInterval(() => { if (document.visibilityState === "visible" && (news?.readyState !== EventSource.OPEN || state.fault)) refresh(); }, PERIOD);
 setInterval(tell, 1000);
 refresh({ force: true });
