@@ -124,7 +124,7 @@ class DeviceTaint(Record, frozen=True):
 
 
 class BasicDevice(Record, frozen=True):
-    """What v1beta1 says of a device, one level deeper than later versions."""
+    """What is said of a device; v1beta1 says it one level deeper than later versions."""
 
     attributes: dict[str, DeviceAttribute] = {}
     capacity: dict[str, DeviceCapacity] = {}
@@ -139,24 +139,13 @@ class BasicDevice(Record, frozen=True):
     allow_multiple_allocations: bool = False
 
 
-class Device(Record, frozen=True):
+class Device(BasicDevice, frozen=True):
     """One device as its driver describes it; node fields count where its slice leaves nodes to devices.
 
     A description of v1beta1 is taken over when the record is made.
     """
 
     name: str = ""
-    attributes: dict[str, DeviceAttribute] = {}
-    capacity: dict[str, DeviceCapacity] = {}
-    consumes_counters: tuple[CounterConsumption, ...] = ()
-    node_name: str = ""
-    node_selector: NodeSelector | None = None
-    all_nodes: bool = False
-    taints: tuple[DeviceTaint, ...] = ()
-    binds_to_node: bool = False
-    binding_conditions: tuple[str, ...] = ()
-    binding_failure_conditions: tuple[str, ...] = ()
-    allow_multiple_allocations: bool = False
     basic: BasicDevice | None = None
 
     def __post_init__(self) -> None:

@@ -10,6 +10,7 @@ stops at a bound and says so.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 import msgspec
@@ -254,7 +255,7 @@ class _Frame(msgspec.Struct, frozen=True, eq=False):
         return (self.part.number, self.domain, self.next, self.need, *around)
 
 
-class _NestedSearch(GroupSearch):
+class _NestedSearch(GroupSearch, ABC):
     """A depth-first search: a stack of choices, each for the next part of the innermost open group."""
 
     def __init__(
@@ -312,25 +313,25 @@ class _NestedSearch(GroupSearch):
         if len(frame.part.parts) - later >= frame.need:
             yield frame.after(placed=0, next=later)
 
+    @abstractmethod
     def _state(self, frame: _Frame) -> tuple[object, ...]:
         """All that decides whether the search can go on from a frame."""
-        raise NotImplementedError
 
     def _hopeful(self, frame: _Frame) -> bool:
         """Whether the rest of a group may fit, by counting alone."""
         return True
 
+    @abstractmethod
     def _options(self, part: Part, within: int) -> Iterator[tuple[int, float]]:
         """The domains to try for a part, with their scores."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _put(self, task_group: TaskGroup, place: int) -> bool:
         """Note that a task group is placed, if it can be."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _take_back(self, task_group: TaskGroup, place: int) -> None:
         """Undo the last `_put`."""
-        raise NotImplementedError
 
     def _domains(self, part: Part, within: int, *, widest: bool) -> list[tuple[int, float]]:
         """The domains below one that a group may use, tightest tier first, or the widest of them alone."""
