@@ -402,6 +402,7 @@ class PodSpec(Record, frozen=True):
     host_users: bool = True
     restart_policy: str = ""
     termination_grace_period_seconds: Int | None = None
+    active_deadline_seconds: Int | None = None
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
     scheduling_group: SchedulingGroup | None = None

@@ -24,6 +24,8 @@ __all__ = [
     "NOTICE",
     "RESTART_COST",
     "EvictionTerms",
+    "ended_at",
+    "expected_seconds",
     "parse_terms",
     "started_at",
     "told_times",
@@ -36,7 +38,7 @@ RESTART_COST: Final = "tierwise.io/restart-cost"
 EVICTION_NOTICE: Final = "tierwise.io/eviction-notice"
 """On a job: how long its pods are told before they are evicted."""
 EXPECTED_DURATION: Final = "tierwise.io/expected-duration"
-"""On a job: how long it expects to run."""
+"""On a job, or on a queue for all its jobs that do not say: how long it expects to run."""
 CHECKPOINTED_AT: Final = "tierwise.io/checkpointed-at"
 """On a pod, or on its job: when its work was last saved."""
 CHECKPOINTED: Final = "Checkpointed"
@@ -99,6 +101,19 @@ def told_times(pod: Pod) -> tuple[float, float]:
 def started_at(pod: Pod) -> float:
     """When a pod began to run; 0 where nobody has said so."""
     return _time(pod.status.start_time)
+
+
+def ended_at(pod: Pod) -> float:
+    """When the last container of a pod that has succeeded or failed ended; 0 where nobody has said so."""
+    if pod.status.phase not in ("Succeeded", "Failed"):
+        return 0.0
+    states = (status.state.terminated for status in pod.status.container_statuses)
+    return max((_time(state.finished_at) for state in states if state is not None), default=0.0)
+
+
+def expected_seconds(pod: Pod) -> float:
+    """How long a pod says that it runs; 0 where it does not say, or not so that it can be read."""
+    return max(0.0, seconds(pod.metadata.annotations.get(EXPECTED_DURATION, "")) or 0.0)
 
 
 @lru_cache(maxsize=1 << 16)

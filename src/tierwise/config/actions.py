@@ -37,6 +37,7 @@ class Action(msgspec.Struct, frozen=True):
 
 
 _CACHE: Final = "predicateErrorCacheEnable"
+_RESERVATIONS: Final = "reservations reservationDepth reservationPods expectedDuration expectedDuration.* runHistory"
 _BUNDLES: Final = f"maxDomains allowWholeBundle evictRemainder {_CACHE}"
 _CLASSIC: Final = f"""
     enableTopologyAwarePreemption topologyAwarePreemptWorkerNum minCandidateNodesPercentage
@@ -45,7 +46,7 @@ _CLASSIC: Final = f"""
 
 ACTIONS: Final[Mapping[str, Action]] = {
     "enqueue": Action(Family.ENQUEUE, "overcommit-factor"),
-    "allocate": Action(Family.ALLOCATE, _CACHE),
+    "allocate": Action(Family.ALLOCATE, f"{_CACHE} {_RESERVATIONS}"),
     "backfill": Action(Family.BACKFILL, _CACHE),
     "preempt": Action(Family.CLASSIC, _CLASSIC, "preempt"),
     "reclaim": Action(Family.CLASSIC, _CACHE, "reclaim"),

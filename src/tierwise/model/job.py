@@ -106,6 +106,9 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     started: float = 0.0  # when it began to run, as far as is known
     checkpointed: float = 0.0  # when it last saved its work; 0 where it does not say
     noticed: float = 0.0  # when it was told that it is going to be evicted; 0 where it was not
+    ended: float = 0.0  # when it succeeded or failed, as far as is known
+    active_deadline: float = 0.0  # seconds after its start at which its node stops it; 0 where it would not
+    expected: float = 0.0  # seconds that it says it runs; 0 where it does not say
 
 
 class PodSet(msgspec.Struct, frozen=True, eq=False):

@@ -17,6 +17,7 @@ from tierwise.model.volumes import Storage
 
 if TYPE_CHECKING:
     from tierwise.model.devices import Devices
+    from tierwise.model.expected_ends import FinishedRun
     from tierwise.model.services import Services
 
 __all__ = ["Fault", "Snapshot"]
@@ -59,6 +60,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     alternate_topologies: dict[str, AlternateTopology] = {}  # further trees, by the kind that declares them
     devices: Devices | None = None  # None where the cluster has none
     tree_aliases: dict[str, str] = {}  # further names of trees, and the kinds that they stand for
+    history: tuple[FinishedRun, ...] = ()  # jobs that have ended and may be gone from the cluster
 
     def alternate_topology(self, constraint: Constraint | None) -> AlternateTopology | None:
         """The tree that a constraint is about, where that is not the one that rows follow.

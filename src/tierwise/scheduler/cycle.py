@@ -18,6 +18,7 @@ from tierwise.actions.enqueue import enqueue, promote
 from tierwise.api.errors import InputError, suggestion
 from tierwise.config.actions import ACTIONS, EVICTING, EVICTING_BY_POD, PLACING, Action, Family
 from tierwise.config.profile import PluginChoice, Profile
+from tierwise.config.reservations import reservation_rules
 from tierwise.config.volcano import IDLE_PLUGINS, spelled
 from tierwise.framework.arguments import flag
 from tierwise.framework.cycle import Cycle, Nominations
@@ -145,6 +146,7 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
             known = ", ".join(sorted(ACTIONS))
             text = f"unknown action {name}{suggestion(name, ACTIONS) or f' (there are {known})'}"
             raise InputError(text, file=file, field="actions")
+    reservation_rules(profile, file)
     for plugin in profile.plugins():
         if plugin.name not in PLUGINS:
             known = ", ".join(sorted(PLUGINS))

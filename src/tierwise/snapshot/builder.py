@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tierwise.api.core import Namespace, Node, Pod, PodDisruptionBudget, PodSpec, PriorityClass, ResourceQuota
 from tierwise.api.elastic_quota import ElasticQuota
-from tierwise.api.eviction_terms import told_times
+from tierwise.api.eviction_terms import ended_at, told_times
 from tierwise.api.kai import Queue as KaiQueue
 from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import natural
@@ -18,6 +18,7 @@ from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology
 from tierwise.api.volcano import PodGroup, Queue
 from tierwise.config.actions import EVICTING_BY_POD
 from tierwise.config.profile import DEFAULT, Profile
+from tierwise.config.reservations import reservation_rules
 from tierwise.dialects.jobs import JobBuilder
 from tierwise.dialects.kai.pod_group import read_queue as read_kai_queue
 from tierwise.dialects.koordinator.elastic_quota import Quotas, firm
@@ -108,6 +109,7 @@ class Reader:
         """Rows `follow` the tree of a kind where one is named."""
         self._profile = profile
         self._follow = follow
+        self._rules = reservation_rules(profile)
         self._schedulers = SCHEDULER_NAMES.union(profile.schedulers) if schedulers is None else schedulers
         # Budgets matter to evictions alone; reading them costs a look at every pod.
         self._evicts = not _PLACING.issuperset(profile.actions)
@@ -177,7 +179,7 @@ class Reader:
             kind=site.kind,
             alternate_topologies=site.alternate_topologies,
             tree_aliases=tree_aliases(objects),
-            queues={**_queues(objects.every(KaiQueue), objects.every(Queue)), **quotas.queues},
+            queues=self._with_durations({**_queues(objects.every(KaiQueue), objects.every(Queue)), **quotas.queues}),
             jobs=tuple(found.jobs),
             shapes=store.shapes.all(),
             others=tuple(found.others),
@@ -198,6 +200,16 @@ class Reader:
             resource_quotas=left_by_namespace(objects.every(ResourceQuota).values(), pods.values(), axis),
         )
         return self._last
+
+    def _with_durations(self, queues: dict[str, ModelQueue]) -> dict[str, ModelQueue]:
+        """The queues with what the profile says of how long their jobs run, where they do not say it themselves."""
+        rules = self._rules
+        if not rules.duration and not rules.by_queue:
+            return queues
+        return {
+            name: queue if queue.expected_duration else replace(queue, expected_duration=rules.duration_of(name))
+            for name, queue in queues.items()
+        }
 
     def _same_nodes(self, objects: Objects) -> bool:
         return self._site is not None and read_nodes(objects, self._site, self._objects) is self._site
@@ -411,6 +423,7 @@ def _stays(before: Pod, pod: Pod) -> bool:
         and before.status.nominated_node_name == pod.status.nominated_node_name
         and before.metadata.deletion_timestamp == pod.metadata.deletion_timestamp
         and before.status.start_time == pod.status.start_time
+        and (before.status is pod.status or ended_at(before) == ended_at(pod))
         and (before.status.conditions is pod.status.conditions or told_times(before) == told_times(pod))
     )
 

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.core import Pod
-from tierwise.api.eviction_terms import started_at, told_times
+from tierwise.api.eviction_terms import ended_at, expected_seconds, started_at, told_times
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.unsupported import unsupported
@@ -270,6 +270,8 @@ class TaskStore:
             unready=devices.waits,
             volume_claims=volumes.claims if volumes is not None else (),
             volume_names=volumes.names if volumes is not None else (),
+            active_deadline=float(max(pod.spec.active_deadline_seconds or 0, 0)),
+            expected=expected_seconds(pod),
         )
 
     def _place(self, path: str, pod: Pod, key: str, status: Status) -> tuple[int, int]:
@@ -288,15 +290,20 @@ class _Times(TypedDict):
     started: float
     checkpointed: float
     noticed: float
+    ended: float
 
 
 def _times(pod: Pod, created: float) -> _Times:
-    """Since when a pod with a node runs, and when it last saved its work and was given notice."""
+    """Since when a pod with a node runs and until when, and when it last saved its work and was given notice."""
     if not pod.spec.node_name:
-        return {"started": 0.0, "checkpointed": 0.0, "noticed": 0.0}
-    started = started_at(pod) or created
+        return {"started": 0.0, "checkpointed": 0.0, "noticed": 0.0, "ended": 0.0}
     checkpointed, noticed = told_times(pod)
-    return {"started": started, "checkpointed": checkpointed, "noticed": noticed}
+    return {
+        "started": started_at(pod) or created,
+        "checkpointed": checkpointed,
+        "noticed": noticed,
+        "ended": ended_at(pod),
+    }
 
 
 def _status(pod: Pod) -> Status | None:

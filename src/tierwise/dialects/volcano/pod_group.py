@@ -13,7 +13,7 @@ import msgspec
 
 from tierwise.api.core import ResourceList
 from tierwise.api.duration import seconds
-from tierwise.api.eviction_terms import MINIMUM_RUN_TIME
+from tierwise.api.eviction_terms import EXPECTED_DURATION, MINIMUM_RUN_TIME
 from tierwise.api.meta import ObjectMeta, OwnerReference, Record, parse_time, read_number
 from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN, parse_pattern
@@ -58,6 +58,7 @@ def read_queue(record: Queue) -> ModelQueue:
         hierarchy_weights=record.metadata.annotations.get(_HIERARCHY_WEIGHTS, ""),
         groups=_node_groups(spec.affinity) if spec.affinity is not None else None,
         minimum_run_time=max(0.0, seconds(record.metadata.annotations.get(MINIMUM_RUN_TIME, "")) or 0.0),
+        expected_duration=max(0.0, seconds(record.metadata.annotations.get(EXPECTED_DURATION, "")) or 0.0),
     )
 
 

@@ -1,0 +1,81 @@
+"""What a profile says of reservations, as arguments of its action allocate, and how long jobs run by queue.
+
+Read by the snapshot (durations of queues, the record of runs) and by the scheduler (which jobs get a reservation).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from tierwise.api.duration import seconds
+from tierwise.api.errors import InputError
+from tierwise.config.profile import Profile
+
+__all__ = ["CONSERVATIVE", "EASY", "OFF", "ReservationRules", "reservation_rules"]
+
+OFF, EASY, CONSERVATIVE = "off", "easy", "conservative"
+_MODES = (OFF, EASY, CONSERVATIVE)
+_DURATION = "expectedDuration"
+
+
+class ReservationRules(msgspec.Struct, frozen=True):
+    """Which waiting jobs get a reservation, and what is known of durations."""
+
+    mode: str = OFF
+    depth: int = 16  # conservative: so many jobs at most, in the order in which they are served
+    pods: int = 2  # jobs with a smaller minimum get none
+    duration: float = 0.0  # seconds that jobs of any queue run where nothing else says so; 0 for unknown
+    by_queue: Mapping[str, float] = {}
+    history: str = ""  # the ConfigMap, namespace/name, that keeps the runs that have ended; "" for none
+
+    def duration_of(self, queue: str) -> float:
+        return self.by_queue.get(queue, self.duration)
+
+
+def reservation_rules(profile: Profile, file: str | None = None) -> ReservationRules:
+    """The rules of a profile; InputError where they cannot be read."""
+    given = profile.action_arguments.get("allocate", {})
+    mode = _mode(given.get("reservations", OFF), file)
+    by_queue = {
+        name.removeprefix(f"{_DURATION}."): _seconds(value, name, file)
+        for name, value in given.items()
+        if name.startswith(f"{_DURATION}.")
+    }
+    history = given.get("runHistory", "")
+    if not isinstance(history, str) or (history and history.count("/") != 1):
+        raise InputError("expected a ConfigMap as namespace/name", file=file, field=_field("runHistory"))
+    return ReservationRules(
+        mode=mode,
+        depth=_number(given.get("reservationDepth", 16), "reservationDepth", file),
+        pods=_number(given.get("reservationPods", 2), "reservationPods", file),
+        duration=_seconds(given[_DURATION], _DURATION, file) if _DURATION in given else 0.0,
+        by_queue=by_queue,
+        history=history,
+    )
+
+
+def _mode(value: object, file: str | None) -> str:
+    mode = OFF if value is False else value  # YAML reads a bare off as false
+    if not isinstance(mode, str) or mode not in _MODES:
+        text = f'"{value}" is none of {", ".join(_MODES[:-1])} and {_MODES[-1]}'
+        raise InputError(text, file=file, field=_field("reservations"))
+    return mode
+
+
+def _number(value: object, name: str, file: str | None) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f'"{value}" is not a whole number from 1 on', file=file, field=_field(name))
+    return value
+
+
+def _seconds(value: object, name: str, file: str | None) -> float:
+    found = seconds(value) if isinstance(value, str) else None
+    if found is None or found <= 0:
+        raise InputError(f'"{value}" is not a duration such as 2h', file=file, field=_field(name))
+    return found
+
+
+def _field(name: str) -> str:
+    return f"configurations.allocate.{name}"
