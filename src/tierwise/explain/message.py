@@ -58,6 +58,8 @@ def decisive(rejection: Rejection) -> str:
     if not rejection.tried:
         return rejection.reason.text
     tried = rejection.tried[-1]
+    if tried.short and tried.layer:
+        return f"{tried.layer}: {tried.short}"
     fits = tried.short or _fits(tried, never=rejection.verdict is Verdict.NEVER)
     where = "in the whole cluster" if tried.best == ROOT_NAME else f"in {tried.best}"
     causes = _on_nodes(*tried.causes[0]) if tried.causes and not tried.short else ""

@@ -493,13 +493,17 @@ def _check_number(number: int) -> None:
 
 
 def _nodes_named(scenario: Scenario, name: str, *, domains: bool = True) -> list[str]:
-    """The node of that name, or the nodes of the domain of that name."""
+    """The node of that name, or the nodes of the domain of that name on any tree."""
     nodes = scenario.objects.every(Node)
     if name in nodes:
         return [name]
     snapshot = scenario.snapshot()
     if domains and name in snapshot.topology.index:
         return _domain_nodes(snapshot, name)
+    for other in snapshot.alternate_topologies.values() if domains else ():
+        if name in other.topology.index:
+            rows = other.rows[other.topology.span(other.topology.index[name])]
+            return [snapshot.nodes.names[row] for row in rows.tolist()]
     known = [*nodes, *(snapshot.topology.index if domains else ())]
     what = "node or domain" if domains else "node"
     raise InputError(f"there is no {what} {name}{suggestion(name, known)}")

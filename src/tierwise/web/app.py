@@ -59,7 +59,7 @@ def add_pages(app: web.Application, source: RunSource) -> None:
         "/api/board": lambda show, _, __: show.board(),
         "/api/jobs": lambda show, _, asked: show.jobs(_job_query(asked)),
         "/api/search": lambda show, _, asked: show.search(asked.get("q", "")[:_LONGEST]),
-        "/api/nodes/{name:.+}": lambda show, name, _: show.nodes(name),
+        "/api/nodes/{name:.+}": lambda show, name, asked: show.nodes(name, asked.get("fabric", "")[:_LONGEST]),
         "/api/node/{name:.+}": lambda show, name, _: show.node(name),
         "/api/nodes-for/{name:.+}": lambda show, name, _: show.nodes_for(name),
         "/api/jobs/{name:.+}": lambda show, name, _: show.job(name),

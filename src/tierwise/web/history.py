@@ -148,7 +148,7 @@ def _figures(wire: Raw) -> Raw:
         "waiting": jobs["waiting"],
         "running": jobs["running"],
         "evicted": sum(cycle["evicted"] for cycle in cycles),
-        "mark": CachedBody.of(msgspec.json.encode([wire["fabric"], wire["jobs"], wire["cycles"]])).mark,
+        "mark": CachedBody.of(msgspec.json.encode([wire["fabrics"], wire["jobs"], wire["cycles"]])).mark,
     }
 
 

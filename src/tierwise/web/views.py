@@ -74,9 +74,9 @@ class RunView:
         assert answer is not None
         return answer
 
-    def nodes(self, domain: str) -> CachedBody | None:
-        """The nodes below a domain; None where there is no such domain."""
-        return self._answer("nodes", domain, lambda: self._board.nodes(domain))
+    def nodes(self, domain: str, fabric: str = "") -> CachedBody | None:
+        """The nodes below a domain of a fabric, that of rows unless it is named; None where there is no such domain."""
+        return self._answer(f"nodes of {fabric}", domain, lambda: self._board.nodes(domain, fabric))
 
     def job(self, name: str) -> CachedBody | None:
         """The story of a job; None where there is no such job."""

@@ -127,6 +127,15 @@ def test_who_loses_a_drained_node_moves_or_waits(tmp_path: Path) -> None:
     assert all(change["runsNow"] for change in drained["jobs"])
 
 
+def test_a_domain_of_another_fabric_is_drained() -> None:
+    """Without one of two power feeds the job that needs both of them stops."""
+    files = ("-f", EXAMPLES / "14-several-fabrics" / "cluster.yaml", "-f", EXAMPLES / "14-several-fabrics" / "job.yaml")
+    found = answer("what-if", *files, "--drain", "feed-b")
+
+    assert 0 == found["after"]["running"]
+    assert 1 == found["before"]["running"]
+
+
 def test_a_more_important_job_lets_another_wait_longer(tmp_path: Path) -> None:
     """Where only one of two gangs has room, a higher priority swaps them; so does a job that is submitted."""
     world = draw("n0", node="gpu=8")

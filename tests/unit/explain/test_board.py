@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 from tests.support.boards import scheduled
 from tests.support.commands import EXAMPLES, answer
@@ -16,6 +17,8 @@ from tierwise.cli.inputs import load, moment, profile_of
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.explain.board import Board, JobQuery
 from tierwise.explain.text.schedule import Run
+from tierwise.model.job import Constraint
+from tierwise.model.topology import AlternateTopology
 from tierwise.port import Objects
 
 GPU = "nvidia.com/gpu"
@@ -35,6 +38,10 @@ def _wire(board: Board) -> Any:
     return msgspec.json.decode(msgspec.json.encode(board.wire()))
 
 
+def _used(wire: Any) -> int:
+    return int(wire["fabrics"][0]["amounts"][GPU]["used"][0])
+
+
 def _jobs(board: Board, **query: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(board.jobs(JobQuery(**query))))["list"]
 
@@ -49,7 +56,7 @@ def _example(name: str, config: str = "") -> tuple[Run, Any]:
 
 def test_domains_hold_the_sums_of_their_nodes() -> None:
     """What there is, what is used, what of it is new; nodes that take no pods have nothing free."""
-    fabric = _wire(_board(objects_of(WORLD, *GANGS)))["fabric"]
+    fabric = _wire(_board(objects_of(WORLD, *GANGS)))["fabrics"][0]
     amounts = fabric["amounts"][GPU]
 
     assert ["cluster", "s0", "r0", "r1"] == fabric["name"]
@@ -71,7 +78,7 @@ def test_jobs_stand_or_wait_with_one_sentence() -> None:
     assert ("default/pretrain", 16) == (listed[0]["path"], jobs["default/pretrain"]["waiting"])
     assert pending["message"] == jobs["default/pretrain"]["message"]
     assert ("spine-0", 24, 24) == (
-        wire["fabric"]["name"][jobs["default/llm-train"]["domain"]],
+        wire["fabrics"][0]["name"][jobs["default/llm-train"]["domains"][0]],
         jobs["default/llm-train"]["pods"],
         jobs["default/llm-train"]["new"],
     )
@@ -90,10 +97,10 @@ def test_the_story_of_a_job_is_that_of_explain() -> None:
     assert [(t["best"], t["fits"], t["asked"], t["causes"]) for t in told["tried"]] == [
         (t["bestName"], t["fits"], t["asked"], [_cause(c) for c in t["causes"]]) for t in waits["why"]["tried"]
     ]
-    assert [0, 24] == stands["domains"][0]
+    assert [0, 24] == stands["domains"][0][0]
     assert {f"worker-{n}": 4 for n in range(6)} == {part["name"]: part["standing"] for part in stands["parts"]}
-    assert "worker 0-3" == stands["places"][0]["pods"]
-    assert wire["fabric"]["name"][stands["places"][0]["domain"]] == "rack-0"
+    assert "worker 0-3" == stands["places"][0][0]["pods"]
+    assert wire["fabrics"][0]["name"][stands["places"][0][0]["domain"]] == "rack-0"
     assert board.job("default/nobody") is None
 
 
@@ -125,7 +132,7 @@ def test_what_the_last_cycle_bound_counts_although_the_cluster_does_not_show_it_
     job = next(job for job in _jobs(board) if job["path"] == "default/fits")
 
     assert (2, 2, 0) == (job["pods"], job["new"], job["waiting"])
-    assert wire["fabric"]["amounts"][GPU]["used"][0] == _wire(Board(run))["fabric"]["amounts"][GPU]["used"][0]
+    assert _used(wire) == _used(_wire(Board(run)))
 
 
 def test_what_a_cycle_would_decide_takes_up_no_room() -> None:
@@ -137,8 +144,8 @@ def test_what_a_cycle_would_decide_takes_up_no_room() -> None:
     job = next(job for job in _jobs(board) if job["path"] == "default/fits")
 
     assert (0, 2, 0, "") == (job["pods"], job["kept"], job["waiting"], job["reason"])
-    assert 1 == wire["fabric"]["amounts"][GPU]["used"][0]
-    assert 7 == wire["fabric"]["amounts"][GPU]["kept"][0]
+    assert 1 == _used(wire)
+    assert 7 == wire["fabrics"][0]["amounts"][GPU]["kept"][0]
 
 
 def test_the_order_of_objects_does_not_show() -> None:
@@ -208,6 +215,62 @@ def test_jobs_are_selected_sorted_and_cut() -> None:
     assert ["g2", "g3"] == [job["name"] for job in _jobs(board, state="running", sort="name", offset=1, limit=2)]
     reasons = board.jobs(JobQuery(state="waiting"))["reasons"]
     assert [{"verdict": "never", "reason": "NoFeasibleNode", "jobs": 1}] == reasons
+
+
+def test_every_fabric_is_a_tree_of_its_own_over_the_same_nodes() -> None:
+    """Sums are those of its own rows; a job has its lights, its place and what it keeps to on each of them."""
+    run, wire = _example("14-several-fabrics")
+    board = Board(run)
+    story: Any = board.job("default/train")
+    line = next(line for line in _jobs(board) if line["path"] == "default/train")
+    trees = {fabric["title"]: fabric for fabric in wire["fabrics"]}
+    names = [fabric["name"] for fabric in wire["fabrics"]]
+
+    assert ["HyperNode", "nvlink", "power"] == list(trees)
+    assert {64} == {fabric["amounts"][GPU]["total"][0] for fabric in trees.values()}
+    for fabric in trees.values():
+        for d, name in enumerate(fabric["name"]):
+            nodes: Any = board.nodes(name, fabric["title"])
+            assert fabric["amounts"][GPU]["used"][d] == sum(node["amounts"]["used"][0] for node in nodes["nodes"])
+    assert ["spine-1", "cluster", "cluster"] == [names[tree][d] for tree, d in enumerate(line["domains"])]
+    assert {"cluster": 8, "feed-a": 4, "feed-b": 4} == {names[2][d]: pods for d, pods in story["domains"][2]}
+    assert {"nvl-3", "nvl-4"} == {names[1][place["domain"]] for place in story["places"][1]}
+    assert [(0, "", ["spine-1"]), (2, "", ["feed-a", "feed-b"])] == [
+        (entry["fabric"], entry["whose"], [names[entry["fabric"]][d] for d in entry["places"][0][1]])
+        for entry in story["constraints"][:2]
+    ]
+    assert [["worker-0", ["nvl-3"]], ["worker-1", ["nvl-4"]]] == [
+        [name, [names[1][d] for d in domains]] for name, domains in story["constraints"][2]["places"]
+    ]
+    waits: Any = board.job("default/three-feeds")
+    tried = waits["why"]["tried"][0]
+    assert ("feed-a", "3 feeds of fabric power or more: 2 of them take a pod") == (
+        names[tried["fabric"]][tried["best"]],
+        waits["line"]["decisive"],
+    )
+    found: Any = board.search("feed")
+    assert [("feed-a", "power"), ("feed-b", "power")] == [
+        (hit["name"], hit["fabric"]) for kind in found["kinds"] if kind["kind"] == "domain" for hit in kind["hits"]
+    ]
+    assert board.nodes("nvl-0") is board.nodes("leaf-0", "nowhere") is None
+
+
+def test_what_is_free_is_judged_on_the_tree_that_a_gang_is_about() -> None:
+    """A gang that must stay in one domain of another fabric can use what is free there."""
+    world = draw("r0[n0 n1] r1[n2 n3]", node="gpu=4", running="n0:gpu=4 n3:gpu=4")
+    waits = gang("waits", tasks=2, each="gpu=4", within=1, queue="absent")  # kept back by its queue alone
+    plain = scheduled(objects_of(world, waits))
+    split = AlternateTopology(plain.after.topology, np.array([1, 2, 0, 3]))  # n1 and n2 are neighbours there
+    there = Constraint(hard=True, tier=1, kind="fabric x")
+    jobs = tuple(replace(job, constraint=there) for job in plain.after.jobs)
+    other = replace(plain, after=replace(plain.after, alternate_topologies={"fabric x": split}, jobs=jobs))
+
+    assert (8, 0) == _free(_wire(Board(plain)))
+    assert (0, 8) == _free(_wire(Board(other)))
+
+
+def _free(wire: Any) -> tuple[int, int]:
+    return wire["account"][GPU]["fragmented"], wire["account"][GPU]["free"]
 
 
 def test_what_nodes_say_to_a_job_is_what_explain_says() -> None:

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 from tests.support.boards import HOSTILE, Fixed, shown
 from tests.support.browser import BROWSER, Page, browser
+from tests.support.commands import EXAMPLES
 from tests.support.draw import draw, gang, objects_of
 from tests.support.ports import HOST, free_port
 
+from tierwise.cli.inputs import load
 from tierwise.port import Objects
 from tierwise.runtime.listener import listening
 from tierwise.web.app import LOOPBACK, pages
@@ -194,6 +196,29 @@ def test_what_if_shows_the_same_board_with_changes(tmp_path: Path) -> None:
         await page.until("document.querySelector('#drawer [data-key=least]').innerText.includes('add')")
 
     _in_browser(tmp_path, Fixed(shown(OBJECTS, questions=True)), act)
+
+
+def test_a_fabric_is_chosen_and_jobs_light_up_in_it(tmp_path: Path) -> None:
+    """By a click, with an address; the drawer leads to each fabric that the job has a constraint on."""
+    folder = str(EXAMPLES / "14-several-fabrics")
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(f"{at}#/jobs/default/train")
+        await page.click("#fabric nav[aria-label=Fabrics] li:nth-child(2) a")
+        await page.until("location.hash === '#/jobs/default/train?fabric=nvlink'")
+        lit = "[...document.querySelectorAll('#fabric .lit.block')].map((b) => b.dataset.key).join(' ')"
+        await page.until(f"{lit} === 'nvl-3 nvl-4'")
+        await page.click("#drawer td a[href*='fabric=power&in=feed-b']")
+        await page.until("document.querySelector('#fabric .crumbs').innerText.includes('feed-b')")
+        await page.until(f"document.querySelectorAll('#fabric .map .lit.cell').length === 4 && {lit} === ''")
+        await page.press("Escape")
+        await page.press("u")
+        await page.until("location.hash === '#/?fabric=power'")
+        await page.click("#fabric .block[data-key=feed-a] a")
+        await page.click("#fabric a[href*='if=drain']")
+        await page.until("document.getElementById('whatif').innerText.includes('waits longer')")
+
+    _in_browser(tmp_path, Fixed(shown(load([folder]), questions=True)), act)
 
 
 def test_nodes_are_reached_by_keys(tmp_path: Path) -> None:

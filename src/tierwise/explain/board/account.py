@@ -5,7 +5,7 @@ The parts of a resource add up to all that the nodes have; only what pods hold b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from tierwise.explain.board.tree import BoardTree
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Constraint, Job, Status
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import Topology
+from tierwise.model.topology import ROOT, AlternateTopology
 
 __all__ = ["account_wire"]
 
@@ -35,7 +35,7 @@ def account_wire(snapshot: Snapshot, tree: BoardTree, standing: Sequence[BoardPo
         idle = np.maximum(total - used, 0)
         reserved = np.where(shut, 0, np.minimum(kept, idle))
         rest = np.where(shut, 0, idle - reserved)
-        useful, asked = _useful(snapshot, name, rest)
+        useful, asked = _useful(snapshot, tree.trees.values(), name, rest)
         found[name] = {
             "total": int(total.sum()),
             "gangs": int(gangs[r].sum()),
@@ -50,7 +50,7 @@ def account_wire(snapshot: Snapshot, tree: BoardTree, standing: Sequence[BoardPo
     return found
 
 
-def _useful(snapshot: Snapshot, resource: str, rest: Ints) -> tuple[Ints, bool]:
+def _useful(snapshot: Snapshot, trees: Collection[AlternateTopology], resource: str, rest: Ints) -> tuple[Ints, bool]:
     """What of the free amounts some gang that waits could use, for all that this resource says; and whether one waits.
 
     A node's rest counts where whole pods of the gang fit into it, inside a domain of the tier that the gang must stay
@@ -58,40 +58,47 @@ def _useful(snapshot: Snapshot, resource: str, rest: Ints) -> tuple[Ints, bool]:
     """
     index = snapshot.axis.index.get(resource, -1)
     useful = np.zeros_like(rest)
-    kinds = _waiting(snapshot, index) if index >= 0 else []
-    for request, minimum, tier in kinds:
+    order = list(trees)
+    kinds = _waiting(snapshot, order, index) if index >= 0 else []
+    for request, minimum, number, tier in kinds:
         pods = rest // request
-        room = snapshot.topology.totals(pods)
-        useful = np.maximum(useful, np.where(_inside(snapshot.topology, room, minimum, tier), pods * request, 0))
+        inside = _inside(order[number], pods, minimum, tier)
+        useful = np.maximum(useful, np.where(inside, pods * request, 0))
     return useful, bool(kinds)
 
 
-def _waiting(snapshot: Snapshot, index: int) -> list[tuple[int, int, int | None]]:
-    """Request of one pod, minimum and tier of the gangs that wait, each kind once, the smallest first."""
-    kinds: set[tuple[int, int, int | None]] = set()
+def _waiting(snapshot: Snapshot, trees: Sequence[AlternateTopology], index: int) -> list[tuple[int, int, int, int]]:
+    """Request of one pod, minimum, tree and tier of the gangs that wait, each kind once, the smallest first."""
+    kinds: set[tuple[int, int, int, int]] = set()
     for job in snapshot.jobs:
         pending = [task for task in job.tasks if task.status is Status.PENDING]
         asked = [int(task.shape.request[index]) for task in pending if task.shape.request[index] > 0]
         if asked:
-            kinds.add((min(asked), max(1, min(job.minimum, len(asked))), _tier(snapshot.topology, job)))
-    order = sorted(kinds, key=lambda kind: (kind[0] * kind[1], kind[0], -1 if kind[2] is None else kind[2]))
+            kinds.add((min(asked), max(1, min(job.minimum, len(asked))), *_tier(snapshot, trees, job)))
+    order = sorted(kinds, key=lambda kind: (kind[0] * kind[1], *kind))
     return order[:_MOST]
 
 
-def _tier(topology: Topology, job: Job) -> int | None:
-    """The widest tier that a gang may spread over; None where it may go anywhere."""
+def _tier(snapshot: Snapshot, trees: Sequence[AlternateTopology], job: Job) -> tuple[int, int]:
+    """The widest tier that a gang may spread over, and the tree that it is of; the root's where it may go anywhere."""
     limit: Constraint | None = job.constraint
-    if limit is None or not limit.hard:
-        return None
-    return limit.tier if limit.tier is not None else topology.tier_names.get(limit.tier_name)
+    alternate = snapshot.alternate_topology(limit)
+    number = next((i for i, tree in enumerate(trees) if tree is alternate), 0)
+    topology = trees[number].topology
+    anywhere = int(topology.tier[ROOT])
+    if limit is None or not limit.hard or limit.spread:
+        return number, anywhere
+    named = topology.tier_names.get(limit.tier_name, anywhere)
+    return number, limit.tier if limit.tier is not None else named
 
 
-def _inside(topology: Topology, room: Ints, minimum: int, tier: int | None) -> Bools:
+def _inside(tree: AlternateTopology, pods: Ints, minimum: int, tier: int) -> Bools:
     """Which rows are in a domain of the tier, or of a tighter one, that has room for so many pods."""
-    allowed = topology.tier <= tier if tier is not None else np.ones(len(topology), dtype=bool)
-    fits = np.flatnonzero((room >= minimum) & allowed)
+    topology = tree.topology
+    room = topology.totals(pods[tree.rows])
+    fits = np.flatnonzero((room >= minimum) & (topology.tier <= tier))
     marks = np.zeros(len(topology.leaf) + 1, dtype=np.int64)
     np.add.at(marks, topology.start[fits], 1)
     np.add.at(marks, topology.end[fits], -1)
-    inside: Bools = np.cumsum(marks)[:-1] > 0
+    inside: Bools = (np.cumsum(marks)[:-1] > 0)[tree.positions]
     return inside

@@ -113,7 +113,7 @@ class Board:
     @cached_property
     def lines(self) -> list[Line]:
         """All jobs that wait or hold something."""
-        return job_lines(self._run, self._by_job, self._fabric.resources)
+        return job_lines(self._run, self._by_job, self._fabric)
 
     def wire(self) -> Raw:
         """What a page begins with; the jobs themselves are asked for apart."""
@@ -123,7 +123,7 @@ class Board:
             "now": run.after.now,
             "outcome": headline(run).plain,
             "resources": list(fabric.resources),
-            "fabric": fabric.wire(),
+            "fabrics": fabric.wire(),
             "jobs": jobs_wire(jobs),
             "queues": queues_wire(run, jobs, fabric.resources),
             "slots": slots_wire(run.after),
@@ -148,7 +148,8 @@ class Board:
 
     def _problems(self) -> list[Raw]:
         after = self._run.after
-        found = [problem_wire(problem) for problem in after.topology.problems]
+        trees = (tree.topology for tree in self._fabric.trees.values())
+        found = [problem_wire(problem) for tree in trees for problem in tree.problems]
         found += [
             {"object": f.subject, "code": f.code, "message": f.text, "severity": "warning"}
             for f in (*after.faults, *self._run.complaints)
@@ -174,17 +175,21 @@ class Board:
 
     def search(self, text: str) -> Raw:
         """Everything that has the text in its name."""
-        return found_wire(self._run.after, self.lines, text)
+        return found_wire(self._run.after, self._fabric.trees, self.lines, text)
 
-    def nodes(self, domain: str) -> Raw | None:
-        """The nodes below a domain, "cluster" for all; None where there is none of this name."""
-        topology = self._run.after.topology
-        number = 0 if domain == "cluster" else topology.index.get(domain)
-        if number is None:
+    def nodes(self, domain: str, fabric: str = "") -> Raw | None:
+        """The nodes below a domain of a tree, "cluster" for all; None where there is none of this name.
+
+        Without the name of a fabric the tree is the one that rows follow.
+        """
+        trees = self._fabric.trees
+        tree = trees.get(fabric or next(iter(trees)))
+        number = 0 if domain == "cluster" else tree.topology.index.get(domain) if tree is not None else None
+        if tree is None or number is None:
             return None
-        first, end = int(topology.start[number]), int(topology.end[number])
-        standing = (pod.job.key for pod in self._standing if first <= pod.row < end)
-        return {**self._fabric.nodes(number), "names": self._names(standing)}
+        rows = set(tree.rows[tree.topology.span(number)].tolist())
+        standing = (pod.job.key for pod in self._standing if pod.row in rows)
+        return {**self._fabric.nodes(tree, number), "names": self._names(standing)}
 
     def node(self, name: str) -> Raw | None:
         """The facts of one node; None where there is none of this name."""
@@ -205,7 +210,7 @@ class Board:
         job = self._job(name)
         if job is None:
             return None
-        page = job_page(self._run, job, self._by_job.get(job.key, []))
+        page = job_page(self._run, job, self._by_job.get(job.key, []), self._fabric.trees)
         line = next((asdict(line) for line in self.lines if line.key == job.key), None)
         return {**page, "line": line, "names": self._names(_texts(page, "evicted", "by"))}
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
@@ -15,17 +16,23 @@ from tierwise.explain.ranges import compact, pods
 from tierwise.explain.text.evictions import eviction_wire
 from tierwise.explain.text.explain_job import search_texts
 from tierwise.explain.text.explain_pod import job_facts
+from tierwise.explain.text.narrative import tier_domains
 from tierwise.explain.text.schedule import Run
-from tierwise.model.job import Job, SubJob, group_job
+from tierwise.model.job import Constraint, Job, SubJob, group_job
 from tierwise.model.reason import Rejection, Tried
-from tierwise.model.topology import Topology
+from tierwise.model.topology import AlternateTopology
 
 __all__ = ["job_page"]
 
 
-def job_page(run: Run, job: Job, standing: Sequence[BoardPod]) -> Raw:
-    """What `explain --job` tells, and the domains that light up in the map."""
-    topology = run.after.topology
+_MOST: Final = 50
+"""Groups whose places are told beside a constraint."""
+
+Trees = Mapping[str, AlternateTopology]
+
+
+def job_page(run: Run, job: Job, standing: Sequence[BoardPod], trees: Trees) -> Raw:
+    """What `explain --job` tells, and the domains of each tree that light up in the map."""
     rejection = refusal(job, run.last)
     attempts = [attempt for _, report in run.reports for attempt in report.eviction_attempts.get(job.key, ())]
     return {
@@ -34,20 +41,21 @@ def job_page(run: Run, job: Job, standing: Sequence[BoardPod]) -> Raw:
         "pod": job.tasks[0].key if job.lone and job.tasks else "",
         "facts": [[title, str(text)] for title, text in job_facts(run.after, job)],
         "search": [text.plain for text in search_texts(run, job)],
-        "why": _rejection(topology, rejection) if rejection is not None else None,
+        "why": _rejection(trees, rejection) if rejection is not None else None,
         "eviction": eviction_wire(attempts),
         "evicted": [
             {"pod": e.task.key, "by": e.by.key if e.by is not None else "", "action": e.action, "reason": e.reason}
             for e in run.evictions
             if e.job.key == job.key
         ],
-        "domains": _lights(topology, standing),
-        "parts": _parts(topology, job, standing),
-        "places": _places(run, job, standing),
+        "domains": [_lights(tree, standing) for tree in trees.values()],
+        "constraints": _constraints(run, job, standing, trees),
+        "parts": _parts(trees, job, standing),
+        "places": [_places(run, job, standing, tree) for tree in trees.values()],
     }
 
 
-def _rejection(topology: Topology, rejection: Rejection) -> Raw:
+def _rejection(trees: Trees, rejection: Rejection) -> Raw:
     """A rejection with its causes; those of sub-groups and of attempts to evict hang below it."""
     return {
         "subject": rejection.subject,
@@ -58,15 +66,25 @@ def _rejection(topology: Topology, rejection: Rejection) -> Raw:
         "text": rejection.reason.text,
         "message": message(rejection),
         "bounded": rejection.bounded,
-        "tried": [_tried(topology, tried) for tried in rejection.tried],
-        "children": [_rejection(topology, child) for child in rejection.children],
+        "tried": [_tried(trees, tried) for tried in rejection.tried],
+        "children": [_rejection(trees, child) for child in rejection.children],
     }
 
 
-def _tried(topology: Topology, tried: Tried) -> Raw:
+def _tried(trees: Trees, tried: Tried) -> Raw:
+    """How far a tier came; its best domain stands in the first tree that has one of this name at this tier."""
+    number, topology = next(
+        (
+            (number, tree.topology)
+            for number, tree in enumerate(trees.values())
+            if (best := tree.topology.index.get(tried.best)) is not None and tree.topology.tier[best] == tried.tier
+        ),
+        (0, next(iter(trees.values())).topology),
+    )
     return {
         "tier": tried.layer or tier_title(topology, tried.tier),
         "domains": tried.domains,
+        "fabric": number,
         "best": topology.index.get(tried.best, -1),
         "bestName": tried.best,
         "fits": tried.fits,
@@ -80,18 +98,62 @@ def _tried(topology: Topology, tried: Tried) -> Raw:
     }
 
 
-def _lights(topology: Topology, standing: Sequence[BoardPod]) -> list[list[int]]:
-    """Every domain that holds some of the job, with the number of its pods there."""
+def _lights(tree: AlternateTopology, standing: Sequence[BoardPod]) -> list[list[int]]:
+    """Every domain of a tree that holds some of the job, with the number of its pods there."""
     if not standing:
         return []
-    rows, counts = np.unique([stand.row for stand in standing], return_counts=True)
-    domains, held = topology.touched(rows, counts)
+    rows, counts = np.unique(tree.positions[[stand.row for stand in standing]], return_counts=True)
+    domains, held = tree.topology.touched(rows, counts)
     order = np.argsort(domains)
     return [[int(domains[i]), int(held[i])] for i in order]
 
 
-def _parts(topology: Topology, job: Job, standing: Sequence[BoardPod]) -> list[Raw]:
-    """The sub-groups at every level: how many of their pods stand, and the innermost domain that holds them."""
+def _constraints(run: Run, job: Job, standing: Sequence[BoardPod], trees: Trees) -> list[Raw]:
+    """What the job, or each of its groups, has to keep to on which tree, and the domains of that tier it is in there.
+
+    Told where there are several trees; elsewhere the job's limits say it all.
+    """
+    order, found = list(trees.values()), list[Raw]()
+    for whose, constraint, groups in _limits(job) if len(order) > 1 else ():
+        alternate = run.after.alternate_topology(constraint)
+        number = next(
+            (i for i, tree in enumerate(order) if tree is alternate), 0 if run.after.knows(constraint) else -1
+        )
+        places: list[tuple[str, list[int]]] = []
+        for name, subs in groups if number >= 0 else ():
+            rows = order[number].positions[[stand.row for stand in standing if stand.sub.number in subs]]
+            if len(rows):
+                places.append((name, sorted(tier_domains(order[number].topology, constraint, rows.tolist()))))
+        found.append(
+            {
+                "fabric": number,
+                "whose": whose,
+                "text": constraint.words(),
+                "hard": constraint.hard,
+                "groups": len(groups),
+                "places": places[:_MOST],
+            }
+        )
+    return found
+
+
+def _limits(job: Job) -> Iterator[tuple[str, Constraint, list[tuple[str, set[int]]]]]:
+    """Every constraint: whose it is, and the groups that keep it each for itself, as sets of sub-groups."""
+    everything = [("", {sub.number for sub in job.subs})]
+    yield from (("", constraint, everything) for constraint in (job.constraint, *job.further) if constraint is not None)
+    for number, group in enumerate(job.inner_groups[1:], start=1):
+        inside = [(group.path, {sub.number for sub in group_job(job, number).subs})]
+        limits = (group.constraint, *group.further)
+        yield from ((group.path, constraint, inside) for constraint in limits if constraint is not None)
+    for index, policy in enumerate(job.policies):
+        each = [(sub_id(sub), {sub.number}) for sub in job.subs if sub.policy == index]
+        limits = (policy.constraint, *policy.further)
+        whose = f"each sub-group {policy.name}"
+        yield from ((whose, constraint, each) for constraint in limits if constraint is not None)
+
+
+def _parts(trees: Trees, job: Job, standing: Sequence[BoardPod]) -> list[Raw]:
+    """The sub-groups at every level: how many of their pods stand, and the innermost domains that hold them."""
     found: list[tuple[str, int, tuple[SubJob, ...]]] = [
         (sub_id(sub), sub.minimum, (sub,)) for sub in job.subs if sub_id(sub)
     ]
@@ -109,18 +171,18 @@ def _parts(topology: Topology, job: Job, standing: Sequence[BoardPod]) -> list[R
                 "minimum": least,
                 "pods": sum(len(sub.tasks) for sub in subs),
                 "standing": len(rows),
-                "domain": topology.meet_rows(rows) if len(rows) else -1,
+                "domains": [t.topology.meet_rows(t.positions[rows]) if len(rows) else -1 for t in trees.values()],
             }
         )
     return parts
 
 
-def _places(run: Run, job: Job, standing: Sequence[BoardPod]) -> list[Raw]:
-    """Which pods, by rank, stand in which innermost domain and on which of its nodes."""
-    topology, nodes, stem = run.after.topology, run.after.nodes, ObjectNames.stem(job)
+def _places(run: Run, job: Job, standing: Sequence[BoardPod], tree: AlternateTopology) -> list[Raw]:
+    """Which pods, by rank, stand in which innermost domain of a tree and on which of its nodes."""
+    nodes, stem = run.after.nodes, ObjectNames.stem(job)
     groups: dict[tuple[int, str, str, PodState], list[BoardPod]] = {}
-    for stand in sorted(standing, key=lambda stand: stand.row):
-        home = int(topology.leaf[stand.row])
+    for stand in sorted(standing, key=lambda stand: tree.positions[stand.row]):
+        home = int(tree.topology.leaf[tree.positions[stand.row]])
         groups.setdefault((home, sub_id(stand.sub), stand.task.role, stand.how), []).append(stand)
     return [
         {

@@ -16,6 +16,7 @@ from msgspec.structs import asdict
 from tierwise.api.codec import Raw
 from tierwise.api.natural import natural
 from tierwise.explain.board.pods import BoardPod, PodState
+from tierwise.explain.board.tree import BoardTree
 from tierwise.explain.message import decisive, refusal
 from tierwise.explain.naming import ObjectNames, full_name
 from tierwise.explain.text.schedule import Run
@@ -50,7 +51,7 @@ class Line(msgspec.Struct, frozen=True):
     waiting: int  # that have no place
     used: list[int]
     asks: list[int]
-    domain: int  # the innermost that holds its pods; -1 where none stand
+    domains: list[int]  # the innermost of each tree that holds its pods; -1 where none stand
     verdict: str  # of what waits
     reason: str
     decisive: str  # its shortest sentence
@@ -94,7 +95,7 @@ def by_job(standing: Sequence[BoardPod]) -> Standing:
     return found
 
 
-def job_lines(run: Run, standing: Standing, resources: Sequence[str]) -> list[Line]:
+def job_lines(run: Run, standing: Standing, tree: BoardTree) -> list[Line]:
     """The jobs that wait, by queue and age, then the others that hold something, the largest first."""
     jobs = run.after.jobs
     names, shared = ObjectNames(jobs), Counter(full_name(job) for job in jobs)
@@ -102,7 +103,7 @@ def job_lines(run: Run, standing: Standing, resources: Sequence[str]) -> list[Li
     settled: list[tuple[Job, Line]] = []
     for job in jobs:
         path = full_name(job) if shared[full_name(job)] == 1 else job.key
-        line = _line(run, job, standing.get(job.key, []), resources, called=(path, names.of(job)))
+        line = _line(run, job, standing.get(job.key, []), tree, called=(path, names.of(job)))
         if line.waits:
             waiting.append((job, line))
         elif line.pods:
@@ -154,9 +155,7 @@ def _matches(line: Line, query: JobQuery, words: Sequence[str]) -> bool:
     return all(word in text for word in words)
 
 
-def _line(
-    run: Run, job: Job, standing: Sequence[BoardPod], resources: Sequence[str], *, called: tuple[str, str]
-) -> Line:
+def _line(run: Run, job: Job, standing: Sequence[BoardPod], tree: BoardTree, *, called: tuple[str, str]) -> Line:
     how = Counter(stand.how for stand in standing)
     holding = [stand for stand in standing if stand.holds]
     placed = {stand.task.key for stand in standing}
@@ -183,9 +182,9 @@ def _line(
         leaving=how[PodState.LEAVING],
         kept=how[PodState.KEPT],
         waiting=waiting,
-        used=_amounts(run.after, [stand.task for stand in holding], resources),
-        asks=_amounts(run.after, idle, resources),
-        domain=run.after.topology.meet_rows(rows) if standing else -1,
+        used=_amounts(run.after, [stand.task for stand in holding], tree.resources),
+        asks=_amounts(run.after, idle, tree.resources),
+        domains=[t.topology.meet_rows(t.positions[rows]) if standing else -1 for t in tree.trees.values()],
         verdict=verdict.value if verdict is not None else "",
         reason=reason,
         decisive=short,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -12,7 +13,7 @@ from tierwise.explain.board.jobs import Line
 from tierwise.explain.naming import tier_label
 from tierwise.model.job import Task
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import ROOT
+from tierwise.model.topology import ROOT, AlternateTopology, Topology
 
 __all__ = ["found_wire"]
 
@@ -20,17 +21,15 @@ _MOST: Final = 10
 """Hits of one kind that are told; their number counts all."""
 
 
-def found_wire(snapshot: Snapshot, lines: Sequence[Line], text: str) -> Raw:
+def found_wire(snapshot: Snapshot, trees: Mapping[str, AlternateTopology], lines: Sequence[Line], text: str) -> Raw:
     """Whatever has the text in its name, by kind: names that begin with it first, then in natural order."""
     wanted = text.strip().lower()
-    topology = snapshot.topology
     kinds: list[tuple[str, Iterable[str], Callable[[str], Raw]]] = []
     by_name = {line.key: line for line in lines}
     kinds.append(("job", by_name, lambda key: _job(by_name[key])))
-    domains = topology.name[ROOT + 1 :]
-    kinds.append(
-        ("domain", domains, lambda name: {"beside": tier_label(topology, int(topology.tier[topology.index[name]]))})
-    )
+    for title, tree in trees.items():
+        named = tree.topology.name[ROOT + 1 :]
+        kinds.append(("domain", named, partial(_domain, tree.topology, title if len(trees) > 1 else "")))
     row = snapshot.nodes.row
     kinds.append(("node", snapshot.nodes.names, lambda name: {"beside": _home(snapshot, row[name])}))
     kinds.append(("queue", snapshot.queues, lambda _: {}))
@@ -55,6 +54,11 @@ def _tasks(snapshot: Snapshot, lines: dict[str, Line]) -> Iterable[tuple[Line, T
         line = lines.get(job.key)
         if line is not None:
             yield from ((line, task) for task in job.tasks)
+
+
+def _domain(topology: Topology, fabric: str, name: str) -> Raw:
+    tier = tier_label(topology, int(topology.tier[topology.index[name]]))
+    return {"fabric": fabric, "beside": f"{tier}, of {fabric}" if fabric else tier}
 
 
 def _job(line: Line) -> Raw:

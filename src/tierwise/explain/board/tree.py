@@ -1,4 +1,8 @@
-"""How full the fabric is: amounts of every domain as columns, and the nodes of one domain row by row."""
+"""How full the fabric is: amounts of every domain as columns, and the nodes of one domain row by row.
+
+A cluster may have several trees over the same nodes. Where something is told of all of them, there is an entry for
+each, that of the tree which rows follow first.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,9 @@ from tierwise.explain.usage import held, scarce
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Status
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import ROOT, Topology
+from tierwise.model.topology import ROOT, AlternateTopology, Topology, fabric_title
 
-__all__ = ["BoardTree", "shown_resources"]
+__all__ = ["BoardTree", "shown_resources", "trees_of"]
 
 _MOST_RESOURCES: Final = 8
 _MOST_NODES: Final = 2000
@@ -39,11 +43,18 @@ def shown_resources(snapshot: Snapshot) -> tuple[str, ...]:
     return (first, *sorted(names, key=lambda name: "/" not in name))[:_MOST_RESOURCES]
 
 
+def trees_of(snapshot: Snapshot) -> dict[str, AlternateTopology]:
+    """Every tree over the nodes by the name that `--fabric` has for it, the one that rows follow first."""
+    trees = {snapshot.kind: AlternateTopology(snapshot.topology, np.arange(len(snapshot.nodes)))}
+    return {fabric_title(kind): tree for kind, tree in (trees | snapshot.alternate_topologies).items()}
+
+
 class BoardTree:
     """Amounts of the shown resources on every row: what there is, what is held, what of it is new, what is kept."""
 
     def __init__(self, snapshot: Snapshot, standing: Sequence[BoardPod]) -> None:
         self.resources = shown_resources(snapshot)
+        self.trees = trees_of(snapshot)
         self._snapshot = snapshot
         self._standing = standing
         nodes = snapshot.nodes
@@ -67,27 +78,31 @@ class BoardTree:
             np.add.at(sums.T, rows, self._request[:, shapes].T)
         return sums
 
-    def wire(self) -> Raw:
-        """Every domain as columns in preorder; the sums of each resource by its name."""
-        topology = self._snapshot.topology
+    def wire(self) -> list[Raw]:
+        """Every tree: its domains as columns in preorder; the sums of each resource by its name."""
+        return [self._columns(title, tree) for title, tree in self.trees.items()]
+
+    def _columns(self, title: str, tree: AlternateTopology) -> Raw:
+        topology, rows = tree.topology, tree.rows
         ones = np.ones(len(self._snapshot.nodes), dtype=np.int64)
         over: Ints = np.any(self.used > self.total, axis=0).astype(np.int64)
         return {
+            "title": title,
             "name": ["cluster", *topology.name[ROOT + 1 :]],
             "parent": topology.parent.tolist(),
             "tier": topology.tier.tolist(),
             "nodes": topology.totals(ones).tolist(),
             "own": topology.own(topology.totals(ones)).tolist(),
-            "shut": topology.totals(self.shut.astype(np.int64)).tolist(),
+            "shut": topology.totals(self.shut[rows].astype(np.int64)).tolist(),
             "amounts": {
                 name: {
-                    what: topology.totals(sums[r]).tolist()
+                    what: topology.totals(sums[r, rows]).tolist()
                     for what, sums in self._sums().items()
                     if what in ("total", "used", "free") or sums[r].any()
                 }
                 for r, name in enumerate(self.resources)
             },
-            "over": topology.totals(over).tolist(),
+            "over": topology.totals(over[rows]).tolist(),
             "tiers": _tiers(topology),
             "setAside": list(topology.set_aside),
         }
@@ -95,10 +110,10 @@ class BoardTree:
     def _sums(self) -> dict[str, Ints]:
         return {"total": self.total, "used": self.used, "free": self.free, "new": self.new, "kept": self.kept}
 
-    def nodes(self, domain: int) -> Raw:
+    def nodes(self, tree: AlternateTopology, domain: int) -> Raw:
         """The nodes below a domain in tree order: amounts by resource, and the jobs there with how many pods."""
-        span = self._snapshot.topology.span(domain)
-        rows = range(span.start, min(span.stop, span.start + _MOST_NODES))
+        span = tree.topology.span(domain)
+        rows = tree.rows[span][:_MOST_NODES].tolist()
         jobs: dict[int, Counter[str]] = {row: Counter() for row in rows}
         for stand in self._standing:
             if stand.row in jobs:
@@ -109,12 +124,12 @@ class BoardTree:
         }
 
     def node(self, row: int) -> Raw:
-        """One node: its domain, whether it takes pods, and amounts in the order of the resources."""
+        """One node: its innermost domains, whether it takes pods, and amounts in the order of the resources."""
         nodes, sums = self._snapshot.nodes, self._sums()
         over = bool((self.used[:, row] > self.total[:, row]).any())
         return {
             "name": nodes.names[row],
-            "domain": int(self._snapshot.topology.leaf[row]),
+            "domains": [int(tree.topology.leaf[tree.positions[row]]) for tree in self.trees.values()],
             "state": "cordoned" if nodes.cordoned[row] else "" if nodes.ready[row] else "not ready",
             "over": over,
             "amounts": {what: sums[what][:, row].tolist() for what in sums},

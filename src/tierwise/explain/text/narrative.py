@@ -20,7 +20,7 @@ from tierwise.model.reason import Rejection, Verdict
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["looked_at", "rejection_lines", "score_line", "sub_group_places", "why_here"]
+__all__ = ["looked_at", "rejection_lines", "score_line", "sub_group_places", "tier_domains", "why_here"]
 
 _SCORES = 3
 _CHILDREN = 4
@@ -139,7 +139,7 @@ def fabric_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[Tex
             for placed in decision.placed:
                 whose = sub_id(placed.sub) if constraint in inner else ""
                 rows = alternate.positions[placed.rows]
-                homes.setdefault(whose, set()).update(_outermost(alternate.topology, constraint, rows.tolist()))
+                homes.setdefault(whose, set()).update(tier_domains(alternate.topology, constraint, rows.tolist()))
         shown = [
             f"{whose + ' in ' if whose else ''}{_names(alternate.topology, found)}" for whose, found in homes.items()
         ]
@@ -147,7 +147,7 @@ def fabric_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[Tex
     return lines
 
 
-def _outermost(topology: Topology, constraint: Constraint, rows: Sequence[int]) -> set[int]:
+def tier_domains(topology: Topology, constraint: Constraint, rows: Sequence[int]) -> set[int]:
     """The domains of a constraint's tier that these rows of a tree are in."""
     tier = constraint.tier if constraint.tier is not None else topology.tier_names.get(constraint.tier_name)
     limit = int(topology.tier[ROOT]) if tier is None else tier

@@ -38,8 +38,13 @@ function address(what, route, asked = {}) {
 const none = { value: null, changed: false };
 const state = { board: null, story: null, node: null, nodes: null, asked: null, lists: {}, history: null, changes: null, comparison: null, question: "", found: null, playing: 0, speed: 1, fault: "", answered: 0, limits: { waiting: FIRST, running: FIRST }, moreNodes: false };
 
+/** The number of the tree that the address asks for; the first one is that of rows. */
+function treeOf(board, route) {
+  return Math.max(0, board.fabrics.findIndex((fabric) => fabric.title === route.fabric));
+}
+
 function zoomOf(board, route) {
-  const found = board.fabric.name.indexOf(route.domain);
+  const found = board.fabrics[treeOf(board, route)].name.indexOf(route.domain);
   return found > 0 ? found : 0;
 }
 
@@ -61,10 +66,10 @@ async function refresh({ force = false } = {}) {
     if (!board.value) { go({ ...route, at: "" }); return; } // the moment is not kept any more
     const newest = history.value.moments.at(-1)?.id;
     const zoom = zoomOf(board.value, route);
-    const name = board.value.fabric.name[zoom];
-    const few = board.value.fabric.nodes[zoom] <= MOST_CELLS || !board.value.fabric.parent.includes(zoom);
+    const fabric = board.value.fabrics[treeOf(board.value, route)];
+    const few = fabric.nodes[zoom] <= MOST_CELLS || !fabric.parent.includes(zoom);
     const answers = await Promise.all([
-      few && !route.at ? ask(address(`nodes/${path(name)}`, route)) : none,
+      few && !route.at ? ask(address(`nodes/${path(fabric.name[zoom])}`, route, board.value.fabrics.length > 1 ? { fabric: fabric.title } : {})) : none,
       route.job && !route.at ? ask(address(`jobs/${path(route.job)}`, route)) : none,
       route.node && !route.at ? ask(address(`node/${path(route.node)}`, route)) : none,
       ask(listAddress("waiting", route)),
@@ -107,15 +112,17 @@ function viewOf(route, zoom) {
   const { board, story, node } = state;
   const resource = board.resources.includes(route.resource) ? route.resource : board.resources[0];
   const live = board.mode !== "manifests";
+  const tree = treeOf(board, route);
+  const lit = story?.domains[tree] ?? [];
   return {
-    board, route, zoom, resource, fabric: new Fabric(board.fabric, resource), story, node, asked: state.asked, lists: state.lists,
+    board, route, zoom, resource, tree, fabric: new Fabric(board.fabrics[tree], resource), first: new Fabric(board.fabrics[0], resource), story, node, asked: state.asked, lists: state.lists,
     at: board.resources.indexOf(resource), words: WORDS[board.mode],
     now: live ? Math.max(board.now, Date.now() / 1000) : board.now,
     width: Math.max(280, at("fabric").clientWidth - 34),
     jobKey: story?.key ?? "",
     names: state.nodes?.names ?? {},
-    lights: story?.domains.length ? new Map(story.domains) : null,
-    tried: new Map((story?.domains.length ? [] : story?.why?.tried ?? []).filter((t) => t.best > 0).map((t) => [t.best, `${t.fits}/${t.asked}`])),
+    lights: lit.length ? new Map(lit) : null,
+    tried: new Map((lit.length ? [] : story?.why?.tried ?? []).filter((t) => t.best > 0 && t.fabric === tree).map((t) => [t.best, `${t.fits}/${t.asked}`])),
     nodes: state.nodes?.nodes ?? null, nodeCount: state.nodes?.count ?? 0, moreNodes: state.moreNodes,
     showNodes() { state.moreNodes = true; refresh({ force: true }); },
     showMore(name) { state.limits[name] += STEP; refresh({ force: true }); },
@@ -233,8 +240,9 @@ listen({
   up() {
     const route = parse(location.hash);
     const zoom = state.board ? zoomOf(state.board, route) : 0;
-    const parent = zoom ? state.board.fabric.parent[zoom] : 0;
-    if (zoom) go({ ...route, domain: parent > 0 ? state.board.fabric.name[parent] : "" });
+    const fabric = state.board?.fabrics[treeOf(state.board, route)];
+    const parent = zoom ? fabric.parent[zoom] : 0;
+    if (zoom) go({ ...route, domain: parent > 0 ? fabric.name[parent] : "" });
   },
 });
 searchable(at("search"), at("hits"));

@@ -2,7 +2,7 @@
 
 import { h, head, table } from "./dom.js";
 import { clock, count, few, many, seconds } from "./format.js";
-import { link, toJob } from "./route.js";
+import { toHyperNode, toJob } from "./route.js";
 
 export function drawCycles(view) {
   const { cycles } = view.board;
@@ -35,7 +35,7 @@ function job(view, key) {
 function decisions(view, cycle) {
   return [table([
     ["job", (d) => job(view, d.job)], ["pods", (d) => count(d.pods), "num"],
-    ["in", (d) => (d.hyperNode ? h("a", { href: link({ ...view.route, domain: d.hyperNode }) }, d.hyperNode) : "the whole cluster")],
+    ["in", (d) => (d.hyperNode ? h("a", { href: toHyperNode(view.route, d.hyperNode) }, d.hyperNode) : "the whole cluster")],
     ["tier", (d) => (d.hyperNode ? String(d.tier) : ""), "num"], ["by", (d) => d.action],
     ["outcome", (d) => (d.bound ? "bound" : "kept until resources are released")],
     ["decision", (d) => h("code", {}, d.id)],

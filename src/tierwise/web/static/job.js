@@ -4,25 +4,28 @@
 import { command, gauge, h, table, verdict } from "./dom.js";
 import { age, few, many, short, unit } from "./format.js";
 import { least } from "./whatif.js";
-import { closed, toDomain, toJob, toNode } from "./route.js";
+import { closed, link, toDomain, toJob, toNode } from "./route.js";
 
 export function drawJob(view) {
   const { story, route } = view;
   const close = h("a", { class: "close", href: closed(route), "aria-label": "Close the job (Esc)" }, "✕ close");
   if (!story) return [close, h("h2", { tabindex: "-1" }, route.job), route.at ? past(view) : h("p", { class: "warn" }, "There is no such job now.")];
   const { line } = story;
+  const home = line?.domains[0] ?? -1;
   return h("div", { class: "story" }, close,
     h("h2", { tabindex: "-1" }, story.name, line ? state(view, line) : null),
     line ? h("p", { class: "soft" }, numbers(view, line)) : null,
     line?.waiting ? h("p", { class: "said" }, verdict(line.verdict), " ", line.decisive) : null,
-    line && line.domain >= 0 ? h("p", {}, line.kept && !line.pods ? "Place: " : "Runs in ", domain(view, line.domain), ` ${view.fabric.tier(line.domain)}`) : null,
+    line && home >= 0 ? h("p", {}, line.kept && !line.pods ? "Place: " : "Runs in ", domain(view, home, 0), ` ${view.first.tier(home)}`,
+      view.tree && line.domains[view.tree] > 0 ? ["; on ", h("b", {}, view.fabric.columns.title), " in ", domain(view, line.domains[view.tree])] : null) : null,
+    story.constraints.length ? [h("h3", {}, "Constraints on fabrics"), constraints(view, story.constraints)] : null,
     story.why ? [h("h3", {}, "Why it waits"), rejection(view, story.why, story.key)] : null,
     line?.waiting ? nodesFor(view) : null,
     line?.waiting && view.asks && !line.lone ? least(view) : null,
     story.eviction.length ? [h("h3", {}, "Making room"), story.eviction.map((told) => eviction(view, told))] : null,
     story.evicted.length ? [h("h3", {}, "Evicted pods"), evicted(view, story.evicted)] : null,
-    story.places.length ? [h("h3", {}, "Where its pods are"), places(view, story.places)] : null,
-    story.parts.length ? h("details", { "data-key": "parts", open: !story.places.length }, h("summary", {}, many(story.parts.length, "sub-group")), parts(view, story.parts)) : null,
+    story.places[view.tree].length ? [h("h3", {}, "Where its pods are"), places(view, story.places[view.tree])] : null,
+    story.parts.length ? h("details", { "data-key": "parts", open: !story.places[view.tree].length }, h("summary", {}, many(story.parts.length, "sub-group")), parts(view, story.parts)) : null,
     story.search.length ? [h("h3", {}, "How its place was found"), h("ul", {}, story.search.map((text) => h("li", {}, text)))] : null,
     h("h3", {}, "What it asks for"),
     h("dl", {}, story.facts.map(([title, text]) => [h("dt", {}, title), h("dd", {}, text)])),
@@ -59,11 +62,21 @@ function numbers(view, line) {
   return texts.filter(Boolean).join(" · ");
 }
 
-/** A link to a domain in the map; the whole cluster, and what has no place, in words. */
-function domain(view, d) {
-  const { fabric, route } = view;
+/** A link to a domain of a fabric in the map; the whole cluster, and what has no place, in words. */
+function domain(view, d, tree = view.tree) {
+  const { title, name } = view.board.fabrics[tree];
   if (d < 0) return "–";
-  return h("a", { href: toDomain(route, d ? fabric.name(d) : "") }, d ? fabric.name(d) : "the whole cluster");
+  return h("a", { href: toDomain({ ...view.route, fabric: tree ? title : "" }, d ? name[d] : "") }, d ? name[d] : "the whole cluster");
+}
+
+/** What it has to keep to on which fabric, and where that leads it. */
+function constraints(view, found) {
+  const { board, route } = view;
+  const fabric = (c) => (c.fabric < 0 ? h("span", { class: "bad" }, "no such fabric") : h("a", { href: link({ ...route, fabric: c.fabric ? board.fabrics[c.fabric].title : "", domain: "" }), "aria-current": c.fabric === view.tree ? "true" : null }, board.fabrics[c.fabric].title));
+  const where = (c) => (c.places.length ? [c.places.slice(0, 8).map(([name, domains], i) => [i ? "; " : "", name ? `${name}: ` : "", domains.map((d, n) => [n ? ", " : "", domain(view, d, c.fabric)])]),
+    c.groups > Math.min(8, c.places.length) && c.places.length > 8 ? ` and ${c.groups - 8} more` : ""] : "–");
+  return table([["asks for", (c) => [c.text, c.whose ? h("div", { class: "soft" }, c.whose) : null, c.hard ? null : h("span", { class: "chip" }, "soft")], "long"],
+    ["fabric", fabric], ["is in", where, "long grow"]], found, { "aria-label": "Constraints on fabrics" });
 }
 
 function rejection(view, why, whole) {
@@ -72,9 +85,9 @@ function rejection(view, why, whole) {
   return [
     h("p", {}, h("span", { class: "warn" }, why.reason), `: ${why.text}`),
     why.tried.length ? table([
-      ["tier", (t) => t.tier, "num left"],
+      ["tier", (t) => t.tier, "left"],
       ["domains", (t) => String(t.domains), "num"],
-      ["best", (t) => (t.best >= 0 ? domain(view, t.best) : t.bestName), "num left"],
+      ["best", (t) => (t.best >= 0 ? domain(view, t.best, t.fabric) : t.bestName), "num left"],
       ["pods that fit", (t) => [`${t.fits} of ${t.asked}`, gauge(t.fits, t.asked)], "num"],
       ["what its nodes lack", (t) => t.short || t.causes.map((c) => h("div", {}, `${many(c.nodes, "node")} ${c.text}`)), "grow"],
     ], why.tried) : null,
@@ -98,9 +111,9 @@ function nodesFor(view) {
 
 function eviction(view, told) {
   if (told.obstacle) return h("p", {}, `${told.action}: ${told.obstacle}`);
-  const at = view.fabric.find(told.hyperNode);
+  const at = view.first.find(told.hyperNode);
   return [
-    h("p", {}, `${told.action}: room is made in `, domain(view, Math.max(at, 0)), `, the cheapest of ${many(told.hyperNodes.length, "domain")} weighed`),
+    h("p", {}, `${told.action}: room is made in `, domain(view, Math.max(at, 0), 0), `, the cheapest of ${many(told.hyperNodes.length, "domain")} weighed`),
     table([
       ["podGroup", (b) => b.podGroup], ["bundle", (b) => b.kind.toLowerCase()], ["pods", (b) => String(b.pods), "num"],
       ["efficiency", (b) => (b.efficiency === null ? "free" : b.efficiency.toFixed(2)), "num"],
@@ -121,8 +134,8 @@ function evicted(view, pods) {
 function parts(view, found) {
   return table([
     ["sub-group", (part) => part.name], ["pods", (part) => `${part.standing} of ${part.pods}`, "num"],
-    ["minimum", (part) => String(part.minimum), "num"], ["in", (part) => domain(view, part.domain)],
-    ["tier", (part) => view.fabric.tier(part.domain)],
+    ["minimum", (part) => String(part.minimum), "num"], ["in", (part) => domain(view, part.domains[view.tree])],
+    ["tier", (part) => view.fabric.tier(part.domains[view.tree])],
   ], found);
 }
 

@@ -59,7 +59,7 @@ function entryOfWaiting(view, job) {
   const asks = job.asks[at] ? `, ${short(resource, job.asks[at])} ${unit(resource)}` : "";
   const part = job.pods ? ` of ${job.pods + number}` : "";
   const kept = job.kept ? h("span", { class: "chip good" }, `${count(job.kept)} ${view.words.kept}`) : null;
-  const where = job.domain > 0 ? `in ${view.fabric.name(job.domain)}, ${view.fabric.tier(job.domain)}` : "in the whole cluster";
+  const where = `in ${place(view, job)}`;
   return entry(view, job, [h("b", {}, job.name), kept, job.waiting ? verdict(job.verdict) : null],
     [`${count(number)}${part} ${number === 1 && !part ? "pod" : "pods"}${asks}${since ? ` · ${since}` : ""}`],
     h("p", {}, job.waiting ? job.decisive : `${view.words.keeps} ${where}`));
@@ -74,14 +74,19 @@ export function drawRunning(view) {
 }
 
 function entryOfRunning(view, job) {
-  const { fabric, resource, at } = view;
-  const where = job.domain > 0 ? `${fabric.name(job.domain)}, ${fabric.tier(job.domain)}` : "the whole cluster";
+  const { resource, at } = view;
   const chips = [[job.new, view.words.fresh, "good"], [job.leaving, "leaving", "bad"], [job.kept, view.words.kept, "warn"]];
   const since = job.created > 0 ? ` · ${age(view.now - job.created)} old` : "";
   return entry(view, job,
     [h("b", {}, job.name), chips.map(([number, text, kind]) => number ? h("span", { class: `chip ${kind}` }, `${count(number)} ${text}`) : null)],
     [`${many(job.pods, "pod")}, ${short(resource, job.used[at])} ${unit(resource)}`],
-    h("p", {}, `in ${where} · queue ${job.queue || "none"}${since}`));
+    h("p", {}, `in ${place(view, job)} · queue ${job.queue || "none"}${since}`));
+}
+
+/** The innermost domain of the fabric shown that holds a job. */
+function place({ fabric, tree }, job) {
+  const home = job.domains[tree] ?? 0;
+  return home > 0 ? `${fabric.name(home)}, ${fabric.tier(home)}` : "the whole cluster";
 }
 
 function entry(view, job, title, beside, below) {

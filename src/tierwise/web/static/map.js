@@ -5,7 +5,7 @@
 import { gauge, h, head, unseen } from "./dom.js";
 import { many, short, tail, unit } from "./format.js";
 import { fitting } from "./layout.js";
-import { toDomain, toNode } from "./route.js";
+import { link, toDomain, toNode } from "./route.js";
 import { withChange } from "./whatif.js";
 
 export const MOST_CELLS = 1500; // a view never draws more tiles, or more nodes
@@ -28,12 +28,20 @@ export function drawMap(view) {
   const drawing = richest(view);
   return [
     head("Fabric", crumbs(view), zoom && view.asks ? h("a", { class: "soft", href: withChange(view.route, "drain", fabric.name(zoom)) }, "what if it were drained?") : null, h("span", { class: "soft num" }, said(view, zoom))),
+    view.board.fabrics.length > 1 ? chooser(view) : null,
     notes(view),
     h("div", { class: `map${view.lights ? " lights" : ""}`, role: "group", "aria-label": "Map of domains; arrow keys move, Enter opens", vars: { size: `${drawing.layout.size}px` } },
       drawing.inside(zoom, 0, view.width)),
     h("ul", { class: "legend" }, LEGEND.filter((entry) => entry[3](view)).map(([text, vars, mark]) =>
       h("li", {}, h("span", { class: `cell ${mark}`, vars, "aria-hidden": "true" }), text))),
   ];
+}
+
+/** The trees over the same nodes, of which one is drawn. */
+function chooser({ board, route, tree }) {
+  return h("nav", { "aria-label": "Fabrics" }, h("ul", { class: "facets" }, board.fabrics.map(({ title, name, setAside }, i) => h("li", { "data-key": title },
+    h("a", { class: `facet plain${i === tree ? " chosen" : ""}`, "aria-current": i === tree ? "true" : null, href: link({ ...route, fabric: i ? title : "", domain: "" }) },
+      h("b", {}, title), h("span", { class: "soft" }, ` ${many(name.length - 1, "domain")}`), setAside.length ? h("span", { class: "bad" }, ` ${setAside.length} set aside`) : null)))));
 }
 
 /** The drawing with the most levels whose cells are still large enough to be seen and to be hit. */
@@ -50,10 +58,15 @@ function richest(view) {
 }
 
 /** What the map does not show by itself: domains that errors took out, and a chosen job that stands elsewhere. */
-function notes({ board, fabric, zoom, route, story, lights }) {
-  const { setAside } = board.fabric;
+function notes({ board, fabric, zoom, route, story, lights, tried }) {
+  const { setAside } = fabric.columns;
   const aside = setAside.length ? h("p", { class: "note bad" }, `${many(setAside.length, "domain")} set aside for errors and not drawn: ${setAside.slice(0, 6).join(", ")}${setAside.length > 6 ? " …" : ""}. `,
     h("a", { href: "#problems", on: { click: toProblems } }, "See the problems")) : null;
+  if (!lights && !tried.size && story?.why?.tried.some((t) => t.best > 0)) {
+    const best = story.why.tried.findLast((t) => t.best > 0), { title } = board.fabrics[best.fabric];
+    return [aside, h("p", { class: "note" }, `The best place for ${story.name} that was tried is ${best.bestName}, on ${title}. `,
+      h("a", { href: toDomain({ ...route, fabric: best.fabric ? title : "" }, "") }, `Show ${title}`))];
+  }
   if (!lights || lights.has(zoom) && lights.get(zoom) === lights.get(0)) return aside;
   const home = Math.max(0, ...[...lights].filter(([, pods]) => pods === lights.get(0)).map(([d]) => d));
   const some = lights.get(zoom) ?? 0;
@@ -93,8 +106,9 @@ class Drawing {
     this.open = open;
     this.byDomain = new Map();
     for (const node of view.nodes ?? []) {
-      if (!this.byDomain.has(node.domain)) this.byDomain.set(node.domain, []);
-      this.byDomain.get(node.domain).push(node);
+      const home = node.domains[view.tree];
+      if (!this.byDomain.has(home)) this.byDomain.set(home, []);
+      this.byDomain.get(home).push(node);
     }
     this.withNodes = Boolean(view.nodes?.length);
     const tiles = !this.withNodes && this.tilesOf(view.zoom) <= TILES;

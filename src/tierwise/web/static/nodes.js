@@ -1,5 +1,6 @@
 // Nodes: those of an innermost domain as a table, and one of them with all its facts.
 
+import { Fabric } from "./fabric.js";
 import { command, gauge, h, head, table } from "./dom.js";
 import { count, many, short, unit } from "./format.js";
 import { withChange } from "./whatif.js";
@@ -31,10 +32,15 @@ export function drawNode(view) {
   const { node, route, board, fabric } = view;
   const close = h("a", { class: "close", href: closed(route), "aria-label": "Close the node (Esc)" }, "✕ close");
   if (!node) return [close, h("h2", { tabindex: "-1" }, route.node), h("p", { class: "warn" }, route.at ? "Nodes of past moments are not kept." : "There is no such node now.")];
-  const path = fabric.path(node.domain).slice(1);
+  const place = (trees, number) => { // the way down to the node on a tree
+    const on = number === view.tree ? route : { ...route, fabric: number ? trees.columns.title : "" };
+    const path = trees.path(node.domains[number]).slice(1);
+    return path.length ? path.map((d, i) => [i ? " › " : "", h("a", { href: toDomain(on, trees.name(d)) }, trees.name(d))]) : "no domain";
+  };
   const name = (key) => node.names[key] ?? [key, key];
   return h("div", { class: "story" }, close, h("h2", { tabindex: "-1" }, node.name, states(node)),
-    h("p", { class: "soft" }, "node in ", path.length ? path.map((d, i) => [i ? " › " : "", h("a", { href: toDomain(route, fabric.name(d)) }, fabric.name(d))]) : "no domain"),
+    h("p", { class: "soft" }, "node in ", place(fabric, view.tree)),
+    board.fabrics.map((columns, number) => (number === view.tree ? null : h("p", { class: "soft" }, `${columns.title}: `, place(new Fabric(columns, view.resource), number)))),
     table([
       ["resource", (r) => board.resources[r], "long"],
       ["in use", (r) => short(board.resources[r], node.amounts.used[r]), "num"],

@@ -4,10 +4,11 @@ import { h, head, table } from "./dom.js";
 import { many } from "./format.js";
 import { toDomain, toNode } from "./route.js";
 
-export function drawProblems({ board, fabric, route }) {
+export function drawProblems({ board, route }) {
   const place = (problem) => {
     const [kind, name = kind] = problem.object.split(" ", 2);
-    if (fabric.find(name) > 0) return h("a", { href: toDomain(route, name) }, problem.object);
+    const tree = board.fabrics.findIndex((fabric) => fabric.name.includes(name));
+    if (tree >= 0) return h("a", { href: toDomain({ ...route, fabric: tree ? board.fabrics[tree].title : "" }, name) }, problem.object);
     return kind === "Node" ? h("a", { href: toNode(route, name) }, problem.object) : problem.object;
   };
   return [head("Problems", h("span", { class: "soft" }, many(board.problems.length, "problem"))), table([

@@ -1,7 +1,7 @@
 // Where the page is: #/, #/jobs/NAMESPACE/NAME or #/nodes/NAME, then ?in=DOMAIN&resource=NAME&q=WORDS&… Every state has
 // a link that leads there.
 
-const ASKED = { domain: "in", resource: "resource", filter: "q", queue: "queue", verdict: "verdict", reason: "reason", sort: "sort", order: "order", at: "at", changes: "if", asking: "asking" };
+const ASKED = { fabric: "fabric", domain: "in", resource: "resource", filter: "q", queue: "queue", verdict: "verdict", reason: "reason", sort: "sort", order: "order", at: "at", changes: "if", asking: "asking" };
 
 export function parse(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
@@ -30,4 +30,6 @@ export function link(route) {
 export const toJob = (route, job) => link({ ...route, job, node: "" });
 export const toNode = (route, node) => link({ ...route, node, job: "" });
 export const toDomain = (route, domain) => link({ ...route, domain });
+/** A domain by name of the tree that rows follow, whichever fabric is shown. */
+export const toHyperNode = (route, domain) => link({ ...route, fabric: "", domain });
 export const closed = (route) => link({ ...route, job: "", node: "" });

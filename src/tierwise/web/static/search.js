@@ -47,7 +47,7 @@ function hits(found, text) {
   const route = parse(location.hash);
   let number = 0;
   const option = (href, ...inside) => h("a", { role: "option", id: `hit-${number++}`, href, tabindex: "-1", "aria-selected": "false" }, ...inside);
-  const target = { job: (hit) => toJob(route, hit.path), pod: (hit) => toJob(route, hit.path), node: (hit) => toNode(route, hit.name), domain: (hit) => toDomain(route, hit.name), queue: (hit) => link({ ...route, queue: hit.name }) };
+  const target = { job: (hit) => toJob(route, hit.path), pod: (hit) => toJob(route, hit.path), node: (hit) => toNode(route, hit.name), domain: (hit) => toDomain({ ...route, fabric: hit.fabric ?? "" }, hit.name), queue: (hit) => link({ ...route, queue: hit.name }) };
   const some = found.kinds.filter((kind) => kind.count);
   return [
     found.fault ? h("p", { class: "warn" }, found.fault) : null,

@@ -5,7 +5,7 @@ import { count, percent, unit } from "./format.js";
 
 const FILLING = ["full", "partly", "mostly free", "free"];
 
-export function drawSlots({ board, fabric }) {
+export function drawSlots({ board, first: fabric }) {
   const { slots } = board;
   const sizes = [...new Set(slots.tiers.map((slot) => slot.size))];
   const tiers = [...new Set(slots.tiers.map((slot) => slot.tier))];
@@ -17,7 +17,7 @@ export function drawSlots({ board, fabric }) {
     gauge(slot.gangs, slot.most)] : "–");
   const filling = (tier) => slots.filling[tier].map((number, i) => (number ? `${count(number)} ${FILLING[i]}` : "")).filter(Boolean).join(", ");
   return [
-    head("Free slots", h("span", { class: "soft" }, `gangs that fit inside one domain now, of those that would in an empty cluster`)),
+    head("Free slots", h("span", { class: "soft" }, board.fabrics.length > 1 ? `${fabric.columns.title}: ` : "", `gangs that fit inside one domain now, of those that would in an empty cluster`)),
     table([
       ["tier", name, "num left"],
       ...sizes.map((size) => [`${size} ${unit(slots.resource)}`, (tier) => cell(find(tier, size)), "num"]),

@@ -3,7 +3,7 @@
 import { send } from "./api.js";
 import { h, head, table, verdict } from "./dom.js";
 import { count, many, percent, short } from "./format.js";
-import { link, toDomain, toJob } from "./route.js";
+import { link, toHyperNode, toJob } from "./route.js";
 
 /** Kinds of changes: [name, title, what to write]. */
 const KINDS = [
@@ -76,7 +76,7 @@ export async function submitted(route, text) {
   return withChange(route, "submit", name);
 }
 
-function compared({ comparison, route, fabric }) {
+function compared({ comparison, route, first }) {
   const { before, after, jobs, notes } = comparison;
   const share = (side) => (side.capacity ? percent(side.used / side.capacity) : "–");
   const rows = [["jobs that run", (s) => count(s.running)], ["jobs that wait", (s) => count(s.waiting)], ["pods on nodes", (s) => count(s.podsOnNodes)],
@@ -84,7 +84,7 @@ function compared({ comparison, route, fabric }) {
   const place = (state) => {
     if (!state) return "–";
     if (!state.started) return [verdict(state.verdict), " ", state.message || "waits"];
-    return state.hyperNode && fabric.find(state.hyperNode) > 0 ? h("a", { href: toDomain(route, state.hyperNode) }, state.hyperNode) : `${many(state.pods, "pod")} in the whole cluster`;
+    return state.hyperNode && first.find(state.hyperNode) > 0 ? h("a", { href: toHyperNode(route, state.hyperNode) }, state.hyperNode) : `${many(state.pods, "pod")} in the whole cluster`;
   };
   const kind = (job) => EFFECTS[job.effect] ?? [job.effect, "soft"];
   return [
