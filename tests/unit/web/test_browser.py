@@ -221,6 +221,37 @@ def test_a_fabric_is_chosen_and_jobs_light_up_in_it(tmp_path: Path) -> None:
     _in_browser(tmp_path, Fixed(shown(load([folder]), questions=True)), act)
 
 
+def test_a_map_of_any_size_fits_one_screen(tmp_path: Path) -> None:
+    """Trees of 64 to 10,000 nodes and up to 8 tiers have a layout that fits; equal domains are drawn equally large."""
+    shapes = [[2, 4, 8], [7, 11, 11], [5, 25, 4], [10, 10, 10], [2, 2, 2, 2, 2, 2, 5, 5], [1400], [31, 47], [3, 3, 3]]
+    fits = """(async () => {
+      const { fitting } = await import('/static/layout.js');
+      const below = (d, number) => [...Array(number).keys()].map((i) => d + String.fromCharCode(i));
+      const tree = (shape) => ({
+        inner: (d) => (d.length < shape.length - 1 ? below(d, shape[d.length]) : []), units: () => shape.at(-1) });
+      const fits = (shape) => fitting(tree(shape), '', WIDTH, HEIGHT, { tiles: false }).legible;
+      return SHAPES.filter((shape) => !fits(shape) && !fits(shape.slice(0, -1))).map(String); // nodes, or their domains
+    })()"""
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(at)
+        for width, height in ((680, 570), (1100, 750), (1700, 970)):
+            asked = (
+                fits.replace("SHAPES", json.dumps(shapes)).replace("WIDTH", str(width)).replace("HEIGHT", str(height))
+            )
+            assert await page.ask(asked) == []
+        for width, height in SIZES:
+            await page.size(width, height)
+            blocks = await page.ask(
+                "[...document.querySelectorAll('#fabric .map .block')].map((b) => {"
+                " const r = b.getBoundingClientRect();"
+                " return [b.querySelectorAll('.block').length, Math.round(r.width), Math.round(r.height)]; })"
+            )
+            assert len({tuple(block) for block in blocks}) == len({block[0] for block in blocks})
+
+    _in_browser(tmp_path, OBJECTS, act)
+
+
 def test_nodes_are_reached_by_keys(tmp_path: Path) -> None:
     """One tab stop for the map, arrows inside it; Enter opens a domain or a node with its facts."""
 

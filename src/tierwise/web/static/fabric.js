@@ -32,6 +32,11 @@ export class Fabric {
     return found;
   }
 
+  /** Whether everything below d is opened. */
+  whole(d, open) {
+    return !this.children[d].length || (open.has(d) && this.children[d].every((child) => this.whole(child, open)));
+  }
+
   /** The domains to draw opened below d, so that no more than `most` tiles are left: whole levels, outermost first. */
   opened(d, most) {
     const open = new Set();

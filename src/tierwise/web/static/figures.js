@@ -21,7 +21,7 @@ export function drawFigures({ board, fabric, resource }) {
   const errors = problems.filter((problem) => problem.severity === "error").length;
   return [
     drawAccount(board.account[resource], resource),
-    figure("Waiting", count(jobs.waiting), [many(jobs.podsWaiting, "pod"), Object.entries(jobs.verdicts).map(([word, number]) => h("span", { class: "num" }, " ", verdict(word), ` ${count(number)}`))], "#waiting", jobs.waiting ? "warn" : ""),
+    figure("Waiting", count(jobs.waiting), [many(jobs.podsWaiting, "pod"), Object.entries(jobs.verdicts).map(([word, number]) => h("span", { class: "num" }, verdict(word), ` ${count(number)}`))], "#waiting", jobs.waiting ? "warn" : ""),
     figure("Running", count(jobs.running), many(jobs.podsRunning, "pod"), "#running"),
     figure("Evicted", count(evicted), evicted ? "in the cycles below" : "nobody in the last cycles", "#cycles", evicted ? "bad" : ""),
     figure("Nodes", count(fabric.nodes(0)), [shut ? `${count(shut)} take no pods` : fabric.nodes(0) ? "all take pods" : "add some to begin", over ? `, ${count(over)} overcommitted` : ""], "#fabric", shut || over ? "warn" : ""),
@@ -50,5 +50,5 @@ function figure(title, number, beside, target, kind = "") {
     place.focus({ preventScroll: true });
   };
   return h("a", { class: "figure", "data-key": `figure-${title}`, href: target, on: { click: jump } }, h("span", { class: "soft" }, title),
-    h("b", {}, h("span", { class: kind }, number), " ", h("small", {}, beside)));
+    h("b", {}, h("span", { class: kind }, number), " ", h("small", { class: "beside" }, beside)));
 }

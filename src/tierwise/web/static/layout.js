@@ -1,10 +1,12 @@
-// How the map is laid out so that it fits one screen: how many equal columns each block has, how many levels have a
-// label, and how large a cell is. Blocks of one level are measured by the fullest of them, so all are equally large.
+// How the map is laid out so that it fits one screen: how many equal columns each level has, which levels have a label,
+// and how large a cell is. All blocks of one level are laid out alike, by the fullest of them, so equal domains are
+// equally large wherever they stand; and where the numbers allow it, no row is left half empty.
 
 export const GAP = 6;
 const TILE = { width: 66, height: 44 };
-const BLOCK = { labelled: { head: 22, pad: 8, gap: GAP }, plain: { head: 0, pad: 3, gap: 3 } };
-const SIZES = [24, 20, 17, 14, 12, 10];
+const SIZES = [28, 24, 20, 17, 14, 12, 10];
+const CELL_GAP = 2;
+const LABELS = 4; // levels that have labels; frames within frames within frames are hard to read
 
 /** How many equal columns of at least a width stand side by side, so that the last row is as full as can be. */
 export function columns(number, width, least, gap = GAP) {
@@ -17,81 +19,84 @@ export function columns(number, width, least, gap = GAP) {
   return best;
 }
 
-/** The richest layout that fits: labels on as many levels as can be, then cells as large as can be.
+/** The richest layout that fits: labels on as many levels as can be, then full rows, then cells as large as can be.
  *
  * `tree` has inner(d), the blocks in a block, and units(d), the number of cells or tiles of an innermost one. */
 export function fitting(tree, root, width, height, { tiles }) {
-  const depth = deepest(tree, root);
+  const levels = levelsOf(tree, root);
+  const sizes = tiles ? [TILE.width] : SIZES;
   let last = null;
-  for (let labels = depth; labels >= Math.min(1, depth); labels -= 1) {
-    for (const size of labels > 1 ? SIZES.slice(0, 5) : SIZES) {
-      last = new Layout(tree, labels, size, tiles);
-      const fits = last.measure(root, 0, width).height <= height;
-      last.legible = fits && size >= 10 && depth - labels <= 2;
-      if (fits) return last;
-      if (tiles) break; // tiles have one size
+  for (let labels = Math.min(LABELS, levels.length - 1); labels >= Math.min(1, levels.length - 1); labels -= 1) {
+    for (const ragged of [false, true]) {
+      for (const size of sizes) {
+        if (!ragged && size < 12) continue; // a row that is not full is better than cells that are hard to hit
+        last = new Layout(levels, { labels, size, tiles, ragged });
+        last.legible = last.measure(0, width).height <= height;
+        if (last.legible) return last;
+      }
     }
   }
   return last;
 }
 
-function deepest(tree, d) {
-  return Math.max(0, ...tree.inner(d).slice(0, 8).map((child) => 1 + deepest(tree, child)));
+/** Level by level: the most blocks in a block, the most cells in one without blocks, and whether few are so full. */
+function levelsOf(tree, root) {
+  const levels = [];
+  for (let here = [root]; here.length;) {
+    const blocks = here.map((d) => tree.inner(d));
+    const units = here.filter((_, i) => !blocks[i].length).map((d) => tree.units(d));
+    const numbers = [...blocks.map((inner) => inner.length).filter(Boolean), ...units].sort((a, b) => a - b);
+    levels.push({ inner: Math.max(0, ...blocks.map((inner) => inner.length)), units: Math.max(0, ...units), skewed: numbers.at(-1) > 2 * numbers[numbers.length >> 1] });
+    here = blocks.flat();
+  }
+  return levels;
 }
 
 class Layout {
-  constructor(tree, labels, size, tiles) {
-    Object.assign(this, { tree, labels, size, tiles });
+  constructor(levels, how) {
+    Object.assign(this, how, { levels });
     this.known = new Map();
-    this.fullest = new Map();
   }
 
-  /** How a block at a depth is framed. */
-  frame(depth) { return depth <= this.labels ? BLOCK.labelled : BLOCK.plain; }
+  /** How the blocks of a depth are framed: with a label, with a border, or by gaps that grow outwards. */
+  frame(depth) {
+    if (depth <= this.labels) return { kind: "", head: 22, pad: 9, gap: GAP };
+    if (depth === this.labels + 1) return { kind: " plain", head: 0, pad: 4, gap: 3 };
+    return { kind: " bare", head: 0, pad: 0, gap: Math.min(GAP, CELL_GAP + this.levels.length - depth) };
+  }
 
-  /** Columns of what is in a block of an inner width, the width of each, and the height of all. */
-  measure(d, depth, width) {
-    const key = `${depth} ${Math.round(width / 4)} ${this.shape(d)}`;
-    if (!this.known.has(key)) this.known.set(key, this.work(d, depth, width));
+  /** Of a block at a depth with an inner width: columns of its blocks or cells, the width of each, the height of all. */
+  measure(depth, width) {
+    const key = `${depth} ${Math.round(width)}`;
+    if (!this.known.has(key)) this.known.set(key, this.work(depth, width));
     return this.known.get(key);
   }
 
-  work(d, depth, width) {
-    const inner = this.tree.inner(d);
-    if (!inner.length) return this.cells(this.tree.units(d), width);
-    const child = inner.reduce((most, other) => (this.weight(other) > this.weight(most) ? other : most));
+  work(depth, width) {
+    const { inner, units } = this.levels[depth];
+    const cells = this.cells(units, width);
+    if (!inner) return { cells, height: cells.height };
     const { head, pad, gap } = this.frame(depth + 1);
+    const least = Math.max(depth < this.labels ? 70 : 0, this.size);
     let best = null;
-    for (let number = 1; number <= inner.length; number += 1) {
-      const each = (width + gap) / number - gap - 2 * pad - 2;
-      if (number > 1 && each < Math.max(depth < this.labels ? 70 : 0, this.tiles ? TILE.width : this.size)) break;
-      const rows = Math.ceil(inner.length / number);
-      const height = rows * (this.measure(child, depth + 1, each).height + head + 2 * pad + 2 + gap) - gap;
-      const empty = rows * number - inner.length;
-      if (!best || height < best.height - 1 || (height < best.height + 1 && empty < best.empty)) best = { columns: number, each, height, empty, gap };
+    for (let number = 1; number <= inner; number += 1) {
+      const each = (width + gap) / number - gap - 2 * pad;
+      if (number > 1 && each < least) break;
+      const rows = Math.ceil(inner / number);
+      const empty = rows * number - inner;
+      if (empty && !this.ragged && number > 1) continue;
+      const row = this.measure(depth + 1, each).height + head + 2 * pad;
+      const height = rows * (row + gap) - gap;
+      if (!best || height < best.height - 1 || (height < best.height + 1 && empty < best.empty)) best = { columns: number, each, row, height, empty, gap };
     }
-    return best;
+    return { ...best, cells, row: this.levels[depth + 1].skewed ? 0 : best.row, height: Math.max(best.height, cells.height) };
   }
 
   cells(number, width) {
-    if (this.tiles) {
-      const found = columns(number, width, TILE.width);
-      return { columns: found, each: width / found, height: Math.ceil(number / found) * (TILE.height + GAP) - GAP, gap: GAP };
-    }
-    const gap = 2;
-    const found = columns(number, width, this.size, gap);
-    return { columns: found, each: this.size, height: Math.ceil(number / found) * (this.size + gap) - gap, gap };
-  }
-
-  weight(d) {
-    const inner = this.tree.inner(d);
-    if (!this.fullest.has(d)) this.fullest.set(d, inner.length ? inner.reduce((sum, child) => sum + this.weight(child), 0) : this.tree.units(d));
-    return this.fullest.get(d);
-  }
-
-  /** Blocks of one shape are measured once. */
-  shape(d) {
-    const inner = this.tree.inner(d);
-    return inner.length ? `${inner.length}(${this.shape(inner[0])}) ${this.weight(d)}` : String(this.tree.units(d));
+    const size = this.tiles ? { width: TILE.width, height: TILE.height, gap: GAP } : { width: this.size, height: this.size, gap: CELL_GAP };
+    const found = columns(number, width, size.width, size.gap);
+    const full = this.ragged || this.tiles || number % found === 0;
+    const height = full ? Math.ceil(number / found) * (size.height + size.gap) - size.gap : Infinity;
+    return { columns: found, each: this.tiles ? width / found : this.size, gap: size.gap, height: Math.max(0, height) };
   }
 }

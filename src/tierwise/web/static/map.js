@@ -3,7 +3,7 @@
 // large, and the whole is meant to fit one screen: cells get smaller, and outer levels take their place, as it grows.
 
 import { gauge, h, head, unseen } from "./dom.js";
-import { many, short, tail, unit } from "./format.js";
+import { many, percent, short, tail, unit } from "./format.js";
 import { fitting } from "./layout.js";
 import { link, toDomain, toNode } from "./route.js";
 import { withChange } from "./whatif.js";
@@ -27,7 +27,7 @@ export function drawMap(view) {
   const { fabric, zoom } = view;
   const drawing = richest(view);
   return [
-    head("Fabric", crumbs(view), zoom && view.asks ? h("a", { class: "soft", href: withChange(view.route, "drain", fabric.name(zoom)) }, "what if it were drained?") : null, h("span", { class: "soft num" }, said(view, zoom))),
+    head("Fabric", crumbs(view), zoom && view.asks ? h("a", { class: "soft", href: withChange(view.route, "drain", fabric.name(zoom)) }, "what if it were drained?") : null, h("span", { class: "soft" }, said(view, zoom))),
     view.board.fabrics.length > 1 ? chooser(view) : null,
     notes(view),
     h("div", { class: `map${view.lights ? " lights" : ""}`, role: "group", "aria-label": "Map of domains; arrow keys move, Enter opens", vars: { size: `${drawing.layout.size}px` } },
@@ -44,15 +44,17 @@ function chooser({ board, route, tree }) {
       h("b", {}, title), h("span", { class: "soft" }, ` ${many(name.length - 1, "domain")}`), setAside.length ? h("span", { class: "bad" }, ` ${setAside.length} set aside`) : null)))));
 }
 
-/** The drawing with the most levels whose cells are still large enough to be seen and to be hit. */
+/** The drawing with the most levels whose cells are still large enough to be seen and to be hit: nodes, then domains. */
 function richest(view) {
   let drawing = null, levels = -1;
   for (const most of STEPS) {
     const open = view.fabric.opened(view.zoom, most);
     if (open.size === levels) continue; // the same levels as before
     levels = open.size;
-    drawing = new Drawing(view, open);
-    if (drawing.layout.legible) return drawing;
+    for (const nodes of view.nodes?.length && view.fabric.whole(view.zoom, open) ? [view.nodes, []] : [[]]) {
+      drawing = new Drawing(view, open, nodes);
+      if (drawing.layout.legible) return drawing;
+    }
   }
   return drawing;
 }
@@ -101,20 +103,19 @@ function filled(used, total, fresh) {
 }
 
 class Drawing {
-  constructor(view, open) {
+  constructor(view, open, nodes) {
     this.view = view;
     this.open = open;
     this.byDomain = new Map();
-    for (const node of view.nodes ?? []) {
+    for (const node of nodes) {
       const home = node.domains[view.tree];
       if (!this.byDomain.has(home)) this.byDomain.set(home, []);
       this.byDomain.get(home).push(node);
     }
-    this.withNodes = Boolean(view.nodes?.length);
+    this.withNodes = nodes.length > 0;
     const tiles = !this.withNodes && this.tilesOf(view.zoom) <= TILES;
     const height = Math.max(300, window.innerHeight - 330);
     this.layout = fitting(this, view.zoom, view.width, height, { tiles });
-    this.many = this.layout.weight(view.zoom) > 64;
   }
 
   tilesOf(d) { // innermost opened domains below d
@@ -143,9 +144,9 @@ class Drawing {
   /** What is in a block of a width. */
   inside(d, depth, width) {
     const { fabric } = this.view;
-    const { columns, each, gap } = this.layout.measure(d, depth, width);
+    const { columns: number, each: wide, gap: apart, row, cells: { columns, each, gap } } = this.layout.measure(depth, width);
     const inner = this.inner(d);
-    if (inner.length) return [h("div", { class: "inside", vars: { columns, gap: `${gap}px` } }, inner.map((child) => this.block(child, depth + 1, each))), this.own(d)];
+    if (inner.length) return [h("div", { class: "inside", vars: { columns: number, gap: `${apart}px`, row: row ? `${row}px` : "auto" } }, inner.map((child) => this.block(child, depth + 1, wide))), this.own(d)];
     if (this.withNodes) return h("div", { class: "inside cells", vars: { columns } }, (this.byDomain.get(d) ?? []).map((node) => this.cell(node)));
     const children = this.open.has(d) ? fabric.children[d] : [d];
     if (this.layout.tiles) return [h("div", { class: "inside", vars: { columns, gap: `${gap}px` } }, children.map((child) => this.tile(child, each))), this.own(d)];
@@ -155,18 +156,19 @@ class Drawing {
   label(d, width) { // what tells a domain from those beside it, where there is little room
     const { fabric } = this.view;
     const siblings = fabric.children[Math.max(0, fabric.columns.parent[d])].map((other) => fabric.name(other));
-    return width > 200 || (!this.many && width > 90) ? fabric.name(d) : tail(fabric.name(d), siblings);
+    return 7 * fabric.name(d).length + 36 < width ? fabric.name(d) : tail(fabric.name(d), siblings);
   }
 
   block(d, depth, width) {
     const { fabric, resource, route } = this.view;
     const [used, total, fresh] = ["used", "total", "new"].map((what) => fabric.sum(what, d));
+    const amounts = `${short(resource, used)}/${short(resource, total)}`;
     const labelled = depth <= this.layout.labels;
-    return h("div", { class: `block${labelled ? "" : " plain"}${this.mark(d)}`, "data-key": fabric.name(d), title: labelled ? null : this.title(d) },
+    return h("div", { class: `block${this.layout.frame(depth).kind}${this.mark(d)}`, "data-key": fabric.name(d), title: labelled ? null : this.title(d) },
       labelled ? h("div", { class: "name" },
         h("a", { class: "stop", href: toDomain(route, fabric.name(d)), title: this.title(d), tabindex: "-1" }, this.label(d, width), unseen(` ${this.title(d)}`)),
         width > 240 ? gauge(used, total, fresh) : null,
-        width > 60 ? h("span", { class: "num" }, `${short(resource, used)}/${short(resource, total)}`) : null,
+        h("span", { class: "num" }, 7 * (amounts.length + fabric.name(d).length) + 24 < width ? amounts : total ? percent(used / total) : "–"),
         this.badge(d)) : null,
       this.inside(d, depth, width));
   }
@@ -177,7 +179,7 @@ class Drawing {
     const [used, total, fresh] = ["used", "total", "new"].map((what) => fabric.sum(what, d));
     return h("div", { class: `tile${this.mark(d)}`, "data-key": fabric.name(d) },
       h("a", { class: "label stop", href: toDomain(route, fabric.name(d)), title: this.title(d), tabindex: "-1" },
-        h("b", {}, this.label(d, each > 130 ? 201 : 0)), h("span", {}, `${short(resource, used)}/${short(resource, total)}`), unseen(` ${this.title(d)}`)),
+        h("b", {}, this.label(d, each - 20)), h("span", {}, `${short(resource, used)}/${short(resource, total)}`), unseen(` ${this.title(d)}`)),
       gauge(used, total, fresh), this.badge(d));
   }
 
