@@ -26,9 +26,11 @@ from tierwise.actions.placement.fit import Placement, place_tasks
 from tierwise.actions.placement.search import NoPlace, SearchResult, current_domain
 from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus, place_surplus_group
+from tierwise.actions.reservations import Reservations
+from tierwise.config.reservations import ReservationRules
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
-from tierwise.framework.ledger import Pool, job_ready, sub_ready
+from tierwise.framework.ledger import Pool, Statement, job_ready, sub_ready
 from tierwise.framework.placer import place_in_order
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, PodSet, SubJob, group_job
@@ -133,14 +135,20 @@ _GLOBAL_QUEUE = ""
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 
 
-def allocate(cycle: Cycle, *, preempt: Preempt | None = None) -> None:
+_NO_RESERVATIONS = ReservationRules()
+
+
+def allocate(
+    cycle: Cycle, *, preempt: Preempt | None = None, reservations: ReservationRules = _NO_RESERVATIONS
+) -> None:
     """Place the pending tasks of all jobs that have left phase Pending."""
-    _Allocation(cycle, preempt=preempt).run()
+    _Allocation(cycle, preempt=preempt, reservations=reservations).run()
 
 
 class _Allocation:
-    def __init__(self, cycle: Cycle, *, preempt: Preempt | None) -> None:
+    def __init__(self, cycle: Cycle, *, preempt: Preempt | None, reservations: ReservationRules) -> None:
         self._cycle = cycle
+        self._reservations = Reservations(cycle, reservations, self._search)
         self._preempt = preempt
         self._rejection_cache = RejectionCache(cycle, told_at_once=preempt is not None)
         self._waiting: dict[str, list[Entry]] = {}
@@ -166,6 +174,7 @@ class _Allocation:
             if waiting:
                 heapq.heappush(queues, (self._queue_key(name), name))
         self._rejection_cache.tell()
+        self._reservations.tell()
 
     # Plain pods: those of a Deployment are jobs of one task each, all alike, and there may be thousands.
 
@@ -182,6 +191,7 @@ class _Allocation:
             or cycle.ledger.any_releasing
             or cycle.ledger.followed
             or cycle.inspect is not None
+            or bool(self._reservations)
         )
         if each_for_itself or not self._plain(job):
             return alike
@@ -253,10 +263,12 @@ class _Allocation:
 
     def _push(self, job: Job) -> None:
         entry = (self._cycle.pipeline.job_key(job), job.number, job)
-        queue = (
-            _GLOBAL_QUEUE if self._cycle.pipeline.global_queue else self._cycle.snapshot.queues[job.queue].served_with
-        )
-        heapq.heappush(self._waiting.setdefault(queue, []), entry)
+        heapq.heappush(self._waiting.setdefault(self._line(job), []), entry)
+
+    def _line(self, job: Job) -> str:
+        """The waiting list of a job."""
+        pipeline, queues = self._cycle.pipeline, self._cycle.snapshot.queues
+        return _GLOBAL_QUEUE if pipeline.global_queue else queues[job.queue].served_with
 
     def _serve_safely(self, job: Job) -> bool:
         """Serve a job. If a plugin fails, the job is rejected and the other jobs are still served."""
@@ -281,7 +293,7 @@ class _Allocation:
             self._cycle.report.reject(job, Rejection("gate", job.key, _HELD_BACK))
             return False
         if not asked.task_groups:
-            return self._place_surplus(job)
+            return self._place_surplus_beside_reservations(job)
         return self._place_minimum(job, asked, nominated=nominated)
 
     def _place_minimum(self, job: Job, asked: Demand, *, nominated: bool) -> bool:
@@ -291,13 +303,19 @@ class _Allocation:
             return self._refuse(job, known)
         over = None
         with self._cycle.ledger.statement() as statement:
-            found = self._find(job, asked, nominated=nominated)
+            found = self._find_beside_reservations(job, asked, statement, nominated=nominated)
+            if isinstance(found, Reason):
+                self._cycle.report.reject(job, Rejection("place", job.key, found))
+                self._reservations.consider(job, self._line(job))
+                return False
             if isinstance(found, SearchResult):
                 over = self._quota_reason_for_placed(job, asked, found)
             if isinstance(found, SearchResult) and over is None and job_ready(self._cycle.ledger, job, waiting=True):
                 delay = self._delay(job, found)
                 if delay is not None:
                     self._cycle.report.delay(job, delay)
+                    statement.rewind()
+                    self._reservations.consider(job, self._line(job))
                     return False
                 bound = all(placement.pool is Pool.IDLE for placement in found.placements)
                 late = quota_exceeded_now(self._cycle, job, found.placements) if bound else None
@@ -315,8 +333,29 @@ class _Allocation:
         self._rejection_cache.add(job, asked, rejection)
         return self._refuse(job, rejection)
 
+    def _find_beside_reservations(
+        self, job: Job, asked: Demand, statement: Statement, *, nominated: bool
+    ) -> SearchResult | NoPlace | Reason:
+        """A place with which all reservations hold, or why the job has to leave the one that it could have."""
+        found = self._find(job, asked, nominated=nominated)
+        if nominated or not self._reservations or not isinstance(found, SearchResult):
+            return found
+        objection = self._reservations.objection(job, found)
+        if objection is None:
+            return found
+        statement.rewind()
+        with self._reservations.respected(job):
+            other = self._search(job, asked)
+        return other if isinstance(other, SearchResult) else objection
+
     def _refuse(self, job: Job, rejection: Rejection) -> bool:
-        """Reject a job's minimum and, where the profile preempts immediately, try to preempt for it."""
+        """Reject a job's minimum, try to preempt for it where the profile does so immediately, else reserve a place."""
+        more = self._reject_or_preempt(job, rejection)
+        if rejection.stage != "quota" and job.key in self._cycle.report.rejections and not more:
+            self._reservations.consider(job, self._line(job))
+        return more
+
+    def _reject_or_preempt(self, job: Job, rejection: Rejection) -> bool:
         self._cycle.report.reject(job, rejection)
         preempt, self._preempt = self._preempt, None
         if preempt is None:
@@ -378,6 +417,9 @@ class _Allocation:
             kept = place_nominated(self._cycle, job, asked)
             if kept is not None:
                 return kept
+        return self._search(job, asked)
+
+    def _search(self, job: Job, asked: Demand) -> SearchResult | NoPlace:
         if self._cycle.pipeline.gather_options(job, asked.tasks):
             return self._gather(job, asked.task_groups[0]) or NoPlace.PROVEN
         return find_place(self._cycle, job, asked)
@@ -396,6 +438,23 @@ class _Allocation:
             (found for task_group in task_groups if (found := gather_group(self._cycle, job, task_group)) is not None),
             None,
         )
+
+    def _place_surplus_beside_reservations(self, job: Job) -> bool:
+        """Place the surplus, without anything that is reserved from before the job's end on."""
+        if not self._reservations:
+            return self._place_surplus(job)
+        with self._reservations.respected(job):
+            more = self._place_surplus(job)
+        blocking = self._reservations.blocking(job) if job.key in self._cycle.report.rejections else None
+        if blocking is not None and self._some_surplus_fits(job):
+            self._cycle.report.reject(job, Rejection("place", job.key, blocking))
+        return more
+
+    def _some_surplus_fits(self, job: Job) -> bool:
+        """Whether a task beyond the minimum would have a place if nothing were reserved."""
+        with self._cycle.ledger.statement():
+            groups = (replace(group, need=self._allowed(job, group)) for group in surplus(self._cycle, job))
+            return any(group.need and place_surplus(self._cycle, job, group) for group in groups)
 
     def _place_surplus(self, job: Job) -> bool:
         """Place the surplus that fits idle resources: all of it, or one task where placing a task moves the shares."""

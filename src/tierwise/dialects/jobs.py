@@ -20,6 +20,7 @@ from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.pattern import Pattern
 from tierwise.api.quantity import amount
+from tierwise.api.reservation import RESERVATION, parse_reservation
 from tierwise.dialects.koordinator.elastic_quota import DEFAULT_QUEUE, Quotas, forbearing
 from tierwise.dialects.kubernetes.compute_domains import confined
 from tierwise.dialects.volcano.annotations import index_of, queue_of
@@ -310,6 +311,7 @@ class JobBuilder:
             never_preempts=forbears or _forbears(split),
             terms=terms,
             ladder=ladder,
+            reserved=parse_reservation(marks.get(RESERVATION, "")),
             **rest,
         )
 

@@ -362,6 +362,24 @@ class Ledger:
         self._discount(running, victims)
         self.moved.append(rows)
 
+    def let_end(self, shape: Shape, rows: Ints, counts: Ints) -> None:
+        """Count running tasks of a shape on distinct, ascending rows as leaving, to see what is free without them.
+
+        For trials that are rewound: the counts of jobs, sub-jobs, roles and queues do not change.
+        """
+        self.any_releasing = True
+        domains, numbers = self._topology.touched(rows, counts)
+        for r in shape.asked.tolist():
+            amount = int(shape.request[r])
+            for amounts, where, count in (self.releasing, rows, counts), (self.domain_releasing, domains, numbers):
+                self._journal.append((amounts, (r, where), amounts[r, where]))
+                amounts[r, where] += amount * count
+        for tally, weight in self._counting(shape):
+            self._count(tally, weight, rows, -counts)
+        for follower in self._followers:
+            follower.count(self, shape, rows, -counts)
+        self.moved.append(rows)
+
     @property
     def followed(self) -> bool:
         """Whether there are followers, whose state `clear` cannot clear."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from tierwise.api.reservation import ReservationRecord
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Phase, SubJob, Task
@@ -20,6 +21,7 @@ from tierwise.model.snapshot import Fault
 
 if TYPE_CHECKING:
     from tierwise.framework.extension import Abstained, Delay, Proposal
+    from tierwise.model.shape import Shape
     from tierwise.port import Key, Prepare
 
 __all__ = [
@@ -32,6 +34,7 @@ __all__ = [
     "PlacedTasks",
     "PluginFailure",
     "ReportBuilder",
+    "Reservation",
     "SearchCounts",
     "plugin_faults",
 ]
@@ -78,6 +81,24 @@ class Notice(msgspec.Struct, frozen=True):
     job: Job  # whose task it is
     until: float
     reason: str
+
+
+class Reservation(msgspec.Struct, frozen=True):
+    """Where a job that waits will fit, and from when on: jobs behind it must leave it that."""
+
+    job: Job
+    domain: str  # the innermost domain around it, in the tree of its constraint
+    rows: Ints  # of that domain
+    held: tuple[tuple[Shape, Ints, Ints], ...]  # shapes, rows and counts that it would take there
+    start: float  # infinite where it is not known when what it waits for ends
+    end: float  # when it would have ended; infinite where that is not known
+    awaits: tuple[str, ...]  # the jobs that must end before, the last one first
+    text: str
+
+    @property
+    def record(self) -> ReservationRecord:
+        """What survives a restart of it."""
+        return ReservationRecord(self.domain, self.start)
 
 
 class BundleSummary(msgspec.Struct, frozen=True):
@@ -145,6 +166,7 @@ class CycleReport(msgspec.Struct, frozen=True):
     writes: tuple[Prepare, ...] = ()  # writes to make before pods are bound, or to undo
     undone: dict[Key, str] = {}  # by claim: why its volume or devices, which did not come to be, are taken back
     notices: tuple[Notice, ...] = ()  # tasks that would be evicted and have time left
+    reservations: tuple[Reservation, ...] = ()  # of jobs that wait, in the order in which they were served
 
     @property
     def retry_at(self) -> float | None:
@@ -173,6 +195,7 @@ class ReportBuilder(msgspec.Struct):
     writes: tuple[Prepare, ...] = ()
     undone: dict[Key, str] = {}
     notices: list[Notice] = []
+    reservations: list[Reservation] = []
 
     def decide(self, decision: Decision) -> None:
         self.decisions.append(decision)
@@ -227,4 +250,5 @@ class ReportBuilder(msgspec.Struct):
             self.writes,
             dict(self.undone),
             tuple(self.notices),
+            tuple(reservation for reservation in self.reservations if reservation.job.key in rejections),
         )

@@ -64,7 +64,11 @@ class ExpectedEnd(msgspec.Struct, frozen=True):
 
     source: EndSource
     text: str  # where it comes from, for people
-    planned: float = inf  # what plans go by: the stated end, else the median, else the deadline; infinite where unknown
+    planned: float = inf
+    """What plans go by: the stated end, else the median, else the deadline; infinite where unknown.
+
+    It lies in the past where a job is overdue and nothing else is known: it may end at any moment.
+    """
     median: float | None = None
     half: tuple[float, float] | None = None  # it ends in here with a probability of 50 %
     most: tuple[float, float] | None = None  # and in here with one of 90 %
@@ -132,8 +136,12 @@ class ExpectedEnds:
     def if_started(self, job: Job, at: float) -> ExpectedEnd:
         """When a waiting job would end if it started at a time."""
         waiting = [task for task in job.tasks if task.status in (Status.PENDING, Status.GATED)]
-        limited = bool(waiting) and all(task.active_deadline for task in waiting)
-        return self._end(job, at, at + max(task.active_deadline for task in waiting) if limited else None)
+        if not waiting or not all(task.active_deadline for task in waiting):
+            return self._end(job, at, None)
+        limit = max(task.active_deadline for task in waiting)
+        found = self._end(job, at, at + limit)
+        text = f"its deadline stops it after {_long(limit)}, and it is not known whether it ends before"
+        return found if found.source is not EndSource.DEADLINE else msgspec.structs.replace(found, text=text)
 
     def _end(self, job: Job, start: float, latest: float | None) -> ExpectedEnd:
         """By the first source that knows; a start that lies ahead is one of a job that has not run at all."""
@@ -170,7 +178,7 @@ class ExpectedEnds:
         if survivors is not None:
             return msgspec.structs.replace(survivors, text=f"{late}; {survivors.text}")
         # Plans that gave up on an overdue job would lose what they wait for, while it may end at any moment.
-        return ExpectedEnd(source, late, planned=self._now, latest=latest, overdue=True)
+        return ExpectedEnd(source, late, planned=bound, latest=latest, overdue=True)
 
     def _by_history(self, job: Job, start: float, latest: float | None, *, overdue: bool) -> ExpectedEnd | None:
         found = self._history.durations(job, self._elapsed(start))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tierwise.api.eviction_terms import EvictionTerms
     from tierwise.api.ladder import LadderStep
     from tierwise.api.pattern import Pattern
+    from tierwise.api.reservation import ReservationRecord
     from tierwise.model.gather import Gather
     from tierwise.model.reason import Reason
     from tierwise.model.volumes import Claim
@@ -213,6 +214,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     together: bool = False  # evicting one of its tasks evicts all of them
     terms: EvictionTerms | None = None  # what it says of its own eviction
     ladder: tuple[LadderStep, ...] = ()  # for how long it holds out for which tier, step by step
+    reserved: ReservationRecord | None = None  # the reservation that it was last given
     inner_groups: tuple[InnerGroup, ...] = ()  # of a nested job: itself and its groups of groups, in preorder
     further: tuple[Constraint, ...] = ()  # constraints on other trees
 

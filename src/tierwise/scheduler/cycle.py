@@ -71,7 +71,7 @@ def _capability(arguments: Arguments, view: CycleView) -> object:
 
 
 def _allocate(current: Cycle, profile: Profile) -> None:
-    allocate(current, preempt=_preempt(current, profile))
+    allocate(current, preempt=_preempt(current, profile), reservations=reservation_rules(profile))
 
 
 def _preempt(current: Cycle, profile: Profile) -> Preempt | None:

@@ -132,6 +132,7 @@ def test_no_nodes_are_bought_once_victims_leave() -> None:
 
 _STAGES = {
     "WaitsForCloserPlace": "place",
+    "WouldDelayReservation": "place",
     "AwaitsNotice": "place",
     "WaitsForVolume": "bind",
     "WaitsForDevice": "bind",

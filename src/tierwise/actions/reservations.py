@@ -1,0 +1,469 @@
+"""Reservations: a job that finds no place is given one in the future, and jobs behind it must leave it that.
+
+Running jobs end as `model.expected_ends` says, so what is free is a function of time. A reservation is the first moment
+at which the job's own search finds a place, with everything that has ended by then gone, and the domain of that place.
+A job that is served later starts only if every reservation holds all the same: because it has ended by then, or because
+the reserved domain still holds the other job with it there.
+
+Called by `allocate`, job by job in the order in which it serves them. All trials are made on the ledger and rewound.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from math import inf
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.actions.placement.demand import Demand, demand
+from tierwise.actions.placement.search import NoPlace, SearchResult
+from tierwise.api.meta import format_time
+from tierwise.api.plurals import count
+from tierwise.config.reservations import CONSERVATIVE, OFF, ReservationRules
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.fit_over_time import earliest_fit
+from tierwise.framework.ledger import Pool, job_ready
+from tierwise.framework.report import Reservation
+from tierwise.model.arrays import Ints
+from tierwise.model.expected_ends import EndSource, ExpectedEnd, ExpectedEnds, started_at
+from tierwise.model.job import Job, Status
+from tierwise.model.reason import Reason, Rejection
+from tierwise.model.resources import POD_SLOTS
+from tierwise.model.shape import Shape
+from tierwise.model.topology import ROOT, ROOT_NAME
+
+__all__ = ["Reservations"]
+
+Find = Callable[[Job, Demand], SearchResult | NoPlace]
+"""Places the minimum of a job on the ledger, as allocate does."""
+
+Held = tuple[tuple[Shape, Ints, Ints], ...]
+
+_MOMENTS = 64
+"""Moments that are tried for a job beside other reservations; later ones are given up."""
+_SLACK = 60.0
+"""Seconds by which a reservation may become later without a word: pods start some time after they are bound."""
+_NO_SLOTS = 1 << 38
+"""More pods than a node has room for."""
+
+
+class _Run(msgspec.Struct, frozen=True):
+    """A job that runs: when it ends, and what it holds until then."""
+
+    job: Job | None  # None for a pod of no job
+    key: str
+    end: ExpectedEnd
+    since: float
+    tasks: Sequence[tuple[Shape, int]]  # with the row of each
+
+
+class _Timeline:
+    """Who ends when: groups of runs that end together, numbered from 1 on; unknown ends come last, one by one."""
+
+    def __init__(self, cycle: Cycle, ends: ExpectedEnds) -> None:
+        runs = sorted(_runs(cycle, ends), key=lambda run: (run.end.planned, run.since, run.key))
+        self.runs = runs
+        self.times = [-inf]  # by group; the first one stands for now
+        self.group: list[int] = []  # of each run
+        for run in runs:
+            if run.end.planned == inf or run.end.planned != self.times[-1]:
+                self.times.append(run.end.planned)
+            self.group.append(len(self.times) - 1)
+
+    @property
+    def last(self) -> int:
+        return len(self.times) - 1
+
+    def at(self, time: float) -> int:
+        """The last group that has ended at a time."""
+        return bisect_right(self.times, time) - 1 if time < inf else self.last
+
+    @cached_property
+    def columns(self) -> tuple[Ints, Ints, Ints]:
+        """Row, group and number of the run of each task, in the order of groups."""
+        entries = [(row, self.group[i], i) for i, run in enumerate(self.runs) for _, row in run.tasks]
+        row, group, run = np.array(entries, dtype=np.int64).reshape(-1, 3).T
+        return row, group, run
+
+    @cached_property
+    def by_shape(self) -> list[tuple[Shape, Ints, Ints, Ints]]:
+        """The same by shape."""
+        shapes = [shape for run in self.runs for shape, _ in run.tasks]
+        number = np.array([shape.number for shape in shapes], dtype=np.int64)
+        row, group, run = self.columns
+        found = []
+        for one in np.unique(number).tolist():
+            own = np.flatnonzero(number == one)
+            found.append((shapes[own[0]], row[own], group[own], run[own]))
+        return found
+
+
+def _runs(cycle: Cycle, ends: ExpectedEnds) -> Iterator[_Run]:
+    """Jobs that run, and single pods that say how long they do: others, such as those of services, stay."""
+    leaving = {eviction.task.key for eviction in cycle.report.evictions}
+    for job in cycle.snapshot.jobs:
+        tasks = [
+            (task.shape, task.row)
+            for task in job.tasks
+            if task.status is Status.RUNNING and task.row >= 0 and task.key not in leaving
+        ]
+        if tasks:
+            yield _Run(job, job.key, ends.of(job), started_at(job) or 0.0, tasks)
+    for task in cycle.snapshot.others:
+        if task.status is Status.RUNNING and task.row >= 0 and (task.expected or task.active_deadline):
+            yield _Run(None, f"pod {task.key}", ends.of_task(task), task.started, [(task.shape, task.row)])
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """Where a job fits after a group of ends."""
+
+    group: int
+    time: float
+    held: Held
+
+
+class Reservations:
+    """The reservations of one cycle."""
+
+    def __init__(self, cycle: Cycle, rules: ReservationRules, find: Find) -> None:
+        self._cycle, self._rules, self._find = cycle, rules, find
+        self._now = cycle.snapshot.now
+        self._held: list[Reservation] = []
+        self._asked: dict[int, tuple[Demand, int]] = {}  # by job: what its reservation is for, and who must end before
+        self._served: set[str] = set()  # queues whose first waiting job has one
+        self._started: list[tuple[float, Held]] = []  # jobs of this cycle: when they end, and what they hold
+        self._seen = 0  # decisions that are among them
+
+    def __bool__(self) -> bool:
+        """Whether anybody has one."""
+        return bool(self._held)
+
+    @cached_property
+    def _ends(self) -> ExpectedEnds:
+        return ExpectedEnds(self._cycle.snapshot)
+
+    @cached_property
+    def _timeline(self) -> _Timeline:
+        return _Timeline(self._cycle, self._ends)
+
+    # -- who gets one
+
+    def consider(self, job: Job, queue: str) -> None:
+        """Give a job of a queue that found no place a reservation, if it is its turn to have one."""
+        if not self._entitled(job, queue):
+            return
+        asked = demand(self._cycle, job)
+        if not asked.enough or not asked.task_groups:
+            return
+        self._follow()
+        place = self._earliest(job, asked)
+        if place is None:
+            return
+        self._served.add(queue)
+        self._asked[job.number] = asked, place.group
+        self._held.append(self._reservation(job, asked, place))
+
+    def _entitled(self, job: Job, queue: str) -> bool:
+        rules = self._rules
+        if rules.mode == OFF or job.minimum < rules.pods or job.number in self._asked:
+            return False
+        return len(self._held) < rules.depth if rules.mode == CONSERVATIVE else queue not in self._served
+
+    def _reservation(self, job: Job, asked: Demand, place: _Place) -> Reservation:
+        """Where it was before, if it fits there as early."""
+        before = job.reserved
+        if before is not None:
+            domain = self._rows_of(job, before.domain)
+            kept = self._trial(job, asked, place.group, place.time, within=domain) if domain is not None else None
+            place = place if kept is None else replace(place, held=kept)
+        name, rows = self._domain(job, place.held)
+        end = self._ends.if_started(job, place.time).planned if place.time < inf else inf
+        awaits = self._awaited(job, place)
+        text = self._text(job, name, place.time, awaits)
+        keys = tuple(run.key for run in awaits)
+        return Reservation(job, name, rows, place.held, place.time, end, keys, text)
+
+    # -- the first moment at which it fits
+
+    def _earliest(self, job: Job, asked: Demand) -> _Place | None:
+        """The first moment at which a job fits, and where."""
+        timeline = self._timeline
+        low = self._lower_bound(job, asked)
+        if low > timeline.last:
+            return None
+        if self._alone(job, asked, low) is None:
+            low, high = low + 1, timeline.last
+            if low > high or self._alone(job, asked, high) is None:
+                return None
+            while low < high:  # with more gone, what fitted still fits
+                middle = (low + high) // 2
+                low, high = (low, middle) if self._alone(job, asked, middle) is not None else (middle + 1, high)
+        return self._beside_others(job, asked, low)
+
+    def _alone(self, job: Job, asked: Demand, group: int) -> Held | None:
+        return self._trial(job, asked, group, self._timeline.times[group], beside=())
+
+    def _beside_others(self, job: Job, asked: Demand, group: int) -> _Place | None:
+        """The first moment from a group on at which a job fits beside the reservations that are there."""
+        timeline = self._timeline
+        moments = {timeline.times[g] for g in range(group, timeline.last + 1)}
+        moments |= {held.end for held in self._held if held.end > timeline.times[group]}
+        known = [(max(group, timeline.at(time)), time) for time in sorted(moments - {inf})]
+        unknown = [(g, inf) for g in range(group, timeline.last + 1) if timeline.times[g] == inf]
+        for g, time in (*known, *unknown)[:_MOMENTS]:
+            found = self._trial(job, asked, g, time)
+            if found is not None:
+                return _Place(g, time, found)
+        return None
+
+    def _lower_bound(self, job: Job, asked: Demand) -> int:
+        """A group before which no domain holds the job, by counting; exact for one shape without rules between pods."""
+        timeline, cycle = self._timeline, self._cycle
+        needs: dict[Shape, int] = {}
+        for task_group in asked.task_groups:
+            if len(task_group.remaining) != 1:
+                return 1
+            shape = task_group.remaining[0].pod_set.shape
+            needs[shape] = needs.get(shape, 0) + task_group.need
+        if asked.spares or asked.alternatives is not None:
+            return 1
+        every = np.arange(len(cycle.view.axis))
+        free = cycle.ledger.free(every, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
+        ends = self._ends_columns
+        later = np.zeros(len(cycle.topology), dtype=np.int64)
+        for shape, need in needs.items():
+            usable = (cycle.fit_counts.of(shape).why == 0).astype(np.int64)
+            found = earliest_fit(cycle.topology, shape, need, free, ends, usable, timeline.last)
+            later = np.maximum(later, found)
+        limit = cycle.pipeline.limit(job) if not cycle.gathered(job) else None
+        inside = cycle.topology.tier <= limit if limit is not None else np.arange(len(later)) == ROOT
+        return max(1, int(later[inside].min(initial=timeline.last + 1)))
+
+    @property
+    def _ends_columns(self) -> tuple[Ints, Ints, Ints]:
+        """Row, group and amounts of everything that ends, what was started in this cycle included."""
+        timeline = self._timeline
+        parts = [(row, group, shape) for shape, row, group, _ in timeline.by_shape]
+        for end, held in self._started:
+            if end < inf:
+                group = min(timeline.at(end) + (end not in timeline.times), timeline.last)
+                parts += [
+                    (np.repeat(rows, counts), np.full(int(counts.sum()), group), shape) for shape, rows, counts in held
+                ]
+        resources = len(self._cycle.view.axis)
+        if not parts:
+            nothing = np.zeros(0, dtype=np.int64)
+            return nothing, nothing, np.zeros((resources, 0), dtype=np.int64)
+        amounts = [np.repeat(shape.request[:, None], len(rows), axis=1) for rows, _, shape in parts]
+        return (
+            np.concatenate([rows for rows, _, _ in parts]),
+            np.concatenate([group for _, group, _ in parts]),
+            np.concatenate(amounts, axis=1),
+        )
+
+    def _trial(
+        self,
+        job: Job,
+        asked: Demand,
+        group: int,
+        time: float,
+        *,
+        within: Ints | None = None,
+        beside: Sequence[Reservation] | None = None,
+    ) -> Held | None:
+        """Where the search places a job once a group has ended, without what others have reserved meanwhile."""
+        cycle = self._cycle
+        with cycle.ledger.statement():
+            self._let_end(job, group, time)
+            for held in self._overlapping(job, time) if beside is None else beside:
+                self._set_aside(held.held, 1)
+            if within is not None:
+                outside = np.setdiff1d(np.arange(len(cycle.nodes)), within)
+                if len(outside):
+                    cycle.ledger.occupy(cycle.view.axis.index[POD_SLOTS], outside, _NO_SLOTS)
+            found = self._find(job, asked)
+            if not isinstance(found, SearchResult) or not job_ready(cycle.ledger, job, waiting=True):
+                return None
+            if cycle.pipeline.delays:
+                delay = cycle.pipeline.defer(job, np.concatenate([p.rows for p in found.placements]))
+                if delay is not None and delay.until > time:
+                    return None
+            return _held(found)
+
+    def _let_end(self, job: Job, group: int, time: float) -> None:
+        timeline, ledger = self._timeline, self._cycle.ledger
+        own = next((i for i, run in enumerate(timeline.runs) if run.job is job), -1)
+        for shape, row, groups, run in timeline.by_shape:
+            rows, counts = np.unique(row[(groups <= group) & (run != own)], return_counts=True)
+            if len(rows):
+                ledger.let_end(shape, rows, counts)
+        for end, held in self._started:
+            if end <= time and end < inf:
+                for shape, rows, counts in held:
+                    ledger.let_end(shape, rows, counts)
+
+    def _overlapping(self, job: Job, time: float) -> list[Reservation]:
+        """The reservations of others that are still running, or start, while a job runs that starts at a time."""
+        end = self._ends.if_started(job, time).planned if time < inf else inf
+        others = (held for held in self._held if held.job is not job)
+        return [held for held in others if held.end > time and not _ends_before(end, held)]
+
+    # -- who may start beside them
+
+    def objection(self, job: Job, found: SearchResult) -> Reason | None:
+        """Why a job must not start where it was placed on the ledger: a reservation would not hold; None if it may.
+
+        A reservation that holds with another arrangement inside its domain has that one from then on.
+        """
+        self._follow()
+        end, rows = self._end(job), np.concatenate([placement.rows for placement in found.placements])
+        moved: list[tuple[int, Reservation]] = []
+        for i, held in enumerate(self._held):
+            if _ends_before(end.safe, held) or not any(np.isin(rows, own).any() for _, own, _ in held.held):
+                continue
+            asked, group = self._asked[held.job.number]
+            again = self._trial(held.job, asked, group, held.start, within=held.rows)
+            if again is None:
+                return _delays(held, end)
+            moved.append((i, replace(held, held=again)))
+        for i, held in moved:
+            self._held[i] = held
+        return None
+
+    def blocking(self, job: Job) -> Reason | None:
+        """Why a job that could start was held back: the first reservation that it cannot be sure to end before."""
+        end = self._end(job)
+        return next((_delays(held, end) for held in self._held if not _ends_before(end.safe, held)), None)
+
+    @contextmanager
+    def respected(self, job: Job) -> Iterator[None]:
+        """What a job places inside leaves alone everything that is reserved from before its end on."""
+        end = self._end(job)
+        apart = [held.held for held in self._held if not _ends_before(end.safe, held)]
+        for held in apart:
+            self._set_aside(held, 1)
+        try:
+            yield
+        finally:
+            for held in apart:
+                self._set_aside(held, -1)
+
+    def _end(self, job: Job) -> ExpectedEnd:
+        """When a job ends that starts now, or runs and grows."""
+        return self._ends.if_started(job, self._now) if started_at(job) is None else self._ends.of(job)
+
+    def _set_aside(self, held: Held, sign: int) -> None:
+        ledger = self._cycle.ledger
+        ledger.await_releases()
+        for shape, rows, counts in held:
+            ledger.place(shape, rows, sign * counts, pool=Pool.FUTURE_IDLE)
+
+    def _follow(self) -> None:
+        """Take note of what this cycle has started."""
+        for decision in self._cycle.report.decisions[self._seen :]:
+            if decision.bound:
+                held = _counted([(part.tasks[0].shape, part.rows) for part in decision.placed if part.tasks])
+                self._started.append((self._end(decision.job).planned, held))
+        self._seen = len(self._cycle.report.decisions)
+
+    def tell(self) -> None:
+        """Say of every job with a reservation that it has one, beside what keeps it waiting."""
+        rejections = self._cycle.report.rejections
+        for held in self._held:
+            known = rejections.get(held.job.key)
+            if known is not None:
+                told = Rejection("reservation", held.job.key, Reason("Reserved", "reservations", held.text))
+                rejections[held.job.key] = replace(known, children=(*known.children, told))
+        self._cycle.report.reservations[:] = self._held
+
+    # -- words
+
+    def _domain(self, job: Job, held: Held) -> tuple[str, Ints]:
+        """The innermost domain around a place, in the tree that the job's constraint is about, and its rows."""
+        rows = np.unique(np.concatenate([own for _, own, _ in held]))
+        alternate = self._cycle.alternate_topology(job)
+        if alternate is None:
+            topology = self._cycle.topology
+            domain = topology.meet_rows(rows)
+            return topology.name[domain], np.arange(len(self._cycle.nodes))[topology.span(domain)]
+        domain = alternate.topology.meet_rows(alternate.positions[rows])
+        return alternate.topology.name[domain], np.sort(alternate.rows[alternate.topology.span(domain)])
+
+    def _rows_of(self, job: Job, name: str) -> Ints | None:
+        """The rows of a domain by its name; None where there is none of that name any more."""
+        alternate = self._cycle.alternate_topology(job)
+        topology = self._cycle.topology if alternate is None else alternate.topology
+        domain = topology.index.get(name)
+        if domain is None:
+            return None
+        rows = np.arange(len(self._cycle.nodes)) if alternate is None else alternate.rows
+        return np.sort(rows[topology.span(domain)])
+
+    def _awaited(self, job: Job, place: _Place) -> list[_Run]:
+        """The runs on a place that must end before it is free, the last one first."""
+        timeline = self._timeline
+        row, group, run = timeline.columns
+        wanted = np.unique(np.concatenate([own for _, own, _ in place.held]))
+        found = np.unique(run[np.isin(row, wanted) & (group <= place.group)]).tolist()
+        return [timeline.runs[i] for i in reversed(found) if timeline.runs[i].job is not job]
+
+    def _text(self, job: Job, name: str, time: float, awaits: Sequence[_Run]) -> str:
+        known = time < inf
+        late = bool(awaits) and awaits[0].end.overdue and time < self._now
+        when = f" from {format_time(time)}" if known and not late else ""
+        parts = [f"reserved {_called(name)}{when}"]
+        if awaits:
+            parts.append(_last_one(awaits[0]))
+        if len(awaits) > 1:
+            parts.append(f"{count(len(awaits) - 1, 'more job')} there must end before")
+        if not known:
+            parts.append("from when is not known")
+        before = job.reserved
+        if before is not None and before.start < time - _SLACK:
+            parts.append(f"it was {_called(before.domain)} from {format_time(before.start)} before")
+        return "; ".join(parts)
+
+
+def _last_one(run: _Run) -> str:
+    """What is known of the job that ends last before a reservation begins."""
+    end = run.end
+    if end.overdue:
+        return f"it begins as soon as {run.key} ends ({end.text})"
+    if not end.known:
+        return f"{run.key} runs there, and {end.text}"
+    within = f", with 90 % between {format_time(end.most[0])} and {format_time(end.most[1])}" if end.most else ""
+    return f"{run.key} ends then ({end.text}){within}"
+
+
+def _ends_before(end: float, held: Reservation) -> bool:
+    """Whether what ends at a time is surely gone when a reservation begins."""
+    return end <= held.start and end < inf
+
+
+def _delays(held: Reservation, end: ExpectedEnd) -> Reason:
+    since = f"from {format_time(held.start)}" if held.start < inf else "once it is free"
+    # Without a time that moves with the clock: the text is written to the cluster, and only changes are.
+    why = end.text if end.source is EndSource.UNKNOWN else f"it would still run then ({end.text})"
+    text = f"would delay {held.job.key}, which has {_called(held.domain)} reserved {since}: {why}"
+    return Reason("WouldDelayReservation", "reservations", text)
+
+
+def _called(domain: str) -> str:
+    return "the cluster" if domain == ROOT_NAME else domain
+
+
+def _held(found: SearchResult) -> Held:
+    return _counted([(placement.pod_set.shape, placement.rows) for placement in found.placements])
+
+
+def _counted(parts: Sequence[tuple[Shape, Ints]]) -> Held:
+    """Rows by shape, each once, with the number of tasks on it."""
+    rows: dict[Shape, list[Ints]] = {}
+    for shape, own in parts:
+        rows.setdefault(shape, []).append(own)
+    return tuple((shape, *np.unique(np.concatenate(own), return_counts=True)) for shape, own in rows.items())

@@ -1,0 +1,43 @@
+"""The annotation in which a gang's reservation is kept, so that it survives a restart: where, and from when.
+
+Written with the status of a pod group and read back by the dialects. One that cannot be read counts as none: it is
+tierwise's own, and made anew.
+"""
+
+from __future__ import annotations
+
+import json
+from math import inf
+from typing import Final
+
+import msgspec
+
+from tierwise.api.meta import format_time, parse_time
+
+__all__ = ["RESERVATION", "ReservationRecord", "parse_reservation", "spell_reservation"]
+
+RESERVATION: Final = "tierwise.io/reservation"
+
+
+class ReservationRecord(msgspec.Struct, frozen=True):
+    """Where a gang has a reservation, by the name of the domain, and from when; infinite where nobody knows when."""
+
+    domain: str
+    start: float = inf
+
+
+def spell_reservation(record: ReservationRecord) -> str:
+    """A record as it is annotated."""
+    known = {"from": format_time(record.start)} if record.start < inf else {}
+    return json.dumps({"domain": record.domain, **known})
+
+
+def parse_reservation(text: str) -> ReservationRecord | None:
+    """The record of an annotation; None where there is none that can be read."""
+    try:
+        found = json.loads(text) if text else None
+        if not isinstance(found, dict) or not isinstance(found.get("domain"), str):
+            return None
+        return ReservationRecord(found["domain"], parse_time(str(found["from"])) if "from" in found else inf)
+    except ValueError:
+        return None
