@@ -283,8 +283,10 @@ class Objects(msgspec.Struct, frozen=True):
 
         Where the type serves several groups and two objects share a key, the one of the first group counts.
         """
-        types, other = codec.KINDS, codec.Unknown
-        found = [kind for kind in self._tables if types.get(kind, other) is record]
+        kinds = codec.KINDS_OF.get(record) or [kind for kind in self._tables if _type(kind) is record]
+        found = [kind for kind in kinds if kind in self._tables]
+        if not found:
+            return cast(Mapping[str, R], _EMPTY.view())
         if len(found) == 1:
             return cast(Mapping[str, R], self._tables[found[0]].view())
         tables = [self._tables[kind] for kind in sorted(found)]

@@ -34,6 +34,7 @@ from tierwise.api.pod_defaults import filled_pod
 
 __all__ = [
     "KINDS",
+    "KINDS_OF",
     "Kind",
     "Object",
     "Raw",
@@ -244,6 +245,8 @@ class Packed(msgspec.Struct, frozen=True):
 
 KINDS: Final[dict[tuple[str, str], type[Any]]] = {}
 """The type of record for an API group ("" for the core group) and kind; filled by `register`."""
+KINDS_OF: Final[dict[type[Any], list[tuple[str, str]]]] = {}
+"""The groups and kinds that a type of record serves."""
 
 _READERS: Final[dict[type[Any], msgspec.json.Decoder[Any]]] = {}
 _VERSIONS: Final[dict[tuple[str, str], tuple[str, ...]]] = {}
@@ -267,7 +270,11 @@ def register(
     `older` are versions that a server may offer instead, the best first.
     The record needs a field `metadata: ObjectMeta`. A type that serves several groups is shown as the first one.
     """
-    KINDS[api_group(api_version), name] = record
+    kind = api_group(api_version), name
+    KINDS[kind] = record
+    served = KINDS_OF.setdefault(record, [])
+    if kind not in served:
+        served.append(kind)
     _VERSIONS[api_group(api_version), name] = (api_version.rpartition("/")[2], *older)
     _SHOWN_AS.setdefault(record, Kind(api_version, name, namespaced))
     if quantities is not None:
