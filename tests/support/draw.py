@@ -137,7 +137,7 @@ def objects_of(world: World, *gangs: Gang) -> Objects:
 
 def allocate(world: World, *gangs: Gang, profile: Profile = DEFAULT) -> Outcome:
     """One cycle over the cluster and these gangs."""
-    snapshot = build(objects_of(world, *gangs), now=0.0)
+    snapshot = build(objects_of(world, *gangs), 0.0, profile)
     report = cycle(snapshot, profile)
     asked = effects(snapshot, report)
     return Outcome(

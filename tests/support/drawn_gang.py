@@ -105,6 +105,8 @@ class Gang(_Call, frozen=True):
     phase: str = ""
     labels: Mapping[str, Mapping[str, str]] = {}  # further ones, by pod
     spec: Raw = msgspec.field(default_factory=dict)  # further fields of every pod's spec
+    marks: Mapping[str, str] = {}  # annotations of the pod group
+    told: Mapping[str, Mapping[str, str]] = {}  # annotations, by pod
 
     def manifests(self) -> list[Raw]:
         members: list[tuple[str, str, dict[str, str]]] = [
@@ -124,12 +126,14 @@ class Gang(_Call, frozen=True):
         return [self._pod_group(len(members)), *pods]
 
     def _metadata(self, pod: str, labels: Mapping[str, str]) -> Raw:
-        annotations = {"scheduling.k8s.io/group-name": self.name}
+        annotations = {"scheduling.k8s.io/group-name": self.name, **self.told.get(pod, {})}
         return {"labels": {**labels, **self.labels.get(pod, {})}, "annotations": annotations}
 
     def _pod_group(self, tasks: int) -> Raw:
         created = f"1970-01-01T00:{self.created // 60:02}:{self.created % 60:02}Z"
         metadata: Raw = {"name": self.name, "namespace": "default", "creationTimestamp": created}
+        if self.marks:
+            metadata["annotations"] = dict(self.marks)
         spec: Raw = {
             "minMember": tasks if self.minimum is None else self.minimum,
             "minTaskMember": {r.name: r.minimum for r in self.roles if r.minimum is not None},

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
 
 import numpy as np
 from msgspec.structs import replace
@@ -37,7 +39,7 @@ from tierwise.model.job import Job, PodSet, SubJob, group_job
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
-__all__ = ["Preempt", "allocate", "place_nominated"]
+__all__ = ["Preempt", "Repair", "allocate", "place_nominated"]
 
 
 # A nominated gang is tried on its nominated nodes before any search.
@@ -135,21 +137,38 @@ _GLOBAL_QUEUE = ""
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 
 
+class Repair(Protocol):
+    """What gangs that lose nodes need besides a place."""
+
+    def make_room(self, job: Job) -> bool:
+        """Whether room was made for a job that was refused; a gang to repair is told why not."""
+
+    def serving(self, job: Job) -> AbstractContextManager[None]:
+        """While a job is served: spares are free for those who own or borrow them, and closed to all others."""
+
+
 _NO_RESERVATIONS = ReservationRules()
 
 
 def allocate(
-    cycle: Cycle, *, preempt: Preempt | None = None, reservations: ReservationRules = _NO_RESERVATIONS
+    cycle: Cycle,
+    *,
+    preempt: Preempt | None = None,
+    repair: Repair | None = None,
+    reservations: ReservationRules = _NO_RESERVATIONS,
 ) -> None:
     """Place the pending tasks of all jobs that have left phase Pending."""
-    _Allocation(cycle, preempt=preempt, reservations=reservations).run()
+    _Allocation(cycle, preempt=preempt, repair=repair, reservations=reservations).run()
 
 
 class _Allocation:
-    def __init__(self, cycle: Cycle, *, preempt: Preempt | None, reservations: ReservationRules) -> None:
+    def __init__(
+        self, cycle: Cycle, *, preempt: Preempt | None, repair: Repair | None, reservations: ReservationRules
+    ) -> None:
         self._cycle = cycle
         self._reservations = Reservations(cycle, reservations, self._search)
         self._preempt = preempt
+        self._repair = repair
         self._rejection_cache = RejectionCache(cycle, told_at_once=preempt is not None)
         self._waiting: dict[str, list[Entry]] = {}
 
@@ -210,6 +229,8 @@ class _Allocation:
         if job.constraint is not None or job.policies or job.roles or job.pattern is not None or job.gather is not None:
             return False
         sub, cycle = job.subs[0], self._cycle
+        if job.repair is not None:
+            return False
         free = sub.constraint is None and not sub.previous_domain and len(sub.pod_sets) == 1 and not sub.ready
         return free and not cycle.nominations.holds(job) and cycle.backlog.left(sub.pod_sets[0]) == 1
 
@@ -272,7 +293,8 @@ class _Allocation:
 
     def _serve_safely(self, job: Job) -> bool:
         """Serve a job. If a plugin fails, the job is rejected and the other jobs are still served."""
-        more = self._cycle.attempt(job, self._serve)
+        with self._repair.serving(job) if self._repair is not None else nullcontext():
+            more = self._cycle.attempt(job, self._serve)
         if isinstance(more, Reason):
             self._cycle.report.reject(job, Rejection("gate", job.key, more))
             return False
@@ -357,6 +379,8 @@ class _Allocation:
 
     def _reject_or_preempt(self, job: Job, rejection: Rejection) -> bool:
         self._cycle.report.reject(job, rejection)
+        if self._repair is not None and self._repair.make_room(job):
+            return False
         preempt, self._preempt = self._preempt, None
         if preempt is None:
             return False

@@ -13,6 +13,7 @@ from tierwise.admission.context import ROOT_QUEUE, ClusterContext
 from tierwise.admission.findings import Issue, at_least, error, warning
 from tierwise.admission.names import LONGEST_LABEL, dns_subdomain
 from tierwise.api import limits, plurals
+from tierwise.api.repair import RepairTerms, parse_repair
 from tierwise.api.volcano import Job, JobSpec, PartitionPolicy
 from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.dialects.volcano.job import PROVIDED_PLUGINS, defaulted, pod_name, task_minimum
@@ -41,6 +42,9 @@ def check(written: Job, context: ClusterContext) -> Iterator[Issue]:
             )
     yield from _check_plugins(job)
     yield from names.check(written.metadata, total)
+    terms = parse_repair(written.metadata.annotations)
+    if isinstance(terms, RepairTerms) and terms.on_node_loss is not None:
+        yield from policy.check_node_loss("spec.policies", spec.policies, terms.on_node_loss)
     yield from policy.check("spec.policies", spec.policies, parted=any(task.partition_policy for task in spec.tasks))
     if spec.volumes:
         yield warning("spec.volumes", "volume claims are not supported: the pods of the job will wait (NotSupported)")

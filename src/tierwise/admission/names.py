@@ -13,12 +13,14 @@ from tierwise.api.ladder import FORM as LADDER_FORM
 from tierwise.api.ladder import LADDER, parse_ladder
 from tierwise.api.meta import LabelSelector, ObjectMeta
 from tierwise.api.pattern import FORMS, PATTERN, parse_pattern
+from tierwise.api.repair import parse_repair
 
 __all__ = [
     "LONGEST_LABEL",
     "LONGEST_NAME",
     "check",
     "check_ladder",
+    "check_repair",
     "check_terms",
     "dns_label",
     "dns_subdomain",
@@ -33,6 +35,7 @@ def check(meta: ObjectMeta, ranks: int) -> Iterator[Issue]:
     """Issues of the annotations on an object that stands for so many pods."""
     yield from check_ladder(meta)
     yield from check_terms(meta)
+    yield from check_repair(meta)
     text = meta.annotations.get(PATTERN)
     if text is None:
         return
@@ -53,6 +56,14 @@ def check_ladder(meta: ObjectMeta) -> Iterator[Issue]:
 def check_terms(meta: ObjectMeta) -> Iterator[Issue]:
     """An error where what an object says of its eviction cannot be read."""
     found = parse_terms(meta.annotations)
+    if isinstance(found, str):
+        key, _, why = found.removeprefix("annotation ").partition(": ")
+        yield error(f"metadata.annotations[{key}]", why)
+
+
+def check_repair(meta: ObjectMeta) -> Iterator[Issue]:
+    """An error where what an object says of the loss of nodes cannot be read."""
+    found = parse_repair(meta.annotations)
     if isinstance(found, str):
         key, _, why = found.removeprefix("annotation ").partition(": ")
         yield error(f"metadata.annotations[{key}]", why)

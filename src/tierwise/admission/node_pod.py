@@ -7,7 +7,7 @@ from typing import Final
 
 from tierwise.admission.context import ClusterContext
 from tierwise.admission.findings import Issue, at_least, at_most, error, one_of, warning
-from tierwise.admission.names import check_ladder, check_terms, dns_subdomain
+from tierwise.admission.names import check_ladder, check_repair, check_terms, dns_subdomain
 from tierwise.api.core import Affinity, Node, Pod, PodSpec, PodTemplate
 from tierwise.api.limits import too_many_resources
 from tierwise.api.unsupported import unsupported
@@ -40,6 +40,7 @@ def check_pod(pod: Pod, nodes: Collection[str], groups: Collection[str], context
     yield from check_support(pod)
     yield from check_ladder(pod.metadata)
     yield from check_terms(pod.metadata)
+    yield from check_repair(pod.metadata)
     if pod.spec.priority is None:  # else it was admitted, and its class is no matter any more
         yield from context.priority_class("spec.priorityClassName", pod.spec.priority_class_name)
     for issue in context.queue(f"metadata.annotations.{QUEUE_ANNOTATION}", queue_of(pod)):

@@ -11,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tierwise.admission.findings import Issue, error, one_of, warning
+from tierwise.api.repair import OnNodeLoss
 from tierwise.api.volcano import LifecyclePolicy
 
-__all__ = ["ACTIONS", "check"]
+__all__ = ["ACTIONS", "check", "check_node_loss"]
 
 _RESTART_PARTITION: Final = "RestartPartition"
 _ANY: Final = "*"
@@ -36,6 +37,13 @@ ACTIONS: Final = frozenset(
 _OF_JOBS: Final = frozenset({"Unknown", "JobUpdated"})
 """Events that concern no task, so that policies of tasks never hear of them."""
 
+_ON_NODE_LOSS: Final = {
+    OnNodeLoss.REPLACE: frozenset({"RestartPod"}),
+    OnNodeLoss.RESTART_SUBGROUP: frozenset({"RestartTask", _RESTART_PARTITION}),
+    OnNodeLoss.RESTART_ALL: frozenset({"RestartJob"}),
+}
+"""The actions of policies that say the same as what a job wants when it loses nodes."""
+
 _DURATION: Final = re.compile(r"(?P<sign>[+-]?)(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)")
 
 
@@ -54,6 +62,15 @@ def check(path: str, policies: Sequence[LifecyclePolicy], *, parted: bool, of_ta
             seen.add(trigger)
     if _ANY in seen and len(seen) > 1:
         yield error(path, f'event "{_ANY}" matches every event: it cannot be combined with another trigger')
+
+
+def check_node_loss(path: str, policies: Sequence[LifecyclePolicy], wish: OnNodeLoss) -> Iterator[Issue]:
+    """A warning where a policy for evicted pods says something else than the job's annotation: both are carried out."""
+    for index, policy in enumerate(policies):
+        if {"PodEvicted", _ANY}.isdisjoint({policy.event, *policy.events}) or policy.action in _ON_NODE_LOSS[wish]:
+            continue
+        text = f'"{wish.value}" is what the job wants when it loses nodes, and this policy then does {policy.action}'
+        yield warning(f"{path}[{index}].action", text)
 
 
 def _triggers(policy: LifecyclePolicy) -> list[str | int]:

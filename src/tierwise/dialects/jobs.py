@@ -5,6 +5,7 @@ Dialects say how the pods of a job are divided and what its minimums are; the ar
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Required, TypedDict, Unpack
 
@@ -16,14 +17,15 @@ from tierwise.api.core import Pod, ResourceList
 from tierwise.api.eviction_terms import parse_terms
 from tierwise.api.ladder import FORM, LADDER, LadderStep, parse_ladder
 from tierwise.api.limits import PODS, POLICIES
-from tierwise.api.meta import parse_time
+from tierwise.api.meta import parse_time, read_number
 from tierwise.api.natural import natural
-from tierwise.api.pattern import Pattern
+from tierwise.api.pattern import RANK, RANKS, Pattern
 from tierwise.api.quantity import amount
+from tierwise.api.repair import parse_repair
 from tierwise.api.reservation import RESERVATION, parse_reservation
 from tierwise.dialects.koordinator.elastic_quota import DEFAULT_QUEUE, Quotas, forbearing
 from tierwise.dialects.kubernetes.compute_domains import confined
-from tierwise.dialects.volcano.annotations import index_of, queue_of
+from tierwise.dialects.volcano.annotations import index_of, place_of, queue_of
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, InnerGroup, Job, Phase, PodSet, Policy, Status, SubJob, Task
@@ -251,10 +253,14 @@ class JobBuilder:
         terms = parse_terms({**_first_marks(split), **marks})
         if isinstance(terms, str):
             unreadable, terms = Reason("InvalidEvictionTerms", "pod", terms), None
+        repair = parse_repair({**_first_marks(split), **marks})
+        if isinstance(repair, str):
+            unreadable, repair = Reason("InvalidRepairTerms", "pod", repair), None
         if ladder and constraint is None:
             constraint = Constraint(hard=False)  # or nobody would look for a close place
         if unreadable is not None:
             rest["refusal"] = rest.get("refusal") or unreadable
+        ranks, world_size = _ranks(split) if pattern is not None or repair is not None else ({}, 0)
         number = self._jobs
         beyond, minimum = _beyond(minimum, policies), min(minimum, PODS)
         self._jobs += 1
@@ -305,11 +311,13 @@ class JobBuilder:
             best_effort_pod_sets=tuple(best_effort_parts),
             scheduler=next((m.task.shape.scheduler for _, _, members in split.values() for m in members), ""),
             pattern=pattern,
-            ranks=_ranks(split) if pattern is not None else {},
+            ranks=ranks,
+            world_size=world_size,
             unsupported=beyond or _unsupported(split),
             unready=_unready(split),
             never_preempts=forbears or _forbears(split),
             terms=terms,
+            repair=repair,
             ladder=ladder,
             reserved=parse_reservation(marks.get(RESERVATION, "")),
             **rest,
@@ -396,14 +404,62 @@ def _shifted(pod_sets: tuple[PodSet, ...], shift: int) -> tuple[PodSet, ...]:
     return tuple(replace(p, role_number=p.role_number + shift) if p.role_number >= 0 else p for p in pod_sets)
 
 
-def _ranks(split: Split) -> dict[str, int]:
-    """The rank of each task: sub-job by sub-job, role by role, then by task index, else by name."""
+def _ranks(split: Split) -> tuple[dict[str, int], int]:
+    """The rank of each task, and how many ranks there are: sub-job by sub-job, role by role, then by task index, else
+    by name. Where tasks run that have ranks already, these are kept, and others get those that are left.
+    """
     ordered = [
-        member.task.key
-        for _, (_, _, members) in sorted(split.items(), key=lambda item: natural(item[0]))
+        (sub_key, member)
+        for sub_key, (_, _, members) in sorted(split.items(), key=lambda item: natural(item[0]))
         for member in sorted(members, key=lambda m: (natural(m.task.role), _rank(m), natural(m.task.key)))
     ]
-    return {key: rank for rank, key in enumerate(ordered)}
+    known, size = _known_ranks(ordered)
+    if not known:
+        return {member.task.key: rank for rank, (_, member) in enumerate(ordered)}, len(ordered)
+    ranks = dict(known)
+    taken = set(known.values())
+    first = _first_ranks(ordered, known)
+    unranked: list[str] = []
+    for sub_key, member in ordered:
+        if member.task.key in known or member.task.status not in _EXISTING:
+            continue
+        place = place_of(member.pod)
+        start = first.get((sub_key, member.task.role, place[0])) if place is not None else None
+        rank = start + place[1] if place is not None and start is not None else -1
+        if 0 <= rank < PODS and rank not in taken:
+            ranks[member.task.key] = rank
+            taken.add(rank)
+        else:
+            unranked.append(member.task.key)
+    free = (rank for rank in itertools.count() if rank not in taken)
+    ranks |= dict(zip(unranked, free, strict=False))
+    whole = max(ranks.values()) < len(ranks)
+    size = len(ranks) if whole else max(size, max(ranks.values()) + 1)
+    gone = (member.task.key for _, member in ordered if member.task.key not in ranks)
+    return ranks | dict.fromkeys(gone, size - 1), size
+
+
+def _known_ranks(ordered: Sequence[tuple[str, Member]]) -> tuple[dict[str, int], int]:
+    """The ranks that running tasks were told with their nodes, and of how many; none where two were told the same."""
+    known: dict[str, int] = {}
+    size = 0
+    for _, member in ordered:
+        marks = member.pod.metadata.annotations
+        rank = read_number(marks.get(RANK, "")) if member.task.status in _READY else None
+        if rank is not None and 0 <= rank < PODS:
+            known[member.task.key] = rank
+            size = max(size, min(read_number(marks.get(RANKS, "")) or 0, PODS))
+    return (known, size) if len(set(known.values())) == len(known) else ({}, 0)
+
+
+def _first_ranks(ordered: Sequence[tuple[str, Member]], known: Mapping[str, int]) -> dict[tuple[str, str, str], int]:
+    """By sub-job, role and part: the rank of the task with index 0, as those that run tell."""
+    found: dict[tuple[str, str, str], int] = {}
+    for sub_key, member in ordered:
+        place = place_of(member.pod)
+        if place is not None and member.task.key in known:
+            found.setdefault((sub_key, member.task.role, place[0]), known[member.task.key] - place[1])
+    return found
 
 
 def _rank(member: Member) -> tuple[int, bool, int]:

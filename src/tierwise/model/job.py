@@ -14,9 +14,11 @@ from tierwise.model.shape import Shape
 from tierwise.model.topology import HYPERNODES, is_fabric
 
 if TYPE_CHECKING:
+    from tierwise.api.core import Toleration
     from tierwise.api.eviction_terms import EvictionTerms
     from tierwise.api.ladder import LadderStep
     from tierwise.api.pattern import Pattern
+    from tierwise.api.repair import RepairTerms
     from tierwise.api.reservation import ReservationRecord
     from tierwise.model.gather import Gather
     from tierwise.model.reason import Reason
@@ -110,6 +112,8 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     ended: float = 0.0  # when it succeeded or failed, as far as is known
     active_deadline: float = 0.0  # seconds after its start at which its node stops it; 0 where it would not
     expected: float = 0.0  # seconds that it says it runs; 0 where it does not say
+    tolerations: tuple[Toleration, ...] = ()  # of a task with a node, whose shape is without its rules about nodes
+    node_rules: bool = False  # a task with a node has such rules
 
 
 class PodSet(msgspec.Struct, frozen=True, eq=False):
@@ -198,7 +202,8 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     sla: float | None = None  # seconds that it may wait at most; None where it names no such time
     owner: str = ""  # the name of the object that its pod group was made for
     pattern: Pattern | None = None  # how its ranks talk to each other, where it says so
-    ranks: dict[str, int] = {}  # of a job with a pattern: the rank of every task by its key
+    ranks: dict[str, int] = {}  # of a job with a pattern or repair terms: the rank of every task by its key
+    world_size: int = 0  # how many ranks there are, those whose pods are lost and not made anew yet included
     lone: bool = False  # a pod by itself: without a pod group, or with one that was made for it alone
     gather: Gather | None = None  # how its tasks are to be gathered; None where it does not say
     gangs: tuple[str, ...] = ()  # Koordinator's gangs in this job, each a role, where its key is not that of one gang
@@ -213,6 +218,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     refusal: Reason | None = None  # why its group has to wait, whatever room there is
     together: bool = False  # evicting one of its tasks evicts all of them
     terms: EvictionTerms | None = None  # what it says of its own eviction
+    repair: RepairTerms | None = None  # what it says of the loss of nodes
     ladder: tuple[LadderStep, ...] = ()  # for how long it holds out for which tier, step by step
     reserved: ReservationRecord | None = None  # the reservation that it was last given
     inner_groups: tuple[InnerGroup, ...] = ()  # of a nested job: itself and its groups of groups, in preorder

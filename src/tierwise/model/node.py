@@ -83,6 +83,7 @@ class NodeTable(msgspec.Struct, frozen=True):
     taint_set: NDArray[np.int32]  # which of them each row has
     cordoned: Bools
     ready: Bools
+    unhealthy: dict[int, str] = {}  # row -> the condition by which the profile counts the node as unhealthy
     images: tuple[dict[str, int], ...] = ()  # image name -> bytes, per row; empty where no node lists images
 
     def __len__(self) -> int:

@@ -8,15 +8,20 @@ from nodes outwards, forms as many whole blocks as it has rows for, and passes w
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from math import prod
+from operator import mul
 
 import numpy as np
 
 from tierwise.api.pattern import Pattern
 from tierwise.model.arrays import Ints
+from tierwise.model.job import Job, Status
 from tierwise.model.topology import Topology
 
-__all__ = ["crossing", "laid_out"]
+__all__ = ["crossing", "laid_out", "near_homes", "rank_homes"]
 
 
 def laid_out(topology: Topology, rows: Ints, pattern: Pattern) -> Ints:
@@ -86,3 +91,73 @@ def _within(topology: Topology, leaf: int, tier: int) -> int:
     """The domain of a tier that a leaf is in; one of its own, with a number below all others, where there is none."""
     found = topology.highest(leaf, tier)
     return -1 - leaf if found is None else found
+
+
+# Ranks of a gang that runs in part: where their neighbours are.
+
+
+def rank_homes(topology: Topology, job: Job, keys: Iterable[str]) -> dict[str, int] | None:
+    """Of these pending tasks of a job with ranks, the innermost domain around the running ones that each belongs to.
+
+    In a grid these are the running ranks of the smallest block around its own; otherwise the nearest rank of its
+    sub-job that runs, else of the job. None where nothing of the job runs.
+    """
+    rows = {job.ranks[task.key]: task.row for task in job.tasks if task.status is Status.RUNNING and task.row >= 0}
+    if not rows:
+        return None
+    pattern = job.pattern
+    grid = pattern is not None and prod(size for _, size in pattern.grid) == job.world_size
+    blocks = tuple(accumulate(pattern.factors, mul)) if pattern is not None and grid else ()
+    subs = {task.key: sub.number for sub in job.subs for task in sub.tasks}
+    ours: dict[int, list[int]] = {}
+    for task in job.tasks:
+        if job.ranks[task.key] in rows and task.status is Status.RUNNING:
+            ours.setdefault(subs[task.key], []).append(job.ranks[task.key])
+    every = sorted(rows)
+    homes: dict[str, int] = {}
+    for key in keys:
+        near = _block_mates(job.ranks[key], blocks, rows)
+        own = sorted(ours.get(subs[key], ())) or every
+        near = near or [_nearest(own, job.ranks[key])]
+        homes[key] = topology.meet_rows(np.array([rows[rank] for rank in near]))
+    return homes
+
+
+def _block_mates(rank: int, blocks: Sequence[int], rows: Mapping[int, int]) -> list[int]:
+    """The ranks that run in the smallest block of a grid around a rank that has any."""
+    for size in blocks:
+        first = rank - rank % size
+        found = [other for other in range(first, first + size) if other in rows]
+        if found:
+            return found
+    return []
+
+
+def _nearest(ranks: Sequence[int], rank: int) -> int:
+    """Of ranks in order, the one next to a rank; the lower of two."""
+    after = bisect_left(ranks, rank)
+    return min(ranks[max(after - 1, 0) : after + 1], key=lambda other: abs(other - rank))
+
+
+def near_homes(topology: Topology, homes: Sequence[int], rows: Ints) -> Ints:
+    """These rows in the order of tasks with these homes, one for each, each task as near to its home as can be.
+
+    Domains are served from the innermost outwards: as many tasks as possible inside each, and what is left passes on
+    to the domain around it. So no choice has fewer tasks outside any domain.
+    """
+    free = np.sort(rows).tolist()
+    waiting: dict[int, list[int]] = {}
+    for task, home in enumerate(homes):
+        waiting.setdefault(home, []).append(task)
+    found = np.zeros(len(rows), dtype=np.int64)
+    while waiting:
+        domain = max(waiting)  # whatever is inside has a larger number
+        tasks = sorted(waiting.pop(domain))
+        first = bisect_left(free, int(topology.start[domain]))
+        last = bisect_left(free, int(topology.end[domain]))
+        taken = free[first:last][: len(tasks)]
+        found[tasks[: len(taken)]] = taken
+        del free[first : first + len(taken)]
+        if len(taken) < len(tasks):
+            waiting.setdefault(int(topology.parent[domain]), []).extend(tasks[len(taken) :])
+    return found

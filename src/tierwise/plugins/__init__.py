@@ -39,6 +39,7 @@ PLUGINS = Registry(
         "priority": "plugins.priority:Priority",
         "proportion": "plugins.queues.proportion:Proportion",
         "propose": "plugins.propose.plugin:Propose",
+        "repair": "plugins.repair:Repair",
         "resource-strategy-fit": "plugins.resource_strategy_fit:ResourceStrategyFit",
         "resourcequota": "plugins.resourcequota:ResourceQuotas",
         "sla": "plugins.sla:Sla",

@@ -7,6 +7,7 @@ same input gives the same report.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
@@ -35,6 +36,10 @@ from tierwise.plugins import PLUGINS
 from tierwise.scheduler.notice import give_notice
 from tierwise.scheduler.prebind import prepare
 
+if TYPE_CHECKING:
+    from tierwise.actions.eviction.repair import Rehearse, Replacements
+    from tierwise.api.repair import OnNodeLoss
+
 __all__ = ["RUNNERS", "check_profile", "cycle", "nothing_waits", "open_cycle"]
 
 Watch = Callable[[Job, Decision | Rejection], None]
@@ -42,6 +47,7 @@ Watch = Callable[[Job, Decision | Rejection], None]
 _CAPABILITY = "capability"
 _VOLUMES = "volumes"
 _PATIENCE = "patience"
+_REPAIR = "repair"
 _WAITING = (Status.PENDING, Status.GATED)
 
 
@@ -70,8 +76,10 @@ def _capability(arguments: Arguments, view: CycleView) -> object:
     return Capability(arguments, view)
 
 
-def _allocate(current: Cycle, profile: Profile) -> None:
-    allocate(current, preempt=_preempt(current, profile), reservations=reservation_rules(profile))
+def _allocate(current: Cycle, profile: Profile, repair: Replacements | None = None) -> None:
+    """Allocate; where gangs are repaired, those that have lost nodes get room before anybody evicts for others."""
+    preempt, reservations = _preempt(current, profile), reservation_rules(profile)
+    allocate(current, preempt=preempt, repair=repair, reservations=reservations)
 
 
 def _preempt(current: Cycle, profile: Profile) -> Preempt | None:
@@ -147,6 +155,10 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
             text = f"unknown action {name}{suggestion(name, ACTIONS) or f' (there are {known})'}"
             raise InputError(text, file=file, field="actions")
     reservation_rules(profile, file)
+    for text in profile.listed(_REPAIR, "onNodeLoss"):
+        wrong = _wrong_wish(text)
+        if wrong:
+            raise InputError(f"plugin {_REPAIR}: onNodeLoss: {wrong}", file=file, field="tiers.plugins")
     for plugin in profile.plugins():
         if plugin.name not in PLUGINS:
             known = ", ".join(sorted(PLUGINS))
@@ -156,6 +168,14 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
             raise InputError(text, file=file, field="tiers.plugins")
         _check_plugin(plugin, file)
     return profile
+
+
+def _wrong_wish(text: str) -> str:
+    """Why a text is nothing that jobs could want when they lose nodes; "" where it is."""
+    from tierwise.api.repair import parse_on_node_loss
+
+    read = parse_on_node_loss(text)
+    return read if isinstance(read, str) else ""
 
 
 def _check_plugin(choice: PluginChoice, file: str | None) -> None:
@@ -181,12 +201,17 @@ def cycle(
     current = open_cycle(snapshot, profile, inspect=inspect, watch=watch, plugins=plugins)
     if "enqueue" not in profile.actions:
         promote(current)
+    wishes = _wishes(snapshot, profile)
+    repair = _repair(current, wishes, lambda other: open_cycle(other, profile, plugins=plugins)) if wishes else None
     done: dict[str, tuple[int, int] | None] = {}  # actions that have run; those ahead of their turn with what was new
     filled = 0  # decisions that backfill has seen
 
     def run(action: str) -> None:
         nonlocal filled
-        RUNNERS[action](current, profile)
+        if action == "allocate" and repair is not None:
+            _allocate(current, profile, repair)
+        else:
+            RUNNERS[action](current, profile)
         if action == "backfill":
             filled = len(current.report.decisions)
 
@@ -214,9 +239,39 @@ def cycle(
     give_notice(current)
     give_verdicts(current, lambda: _recovered(snapshot, profile, plugins))
     prepare(current)
-    current.report.complaints = tuple(current.pipeline.complaints())
+    told = repair.complaints() if repair is not None else ()
+    current.report.complaints = (*current.pipeline.complaints(), *told)
     current.report.failures = current.pipeline.failures
     return current.report.build()
+
+
+def _wishes(snapshot: Snapshot, profile: Profile) -> Mapping[str, OnNodeLoss]:
+    """What jobs want when they lose nodes, by key."""
+    if all(job.repair is None for job in snapshot.jobs) and not profile.listed(_REPAIR, "onNodeLoss"):
+        return {}
+    from tierwise.actions.eviction.repair import repaired  # most jobs say nothing of it
+
+    return repaired(snapshot, profile)
+
+
+def _repair(current: Cycle, wishes: Mapping[str, OnNodeLoss], rehearse: Rehearse) -> Replacements:
+    """Evict what was lost, and what makes room for its replacements."""
+    from tierwise.actions.eviction.repair import Replacements, evict_lost
+
+    evict_lost(current, wishes)
+    return Replacements(current, wishes, rehearse)
+
+
+def _some_lost(snapshot: Snapshot, profile: Profile) -> bool:
+    """Whether a job that is repaired has a task on a node that may be lost."""
+    wishes = _wishes(snapshot, profile)
+    if not wishes:
+        return False
+    from tierwise.actions.eviction.repair import LostNodes
+
+    lost = LostNodes(snapshot.nodes)
+    running = (t for job in snapshot.jobs if job.key in wishes for t in job.tasks if t.status is Status.RUNNING)
+    return any(task.row < 0 or lost.why(task) or lost.unhealthy(task) for task in running)
 
 
 def nothing_waits(snapshot: Snapshot, profile: Profile) -> bool:
@@ -226,7 +281,7 @@ def nothing_waits(snapshot: Snapshot, profile: Profile) -> bool:
     """
     if not EVICTING.isdisjoint(profile.actions) or snapshot.devices is not None:
         return False
-    if any(shape.volumes is not None for shape in snapshot.shapes):
+    if any(shape.volumes is not None for shape in snapshot.shapes) or _some_lost(snapshot, profile):
         return False
     return all(
         job.phase is not Phase.PENDING and all(task.status not in _WAITING for task in job.tasks)

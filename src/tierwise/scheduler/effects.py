@@ -138,7 +138,7 @@ def _rank(job: Job, task: Task) -> dict[str, str]:
     """What a task of a job with a pattern is told: its rank, how many there are, and where in the grid it stands."""
     if job.pattern is None:
         return {}
-    rank, ranks = job.ranks[task.key], len(job.ranks)
+    rank, ranks = job.ranks[task.key], job.world_size
     place = job.pattern.coordinates(rank, ranks)
     return {RANK: str(rank), RANKS: str(ranks)} | ({COORDINATES: place} if place else {})
 

@@ -18,6 +18,8 @@ from tierwise.model.reason import Reason, Rejection
 
 __all__ = ["give_notice"]
 
+_REPAIR = "repair"
+
 
 def give_notice(cycle: Cycle) -> None:
     """Hold back the evictions whose victims have time left, and note who is told."""
@@ -26,8 +28,10 @@ def give_notice(cycle: Cycle) -> None:
         return
     groups: dict[str, list[Eviction]] = {}
     for number, eviction in enumerate(report.evictions):
+        if eviction.action == _REPAIR:
+            continue  # nodes are lost without notice, and so are spares
         groups.setdefault(eviction.by.key if eviction.by is not None else f"eviction {number}", []).append(eviction)
-    going: set[int] = set()
+    going = {id(eviction) for eviction in report.evictions if eviction.action == _REPAIR}
     for evictions in groups.values():
         notices = [notice for eviction in evictions if (notice := _notice(cycle, eviction)) is not None]
         latest = max((notice.until for notice in notices), default=0.0)

@@ -96,7 +96,8 @@ class EventLog:
                 text = f"node {node} is kept for it" if node else "no node is kept for it any more"
                 yield self._pod(after, pod, at, "Nominated", text, detail=True)
             case Evict(pod, reason, by, action):
-                yield self._pod(before, pod, at, "Evicted", f"by {action} for {by}: {reason}", warning=True)
+                told = f"by {action} for {by}: {reason}" if by else f"by {action}: {reason}"
+                yield self._pod(before, pod, at, "Evicted", told, warning=True)
             case Delete(key) if key.kind == "Pod":
                 yield self._pod(before, key, at, "Killing", "told to stop" if after.record(key) else "deleted")
             case RecordEvent(about, kind, reason, text):

@@ -112,6 +112,7 @@ class Reader:
         self._rules = reservation_rules(profile)
         self._schedulers = SCHEDULER_NAMES.union(profile.schedulers) if schedulers is None else schedulers
         # Budgets matter to evictions alone; reading them costs a look at every pod.
+        self._conditions = profile.listed("repair", "conditions")  # that make a node unhealthy
         self._evicts = not _PLACING.issuperset(profile.actions)
         self._objects = Objects()
         self._last: Snapshot | None = None
@@ -212,7 +213,8 @@ class Reader:
         }
 
     def _same_nodes(self, objects: Objects) -> bool:
-        return self._site is not None and read_nodes(objects, self._site, self._objects) is self._site
+        seen = read_nodes(objects, self._site, self._objects, conditions=self._conditions)
+        return self._site is not None and seen is self._site
 
     def _follow_pods(self, paths: list[str], pods: Mapping[str, Pod]) -> dict[str, bool]:
         """Take note of pods that have come, gone or become others, and say which of them are read differently now.
@@ -244,7 +246,7 @@ class Reader:
 
         Given the pods that have changed, also those that ask something else of devices than before.
         """
-        site = read_nodes(objects, self._site, self._objects, follow=self._follow)
+        site = read_nodes(objects, self._site, self._objects, follow=self._follow, conditions=self._conditions)
         common = self._templates.common()
         asking = self._devices.read(objects, site.names, pods, common.resources, site.resources)
         of_devices = self._devices.names if self._devices else set()
@@ -256,9 +258,9 @@ class Reader:
         plain = self._plain_table
         same_axis = self._frame is not None and self._frame.resources == axis.names and self._ceiling == most
         if plain is None or not same_axis or self._site is None or site.names is not self._site.names:
-            plain = node_table(site.nodes, axis, most)
+            plain = node_table(site.nodes, axis, most, self._conditions)
         elif site is not self._site:
-            plain = renewed(plain, site.nodes, site.moved, axis, most)
+            plain = renewed(plain, site.nodes, site.moved, axis, most, self._conditions)
         if self._table is None or plain is not self._plain_table:
             self._table = self._plain_table = plain
         if of_devices and (self._table is plain or asking or self._devices.changed):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -47,8 +47,11 @@ def _amounts(node: Node) -> ResourceList:
     return node.status.allocatable or node.status.capacity
 
 
-def node_table(nodes: Sequence[Node], axis: Axis, most: int | None = None) -> NodeTable:
-    """The table of these nodes, which stand in topology order already; no amount in it is more than `most`."""
+def node_table(nodes: Sequence[Node], axis: Axis, most: int | None = None, conditions: Sequence[str] = ()) -> NodeTable:
+    """The table of these nodes, which stand in topology order already; no amount in it is more than `most`.
+
+    Nodes with one of the `conditions` are unhealthy: a type, which is wrong where it is True, or `Type=Status`.
+    """
     names = tuple(node.metadata.name for node in nodes)
     taints, taint_set = _taints(nodes)
     images = tuple(_images(node) for node in nodes)
@@ -62,11 +65,14 @@ def node_table(nodes: Sequence[Node], axis: Axis, most: int | None = None) -> No
         taint_set=taint_set,
         cordoned=np.array([node.spec.unschedulable for node in nodes], dtype=bool),
         ready=np.array([_ready(node) for node in nodes], dtype=bool),
+        unhealthy=_unhealthy(enumerate(nodes), conditions),
         images=images if any(images) else (),
     )
 
 
-def renewed(table: NodeTable, nodes: Sequence[Node], rows: list[int], axis: Axis, most: int) -> NodeTable:
+def renewed(
+    table: NodeTable, nodes: Sequence[Node], rows: list[int], axis: Axis, most: int, conditions: Sequence[str] = ()
+) -> NodeTable:
     """The table with these rows read anew; names and labels are as they were."""
     changed = [nodes[row] for row in rows]
     allocatable, cordoned, ready = table.allocatable.copy(), table.cordoned.copy(), table.ready.copy()
@@ -88,6 +94,7 @@ def renewed(table: NodeTable, nodes: Sequence[Node], rows: list[int], axis: Axis
         taint_set=taint_set,
         cordoned=cordoned,
         ready=ready,
+        unhealthy=_unhealthy(((row, nodes[row]) for row in sorted({*table.unhealthy, *rows})), conditions),
         images=tuple(images) if any(images) else (),
     )
 
@@ -131,6 +138,18 @@ def _ready(node: Node) -> bool:
     return all(c.status == "True" for c in node.status.conditions if c.type == "Ready")
 
 
+def _unhealthy(nodes: Iterable[tuple[int, Node]], conditions: Sequence[str]) -> dict[int, str]:
+    """The first of the listed conditions that each of these nodes has, by row."""
+    return {row: found for row, node in nodes if (found := _wrong(node, conditions))} if conditions else {}
+
+
+def _wrong(node: Node, conditions: Sequence[str]) -> str:
+    """The first of the listed conditions that a node has; "" where it has none."""
+    present = {f"{condition.type}={condition.status}" for condition in node.status.conditions}
+    listed = (text if "=" in text else f"{text}=True" for text in conditions)
+    return next((text for text in listed if text in present), "")
+
+
 R = TypeVar("R")
 
 
@@ -158,12 +177,17 @@ class NodeIndex(msgspec.Struct, frozen=True, eq=False):
 
 
 def read_nodes(
-    objects: Objects, last: NodeIndex | None = None, at: Objects | None = None, *, follow: str = ""
+    objects: Objects,
+    last: NodeIndex | None = None,
+    at: Objects | None = None,
+    *,
+    follow: str = "",
+    conditions: Sequence[str] = (),
 ) -> NodeIndex:
     """The site of these objects; what has not changed since the last one, seen `at` earlier objects, is taken from it.
 
     Kubelets report every few minutes and controllers write statuses: that changes records, and no site. Rows `follow`
-    the tree of a kind where one is named.
+    the tree of a kind where one is named; `conditions` are those that make a node unhealthy.
     """
     records = objects.every(Node)
     changed = objects.changes(at, Node) if last is not None and at is not None else []
@@ -177,7 +201,7 @@ def read_nodes(
             ordered, names, resources, found.topology, found.faults, found.kind, found.alternate_topologies
         )
     before = at.every(Node)
-    moved = [name for name in changed if _read(records[name]) != _read(before[name])]
+    moved = [name for name in changed if _read(records[name], conditions) != _read(before[name], conditions)]
     if not moved:
         return last
     row = {name: i for i, name in enumerate(last.names)}
@@ -190,10 +214,10 @@ def read_nodes(
     return replace(last, nodes=tuple(current), resources=resources, moved=rows)
 
 
-def _read(node: Node) -> object:
+def _read(node: Node, conditions: Sequence[str]) -> object:
     """All that a table holds of a node, but for its labels."""
-    status = node.status
-    return node.spec.taints, node.spec.unschedulable, _amounts(node), status.images, _ready(node)
+    health = _ready(node), _wrong(node, conditions) if conditions else ""
+    return node.spec.taints, node.spec.unschedulable, _amounts(node), node.status.images, health
 
 
 def order_topology(objects: Objects, nodes: Sequence[Node], follow: str = "") -> OrderedTopology:

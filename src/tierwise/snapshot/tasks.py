@@ -31,7 +31,7 @@ from tierwise.model.snapshot import Fault
 from tierwise.snapshot.budgets import Budgets
 from tierwise.snapshot.devices import NOTHING_ASKED, Asked
 from tierwise.snapshot.shapes import Shapes
-from tierwise.snapshot.templates import Template
+from tierwise.snapshot.templates import Template, has_node_rules
 
 __all__ = ["Cohort", "TaskStore"]
 
@@ -272,6 +272,8 @@ class TaskStore:
             volume_names=volumes.names if volumes is not None else (),
             active_deadline=float(max(pod.spec.active_deadline_seconds or 0, 0)),
             expected=expected_seconds(pod),
+            tolerations=pod.spec.tolerations if pod.spec.node_name else (),
+            node_rules=bool(pod.spec.node_name) and has_node_rules(pod.spec),
         )
 
     def _place(self, path: str, pod: Pod, key: str, status: Status) -> tuple[int, int]:

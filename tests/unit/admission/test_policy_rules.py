@@ -103,3 +103,33 @@ def test_people_are_told_of_policies_that_make_no_sense(policy: Raw, of_job: str
     ):
         found = [text for where, text in warnings(batch) if where == path]
         assert ([expected] if expected else []) == [text[: len(expected)] for text in found]
+
+
+@pytest.mark.parametrize(
+    ("wish", "action", "warned"),
+    [
+        ("replace", "RestartPod", False),
+        ("replace", "RestartJob", True),
+        ("restart-subgroup", "RestartTask", False),
+        ("restart-all", "RestartJob", False),
+        ("restart-all", "AbortJob", True),
+    ],
+)
+def test_policies_and_the_annotation_agree(wish: str, action: str, warned: bool) -> None:
+    """A policy for evicted pods that does something else than the job wants when it loses nodes is told."""
+    marks: Raw = {"annotations": {"tierwise.io/on-node-loss": wish}}
+    raw = job("j", task("w", 1), metadata=marks, policies=[{"event": "PodEvicted", "action": action}])
+
+    assert warned == any(path == "spec.policies[0].action" for path, _ in warnings(raw))
+
+
+def test_what_a_job_wants_on_node_loss_must_be_known() -> None:
+    """One line names the annotation and the value."""
+    raw = job("j", task("w", 1), metadata={"annotations": {"tierwise.io/on-node-loss": "reboot"}})
+
+    assert [
+        (
+            "metadata.annotations[tierwise.io/on-node-loss]",
+            '"reboot" is not one of replace, restart-subgroup, restart-all',
+        )
+    ] == errors(raw)

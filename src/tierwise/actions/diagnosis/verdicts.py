@@ -44,7 +44,16 @@ _FOR_ROOM = frozenset(("ClusterOvercommitted", "PluginFailed", "WaitsForGang"))
 _OF_QUEUES = frozenset(("QueueOverDeserved", "QueueOverCapability", "QueueUnfit"))
 """Reasons that make a refusal one of rights in whatever stage they come up."""
 
-_HAS_PLACE = frozenset(("WaitsForGang", "WaitsForCloserPlace", "WouldDelayReservation", "AwaitsNotice", "BindFailed"))
+_HAS_PLACE = frozenset(
+    (
+        "WaitsForGang",
+        "WaitsForCloserPlace",
+        "WouldDelayReservation",
+        "AwaitsNotice",
+        "MovesForRepair",
+        "BindFailed",
+    )
+)
 """Reasons of jobs for which a place was found."""
 
 _LACKS_PODS = frozenset(

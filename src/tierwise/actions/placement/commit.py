@@ -6,7 +6,7 @@ ledger.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -16,8 +16,8 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Proposal
 from tierwise.framework.report import Decision, PlacedTasks
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job
-from tierwise.model.ranks import laid_out
+from tierwise.model.job import Job, Task
+from tierwise.model.ranks import laid_out, near_homes, rank_homes
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
@@ -50,17 +50,13 @@ def commit(
     proposed: Proposal | Abstained | None = None,
 ) -> None:
     """Add the decision to the report. If the gang is only nominated, its other tasks wait until it is bound."""
-    placed = tuple(
-        PlacedTasks(
-            placement.sub,
-            cycle.backlog.pop(placement.pod_set, len(placement.rows)),
-            _by_rank(cycle, job, placement),
-            placement.pool,
-        )
-        for placement in placements
-    )
-    domain = current_domain(cycle, job)
-    cycle.report.decide(Decision(job, action, ROOT if domain is None else domain, placed, bound, score, proposed))
+    placed = []
+    for placement in placements:
+        tasks = cycle.backlog.pop(placement.pod_set, len(placement.rows))
+        placed.append(PlacedTasks(placement.sub, tasks, _by_rank(cycle, job, placement, tasks), placement.pool))
+    around = current_domain(cycle, job)
+    domain = ROOT if around is None else around
+    cycle.report.decide(Decision(job, action, domain, tuple(placed), bound, score, proposed))
     if bound:
         return
     cycle.backlog.hold(job)
@@ -68,8 +64,14 @@ def commit(
         cycle.report.reject(job, Rejection("fit", job.key, _WAITS))
 
 
-def _by_rank(cycle: Cycle, job: Job, placement: Placement) -> Ints:
-    """The rows of a placement in rank order; a pod set that is placed in several parts stays in tree order."""
+def _by_rank(cycle: Cycle, job: Job, placement: Placement, tasks: Sequence[Task]) -> Ints:
+    """The rows of a placement in rank order; a pod set that is placed in several parts stays in tree order.
+
+    Where others of the gang run, each task comes near its neighbours among them.
+    """
+    homes = rank_homes(cycle.topology, job, [task.key for task in tasks]) if job.ranks else None
+    if homes is not None:
+        return near_homes(cycle.topology, [homes[task.key] for task in tasks], placement.rows)
     if job.pattern is None or len(placement.rows) < len(placement.pod_set.tasks):
         return placement.rows
     return laid_out(cycle.topology, placement.rows, job.pattern)

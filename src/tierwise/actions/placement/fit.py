@@ -6,6 +6,8 @@ resources first and, where the caller allows it, resources that are still being 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 from msgspec.structs import replace
@@ -18,6 +20,7 @@ from tierwise.framework.placer import Picks, place
 from tierwise.framework.walk import walk
 from tierwise.model.arrays import Bools, Ints, summed
 from tierwise.model.job import Job, PodSet, SubJob
+from tierwise.model.ranks import rank_homes
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
@@ -89,7 +92,8 @@ def fit(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple
     def place_some(tasks_left: RemainingTasks, count: int) -> int:
         ask = Ask(tasks_left.pod_set.shape, task_group.sub, job)
         before = used.get(id(tasks_left), 0)
-        found = put(cycle, ask, tasks_left.pod_set, min(tasks_left.left - before, count), domain, pools)
+        number = min(tasks_left.left - before, count)
+        found = put(cycle, ask, tasks_left.pod_set, number, domain, pools, before=before)
         placed = sum(len(t.rows) for t in found)
         used[id(tasks_left)] = before + placed
         placements.extend(found)
@@ -117,12 +121,18 @@ def largest_first(cycle: Cycle, task_group: TaskGroup) -> TaskGroup:
     return replace(task_group, remaining=tuple(order))
 
 
-def put(cycle: Cycle, ask: Ask, pod_set: PodSet, count: int, domain: int, pools: tuple[Pool, ...]) -> list[Placement]:
-    """Place up to `count` tasks of a pod set below a domain."""
+def put(
+    cycle: Cycle, ask: Ask, pod_set: PodSet, count: int, domain: int, pools: tuple[Pool, ...], *, before: int = 0
+) -> list[Placement]:
+    """Place up to `count` tasks of a pod set below a domain; `before` of them are placed already."""
     placements: list[Placement] = []
     find = walk if _distance_matters(cycle, ask) else _by_score
+    homes = _homes(cycle, ask, pod_set, before, count, domain) if ask.job.ranks else None
     for pool in pools:
-        picks = find(cycle, ask, count, domain, pool)
+        if homes is not None:
+            picks = _near_homes(cycle, ask, homes[-count:], domain, pool)
+        else:
+            picks = find(cycle, ask, count, domain, pool)
         if len(picks[0]):
             placements.append(place_tasks(cycle, ask, pod_set, picks, pool))
             count -= int(picks[1].sum())
@@ -136,6 +146,38 @@ def _distance_matters(cycle: Cycle, ask: Ask) -> bool:
     if ask.sub.constraint is not None:
         return True
     return ask.job.constraint is not None and any(cycle.ledger.placed_rows(sub) is not None for sub in ask.job.subs)
+
+
+def _homes(cycle: Cycle, ask: Ask, pod_set: PodSet, before: int, count: int, domain: int) -> list[int] | None:
+    """Inside a domain, where the neighbours of the next tasks run; None where nothing of their job runs."""
+    tasks = cycle.backlog.peek(pod_set, before + count)[before:]
+    found = rank_homes(cycle.topology, ask.job, [task.key for task in tasks])
+    if found is None:
+        return None
+    inside = [found[t.key] if cycle.topology.contains(domain, found[t.key]) else domain for t in tasks]
+    return inside + [domain] * (count - len(tasks))
+
+
+def _near_homes(cycle: Cycle, ask: Ask, homes: Sequence[int], domain: int, pool: Pool) -> Picks:
+    """Rows below a domain for tasks with these homes: as many as possible inside each, the rest in those around it."""
+    waiting: dict[int, int] = {}
+    for home in homes:
+        waiting[home] = waiting.get(home, 0) + 1
+    counts = np.zeros(len(cycle.nodes), dtype=np.int64)
+    with cycle.ledger.statement():  # what one domain takes is gone for the next; the caller places all of it
+        while waiting:
+            inner = max(waiting)  # whatever is inside has a larger number
+            number = waiting.pop(inner)
+            rows, taken = walk(cycle, ask, number, inner, pool)
+            if len(rows):
+                cycle.ledger.place(ask.shape, rows, taken, pool=pool)
+                counts[rows] += taken
+            left = number - int(taken.sum())
+            if left and inner != domain:
+                outer = int(cycle.topology.parent[inner])
+                waiting[outer] = waiting.get(outer, 0) + left
+    distinct = np.flatnonzero(counts)
+    return distinct, counts[distinct]
 
 
 def _by_score(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:

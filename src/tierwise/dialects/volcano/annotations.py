@@ -14,6 +14,7 @@ __all__ = [
     "group_of",
     "index_of",
     "not_preemptable",
+    "place_of",
     "queue_of",
     "role_of",
 ]
@@ -51,11 +52,20 @@ def index_of(pod: Pod) -> int | None:
 
     Labels of other controllers count too, but not in a JobSet: there the index is one of several, and names sort right.
     """
+    place = place_of(pod)
+    return place[1] if place is not None and not place[0] else None
+
+
+def place_of(pod: Pod) -> tuple[str, int] | None:
+    """The part of its task that a pod counts in, which is a job of a JobSet and "" elsewhere, and its index there."""
     labels = pod.metadata.labels
     index = labels.get(_INDEX) or pod.metadata.annotations.get(_INDEX, "")
-    if not index and labels and _JOB_SET not in labels:
+    part = ""
+    if not index and labels:
+        part = f"job {labels[_JOB_SET]}" if _JOB_SET in labels else ""
         index = next((labels[key] for key in _INDEXES if key in labels), "")
-    return read_number(index)
+    number = read_number(index)
+    return (part, number) if number is not None else None
 
 
 def queue_of(pod: Pod) -> str:

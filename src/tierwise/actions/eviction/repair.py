@@ -1,0 +1,425 @@
+"""Repair of gangs that lose nodes: what is restarted, and room for what replaces it.
+
+Before anything is placed, pods on lost nodes are evicted, and with them what their job wants to be restarted, so that
+replacements are made at once. A node is lost where it is not ready, gone, has a taint with effect NoExecute that a pod
+does not tolerate for good, or a condition that the profile lists. Where replacements find no place beside the rest of
+their gang, `Replacements` makes room: borrowers of its spares go first; else the smallest part of the gang moves that
+has a place elsewhere. Only jobs that say what they want, or profiles that say it for them, are repaired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.actions.placement.commit import commit
+from tierwise.actions.placement.demand import Demand, demand, needs
+from tierwise.actions.placement.search import SearchResult, current_domain
+from tierwise.actions.placement.spares import Spares, like_nodes
+from tierwise.actions.placement.sub_groups import find_place
+from tierwise.api.core import Taint
+from tierwise.api.plurals import count, verb
+from tierwise.api.repair import OnNodeLoss, RepairTerms
+from tierwise.api.selector import tolerates
+from tierwise.config.profile import Profile
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import Pool, job_ready
+from tierwise.framework.report import Eviction, EvictionAttempt
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Job, PodSet, Status, SubJob, Task
+from tierwise.model.node import NodeTable
+from tierwise.model.reason import Reason, Rejection
+from tierwise.model.shape import Shape
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import ROOT
+
+__all__ = ["REPAIR", "LostNodes", "Replacements", "evict_lost", "repaired"]
+
+REPAIR = "repair"
+"""The name under which repairs evict."""
+
+_UNREACHABLE = Taint(key="node.kubernetes.io/unreachable", effect="NoExecute")
+_NOT_READY = Taint(key="node.kubernetes.io/not-ready", effect="NoExecute")
+_NO_TERMS = RepairTerms()
+_GIVES_BACK = "it gives back a spare, whose owner has lost a node"
+_HOLDING = (Status.RUNNING, Status.RELEASING)
+
+
+# Who is repaired, and what counts as the loss of a node.
+
+
+def repaired(snapshot: Snapshot, profile: Profile) -> dict[str, OnNodeLoss]:
+    """What jobs want when they lose nodes, by key; those that want nothing are left out."""
+    usual = next((OnNodeLoss(text) for text in profile.listed(REPAIR, "onNodeLoss")), None)
+    if usual is None:
+        said = ((job, job.repair) for job in snapshot.jobs if job.repair is not None)
+        return {job.key: wish for job, terms in said if (wish := terms.wish(None)) is not None}
+    every = ((job, (job.repair or _NO_TERMS).wish(usual)) for job in snapshot.jobs if job.declared)
+    return {job.key: wish for job, wish in every if wish is not None}
+
+
+class LostNodes:
+    """Why a task's node is lost to it, told by the nodes of one snapshot."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._evicting = [tuple(t for t in taints if t.effect == "NoExecute") for taints in nodes.taints]
+
+    @property
+    def any(self) -> bool:
+        """Whether a node may be lost to anybody; nodes that are gone show on the tasks that name them alone."""
+        return bool(self._nodes.unhealthy) or not self._nodes.ready.all() or any(self._evicting)
+
+    def why(self, task: Task) -> str:
+        """Why its node is lost to a task that holds one, as the end of a sentence; "" where it is not."""
+        if task.row < 0:
+            return "is gone"
+        if not self._nodes.ready[task.row] and not all(self._stays(task, t) for t in (_UNREACHABLE, _NOT_READY)):
+            return "is not ready"
+        taints = self._evicting[self._nodes.taint_set[task.row]]
+        taint = next((taint for taint in taints if not self._stays(task, taint)), None)
+        return f"has taint {taint.key}:NoExecute" if taint is not None else ""
+
+    def unhealthy(self, task: Task) -> str:
+        """The same where pods may go on there, by the conditions that the profile lists."""
+        condition = self._nodes.unhealthy.get(task.row, "")
+        return f"has condition {condition}" if condition else ""
+
+    def _stays(self, task: Task, taint: Taint) -> bool:
+        """Whether a task tolerates a taint for good; one that does so for some seconds leaves now instead of later."""
+        return tolerates(tuple(t for t in task.tolerations if t.toleration_seconds is None), taint)
+
+
+# What is restarted.
+
+
+def evict_lost(cycle: Cycle, wishes: Mapping[str, OnNodeLoss]) -> None:
+    """Evict the tasks of these jobs whose nodes are lost, and what else their jobs want to be restarted then."""
+    lost = LostNodes(cycle.nodes)
+    for job in cycle.snapshot.jobs:
+        wish = wishes.get(job.key)
+        if wish is None or not (lost.any or any(t.row < 0 and t.status in _HOLDING for t in job.tasks)):
+            continue
+        why = {task.key: found for task in job.tasks if task.status in _HOLDING and (found := lost.why(task))}
+        sick = {
+            task.key: found
+            for task in job.tasks
+            if task.status is Status.RUNNING and task.key not in why and (found := lost.unhealthy(task))
+        }
+        if sick and not _room_elsewhere(cycle, job, why.keys() | sick.keys()):
+            text = f"{count(len(sick), 'pod')} {verb(len(sick), 'runs', 'run')} on unhealthy nodes, and there is no"
+            text = f"{text} room for {verb(len(sick), 'a replacement', 'replacements')}"
+            attempt = EvictionAttempt(REPAIR, Reason("NoRoomForReplacements", REPAIR, text))
+            cycle.report.eviction_attempts.setdefault(job.key, []).append(attempt)  # nothing of it waits
+            sick = {}
+        _restart(cycle, job, wish, why | sick)
+
+
+def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str]) -> None:
+    if not why:
+        return
+    names = cycle.nodes.names
+    first = next(task for task in job.tasks if task.key in why)
+    where = f"node {names[first.row]}" if first.row >= 0 else "the node"
+    struck = {sub.number for sub in job.subs if any(task.key in why for task in sub.tasks)}
+    for sub in job.subs:
+        for task in sub.tasks:
+            if task.status is not Status.RUNNING:
+                continue
+            if task.key in why:
+                node = f"node {names[task.row]}" if task.row >= 0 else "its node"
+                reason = f"{node} {why[task.key]}"
+            elif wish is OnNodeLoss.RESTART_ALL:
+                reason = f"the job restarts: {where} of pod {first.key} {why[first.key]}"
+            elif wish is OnNodeLoss.RESTART_SUBGROUP and sub.number in struck:
+                own = next(task for task in sub.tasks if task.key in why)
+                where = f"node {names[own.row]}" if own.row >= 0 else "the node"
+                reason = f"its sub-group restarts: {where} of pod {own.key} {why[own.key]}"
+            else:
+                continue
+            _evict(cycle, job, sub, task, reason)
+
+
+def _evict(cycle: Cycle, job: Job, sub: SubJob, task: Task, reason: str) -> None:
+    """Evict a task, on the ledger too; of one whose node is gone it knows no more than that it ran."""
+    position = cycle.running.position.get(task.key)
+    if position is not None:
+        cycle.ledger.evict(cycle.running, np.array([position]), cycle.snapshot.jobs)
+    else:
+        roles = [number for number, name in job.role_names.items() if name == task.role]
+        cycle.ledger.count_ready(sub, roles, -1)
+    cycle.report.evict(Eviction(task, job, None, REPAIR, reason))
+
+
+def _room_elsewhere(cycle: Cycle, job: Job, gone: Collection[str]) -> bool:
+    """Whether so many tasks of a job would find room beside the rest of it, or for the whole of it, by counting.
+
+    What running tasks say of nodes is not known any more, so that nodes count whose taints some task of the job puts
+    up with now; spares and what borrowers hold of them count as free.
+    """
+    topology, known = cycle.topology, like_nodes(cycle, job)
+    gang = [sub for sub in job.subs if any(task.key in gone for task in sub.tasks)]
+    for sub in gang:
+        own = [task for task in sub.tasks if task.key in gone and task.status is Status.RUNNING]
+        rest = [task.row for task in sub.tasks if task.status is Status.RUNNING and task.key not in gone]
+        limit = cycle.pipeline.limit(sub if job.policies else job)
+        around = topology.meet_rows(np.array(rest)) if rest else ROOT
+        domain = ROOT if limit is None or not rest else topology.highest(around, limit)
+        span = topology.span(around if domain is None else domain)
+        free = np.where(known, cycle.fit_counts.of(own[0].shape).rows(Pool.FUTURE_IDLE), 0)
+        if own and int(free[span].sum()) < len(own):
+            return False
+    return True
+
+
+# Room for replacements.
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """A part of a gang that may move: what it is called, and its running tasks."""
+
+    name: str
+    tasks: tuple[Task, ...]
+
+
+Rehearse = Callable[[Snapshot], Cycle]
+"""Opens a cycle on another snapshot, with the same profile."""
+
+
+class Replacements:
+    """Makes room for tasks that a running gang has lost, as soon as allocate has refused them."""
+
+    def __init__(self, cycle: Cycle, wishes: Collection[str], rehearse: Rehearse) -> None:
+        self._cycle, self._wishes, self._rehearse = cycle, wishes, rehearse
+        self._spares = Spares(cycle)
+
+    def complaints(self) -> tuple[tuple[Task, Reason], ...]:
+        """What could not be done as tasks ask for."""
+        return self._spares.complaints
+
+    def serving(self, job: Job) -> AbstractContextManager[None]:
+        """Spares are open to those who own or borrow them while they are served."""
+        return self._spares.serving(job)
+
+    def make_room(self, job: Job) -> bool:
+        """Whether room was made for a job that was refused; a gang to repair is told why not."""
+        asked = demand(self._cycle, job)
+        if not asked.task_groups or not asked.enough:
+            return False
+        running = any(self._cycle.ledger.placed_rows(sub) is not None for sub in job.subs)
+        if job.key in self._wishes and running:
+            return self._from_borrowers(job, asked) or self._move(job, asked)
+        self._tell_of_spares(job, asked)
+        return False
+
+    def _tell_of_spares(self, job: Job, asked: Demand) -> None:
+        """Tell a job that waits where it would fit if spares were not kept."""
+        kept = self._spares.kept()
+        if not kept:
+            return
+        with self._cycle.ledger.statement():
+            self._spares.open_all()
+            found = find_place(self._cycle, job, asked)
+        if isinstance(found, SearchResult):
+            number = sum(kept.values())
+            more = f" and {count(len(kept) - 1, 'other gang')}" if len(kept) > 1 else ""
+            owners = f"{next(iter(kept))}{more}"
+            text = f"{count(number, 'spare')} of {owners} {verb(number, 'is', 'are')} kept free, where it would fit"
+            attempt = EvictionAttempt(REPAIR, Reason("SparesKept", REPAIR, text))
+            self._cycle.report.add_eviction_attempt(job, attempt)
+
+    def _from_borrowers(self, job: Job, asked: Demand) -> bool:
+        """Evict the fewest borrowers of spares, node by node, that make room for what is asked."""
+        cycle, running = self._cycle, self._cycle.running
+        if job.repair is None or not job.repair.spares:
+            return False
+        lent = self._spares.lent()
+        by_row: dict[int, list[int]] = {}
+        for position in lent.tolist():
+            by_row.setdefault(int(running.row[position]), []).append(position)
+        rows = sorted(by_row, key=lambda row: (len(by_row[row]), int(cycle.nodes.rank[row])))
+        if not rows or not self._fits(job, asked, lent):
+            return False
+        going = [position for row in rows for position in by_row[row]]
+        for row in reversed(rows):  # those that cost most are spared first
+            left = [position for position in going if position not in by_row[row]]
+            if self._fits(job, asked, np.array(left, dtype=np.int64)):
+                going = left
+        self._evict_borrowers(job, asked, self._whole_gangs(sorted(going)))
+        return True
+
+    def _fits(self, job: Job, asked: Demand, victims: Ints) -> bool:
+        cycle = self._cycle
+        with cycle.ledger.statement():
+            if len(victims):
+                cycle.ledger.evict(cycle.running, victims, cycle.snapshot.jobs)
+            found = find_place(cycle, job, asked)
+            return isinstance(found, SearchResult) and job_ready(cycle.ledger, job, waiting=True)
+
+    def _whole_gangs(self, victims: Sequence[int]) -> Ints:
+        """The victims, with all of the gangs that would stand below their minimum."""
+        cycle, running = self._cycle, self._cycle.running
+        found = set(victims)
+        for number in {int(running.job[victim]) for victim in victims}:
+            job = cycle.snapshot.jobs[number]
+            own = [position for position in range(len(running)) if running.job[position] == number]
+            ready = sum(int(cycle.ledger.ready[sub.number]) for sub in job.subs)
+            if ready - len(found.intersection(own)) < job.minimum:
+                found.update(own)
+        return np.array(sorted(found), dtype=np.int64)
+
+    def _evict_borrowers(self, job: Job, asked: Demand, victims: Ints) -> None:
+        cycle, running = self._cycle, self._cycle.running
+        cycle.ledger.evict(running, victims, cycle.snapshot.jobs)
+        found = find_place(cycle, job, asked)
+        assert isinstance(found, SearchResult)  # it was found with fewer gone
+        for victim in victims.tolist():
+            owner = cycle.snapshot.jobs[int(running.job[victim])]
+            cycle.report.evict(Eviction(running.tasks[victim], owner, job, REPAIR, _GIVES_BACK))
+        commit(cycle, job, found.placements, action=REPAIR, score=found.score, bound=False)
+        where = cycle.topology.name[found.domain]
+        cycle.report.add_eviction_attempt(job, EvictionAttempt(REPAIR, None, (where,), where))
+
+    def _move(self, job: Job, asked: Demand) -> bool:
+        """Evict the smallest part of the gang that, together with what is missing, has a place; say so, or why not."""
+        cycle = self._cycle
+        here = current_domain(cycle, job)
+        beside = f"in {cycle.topology.name[here]}" if here is not None and here != ROOT else "beside the others"
+        lacking = f"there is no room for {count(asked.tasks, 'replacement')} {beside}"
+        fixed = ""
+        for part in _parts(job, asked):
+            plan = self._rehearsed(job, part)
+            if isinstance(plan, str):
+                fixed = plan
+                continue
+            if plan is None:
+                continue
+            for placement in plan.placements:  # what it moves to stays free for it for the rest of the cycle
+                distinct, counts = np.unique(placement.rows, return_counts=True)
+                cycle.ledger.set_aside(placement.pod_set.shape, distinct, counts)
+            where = cycle.topology.name[plan.domain]
+            moves = f"{part.name} ({count(len(part.tasks), 'pod')}) moves to {where}"
+            subs = {task.key: sub for sub in job.subs for task in sub.tasks}
+            for task in part.tasks:
+                _evict(cycle, job, subs[task.key], task, f"{lacking}, and {moves}")
+            reason = Reason("MovesForRepair", REPAIR, f"{lacking}; {moves}")
+            cycle.report.reject(job, Rejection("place", job.key, reason))
+            cycle.report.add_eviction_attempt(job, EvictionAttempt(REPAIR, None, (where,), where))
+            return True
+        text = f"{lacking}, and neither a part nor all of the gang has a place elsewhere{fixed}"
+        cycle.report.add_eviction_attempt(job, EvictionAttempt(REPAIR, Reason("NoRoomForReplacements", REPAIR, text)))
+        return False
+
+    def _rehearsed(self, job: Job, part: _Part) -> SearchResult | str | None:
+        """Where the gang would be if a part of it were pending, in a cluster with all that was decided so far."""
+        moved = _pending_again(job, {task.key for task in part.tasks})
+        if isinstance(moved, str):
+            return moved
+        cycle = self._cycle
+        jobs = tuple(moved if other is job else other for other in cycle.snapshot.jobs)
+        trial = self._rehearse(replace(cycle.snapshot, jobs=jobs))
+        gone = [e for e in cycle.report.evictions if e.task.key in trial.running.position]
+        if gone:
+            victims = np.array([trial.running.position[e.task.key] for e in gone], dtype=np.int64)
+            trial.ledger.evict(trial.running, victims, jobs)
+        for decision in cycle.report.decisions:
+            for placed in decision.placed:
+                for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
+                    trial.ledger.place(task.shape, np.array([row]), np.array([1]), pool=placed.pool)
+        trial.nominations.release(moved)
+        asked = demand(trial, moved)
+        if not asked.task_groups or not asked.enough:
+            return None
+        if trial.pipeline.quota_exceeded(moved, needs(asked, len(trial.view.axis))) is not None:
+            return None
+        if trial.gathered(moved) and not trial.snapshot.on_several_trees(moved):
+            return None
+        found = find_place(trial, moved, asked)
+        whole = isinstance(found, SearchResult) and job_ready(trial.ledger, moved, waiting=True)
+        return found if isinstance(found, SearchResult) and whole else None
+
+
+def _parts(job: Job, asked: Demand) -> Iterator[_Part]:
+    """What of a gang may move, the smallest first: sub-groups that lack tasks, groups around them, the whole gang."""
+    lacking = [task_group.sub for task_group in asked.task_groups]
+    sizes: set[int] = set()
+    for subs, name in _sets(job, lacking):
+        tasks = tuple(task for sub in subs for task in sub.tasks if task.status is Status.RUNNING and task.row >= 0)
+        if tasks and len(tasks) not in sizes:
+            sizes.add(len(tasks))
+            yield _Part(name, tasks)
+
+
+def _sets(job: Job, lacking: Sequence[SubJob]) -> Iterator[tuple[Sequence[SubJob], str]]:
+    if job.policies:
+        one = len(lacking) == 1
+        yield lacking, f"sub-group {lacking[0].key}" if one else f"{count(len(lacking), 'sub-group')}"
+    around = {sub.inner_group for sub in lacking} - {-1, 0}
+    while around:
+        inside = [sub for sub in job.subs if _inside(job, sub.inner_group, around)]
+        paths = [job.inner_groups[number].path for number in sorted(around)]
+        yield inside, f"group {paths[0]}" if len(paths) == 1 else f"{count(len(paths), 'group')}"
+        around = {job.inner_groups[number].parent for number in around} - {-1, 0}
+    yield job.subs, "the gang"
+
+
+def _inside(job: Job, number: int, around: Collection[int]) -> bool:
+    while number > 0 and number not in around:
+        number = job.inner_groups[number].parent
+    return number in around
+
+
+def _pending_again(job: Job, keys: Collection[str]) -> Job | str:
+    """The job with these of its running tasks pending; why that cannot be told where one is unlike all that are.
+
+    A running task is read without its rules about nodes: a pending one of its role knows them.
+    """
+    waiting = {_likeness(task): task.shape for task in job.tasks if task.status is Status.PENDING}
+    subs = []
+    roles = dict(job.role_ready)
+    numbers = {name: number for number, name in job.role_names.items()}
+    every: dict[str, Task] = {}
+    for sub in job.subs:
+        tasks: list[Task] = []
+        for task in sub.tasks:
+            if task.key in keys:
+                shape = waiting.get(_likeness(task))
+                if shape is None and task.node_rules:
+                    return f": pod {task.key} has rules about nodes that are not known while it runs"
+                task = replace(task, shape=shape or task.shape, status=Status.PENDING, row=-1)
+                if task.role in numbers:
+                    roles[numbers[task.role]] -= 1
+            tasks.append(task)
+            every[task.key] = task
+        back = sum(task.key in keys for task in tasks)
+        held = [task.row for task in tasks if task.status is Status.RUNNING and task.row >= 0]
+        subs.append(
+            replace(
+                sub,
+                pod_sets=_pod_sets(tasks, numbers),
+                ready=sub.ready - back,
+                held=np.array(sorted(held), dtype=np.int64),
+                tasks=tuple(tasks),
+            )
+        )
+    return replace(job, subs=tuple(subs), tasks=tuple(every[task.key] for task in job.tasks), role_ready=roles)
+
+
+def _likeness(task: Task) -> tuple[str, bytes, int]:
+    return task.role, task.shape.request.tobytes(), task.shape.priority
+
+
+def _pod_sets(tasks: Sequence[Task], numbers: Mapping[str, int]) -> tuple[PodSet, ...]:
+    found: dict[tuple[int, str], list[Task]] = {}
+    shapes: dict[int, Shape] = {}
+    for task in tasks:
+        if task.status is Status.PENDING and not task.shape.best_effort:
+            found.setdefault((task.shape.number, task.role), []).append(task)
+            shapes[task.shape.number] = task.shape
+    return tuple(
+        PodSet(shapes[number], role, numbers.get(role, -1), tuple(own)) for (number, role), own in found.items()
+    )

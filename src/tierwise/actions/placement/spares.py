@@ -1,0 +1,130 @@
+"""Spares: room that is kept free for gangs that run and may lose nodes.
+
+A job declares how many places for its pods it wants to be kept where it runs. They are set aside on the ledger as those
+of nominated pods are, and are open while their owner is served, and while a job is that says it may borrow them. What
+borrowers hold counts as kept: the owner takes it back when it needs it (`actions.eviction.repair`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+
+from tierwise.actions.placement.fit import fit_counts_without
+from tierwise.actions.placement.search import current_domain
+from tierwise.api.repair import SPARES
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job, Status, Task
+from tierwise.model.reason import Reason
+from tierwise.model.shape import Shape
+from tierwise.model.topology import ROOT
+
+__all__ = ["Spares", "like_nodes"]
+
+_UNKNOWN = "annotation {key}: no tier is called {tier}, so no spares are kept for it"
+
+
+def like_nodes(cycle: Cycle, job: Job) -> Bools:
+    """Rows with taints that running tasks of a job put up with: what else these say of nodes is not known any more."""
+    rows = [task.row for task in job.tasks if task.status is Status.RUNNING and task.row >= 0]
+    return np.isin(cycle.nodes.taint_set, cycle.nodes.taint_set[rows])
+
+
+class Spares:
+    """The spares of one cycle, by the job that owns them."""
+
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
+        self._kept: dict[int, tuple[Shape, Ints, Ints]] = {}
+        declared = (job for job in cycle.snapshot.jobs if job.repair is not None and job.repair.spares)
+        self._owners = [job for job in declared if any(t.status is Status.RUNNING and t.row >= 0 for t in job.tasks)]
+        self.complaints: tuple[tuple[Task, Reason], ...] = ()
+        for job in self._owners:
+            self._keep(job)
+
+    @contextmanager
+    def serving(self, job: Job) -> Iterator[None]:
+        """Open them to a job that owns or borrows them for as long as it is served."""
+        terms = job.repair
+        open_ = [own for own in self._owners if own is job or (terms is not None and terms.borrows)]
+        for owner in open_:
+            self._give_back(owner)
+        yield
+        for owner in open_:
+            self._keep(owner)
+
+    def kept(self) -> dict[str, int]:
+        """How many are kept free now, by the key of their owner."""
+        jobs = self._cycle.snapshot.jobs
+        return {jobs[number].key: int(counts.sum()) for number, (_, _, counts) in self._kept.items()}
+
+    def open_all(self) -> None:
+        """Open all of them, inside a statement that is undone."""
+        for shape, rows, counts in self._kept.values():
+            self._cycle.ledger.set_aside(shape, rows, -counts)
+
+    def lent(self) -> Ints:
+        """The running tasks of borrowers that are not evicted yet, by position."""
+        cycle = self._cycle
+        borrow = [job.repair is not None and job.repair.borrows for job in cycle.snapshot.jobs]
+        if not any(borrow):
+            return np.zeros(0, dtype=np.int64)
+        gone = {eviction.task.key for eviction in cycle.report.evictions}
+        every = np.flatnonzero(np.array(borrow)[cycle.running.job])
+        return every[[cycle.running.tasks[position].key not in gone for position in every.tolist()]]
+
+    def _give_back(self, job: Job) -> None:
+        found = self._kept.pop(job.number, None)
+        if found is not None:
+            shape, rows, counts = found
+            self._cycle.ledger.set_aside(shape, rows, -counts)
+
+    def _keep(self, job: Job) -> None:
+        """Set aside what is free of a job's spares, on the fullest nodes that have room."""
+        cycle, terms = self._cycle, job.repair
+        assert terms is not None
+        shapes = Counter(task.shape for task in job.tasks if task.status is Status.RUNNING and task.row >= 0)
+        shape = min(shapes, key=lambda one: (-shapes[one], one.number))
+        like, lent = like_nodes(cycle, job), self.lent()
+        free = np.where(like, cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE), 0)
+        without = np.where(like, fit_counts_without(cycle, shape, cycle.running, lent), 0) if len(lent) else free
+        counts = np.zeros(len(cycle.nodes), dtype=np.int64)
+        for domain in self._domains(job):
+            span = cycle.topology.span(domain)
+            missing = terms.spares - int((without[span] - free[span]).sum())
+            for row in sorted(range(span.start, span.stop), key=lambda r: (int(free[r]), int(cycle.nodes.rank[r]))):
+                if missing <= 0:
+                    break
+                counts[row] = min(missing, int(free[row]))
+                missing -= int(counts[row])
+        rows = np.flatnonzero(counts)
+        if len(rows):
+            cycle.ledger.set_aside(shape, rows, counts[rows])
+            self._kept[job.number] = shape, rows, counts[rows]
+
+    def _domains(self, job: Job) -> list[int]:
+        """Where the spares of a job are: in each domain of a tier that it runs in, or in the one that it may not leave,
+        else the innermost one around it.
+        """
+        topology, terms = self._cycle.topology, job.repair
+        assert terms is not None
+        if not terms.spares_tier:
+            here, limit = current_domain(self._cycle, job), self._cycle.pipeline.limit(job)
+            here = ROOT if here is None else here
+            return [here if limit is None else topology.highest(here, limit) or here]
+        tier = topology.tier_names.get(terms.spares_tier)
+        if tier is None and terms.spares_tier.isdecimal():
+            tier = int(terms.spares_tier)
+        if tier not in topology.at_tier:
+            text = _UNKNOWN.format(key=SPARES, tier=terms.spares_tier)
+            complaint = (job.tasks[0], Reason("UnknownTier", "repair", text))
+            self.complaints = tuple(dict.fromkeys((*self.complaints, complaint)))
+            return []
+        held = [task.row for task in job.tasks if task.status is Status.RUNNING and task.row >= 0]
+        chains = (topology.ancestors(int(topology.leaf[row])) for row in held)
+        return sorted({domain for chain in chains for domain in chain if topology.tier[domain] == tier})
