@@ -223,8 +223,8 @@ class Replacements:
             return
         with self._cycle.ledger.statement():
             self._spares.open_all()
-            found = find_place(self._cycle, job, asked)
-        if isinstance(found, SearchResult):
+            found = _find(self._cycle, job, asked)
+        if found is not None:
             number = sum(kept.values())
             more = f" and {count(len(kept) - 1, 'other gang')}" if len(kept) > 1 else ""
             owners = f"{next(iter(kept))}{more}"
@@ -257,8 +257,7 @@ class Replacements:
         with cycle.ledger.statement():
             if len(victims):
                 cycle.ledger.evict(cycle.running, victims, cycle.snapshot.jobs)
-            found = find_place(cycle, job, asked)
-            return isinstance(found, SearchResult) and job_ready(cycle.ledger, job, waiting=True)
+            return _find(cycle, job, asked) is not None and job_ready(cycle.ledger, job, waiting=True)
 
     def _whole_gangs(self, victims: Sequence[int]) -> Ints:
         """The victims, with all of the gangs that would stand below their minimum."""
@@ -275,8 +274,8 @@ class Replacements:
     def _evict_borrowers(self, job: Job, asked: Demand, victims: Ints) -> None:
         cycle, running = self._cycle, self._cycle.running
         cycle.ledger.evict(running, victims, cycle.snapshot.jobs)
-        found = find_place(cycle, job, asked)
-        assert isinstance(found, SearchResult)  # it was found with fewer gone
+        found = _find(cycle, job, asked)
+        assert found is not None  # it was there with fewer gone
         for victim in victims.tolist():
             owner = cycle.snapshot.jobs[int(running.job[victim])]
             cycle.report.evict(Eviction(running.tasks[victim], owner, job, REPAIR, _GIVES_BACK))
@@ -336,11 +335,18 @@ class Replacements:
             return None
         if trial.pipeline.quota_exceeded(moved, needs(asked, len(trial.view.axis))) is not None:
             return None
-        if trial.gathered(moved) and not trial.snapshot.on_several_trees(moved):
-            return None
-        found = find_place(trial, moved, asked)
-        whole = isinstance(found, SearchResult) and job_ready(trial.ledger, moved, waiting=True)
-        return found if isinstance(found, SearchResult) and whole else None
+        found = _find(trial, moved, asked)
+        return found if found is not None and job_ready(trial.ledger, moved, waiting=True) else None
+
+
+def _find(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | None:
+    """A place for what a job lacks, on the ledger as it is."""
+    if cycle.pipeline.gather_options(job, asked.tasks):
+        from tierwise.actions.placement.gather import gather_group  # rarely needed, and slow to import
+
+        return gather_group(cycle, job, asked.task_groups[0])
+    found = find_place(cycle, job, asked)
+    return found if isinstance(found, SearchResult) else None
 
 
 def _parts(job: Job, asked: Demand) -> Iterator[_Part]:
