@@ -8,6 +8,7 @@ from tests.support.draw import Outcome, World, allocate, draw, gang, groups, pla
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, PluginChoice
+from tierwise.sim.cluster import merged
 
 ON_LOSS = "tierwise.io/on-node-loss"
 REPLACE = {ON_LOSS: "replace"}
@@ -19,15 +20,14 @@ RACKS = "s0: r0[n0 n1 n2] r1[n3 n4 n5]"
 
 
 def _with(world: World, **nodes: Raw) -> World:
-    """The cluster with fields of some nodes merged in; None for a node that is gone."""
-    found = []
-    for raw in world.manifests:
-        name = raw["metadata"]["name"]  # type: ignore[index, call-overload]
-        if raw["kind"] == "Node" and name in nodes:
-            merged = {k: {**raw.get(k, {}), **v} for k, v in nodes[name].items()}  # type: ignore[dict-item, union-attr]
-            raw = {**raw, **merged}
-        found.append(raw)
-    return World(tuple(found), world.drawing)
+    """The cluster with fields of some nodes merged in."""
+    return World(tuple(merged(raw, nodes.get(_node(raw), {})) for raw in world.manifests), world.drawing)
+
+
+def _node(raw: Raw) -> str:
+    """The name of a node; "" for everything else."""
+    metadata = raw["metadata"]
+    return str(metadata["name"]) if raw["kind"] == "Node" and isinstance(metadata, dict) else ""
 
 
 def _evicted(outcome: Outcome) -> dict[str, str]:
