@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -271,6 +272,50 @@ def test_what_is_free_is_judged_on_the_tree_that_a_gang_is_about() -> None:
 
 def _free(wire: Any) -> tuple[int, int]:
     return wire["account"][GPU]["fragmented"], wire["account"][GPU]["free"]
+
+
+def _boutique(folder: Path, **nodes: str) -> Run:
+    """The Online Boutique with some of its services on nodes already."""
+    loaded = load([str(EXAMPLES / "09-online-boutique")])
+    items = [dict(loaded.raw(key) or {}) for key in loaded]
+    for item in items:
+        name = item["metadata"]["name"]  # type: ignore[index]  # every object has one
+        if item["kind"] == "Pod" and name in nodes:
+            item["spec"] = {**item["spec"], "nodeName": nodes[name]}  # type: ignore[dict-item]  # a mapping
+            item["status"] = {"phase": "Running"}
+    file = folder / "boutique.json"
+    file.write_bytes(msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items}))
+    return scheduled(load([str(file)]), profile_of(str(EXAMPLES / "09-online-boutique" / "scheduler.conf")))
+
+
+def test_services_are_told_with_the_cost_of_each_call_as_placed(tmp_path: Path) -> None:
+    """Zones, the cost of calls between them, and what they reserve on links; nothing between pods of one node."""
+    services = _wire(Board(_boutique(tmp_path)))["services"]
+    (group,) = services["groups"]
+    zones = [zone["zone"] for zone in services["zones"]]
+    ad = next(call for call in group["calls"] if call["callee"] == "P10")
+    reserved = {f"{link['origin']} {link['destination']}": link["used"] for link in services["links"]}
+
+    assert (11, 15, 20, 0) == (len(group["workloads"]), group["count"], group["cost"], services["violated"])
+    assert ["z1", "z2", 5, "kept"] == [*(zones[ad["ways"][0][end]] for end in ("origin", "destination")), 5, "kept"]
+    assert 300_000_000 == reserved["z1 z2"]  # three calls of 100M
+    assert 0 == reserved["z3 z4"] == services["overloaded"]
+
+
+def test_calls_that_go_too_far_and_links_that_are_too_full_come_first(tmp_path: Path) -> None:
+    """A cart in the other region is further from the frontend than it may be; a limit on a link may be broken, too."""
+    run = _boutique(tmp_path, frontend="n1", cart="n8", checkout="n1")
+    services = _wire(Board(run))["services"]
+    calls = services["groups"][0]["calls"]
+
+    assert [("P1", "P2", 20), ("P8", "P2", 20)] == sorted((c["caller"], c["callee"], c["cost"]) for c in calls[:2])
+    assert all(call["violated"] for call in calls[:2])
+    assert not any(call["violated"] for call in calls[3:])
+    assert services["violated"] == services["groups"][0]["violated"] >= 2
+    assert "default/cart" in services["groups"][0]["workloads"][3]["jobs"]
+    story: Any = Board(run).job("default/cart")
+    assert ([("boutique", "P2")], "default/cart") == (story["services"], story["pod"])
+    assert 11000 == _wire(Board(run))["account"]["cpu"]["single"]
 
 
 def test_what_nodes_say_to_a_job_is_what_explain_says() -> None:

@@ -16,7 +16,7 @@ from tests.support.commands import EXAMPLES
 from tests.support.draw import draw, gang, objects_of
 from tests.support.ports import HOST, free_port
 
-from tierwise.cli.inputs import load
+from tierwise.cli.inputs import load, profile_of
 from tierwise.port import Objects
 from tierwise.runtime.listener import listening
 from tierwise.web.app import LOOPBACK, pages
@@ -40,9 +40,10 @@ SIZES = ((400, 800), (1280, 900), (1920, 1080))
 Act = Callable[[Page, str], Awaitable[None]]
 
 
-def _in_browser(folder: Path, objects: Objects | RunSource, act: Act) -> None:
+def _in_browser(folder: Path, what: Objects | RunView | RunSource, act: Act) -> None:
     """Serve a board, let somebody use the page, and see that its console stayed quiet."""
-    source = Fixed(shown(objects)) if isinstance(objects, Objects) else objects
+    view = shown(what) if isinstance(what, Objects) else what
+    source = Fixed(view) if isinstance(view, RunView) else view
     port = free_port()
 
     async def use() -> None:
@@ -195,7 +196,7 @@ def test_what_if_shows_the_same_board_with_changes(tmp_path: Path) -> None:
         await page.click("#drawer details[data-key=least] summary")
         await page.until("document.querySelector('#drawer [data-key=least]').innerText.includes('add')")
 
-    _in_browser(tmp_path, Fixed(shown(OBJECTS, questions=True)), act)
+    _in_browser(tmp_path, shown(OBJECTS, questions=True), act)
 
 
 def test_a_fabric_is_chosen_and_jobs_light_up_in_it(tmp_path: Path) -> None:
@@ -208,6 +209,7 @@ def test_a_fabric_is_chosen_and_jobs_light_up_in_it(tmp_path: Path) -> None:
         await page.until("location.hash === '#/jobs/default/train?fabric=nvlink'")
         lit = "[...document.querySelectorAll('#fabric .lit.block')].map((b) => b.dataset.key).join(' ')"
         await page.until(f"{lit} === 'nvl-3 nvl-4'")
+        assert await _serious(page) == []
         await page.click("#drawer td a[href*='fabric=power&in=feed-b']")
         await page.until("document.querySelector('#fabric .crumbs').innerText.includes('feed-b')")
         await page.until(f"document.querySelectorAll('#fabric .map .lit.cell').length === 4 && {lit} === ''")
@@ -218,7 +220,7 @@ def test_a_fabric_is_chosen_and_jobs_light_up_in_it(tmp_path: Path) -> None:
         await page.click("#fabric a[href*='if=drain']")
         await page.until("document.getElementById('whatif').innerText.includes('waits longer')")
 
-    _in_browser(tmp_path, Fixed(shown(load([folder]), questions=True)), act)
+    _in_browser(tmp_path, shown(load([folder]), questions=True), act)
 
 
 def test_a_map_of_any_size_fits_one_screen(tmp_path: Path) -> None:
@@ -270,24 +272,50 @@ def test_nodes_are_reached_by_keys(tmp_path: Path) -> None:
     _in_browser(tmp_path, OBJECTS, act)
 
 
-@pytest.mark.skipif(find_spec("axe_core_python") is None, reason="axe-core-python is not installed")
-def test_axe_has_nothing_serious_to_say(tmp_path: Path) -> None:
-    """No serious finding on the page as it is opened, with a job, with a node, and while somebody searches."""
-    axe = files("axe_core_python").joinpath("axe.min.js").read_text()
+async def _serious(page: Page) -> object:
+    """What axe finds serious or worse in the page as it is; nothing where axe is not installed."""
+    if find_spec("axe_core_python") is None:
+        return []
+    await page.ask("window.exports = undefined")
+    await page.call("Runtime.evaluate", expression=files("axe_core_python").joinpath("axe.min.js").read_text())
+    return await page.ask(
+        "axe.run().then((r) => r.violations.filter((v) => ['serious', 'critical'].includes(v.impact))"
+        ".map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html).join(' ')}`))"
+    )
+
+
+def test_services_are_drawn_on_their_zones(tmp_path: Path) -> None:
+    """A chip for each workload, reached by keys, that leads to its job; a line for each call; the same as a table."""
+    folder = EXAMPLES / "09-online-boutique"
+    profile = profile_of(str(folder / "scheduler.conf"))
 
     async def act(page: Page, at: str) -> None:
-        await page.call("Page.addScriptToEvaluateOnNewDocument", source="window.exports = undefined")
+        await page.go(at)
         for width, height in SIZES:
             await page.size(width, height)
-            for number, state in enumerate(
-                ("#/", "#/jobs/default/waits", "#/jobs/default/fits", "#/nodes/n0", "#/?in=r0")
-            ):
-                await page.go(f"{at}?{width}-{number}{state}")
-                await page.call("Runtime.evaluate", expression=axe)
-                found = await page.ask(
-                    "axe.run().then((r) => r.violations.filter((v) => ['serious', 'critical'].includes(v.impact))"
-                    ".map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html).join(' ')}`))"
-                )
-                assert found == [], (width, state)
+            await page.until("document.querySelectorAll('#services a.workload').length === 11")
+            assert await page.ask("document.querySelectorAll('#services g.call').length") == 15
+            assert await page.ask("document.documentElement.scrollWidth <= innerWidth")
+        await page.ask("document.querySelectorAll('#services details').forEach((d) => { d.open = true; })")
+        assert await _serious(page) == []
+        assert await page.ask("document.querySelector('#services table').rows.length") == 16
+        await page.ask("document.querySelector('#services a.workload[aria-label^=checkout]').focus()")
+        await page.press("Enter")
+        await page.until("location.hash === '#/jobs/default/checkout'")
+        await page.until("document.getElementById('drawer').innerText.includes('z1 → z2')")
+
+    _in_browser(tmp_path, shown(load([str(folder)]), profile), act)
+
+
+def test_axe_has_nothing_serious_to_say(tmp_path: Path) -> None:
+    """No serious finding on the page as it is opened, with a job, with a node, and in a domain."""
+
+    async def act(page: Page, at: str) -> None:
+        states = ("#/", "#/jobs/default/waits", "#/nodes/n0", "#/jobs/default/fits", "#/?in=r0")
+        for (width, height), number in zip(SIZES, (2, 5, 1), strict=True):  # all of them at one width
+            await page.size(width, height)
+            for state in states[:number]:
+                await page.go(f"{at}?{width}-{states.index(state)}{state}")
+                assert await _serious(page) == [], (width, state)
 
     _in_browser(tmp_path, OBJECTS, act)

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from tierwise.api.codec import Raw
-from tierwise.explain.board.pods import BoardPod
+from tierwise.explain.board.pods import BoardPod, is_single
 from tierwise.explain.board.tree import BoardTree
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Constraint, Job, Status
@@ -26,8 +26,8 @@ _MOST: Final = 64
 
 def account_wire(snapshot: Snapshot, tree: BoardTree, standing: Sequence[BoardPod]) -> Raw:
     """For each shown resource: its parts in the order in which a bar shows them."""
-    gangs = tree.of(pod for pod in standing if pod.holds and not pod.job.lone)
-    single = tree.of(pod for pod in standing if pod.holds and pod.job.lone)
+    gangs = tree.of(pod for pod in standing if pod.holds and not is_single(pod.job))
+    single = tree.of(pod for pod in standing if pod.holds and is_single(pod.job))
     shut = tree.shut
     found: Raw = {}
     for r, name in enumerate(tree.resources):

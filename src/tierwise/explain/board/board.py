@@ -17,6 +17,7 @@ from tierwise.explain.board.node import node_page, nodes_for_job
 from tierwise.explain.board.pods import BoardPod, board_pods
 from tierwise.explain.board.queues import queues_wire
 from tierwise.explain.board.search import found_wire
+from tierwise.explain.board.services import services_wire
 from tierwise.explain.board.tree import BoardTree
 from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.message import decision_id
@@ -126,6 +127,7 @@ class Board:
             "fabrics": fabric.wire(),
             "jobs": jobs_wire(jobs),
             "queues": queues_wire(run, jobs, fabric.resources),
+            "services": services_wire(run, self._standing, {line.key: line.path for line in jobs}),
             "slots": slots_wire(run.after),
             "account": account_wire(run.after, fabric, self._standing),
             "cycles": cycles,

@@ -9,7 +9,7 @@ import numpy as np
 
 from tierwise.api.codec import Raw
 from tierwise.api.natural import natural
-from tierwise.explain.board.pods import BoardPod, PodState
+from tierwise.explain.board.pods import BoardPod, PodState, is_single
 from tierwise.explain.message import message, refusal
 from tierwise.explain.naming import ObjectNames, name_of_pod, sub_id, tier_title
 from tierwise.explain.ranges import compact, pods
@@ -38,7 +38,8 @@ def job_page(run: Run, job: Job, standing: Sequence[BoardPod], trees: Trees) -> 
     return {
         "key": job.key,
         "name": ObjectNames(run.after.jobs).of(job),
-        "pod": job.tasks[0].key if job.lone and job.tasks else "",
+        "pod": job.tasks[0].key if is_single(job) and job.tasks else "",
+        "services": sorted({task.shape.service for task in job.tasks if task.shape.service is not None}),
         "facts": [[title, str(text)] for title, text in job_facts(run.after, job)],
         "search": [text.plain for text in search_texts(run, job)],
         "why": _rejection(trees, rejection) if rejection is not None else None,

@@ -15,7 +15,7 @@ from msgspec.structs import asdict
 
 from tierwise.api.codec import Raw
 from tierwise.api.natural import natural
-from tierwise.explain.board.pods import BoardPod, PodState
+from tierwise.explain.board.pods import BoardPod, PodState, is_single
 from tierwise.explain.board.tree import BoardTree
 from tierwise.explain.message import decisive, refusal
 from tierwise.explain.naming import ObjectNames, full_name
@@ -171,7 +171,7 @@ def _line(run: Run, job: Job, standing: Sequence[BoardPod], tree: BoardTree, *, 
         key=job.key,
         path=called[0],
         name=called[1],
-        lone=job.lone,
+        lone=is_single(job),
         queue=job.queue,
         priority=job.priority,
         created=job.created,

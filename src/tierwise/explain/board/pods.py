@@ -9,7 +9,7 @@ import msgspec
 from tierwise.explain.text.schedule import Run
 from tierwise.model.job import Job, Status, SubJob, Task
 
-__all__ = ["BoardPod", "PodState", "board_pods"]
+__all__ = ["BoardPod", "PodState", "board_pods", "is_single"]
 
 
 class PodState(enum.Enum):
@@ -34,6 +34,11 @@ class BoardPod(msgspec.Struct, frozen=True):
     def holds(self) -> bool:
         """Whether it takes up room already."""
         return self.how is not PodState.KEPT
+
+
+def is_single(job: Job) -> bool:
+    """Whether a job is a pod by itself, waiting or running, and no gang that somebody declared."""
+    return job.lone or (not job.declared and len(job.tasks) == 1)
 
 
 def board_pods(run: Run, *, carried_out: bool) -> tuple[BoardPod, ...]:

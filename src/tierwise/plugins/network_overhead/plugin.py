@@ -43,7 +43,7 @@ from tierwise.plugins.network_overhead.lookahead import LookAhead
 from tierwise.plugins.network_overhead.topological_sort import unknown_groups
 from tierwise.plugins.network_overhead.zones import ServiceCounts, ZoneCosts, Zones
 
-__all__ = ["NetworkOverhead"]
+__all__ = ["NetworkArguments", "NetworkOverhead"]
 
 _PLUGIN = "NetworkOverhead"
 _BEST = 100
@@ -64,7 +64,7 @@ class _Network(msgspec.Struct, frozen=True):
     ahead: LookAhead | None
 
     @classmethod
-    def of(cls, view: CycleView, given: NetworkMap, asked: _Asked) -> _Network:
+    def of(cls, view: CycleView, given: NetworkMap, asked: NetworkArguments) -> _Network:
         spots = Zones(view.nodes)
         costs = ZoneCosts.of(spots, given.costs(asked.weights))
         calls = Calls(view.snapshot.services, view.snapshot.shapes, asked.namespaces)
@@ -85,7 +85,7 @@ class _Network(msgspec.Struct, frozen=True):
         )
 
 
-class _Asked(msgspec.Struct, frozen=True):
+class NetworkArguments(msgspec.Struct, frozen=True):
     """The plugin's arguments."""
 
     namespaces: tuple[str, ...]
@@ -96,7 +96,7 @@ class _Asked(msgspec.Struct, frozen=True):
     look_ahead: bool
 
     @classmethod
-    def of(cls, arguments: Arguments) -> _Asked:
+    def of(cls, arguments: Arguments) -> NetworkArguments:
         look_ahead = flag(arguments, "lookAhead", default=False)
         return cls(
             namespaces=listed(arguments, "namespaces", ("default",)),
@@ -122,7 +122,7 @@ class NetworkOverhead:
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._view = view
-        self._asked = _Asked.of(arguments)
+        self._asked = NetworkArguments.of(arguments)
         self._rows = len(view.nodes)
         self._too_far = view.reasons.number(_TOO_FAR)
         self._given = view.snapshot.services.map(self._asked.network, self._asked.namespaces)

@@ -15,6 +15,7 @@ import { drawProblems } from "./problems.js";
 import { drawQueues } from "./queues.js";
 import { closed, link, parse } from "./route.js";
 import { searchable } from "./search.js";
+import { drawServices } from "./services.js";
 import { drawSlots } from "./slots.js";
 import { drawTimeline } from "./timeline.js";
 import { drawWhatIf, submitted } from "./whatif.js";
@@ -195,6 +196,8 @@ function draw(route, zoom) {
   at("time").hidden = state.history.moments.length < 2 || Boolean(route.changes);
   fill(at("time"), at("time").hidden ? [] : drawTimeline(view));
   document.body.classList.toggle("past", Boolean(route.at));
+  at("services").hidden = !board.services;
+  fill(at("services"), board.services ? drawServices(view) : []);
   fill(at("slots"), drawSlots(view));
   fill(at("queues"), drawQueues(view));
   fill(at("cycles"), drawCycles(view));

@@ -1,0 +1,260 @@
+"""Services on zones: which workloads of an application run where, what their calls cost as placed, how full links are.
+
+The rules are those of NetworkOverhead: costs by zone and region, nothing within a node, limits that an unknown cost
+neither keeps nor violates, and bandwidth for each pair of a placed caller and a placed callee.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Final
+
+import msgspec
+import numpy as np
+from msgspec.structs import asdict
+
+from tierwise.api.codec import Raw
+from tierwise.api.natural import natural
+from tierwise.explain.board.pods import BoardPod
+from tierwise.explain.text.schedule import Run
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Status
+from tierwise.model.services import AppGroup, Dependency, NetworkMap, Service, Services
+from tierwise.model.snapshot import Snapshot
+from tierwise.plugins.network_overhead.plugin import NetworkArguments
+from tierwise.plugins.network_overhead.zones import ZoneCosts, Zones
+
+__all__ = ["services_wire"]
+
+_GROUPS: Final = 20
+_CALLS: Final = 200
+_LINKS: Final = 100
+"""Applications, calls of one, and links that are told; those with something wrong first. The numbers count all."""
+
+
+def services_wire(run: Run, standing: Sequence[BoardPod], names: Mapping[str, str]) -> Raw | None:
+    """Applications on the zones of the network; None where no application is declared.
+
+    `names` are those of links to jobs, by key.
+    """
+    snapshot = run.after
+    services = snapshot.services
+    if not services.groups:
+        return None
+    choice = next((choice for choice in run.profile.plugins() if choice.name == "NetworkOverhead"), None)
+    asked = NetworkArguments.of(choice.arguments if choice is not None else {})
+    network = services.map(asked.network, asked.namespaces)
+    zones = Zones(snapshot.nodes)
+    placed = _Placed(snapshot, standing, zones)
+    judge = _Judge(zones, ZoneCosts.of(zones, network.costs(asked.weights) if network is not None else {}), placed)
+    known = [group for group in services.groups.values() if _named(services, group, asked.namespaces)]
+    groups = [_App.of(group, judge) for group in known]
+    groups.sort(key=lambda app: (-app.violated, natural(app.group.key)))
+    links = _links(network, asked.weights, judge, known) if network is not None else []
+    return {
+        "weighed": choice is not None,
+        "network": network.key if network is not None else "",
+        "weights": asked.weights,
+        "zones": [
+            {"region": zones[spot][0], "zone": zones[spot][1], "nodes": int((zones.of_row == spot).sum())}
+            for spot in range(zones.number)
+        ],
+        "count": len(groups),
+        "violated": sum(app.violated for app in groups),
+        "groups": [app.wire(placed, names) for app in groups[:_GROUPS]],
+        "overloaded": sum(link.over for link in links),
+        "links": [{**asdict(link), "over": link.over} for link in links[:_LINKS]],
+    }
+
+
+def _named(services: Services, group: AppGroup, namespaces: tuple[str, ...]) -> bool:
+    """Whether it is this group that pods mean by its name; they name it without its namespace."""
+    return services.some_group(group.key.partition("/")[2], namespaces) is group
+
+
+class _Placed:
+    """The pods of every service that hold resources: their rows, and how many wait."""
+
+    def __init__(self, snapshot: Snapshot, standing: Sequence[BoardPod], zones: Zones) -> None:
+        rows: dict[Service, list[int]] = {}
+        self.jobs: dict[Service, dict[str, None]] = {}
+        self.waiting: Counter[Service] = Counter()
+        for service, row in _held(snapshot, standing):
+            rows.setdefault(service, []).append(row)
+        holding = {stand.task.key for stand in standing if stand.holds}
+        for job in snapshot.jobs:
+            for task in job.tasks:
+                if task.shape.service is not None:
+                    self.jobs.setdefault(task.shape.service, {})[job.key] = None
+                    idle = task.status in (Status.PENDING, Status.GATED) and task.key not in holding
+                    self.waiting[task.shape.service] += idle
+        self._rows = {service: np.array(sorted(found), dtype=np.int64) for service, found in rows.items()}
+        self._zones = zones
+
+    def rows(self, service: Service) -> Ints:
+        none: Ints = np.zeros(0, dtype=np.int64)
+        return self._rows.get(service, none)
+
+    def spots(self, service: Service) -> Ints:
+        """How many at each spot."""
+        return np.bincount(self._zones.of_row[self.rows(service)], minlength=self._zones.number)
+
+
+def _held(snapshot: Snapshot, standing: Sequence[BoardPod]) -> Iterator[tuple[Service, int]]:
+    """Service and row of every pod that holds resources, of jobs and of nobody's."""
+    for stand in standing:
+        if stand.holds and stand.task.shape.service is not None:
+            yield stand.task.shape.service, stand.row
+    for task in snapshot.others:
+        if task.shape.service is not None and task.row >= 0:
+            yield task.shape.service, task.row
+    for number, rows in snapshot.standing.items():
+        service = snapshot.shapes[number].service
+        if service is not None:
+            yield from ((service, row) for row in rows.tolist())
+
+
+class _Way(msgspec.Struct, frozen=True):
+    """The pairs of pods of one call between two spots."""
+
+    origin: int
+    destination: int
+    pairs: int
+    apart: int  # of these, on different nodes
+    cost: int  # of all of them
+    state: str  # "kept", "violated", "unknown"
+
+
+class _Call(msgspec.Struct, frozen=True):
+    """One dependency with the ways that its calls go."""
+
+    dependency: Dependency
+    ways: list[_Way]
+
+    @property
+    def cost(self) -> int:
+        return sum(way.cost for way in self.ways)
+
+    @property
+    def violated(self) -> int:
+        return sum(way.apart for way in self.ways if way.state == "violated")
+
+    def wire(self) -> Raw:
+        return {
+            **asdict(self.dependency),
+            "cost": self.cost,
+            "violated": self.violated,
+            "ways": [asdict(way) for way in self.ways],
+        }
+
+
+class _Judge:
+    """What calls cost as their pods are placed."""
+
+    def __init__(self, zones: Zones, costs: ZoneCosts, placed: _Placed) -> None:
+        self.zones, self.placed = zones, placed
+        self._costs = costs
+
+    def call(self, group: str, dependency: Dependency) -> _Call:
+        """From where to where one workload calls another, and whether that keeps its limit."""
+        caller, callee = (group, dependency.caller), (group, dependency.callee)
+        origins, ends = self.placed.spots(caller), self.placed.spots(callee)
+        together = self._on_one_node(caller, callee)
+        kept, violated = self._costs.kept(dependency.max_cost)
+        ways: list[_Way] = []
+        for one in np.flatnonzero(origins).tolist():
+            for other in np.flatnonzero(ends).tolist():
+                pairs = int(origins[one] * ends[other])
+                apart = pairs - (int(together[one]) if one == other else 0)
+                state = "kept" if kept[one, other] or not apart else "violated" if violated[one, other] else "unknown"
+                ways.append(_Way(one, other, pairs, apart, apart * int(self._costs.paid[one, other]), state))
+        return _Call(dependency, ways)
+
+    def _on_one_node(self, caller: Service, callee: Service) -> Ints:
+        """Per spot, the pairs that share a node: these cost nothing, and keep every limit."""
+        length = len(self.zones.of_row)
+        here, there = (np.bincount(self.placed.rows(service), minlength=length) for service in (caller, callee))
+        pairs = np.bincount(self.zones.of_row, weights=here * there, minlength=self.zones.number)
+        return pairs.astype(np.int64)
+
+
+class _App(msgspec.Struct, frozen=True):
+    """One application with its calls, violated ones first, then the dearest."""
+
+    group: AppGroup
+    calls: list[_Call]
+
+    @classmethod
+    def of(cls, group: AppGroup, judge: _Judge) -> _App:
+        calls = [judge.call(group.key.partition("/")[2], dependency) for dependency in group.dependencies]
+        return cls(group, sorted(calls, key=lambda call: (-call.violated, -call.cost)))
+
+    @property
+    def violated(self) -> int:
+        """Calls that go further than they may."""
+        return sum(call.violated > 0 for call in self.calls)
+
+    def wire(self, placed: _Placed, names: Mapping[str, str]) -> Raw:
+        """Its workloads in the order in which they are placed, and its calls."""
+        order, short = self.group.order, self.group.key.partition("/")[2]
+        ends = ((call.dependency.caller, call.dependency.callee) for call in self.calls)
+        workloads = dict.fromkeys(chain(order, *ends))
+        ranked = sorted(workloads, key=lambda workload: (order.get(workload, len(workloads)), natural(workload)))
+        return {
+            "name": self.group.key,
+            "cost": sum(call.cost for call in self.calls),
+            "violated": self.violated,
+            "workloads": [_workload(placed, (short, workload), names) for workload in ranked],
+            "count": len(self.calls),
+            "calls": [call.wire() for call in self.calls[:_CALLS]],
+        }
+
+
+def _workload(placed: _Placed, service: Service, names: Mapping[str, str]) -> Raw:
+    spots = placed.spots(service)
+    return {
+        "name": service[1],
+        "zones": [[spot, int(spots[spot])] for spot in np.flatnonzero(spots).tolist()],
+        "waiting": placed.waiting[service],
+        "jobs": [names[key] for key in placed.jobs.get(service, ()) if key in names][:2],
+    }
+
+
+class _LinkUse(msgspec.Struct, frozen=True):
+    """A link: what it costs and carries, where that is known, and what calls reserve on it."""
+
+    regional: bool
+    origin: str
+    destination: str
+    cost: int | None
+    capacity: int | None
+    used: int
+
+    @property
+    def over(self) -> bool:
+        return self.capacity is not None and self.used > self.capacity
+
+    @property
+    def share(self) -> float:
+        return self.used / self.capacity if self.capacity else float(self.over)
+
+
+def _links(network: NetworkMap, weights: str, judge: _Judge, groups: Iterable[AppGroup]) -> list[_LinkUse]:
+    """Every link that has a cost or a capacity; the fullest first."""
+    capacities, costs = network.capacities(weights), network.costs(weights)
+    ends = {link: judge.zones.pairs(link) for link in sorted({*capacities, *costs})}
+    wanted = np.zeros((judge.zones.number, judge.zones.number))  # from spot to spot; of any size, so no integers
+    for group in groups:
+        name = group.key.partition("/")[2]
+        for call in group.dependencies:
+            if call.bandwidth:
+                callers, callees = (judge.placed.spots((name, end)) for end in (call.caller, call.callee))
+                wanted += float(call.bandwidth) * np.outer(callers, callees)
+    used = {link: int(wanted[pairs].sum()) for link, pairs in ends.items()}
+    found = [
+        _LinkUse(link.regional, link.origin, link.destination, costs.get(link), capacities.get(link), used[link])
+        for link in ends
+    ]
+    return sorted(found, key=lambda link: (-link.share, -link.used))
