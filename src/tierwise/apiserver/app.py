@@ -1,23 +1,19 @@
 """The API on HTTP: paths, media types, watches, and limits on what a client may ask for.
 
-Added to the caller's application. On loopback everybody on the machine may ask; elsewhere the caller gives a token, and
-requests without it get nothing. A page of another site cannot write: browsers say where a request comes from, and what
-comes from elsewhere is refused.
+Added to the caller's application, which decides who may ask (`runtime.access`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import re
-import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Final
 
 import msgspec
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
 
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
@@ -30,16 +26,10 @@ from tierwise.apiserver.patches import merge_patch
 from tierwise.apiserver.store import Change, meta_of
 from tierwise.apiserver.tables import table
 
-__all__ = ["MOST_BYTES", "add_api", "guarded"]
+__all__ = ["MOST_BYTES", "add_api", "refused"]
 
 MOST_BYTES: Final = 3 * 1024 * 1024
 """The largest body of a request: what Kubernetes takes."""
-
-_RATE: Final = 200.0
-"""Requests in a second that are answered, for as long as they come."""
-
-_BURST: Final = 1000
-"""Requests that may come at once."""
 
 _BOOKMARK: Final = 60.0
 """Seconds after which a watch is told how far it is."""
@@ -83,49 +73,9 @@ def add_api(app: web.Application, api: ObjectApi) -> None:
     app.on_shutdown.append(server.stop)
 
 
-def guarded(token: str = "", rate: float = _RATE, burst: int = _BURST) -> Middleware:
-    """Refuse what comes too fast, from another site's page, or without the token where there is one."""
-    left, last = float(burst), time.monotonic()
-
-    @web.middleware
-    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        nonlocal left, last
-        now = time.monotonic()
-        left, last = min(left + (now - last) * rate, float(burst)), now
-        if left < 1:
-            return _refusal(ApiFailure(429, "TooManyRequests", "too many requests: try again in a second"))
-        left -= 1
-        if token and _same(request.query.get("token", ""), token) and request.path == "/":
-            found = web.HTTPSeeOther("/")  # a browser cannot send the token by itself
-            found.set_cookie(_COOKIE, token, httponly=True, secure=True, samesite="Strict")
-            raise found
-        if token and not _knows(request, token):
-            return _refusal(ApiFailure(401, "Unauthorized", "the token is missing, or another"))
-        if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
-            return _refusal(ApiFailure(403, "Forbidden", "pages of other sites may not ask"))
-        if request.method not in ("GET", "HEAD") and "Origin" in request.headers and not _own_origin(request):
-            return _refusal(ApiFailure(403, "Forbidden", "pages of other sites may not write"))
-        return await handler(request)
-
-    return guard
-
-
-_COOKIE: Final = "tierwise-token"
-
-
-def _knows(request: web.Request, token: str) -> bool:
-    """By the header of a program, or by the cookie of a browser, which may only read."""
-    if _same(request.headers.get("Authorization", ""), f"Bearer {token}"):
-        return True
-    return request.method in ("GET", "HEAD") and _same(request.cookies.get(_COOKIE, ""), token)
-
-
-def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(), other.encode())
-
-
-def _own_origin(request: web.Request) -> bool:
-    return request.headers["Origin"].partition("://")[2] == request.host
+def refused(code: int, reason: str, text: str) -> web.Response:
+    """A refusal as clients of Kubernetes read it."""
+    return _refusal(ApiFailure(code, reason, text))
 
 
 def _fixed(body: Raw) -> Handler:
@@ -179,10 +129,7 @@ def _body(body: object, code: int = 200, warnings: Iterable[str] = ()) -> web.Re
 
 
 def _refusal(failure: ApiFailure) -> web.Response:
-    response = _body(failure.wire(), failure.code)
-    if failure.code == 429:
-        response.headers["Retry-After"] = "1"
-    return response
+    return _body(failure.wire(), failure.code)
 
 
 class _Server:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, TypeVar
 
 import click
@@ -17,6 +18,7 @@ __all__ = [
     "cycles",
     "everything",
     "filenames",
+    "journal",
     "now",
     "optional_filenames",
     "output",
@@ -44,6 +46,25 @@ _CLUSTER: Final = "tierwise.cluster"
 def filenames(command: F) -> F:
     """-f: where the manifests are."""
     return _filenames(command, _FILES, required=True)
+
+
+def journal(command: F) -> F:
+    """--journal and --journal-size: where cycles are recorded, and how much of them is kept."""
+    command = click.option(
+        "--journal-size",
+        type=click.IntRange(min=1),
+        default=256,
+        show_default=True,
+        metavar="MIB",
+        help="How large the journal may become; the oldest cycles are deleted.",
+    )(command)
+    return click.option(
+        "--journal",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="DIR",
+        help="Write what each cycle sees and decides to this folder, for `tierwise replay` and `tierwise serve`."
+        "  [default: nowhere]",
+    )(command)
 
 
 def optional_filenames(command: F) -> F:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from tierwise.cli import options
 from tierwise.cli.connection import access_options, connect, listen_option, log_option
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def serve(
             if turns is not None:
                 from tierwise.web.app import add_pages
 
-                add_pages(app, turns)
+                add_pages(app, turns, record=True)
             servers.enter_context(listening(app, *manner.listen))
         if manner.debug_port is not None:
             servers.enter_context(listening(debug(told.last), "127.0.0.1", manner.debug_port))
@@ -240,20 +241,7 @@ Examples:
     show_default=True,
     help="Evict through the Eviction API, which honours disruption budgets, or delete.",
 )
-@click.option(
-    "--journal",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Write what each cycle sees and decides to this folder, for `tierwise replay`.  [default: nowhere]",
-)
-@click.option(
-    "--journal-size",
-    type=click.IntRange(min=1),
-    default=256,
-    show_default=True,
-    metavar="MIB",
-    help="How large the journal may become; the oldest cycles are deleted.",
-)
+@options.journal
 @click.option(
     "--pages",
     "with_pages",
@@ -286,12 +274,12 @@ def run(
     with connected(access, manner, component="tierwise", by_eviction=evict_by == "eviction") as cluster:
         duties = profiles_of(names, config_file, profiles)
         pages = access.server if with_pages else ""
-        with _writing(journal, journal_size, duties) as writers:
+        with writing(journal, journal_size, duties) as writers:
             serve(cluster, manner, duties, with_controllers=not no_controllers, pages=pages, also=writers)
 
 
 @contextlib.contextmanager
-def _writing(folder: Path | None, mebibytes: int, duties: Sequence[SchedulerProfile]) -> Iterator[Sequence[Observer]]:
+def writing(folder: Path | None, mebibytes: int, duties: Sequence[SchedulerProfile]) -> Iterator[Sequence[Observer]]:
     """The writer of a journal, where one is asked for; it ends in order."""
     if folder is None:
         yield ()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import shlex
 import sys
-import threading
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,15 +15,17 @@ import click
 from tierwise.api.errors import InputError
 from tierwise.cli import options
 from tierwise.cli.connection import missing, place_option
+from tierwise.cli.pages import host_option, opening, play, until_interrupted
 
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
     from tierwise.explain.text.schedule import Run
     from tierwise.port import Objects
     from tierwise.sim.changes import Scenario
+    from tierwise.web.recording import Recording
     from tierwise.web.views import RunSource, RunView
 
-__all__ = ["manifest_source", "serve"]
+__all__ = ["manifest_source", "recorded", "serve"]
 
 
 @click.command(
@@ -32,6 +33,7 @@ __all__ = ["manifest_source", "serve"]
 Examples:
   tierwise serve -f examples/01-llm-training
   tierwise serve -f cluster.yaml -f jobs/ --config volcano-scheduler.conf --listen 127.0.0.1:9000
+  tierwise serve --journal /var/lib/tierwise/journal
   kubectl tierwise serve --context prod --every 30
 """
 )
@@ -47,40 +49,53 @@ Examples:
     metavar="SECONDS",
     help="How old the data of a live cluster may get before it is read again.",
 )
+@click.option(
+    "--journal",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Play what `tierwise run`, `up` or `submit` with --journal has recorded there, and still records.",
+)
+@host_option
 def serve(
     filenames: tuple[str, ...],
     config_file: str | None,
     now: float | None,
     listen: tuple[str, int],
     every: float,
+    journal: Path | None,
+    names: tuple[str, ...],
 ) -> None:
     """Show in a browser what is full and where, what waits and why, what runs where, and the last cycles.
 
     Manifests are scheduled as by `schedule`, and read again when the files change. Without files the cluster of the
     kubeconfig is looked at while somebody has a page open, with the right to list and no other; what a cycle would
-    decide on it is worked out in memory. Nothing outside is touched.
+    decide on it is worked out in memory. Nothing outside is touched. The pages are open to this machine alone; where
+    --listen or --host says otherwise, to those with the token that is printed.
     """
     try:
         from tierwise.runtime.listener import listening
-        from tierwise.web.app import LOOPBACK, pages
+        from tierwise.web.app import pages
     except ImportError as error:
         raise missing(error) from None
-    host, port = listen
-    source = (
-        manifest_source(filenames, config_file, now, questions=host in LOOPBACK)
-        if filenames
-        else _cluster(config_file, now, every, questions=host in LOOPBACK)
-    )
-    with listening(pages(source, LOOPBACK if host in LOOPBACK else ()), host, port):
-        click.echo(f"http://{f'[{host}]' if ':' in host else host}:{port}/ is open; Ctrl-C ends it", err=True)
-        _until_interrupted()
+    opened = opening(listen, names)
+    if journal is not None:
+        if filenames or config_file or now is not None:
+            raise click.UsageError("a journal has objects, configuration and times of its own: give --journal alone")
+        play({"": recorded(journal)}, opened)
+        return
+    make = partial(manifest_source, filenames) if filenames else partial(_cluster, every=every)
+    source = make(config_file=config_file, now=now, questions=True)
+    with listening(pages(source, opened.access), *opened.listen, opened.tls):
+        until_interrupted(f"{opened.page} is open; Ctrl-C ends it")
 
 
-def _until_interrupted() -> None:
-    try:
-        threading.Event().wait()
-    except KeyboardInterrupt:
-        click.echo("", err=True)  # behind the ^C of the terminal
+def recorded(folder: Path, title: str = "") -> Recording:
+    """The moments of a journal, read once for their figures."""
+    from tierwise.cli.progress import show_progress
+    from tierwise.web.journal import JournalRecording
+
+    with show_progress("reading the journal") as progress:
+        return JournalRecording(folder, title, told=progress)
 
 
 def manifest_source(
@@ -121,7 +136,7 @@ def _written(filenames: Sequence[str], config_file: str | None) -> object:
     return [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
 
 
-def _cluster(config_file: str | None, now: float | None, every: float, *, questions: bool) -> RunSource:
+def _cluster(*, config_file: str | None, now: float | None, every: float, questions: bool) -> RunSource:
     """The cluster of the kubeconfig as it is, and what one cycle would decide."""
     import time
 

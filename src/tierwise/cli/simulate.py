@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 import msgspec
@@ -17,6 +18,7 @@ from msgspec.structs import replace
 from tierwise.api.errors import InputError
 from tierwise.cli import options
 from tierwise.cli.inputs import profile_of
+from tierwise.cli.pages import opening, pages_options, play
 from tierwise.replay.engine.checkpoint import load, save
 from tierwise.replay.engine.contenders import BUILT_IN, Contender
 from tierwise.replay.engine.failures import draw
@@ -30,6 +32,9 @@ from tierwise.replay.traces.queues import weighted_queues
 from tierwise.replay.traces.readers import Table, read_fabric, read_table, read_trace
 from tierwise.replay.traces.synthetic import PREFIX, synthetic_fabric, synthetic_trace
 from tierwise.replay.traces.trace import Trace
+
+if TYPE_CHECKING:
+    from tierwise.web.recording import Recording
 
 __all__ = ["SimulateOptions", "comparison", "drive", "fillings", "shared_nodes", "simulate", "watching"]
 
@@ -97,8 +102,8 @@ def shared_nodes(topology: str) -> Table | None:
     return table if is_openb(table) else None
 
 
-def comparison(asked: SimulateOptions, rules: Rules, checkpoint: str | None) -> Comparison:
-    """Contenders on a trace."""
+def comparison(asked: SimulateOptions, rules: Rules, checkpoint: str | None, *, record: bool = False) -> Comparison:
+    """Contenders on a trace; with `record` what happens is kept to be played."""
     if checkpoint and rules.controllers:
         raise InputError("a replay through the controllers cannot be interrupted and go on", field="--checkpoint")
     fabric, trace = _fabric(asked), _trace(asked, rules.seed)
@@ -108,7 +113,7 @@ def comparison(asked: SimulateOptions, rules: Rules, checkpoint: str | None) -> 
     incidents = draw(hosts, trace.span, between=between, repair=repair, seed=rules.seed)
     queues = weighted_queues(asked.queues, trace, fabric) if asked.queues else ()
     contenders = [_contender(name, rules.seed) for name in dict.fromkeys(asked.profiles)]
-    return Comparison(fabric, trace, contenders, replace(rules, incidents=incidents, queues=queues))
+    return Comparison(fabric, trace, contenders, replace(rules, incidents=incidents, queues=queues), record=record)
 
 
 def fillings(asked: SimulateOptions, nodes: Table, seed: int) -> Fillings:
@@ -193,6 +198,7 @@ Examples:
   tierwise simulate --topology synthetic:spines=4 --trace synthetic:jobs=2000 --profile default --profile best-fit
   tierwise simulate --topology lingjun_topology.csv --trace philly_jobs.csv --load 0.9 \\
       --profile default --profile propose --profile best-fit --profile random --html report.html
+  tierwise simulate --topology synthetic:spines=2 --trace synthetic:jobs=500 --profile default --serve
   tierwise simulate --topology fabric.csv --trace jobs.csv --checkpoint run.json -o json
 """
 )
@@ -244,6 +250,7 @@ Examples:
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--checkpoint", metavar="FILE", help="Keep the state here; an interrupted run goes on from it.")
 @click.option("--html", metavar="FILE", help="Write a report with plots, one file.")
+@pages_options
 @options.output
 @click.pass_context
 def simulate(
@@ -264,6 +271,9 @@ def simulate(
     seed: int,
     checkpoint: str | None,
     html: str | None,
+    served: bool,
+    listen: tuple[str, int] | None,
+    names: tuple[str, ...],
     output_format: str,
 ) -> None:
     """Replay a trace of jobs on a virtual clock, with the same cycle that schedules a cluster.
@@ -280,12 +290,28 @@ def simulate(
     rules = Rules(period, look_ahead, restart_cost, seed, controllers=through == "controllers")
     asked = SimulateOptions(topology, trace, profiles, gpus_per_host, load, jobs, queues, 3600 * mtbf, 3600 * repair)
     nodes = shared_nodes(topology)
-    run = fillings(asked, nodes, seed) if nodes is not None else comparison(asked, rules, checkpoint)
+    if served and (checkpoint or nodes is not None):
+        raise click.UsageError("--serve plays a whole run of gangs: it goes neither with --checkpoint nor shared GPUs")
+    opened = opening(listen, names) if served else None
+    run = fillings(asked, nodes, seed) if nodes is not None else comparison(asked, rules, checkpoint, record=served)
     if not drive(run, checkpoint):
         then = f"the same command goes on from {checkpoint}" if checkpoint else "with --checkpoint it could go on"
         click.echo(f"tierwise: stopped; {then}", err=True)
         ctx.exit(130)
     _show(run.results(), html, output_format, shared=nodes is not None)
+    if opened is not None and isinstance(run, Comparison):
+        sys.stdout.flush()
+        play(_recordings(run), opened)
+
+
+def _recordings(run: Comparison) -> dict[str, Recording]:
+    """What happened under each profile, to be played."""
+    from tierwise.web.replayed import ReplayRecording
+
+    return {
+        contender.name: ReplayRecording(run.fabric, run.trace, contender, run.rules, log)
+        for contender, log in zip(run.contenders, run.logs, strict=True)
+    }
 
 
 def _show(results: dict[str, object], html: str | None, output_format: str, *, shared: bool) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -15,15 +18,21 @@ from rich.console import Group
 from rich.live import Live
 
 from tierwise.cli import options
+from tierwise.cli.pages import opening, pages_options, play
 from tierwise.cli.screen import page_of, printable, terminal
 from tierwise.explain.text.submit import View, frame
 
 if TYPE_CHECKING:
+    from tierwise.config.profile import Profile
     from tierwise.explain.text.submit import View
+    from tierwise.framework.report import CycleReport
+    from tierwise.model.snapshot import Snapshot
+    from tierwise.port import Objects
+    from tierwise.runtime.loop import Observer, SchedulerProfile
     from tierwise.sim.incidents import Incident
     from tierwise.sim.simulation import Moment, Simulation
 
-__all__ = ["Shown", "seconds_of", "show", "submit", "ticks"]
+__all__ = ["Shown", "duty_of", "seconds_of", "show", "submit", "ticks", "told"]
 
 
 # A live view on the terminal: the frames of `explain.life_page` one after the other, as fast as was asked for.
@@ -115,6 +124,7 @@ def _incidents(ctx: click.Context, param: click.Parameter, values: tuple[str, ..
     epilog="""\b
 Examples:
   tierwise submit -f examples/05-a-jobs-life --watch
+  tierwise submit -f examples/05-a-jobs-life --serve
   tierwise submit -f cluster.yaml -f job.yaml --fail train-worker-5=137@60s
   tierwise submit -f cluster.yaml -f job.yaml --lose-node node-7@2m --return-node node-7@20m -o jsonl
 """
@@ -160,6 +170,8 @@ Examples:
     help="Let a lost machine come back. May be repeated.",
 )
 @options.now
+@options.journal
+@pages_options
 @options.everything
 @click.option(
     "-o",
@@ -180,6 +192,11 @@ def submit(
     losses: list[Incident],
     returns: list[Incident],
     now: float | None,
+    journal: Path | None,
+    journal_size: int,
+    served: bool,
+    listen: tuple[str, int] | None,
+    names: tuple[str, ...],
     everything: bool,
     output_format: str,
 ) -> None:
@@ -190,24 +207,57 @@ def submit(
     run is over when nothing is left to happen. Nothing outside is touched.
     """
     from tierwise.cli.inputs import introduce, load, moment, profile_of
+    from tierwise.cli.run import writing
+    from tierwise.cli.serve import recorded
     from tierwise.sim.simulation import Simulation
 
     if speed is not None and instant:
         raise click.UsageError("--speed and --instant exclude each other")
+    opened = opening(listen, names) if served else None
     profile = profile_of(config_file)
     objects = load(filenames)
     introduce(objects)
     incidents = [*failures, *losses, *returns]
-    life = Simulation(objects, profile, start=moment(objects, now), incidents=incidents)
     live = watch and output_format == "text" and sys.stdout.isatty()
     pace = None if instant else speed or (_SPEED if live else None)
-    moments = life.run(_DAY if until is None else until)
-    if live:
-        _watch(life, moments, pace, everything=everything)
-    elif output_format == "text":
-        _tell(life, _paced(moments, pace), everything=everything)
-    else:
-        _json(life, _paced(moments, pace), lines=output_format == "jsonl")
+    with contextlib.ExitStack() as stack:
+        if opened is not None and journal is None:
+            journal = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tierwise-")))
+        with writing(journal, journal_size, [duty_of(profile)] if journal is not None else []) as writers:
+            life = Simulation(
+                objects, profile, start=moment(objects, now), incidents=incidents, observe=told(writers, profile)
+            )
+            moments = life.run(_DAY if until is None else until)
+            if live:
+                _watch(life, moments, pace, everything=everything)
+            elif output_format == "text":
+                _tell(life, _paced(moments, pace), everything=everything)
+            else:
+                _json(life, _paced(moments, pace), lines=output_format == "jsonl")
+        if opened is not None:
+            assert journal is not None
+            play({"": recorded(journal, f"submit {', '.join(filenames)}")}, opened)
+
+
+def told(observers: Sequence[Observer], profile: Profile) -> Callable[[Snapshot, CycleReport, Objects], None]:
+    """Lets a simulation tell observers of its cycles, as the loop on a cluster does."""
+    if not observers:
+        return lambda *_: None
+    from tierwise.runtime.loop import LoopPass
+
+    def tell(snapshot: Snapshot, report: CycleReport, objects: Objects) -> None:
+        for observer in observers:
+            observer.saw(LoopPass(snapshot, report, (), profile, objects=objects))
+
+    return tell
+
+
+def duty_of(profile: Profile) -> SchedulerProfile:
+    """Whom a simulation schedules for: every name that tierwise knows."""
+    from tierwise.runtime.loop import SchedulerProfile
+    from tierwise.snapshot.builder import SCHEDULER_NAMES
+
+    return SchedulerProfile(SCHEDULER_NAMES.union(profile.schedulers), profile)
 
 
 def _view(life: Simulation, last: Moment) -> View:

@@ -5,31 +5,30 @@ from __future__ import annotations
 import contextlib
 import math
 import shlex
-import threading
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tierwise.api.errors import InputError
 from tierwise.cli import options
 from tierwise.cli.connection import missing, place_option
-from tierwise.cli.submit import seconds_of
+from tierwise.cli.pages import NAME, host_option, opening, until_interrupted
+from tierwise.cli.submit import duty_of, seconds_of, told
 
 if TYPE_CHECKING:
-    import ssl
-
     from aiohttp import web
 
     from tierwise.api.codec import Raw
     from tierwise.config.profile import Profile
     from tierwise.port import Objects
+    from tierwise.runtime.access import Access
+    from tierwise.runtime.loop import Observer
     from tierwise.sim.pod_behaviour import Pace
-    from tierwise.web.live import LiveRuns
 
 __all__ = ["up"]
 
-_NAME: Final = "tierwise"
 _SPINES, _RACKS, _NODES = 2, 4, 4
 """The cluster where no manifests are given: so many spines, racks below each, nodes in each."""
 
@@ -68,6 +67,8 @@ Examples:
     metavar="FILE",
     help="Write the kubeconfig there.  [default: print it]",
 )
+@options.journal
+@host_option
 def up(
     filenames: tuple[str, ...],
     config_file: str | None,
@@ -75,12 +76,16 @@ def up(
     speed: float,
     run_for: float | None,
     kubeconfig: str | None,
+    journal: Path | None,
+    journal_size: int,
+    names: tuple[str, ...],
 ) -> None:
     """Run a cluster in memory, with the API of Kubernetes for kubectl and a page for a browser, until Ctrl-C.
 
     Scheduler, controllers and admission are those of a real cluster; kubelets are simulated, and pods run for as long
     as their annotation tierwise.io/run-for says. The cluster begins with the manifests, or with 32 nodes of 8 GPUs in 8
-    racks. It is open to this machine alone; where --listen says otherwise, to those with the token of the kubeconfig.
+    racks. It is open to this machine alone; where --listen or --host says otherwise, to those with the token of the
+    kubeconfig.
     """
     try:
         from tierwise.runtime.listener import listening
@@ -88,27 +93,30 @@ def up(
     except ImportError as error:
         raise missing(error) from None
     from tierwise.cli.inputs import introduce, load, profile_of
+    from tierwise.cli.run import writing
     from tierwise.sim.pod_behaviour import Pace
 
     profile = profile_of(config_file)
     objects = load(filenames) if filenames else _small_cluster()
     introduce(objects)
-    host, port = listen
-    token, tls, authority = _secured(host)
-    url = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
-    config = _kubeconfig(url, token, authority)
+    opened = opening(listen, names)
+    url, token = opened.url, opened.access.token
+    config = _kubeconfig(url, token, opened.authority)
     words = ["--kubeconfig", kubeconfig or "FILE", *(["--config", config_file] if config_file else [])]
     runs = LiveRuns("a cluster in memory", shlex.join(words))
     pace = Pace(speed, None if run_for is None else math.ceil(run_for))
-    with _served(objects, profile, pace, runs, token) as app, listening(app, host, port, tls):
+    with contextlib.ExitStack() as stack:
+        observers = [runs, *stack.enter_context(writing(journal, journal_size, [duty_of(profile)]))]
+        app = stack.enter_context(_served(objects, profile, pace, observers, opened.access))
+        stack.enter_context(listening(app, *opened.listen, opened.tls))
         if kubeconfig is None:
             click.echo(config, nl=False)
         else:
             _write(kubeconfig, config)
-        page = f"{url}/?token={token}" if token else f"{url}/"
-        click.echo(f"{page} is open: a page for a browser, and the API for kubectl; Ctrl-C ends it", err=True)
-        click.echo(f"try: kubectl {_how(kubeconfig, url, token)} get nodes,pods -A", err=True)
-        _until_interrupted()
+        until_interrupted(
+            f"{opened.page} is open: a page for a browser, and the API for kubectl; Ctrl-C ends it",
+            f"try: kubectl {_how(kubeconfig, url, token)} get nodes,pods -A",
+        )
 
 
 def _how(kubeconfig: str | None, url: str, token: str) -> str:
@@ -117,62 +125,43 @@ def _how(kubeconfig: str | None, url: str, token: str) -> str:
     return "--kubeconfig FILE" if token else f"-s {url}"
 
 
-def _until_interrupted() -> None:
-    try:
-        threading.Event().wait()
-    except KeyboardInterrupt:
-        click.echo("", err=True)  # behind the ^C of the terminal
-
-
 @contextlib.contextmanager
-def _served(objects: Objects, profile: Profile, pace: Pace, runs: LiveRuns, token: str) -> Iterator[web.Application]:
-    """A cluster that lives, as an application; with a token it answers for every host."""
+def _served(
+    objects: Objects, profile: Profile, pace: Pace, observers: Sequence[Observer], access: Access
+) -> Iterator[web.Application]:
+    """A cluster that lives, as an application; the first observer is what the page shows."""
     import time
 
     from aiohttp import web
 
-    from tierwise.apiserver.app import MOST_BYTES, add_api, guarded
+    from tierwise.apiserver.app import MOST_BYTES, add_api, refused
     from tierwise.apiserver.life import alive
     from tierwise.apiserver.objects import ObjectApi
     from tierwise.apiserver.store import ServedCluster
     from tierwise.cli.main import report_error
-    from tierwise.runtime.loop import LoopPass
+    from tierwise.runtime.access import guarded
     from tierwise.sim.controller_manager import ControllerManager
     from tierwise.sim.simulation import Simulation
-    from tierwise.web.app import LOOPBACK, add_pages, only_for
+    from tierwise.web.app import add_pages
+    from tierwise.web.live import LiveRuns
 
-    start = float(math.floor(time.time()))
     cluster = ServedCluster(objects, time.time)
     simulation = Simulation(
         cluster.read(),
         profile,
-        start=start,
+        start=float(math.floor(time.time())),
         user=ControllerManager(),
         cluster=cluster,
         pace=pace,
-        observe=lambda snapshot, report: runs.saw(LoopPass(snapshot, report, (), profile)),
+        observe=told(observers, profile),
     )
-    own = [] if token else [only_for(LOOPBACK)]
-    app = web.Application(middlewares=[*own, guarded(token)], client_max_size=MOST_BYTES)
-    add_pages(app, runs)
+    app = web.Application(middlewares=[guarded(access, refuse=refused)], client_max_size=MOST_BYTES)
+    runs = observers[0]
+    assert isinstance(runs, LiveRuns)
+    add_pages(app, runs, record=True)
     add_api(app, ObjectApi(cluster))
     with alive(cluster, simulation, tell=report_error):
         yield app
-
-
-def _secured(host: str) -> tuple[str, ssl.SSLContext | None, bytes]:
-    """Token, TLS and authority for a place that others can reach; nothing of that on loopback."""
-    from tierwise.web.app import LOOPBACK
-
-    if host in LOOPBACK:
-        return "", None, b""
-    import secrets
-    from datetime import UTC, datetime
-
-    from tierwise.runtime.certificates import issue, tls_of
-
-    bundle = issue([_NAME], datetime.now(UTC))
-    return secrets.token_urlsafe(32), tls_of(bundle), bundle.authority
 
 
 def _kubeconfig(url: str, token: str, authority: bytes) -> str:
@@ -182,14 +171,14 @@ def _kubeconfig(url: str, token: str, authority: bytes) -> str:
 
     cluster: Raw = {"server": url}
     if authority:
-        cluster |= {"certificate-authority-data": base64.b64encode(authority).decode(), "tls-server-name": _NAME}
+        cluster |= {"certificate-authority-data": base64.b64encode(authority).decode(), "tls-server-name": NAME}
     config = {
         "apiVersion": "v1",
         "kind": "Config",
-        "clusters": [{"name": _NAME, "cluster": cluster}],
-        "users": [{"name": _NAME, "user": {"token": token} if token else {}}],
-        "contexts": [{"name": _NAME, "context": {"cluster": _NAME, "user": _NAME, "namespace": "default"}}],
-        "current-context": _NAME,
+        "clusters": [{"name": NAME, "cluster": cluster}],
+        "users": [{"name": NAME, "user": {"token": token} if token else {}}],
+        "contexts": [{"name": NAME, "context": {"cluster": NAME, "user": NAME, "namespace": "default"}}],
+        "current-context": NAME,
     }
     text: str = yaml.safe_dump(config, sort_keys=False)
     return text
@@ -198,7 +187,6 @@ def _kubeconfig(url: str, token: str, authority: bytes) -> str:
 def _write(file: str, text: str) -> None:
     """A file that nobody else may read."""
     import os
-    from pathlib import Path
 
     try:
         Path(file).unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from itertools import chain
 from typing import Final
 
@@ -17,7 +18,7 @@ from tierwise.model.job import Status
 from tierwise.model.resources import CPU
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["Usage", "held", "scarce", "short", "usage"]
+__all__ = ["Usage", "held", "scarce", "scarce_of", "short", "usage"]
 
 _ACCELERATOR: Final = re.compile(r"gpu|npu|tpu|ascend|gaudi|neuron|mlu|dcu", re.IGNORECASE)
 _BYTES: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -34,10 +35,14 @@ class Usage(msgspec.Struct, frozen=True):
 
 def scarce(snapshot: Snapshot) -> str:
     """The resource that people look at first: accelerators where nodes have any, else cpu."""
-    totals = snapshot.nodes.allocatable.sum(axis=1)
+    return scarce_of(dict(zip(snapshot.axis.names, snapshot.nodes.allocatable.sum(axis=1).tolist(), strict=True)))
+
+
+def scarce_of(totals: Mapping[str, int]) -> str:
+    """The same by what all nodes have together."""
     found = [
-        (not name.endswith("/gpu"), -int(total), name)
-        for name, total in zip(snapshot.axis.names, totals.tolist(), strict=True)
+        (not name.endswith("/gpu"), -total, name)
+        for name, total in totals.items()
         if "/" in name and total > 0 and nominal(name) and _ACCELERATOR.search(name)
     ]
     return min(found)[2] if found else CPU

@@ -5,9 +5,10 @@ the profiles and with all objects; then each cycle has a line with its time, the
 before, and its decisions. So any segment can be read by itself, and the oldest are deleted when the folder becomes too
 large.
 
-`JournalWriter` observes the loop; what it cannot write stops the journal, never the loop. `Journal` reads: `repeat`
-gives a cycle the same objects and time, and compares what it decides byte by byte. Objects are written as the records
-that the scheduler reads, so fields that it does not know (commands, environment variables) are not in a journal.
+`JournalWriter` observes the loop; what it cannot write stops the journal, never the loop. `Journal` reads: a
+`JournalCursor` goes from cycle to cycle at the price of what changed between them, and `repeat` gives a cycle the same
+objects and time, and compares what it decides byte by byte. Objects are written as the records that the scheduler
+reads, so fields that it does not know (commands, environment variables) are not in a journal.
 """
 
 from __future__ import annotations
@@ -38,7 +39,17 @@ from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Crash
 from tierwise.snapshot.builder import Reader
 
-__all__ = ["CycleSummary", "Journal", "JournalWriter", "RecordedCycle", "Repetition", "decided", "repeat"]
+__all__ = [
+    "CycleSummary",
+    "Journal",
+    "JournalCursor",
+    "JournalStep",
+    "JournalWriter",
+    "RecordedCycle",
+    "Repetition",
+    "decided",
+    "repeat",
+]
 
 log = logging.getLogger(__name__)
 
@@ -269,6 +280,15 @@ class CycleSummary(msgspec.Struct, frozen=True):
     waiting: dict[str, tuple[str, str, str]]  # by job: verdict, code, message
 
 
+class JournalStep(msgspec.Struct, frozen=True):
+    """A cycle with the objects that changed before it."""
+
+    cycle: CycleSummary
+    puts: dict[Key, Raw]
+    deletes: tuple[Key, ...]
+    whole: bool  # whether `puts` are all objects that there are: the first cycle of a segment
+
+
 class RecordedCycle(msgspec.Struct, frozen=True):
     """All that a cycle saw, and what it decided, as bytes."""
 
@@ -318,14 +338,41 @@ class Journal:
                 if line.startswith(b'{"cycle"'):
                     yield _summary(_decoded(line, _Cycle, segment))
 
+    def steps(self) -> Iterator[JournalStep]:
+        """Every cycle with what changed before it, the oldest first."""
+        for segment in self._segments:
+            begun: dict[Key, Raw] = {}
+            whole = True
+            for line in _lines(segment):
+                if line.startswith(b"["):
+                    begun |= {_key(put): _manifest(put) for put in _decoded(line, tuple[_Put, ...], segment)}
+                elif line.startswith(b'{"cycle"'):
+                    found = _decoded(line, _Cycle, segment)
+                    puts = {**begun, **{_key(put): _manifest(put) for put in found.puts}}
+                    gone = tuple(Key(*_parts(path)) for path in found.deletes)
+                    yield JournalStep(_summary(found), puts, gone, whole)
+                    begun, whole = {}, False
+
     def cycle(self, number: int) -> RecordedCycle:
         """One cycle with all that it saw; InputError where the journal does not have it."""
+        return JournalCursor(self).cycle(number)
+
+    def segment_of(self, number: int) -> Path:
+        """The segment that a cycle is in, if it is in any; InputError where all are later."""
         firsts = [int(_NAME.fullmatch(path.name)[1]) for path in self._segments]  # type: ignore[index]
         earlier = [path for path, first in zip(self._segments, firsts, strict=True) if first <= number]
-        found = _recorded(earlier[-1], number) if earlier else None
-        if found is None:
-            raise InputError(f"there is no cycle {number}; the oldest is {firsts[0]}", file=str(self._folder))
-        return found
+        if not earlier:
+            raise self.missing(number)
+        return earlier[-1]
+
+    def missing(self, number: int) -> InputError:
+        """What is said of a cycle that is not there."""
+        oldest = int(_NAME.fullmatch(self._segments[0].name)[1])  # type: ignore[index]
+        return InputError(f"there is no cycle {number}; the oldest is {oldest}", file=str(self._folder))
+
+    def size(self) -> tuple[tuple[str, int], ...]:
+        """The segments that there are now, with their bytes: what tells one state of the folder from another."""
+        return tuple((path.name, path.stat().st_size) for path in _segments(self._folder))
 
     def at(self, time: float) -> int:
         """The number of the last cycle that was not after a time; InputError where all were."""
@@ -335,37 +382,86 @@ class Journal:
         return numbers[-1]
 
 
-def _recorded(segment: Path, number: int) -> RecordedCycle | None:
-    """Read a segment up to one of its cycles."""
-    lines = _lines(segment)
-    header = _decoded(next(lines, b""), _Header, segment)
-    if header.format != _FORMAT:
-        raise InputError(f"is of format {header.format}, and this version reads {_FORMAT}", file=str(segment))
-    held: dict[_Path, _Put] = {}
-    for line in lines:
-        if line.startswith(b"["):
-            _apply(held, _decoded(line, tuple[_Put, ...], segment), ())
-            continue
-        found = _decoded(line, _Cycle, segment)
-        _apply(held, found.puts, found.deletes)
-        if found.cycle == number:
-            duty = header.duties[found.duty]
-            return RecordedCycle(
-                number=number,
-                now=found.now,
-                objects=Objects.of((codec.decode(raw), raw) for raw in map(_manifest, held.values())),
-                duty=SchedulerProfile(frozenset(duty.schedulers), _decoded(bytes(duty.profile), Profile, segment)),
-                decided=bytes(found.decided),
-                version=header.version,
-            )
-    return None
+class JournalCursor:
+    """Reads one cycle after the other. A later cycle of the same segment costs what changed since the last one that was
+    read; an earlier one, or one of another segment, is read from the beginning of its segment.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._segment: Path | None = None
+        self._lines: Iterator[bytes] = iter(())
+        self._header: _Header | None = None
+        self._duties: dict[bytes, SchedulerProfile] = {}
+        self._objects = Objects()
+        self._last: RecordedCycle | None = None
+
+    def cycle(self, number: int) -> RecordedCycle:
+        """One cycle with all that it saw; InputError where the journal does not have it."""
+        if self._last is not None and self._last.number == number:
+            return self._last
+        segment = self._journal.segment_of(number)
+        found = None
+        if segment == self._segment and self._last is not None and self._last.number < number:
+            found = self._read(segment, number)
+        if found is None:  # also where a segment has grown since its end was read
+            self._open(segment)
+            found = self._read(segment, number)
+        self._last = found
+        if found is None:
+            raise self._journal.missing(number)
+        return found
+
+    def _open(self, segment: Path) -> None:
+        self._segment, self._last, self._objects = segment, None, Objects()
+        self._lines = _lines(segment)
+        header = _decoded(next(self._lines, b""), _Header, segment)
+        if header.format != _FORMAT:
+            raise InputError(f"is of format {header.format}, and this version reads {_FORMAT}", file=str(segment))
+        self._header = header
+
+    def _read(self, segment: Path, number: int) -> RecordedCycle | None:
+        """Go on to a cycle of the segment that is open; None where it ends before."""
+        assert self._header is not None
+        held: dict[_Path, _Put | None] = {}  # what has changed on the way, None where it is gone
+        for line in self._lines:
+            if line.startswith(b"["):
+                held |= {(put.group, put.kind, put.path): put for put in _decoded(line, tuple[_Put, ...], segment)}
+                continue
+            found = _decoded(line, _Cycle, segment)
+            held |= {(put.group, put.kind, put.path): put for put in found.puts}
+            held |= dict.fromkeys(found.deletes)
+            if found.cycle == number:
+                self._objects = self._objects.changed(
+                    {_key(put): _manifest(put) for put in held.values() if put is not None},
+                    [Key(*_parts(path)) for path, put in held.items() if put is None],
+                )
+                return RecordedCycle(
+                    number=number,
+                    now=found.now,
+                    objects=self._objects,
+                    duty=self._duty(self._header.duties[found.duty], segment),
+                    decided=bytes(found.decided),
+                    version=self._header.version,
+                )
+        return None
+
+    def _duty(self, written: _Duty, segment: Path) -> SchedulerProfile:
+        """Equal duties are one object, so that a reader of snapshots keeps what it knows."""
+        content = msgspec.json.encode(written)
+        if content not in self._duties:
+            profile = _decoded(bytes(written.profile), Profile, segment)
+            self._duties[content] = SchedulerProfile(frozenset(written.schedulers), profile)
+        return self._duties[content]
 
 
-def _apply(held: dict[_Path, _Put], puts: tuple[_Put, ...], deletes: tuple[_Path, ...]) -> None:
-    for put in puts:
-        held[put.group, put.kind, put.path] = put
-    for path in deletes:
-        held.pop(path, None)
+def _key(put: _Put) -> Key:
+    return Key(*_parts((put.group, put.kind, put.path)))
+
+
+def _parts(path: _Path) -> tuple[str, str, str, str]:
+    namespace, _, name = path[2].rpartition("/")
+    return path[0], path[1], namespace, name
 
 
 def _manifest(put: _Put) -> Raw:

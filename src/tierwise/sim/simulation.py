@@ -91,10 +91,10 @@ class Simulation:
         plugins: Mapping[str, Factory] = PLUGINS,
         cluster: EmbeddedCluster | None = None,
         pace: Pace = _OWN_PACE,
-        observe: Callable[[Snapshot, CycleReport], None] = lambda *_: None,
+        observe: Callable[[Snapshot, CycleReport, Objects], None] = lambda *_: None,
     ) -> None:
         """`cluster` is one that others write to as well, and holds the objects already; kubelets play pods at a `pace`;
-        `observe` is told of every cycle.
+        `observe` is told of every cycle: what it saw, what it decided, and the objects that it saw it in.
         """
         check_habits(objects)
         _check_nodes(objects, incidents)
@@ -193,7 +193,7 @@ class Simulation:
         self._note(before, now)
         self.cycles += 1
         self._again = math.inf if report.retry_at is None else math.ceil(report.retry_at)
-        self._observe(snapshot, report)
+        self._observe(snapshot, report, self.guard.over(before))
         self._seen, self._last = before, (snapshot, report)
         return self._last
 

@@ -8,23 +8,25 @@ from elsewhere and to run nothing inline.
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import Final, TypeVar
 
 import msgspec
 from aiohttp import web
-from aiohttp.typedefs import Handler, Middleware
+from aiohttp.typedefs import Handler
+from msgspec.structs import replace
 
 from tierwise.api.errors import InputError
 from tierwise.explain.board import JobQuery
+from tierwise.runtime.access import LOOPBACK, Access, guarded
 from tierwise.web.events import add_events
-from tierwise.web.history import BoardHistory
+from tierwise.web.history import BoardHistory, History, PastView
+from tierwise.web.recording import RecordedHistory
 from tierwise.web.views import CachedBody, RunSource, RunView
 from tierwise.web.what_if import BusyError, WhatIfs
 
-__all__ = ["LOOPBACK", "add_pages", "only_for", "pages"]
+__all__ = ["add_pages", "pages"]
 
 _TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _HEADERS: Final = {
@@ -35,24 +37,37 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_HOST: Final = re.compile(r"\[?(?P<name>[^\[\]]*?)\]?(:[0-9]+)?")
 _LARGE: Final = 1400  # bytes that fit a packet are sent as they are
 
-LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
-"""What this machine calls itself."""
+_MOST_BYTES: Final = 1 << 20
+"""The largest body of a request: manifests that somebody pastes."""
+
+_MANIFESTS: Final = "/api/manifests"
+_HERE: Final = Access(LOOPBACK)
 
 Ask = Callable[[RunView, str, Mapping[str, str]], CachedBody | None]
 """What a route asks of a view: the name in its path, and the parameters of its query."""
 
 T = TypeVar("T")
 
+_Runs = Mapping[str, tuple[RunSource, History]]
+"""What can be shown, by name: a source with its past. A live source is the only one, and has no name."""
+
+_NONE: Final[Mapping[str, RecordedHistory]] = {}
+
 _HEADER: Final = "X-Tierwise"
 _LONGEST: Final = 300
 """Characters of a text that is searched for."""
 
 
-def add_pages(app: web.Application, source: RunSource) -> None:
-    """Let an application show what a source knows, from "/" on."""
+def add_pages(
+    app: web.Application, source: RunSource, *, record: bool = False, recordings: Mapping[str, RecordedHistory] = _NONE
+) -> None:
+    """Let an application show what a source knows, from "/" on.
+
+    With `record` past moments are kept though no page is open. `recordings` are shown instead of the past of the
+    source, by name; the first where a request names none.
+    """
     for path, (body, kind) in _static().items():
         app.router.add_get(path, _file(CachedBody.of(body), kind))
     asks: dict[str, Ask] = {
@@ -64,38 +79,29 @@ def add_pages(app: web.Application, source: RunSource) -> None:
         "/api/nodes-for/{name:.+}": lambda show, name, _: show.nodes_for(name),
         "/api/jobs/{name:.+}": lambda show, name, _: show.job(name),
     }
-    history, what_ifs = BoardHistory(), WhatIfs()
+    runs: _Runs = {name: (history, history) for name, history in recordings.items()} or {"": (source, BoardHistory())}
+    what_ifs = WhatIfs()
     for path, ask in asks.items():
-        app.router.add_get(path, _data(source, ask, history, what_ifs))
+        app.router.add_get(path, _data(runs, ask, what_ifs))
     app.router.add_get(
-        "/api/what-if", _answer(source, lambda show, asked: what_ifs.comparison(show, asked.get("if", "")))
+        "/api/what-if", _answer(runs, lambda show, asked: what_ifs.comparison(show, asked.get("if", "")))
     )
-    app.router.add_get("/api/least/{name:.+}", _answer(source, lambda show, asked: what_ifs.least(show, asked["name"])))
-    app.router.add_post("/api/manifests", _manifests(source, what_ifs))
-    app.router.add_get("/api/history", _history(source, history))
-    app.router.add_get("/api/changes", _changes(history))
-    add_events(app, source, history)
+    app.router.add_get("/api/least/{name:.+}", _answer(runs, lambda show, asked: what_ifs.least(show, asked["name"])))
+    app.router.add_post(_MANIFESTS, _manifests(source, what_ifs))
+    app.router.add_get("/api/history", _history(runs))
+    app.router.add_get("/api/changes", _changes(runs))
+    add_events(app, runs, record=record)
     app.on_response_prepare.append(_add_headers)
 
 
-def pages(source: RunSource, hosts: Collection[str] = ()) -> web.Application:
-    """An application that serves one source; if hosts are given, only requests with these Host headers are answered."""
-    app = web.Application(middlewares=[only_for(hosts)] if hosts else [])
-    add_pages(app, source)
+def pages(
+    source: RunSource, access: Access = _HERE, recordings: Mapping[str, RecordedHistory] = _NONE
+) -> web.Application:
+    """An application that serves one source, or recordings, to those who may ask."""
+    access = replace(access, cookie_writes=(_MANIFESTS,))
+    app = web.Application(middlewares=[guarded(access)], client_max_size=_MOST_BYTES)
+    add_pages(app, source, recordings=recordings)
     return app
-
-
-def only_for(hosts: Collection[str]) -> Middleware:
-    """Refuse requests for other hosts: a site elsewhere may give its own name our address, and then read along."""
-
-    @web.middleware
-    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        form = _HOST.fullmatch(request.host)
-        if form is None or form["name"] not in hosts:
-            raise web.HTTPMisdirectedRequest(text=f"this server answers for {', '.join(sorted(hosts))}\n")
-        return await handler(request)
-
-    return check
 
 
 async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
@@ -120,7 +126,15 @@ def _file(answer: CachedBody, kind: str) -> Handler:
     return serve
 
 
-async def _current(source: RunSource, history: BoardHistory) -> RunView:
+def _run(runs: _Runs, request: web.Request) -> tuple[RunSource, History]:
+    """The run that a request names, or the first."""
+    name = request.query.get("run", "")
+    if name and name not in runs:
+        raise web.HTTPNotFound(text="there is no run of this name\n")
+    return runs[name or next(iter(runs))]
+
+
+async def _current(source: RunSource, history: History) -> RunView:
     """What there is to show now. Reading files and making a board take their time: others are answered meanwhile."""
     show = await asyncio.to_thread(source.show)
     if isinstance(show, str):
@@ -129,11 +143,18 @@ async def _current(source: RunSource, history: BoardHistory) -> RunView:
     return show
 
 
-def _data(source: RunSource, ask: Ask, history: BoardHistory, what_ifs: WhatIfs) -> Handler:
+def _data(runs: _Runs, ask: Ask, what_ifs: WhatIfs) -> Handler:
     async def serve(request: web.Request) -> web.Response:
+        source, history = _run(runs, request)
         if "at" in request.query:
-            return _respond(request, await asyncio.to_thread(_past, history, request), "application/json")
-        show = await _current(source, history)
+            past = await asyncio.to_thread(history.at, _number(request.query, "at"))
+            if past is None:
+                raise web.HTTPNotFound(text="this moment is not kept any more\n")
+            if isinstance(past, PastView) and request.path != "/api/search":
+                return _respond(request, await asyncio.to_thread(_past, past, request), "application/json")
+            show = past if isinstance(past, RunView) else await _current(source, history)
+        else:
+            show = await _current(source, history)
         if "if" in request.query:
             show = await _worked_out(lambda: what_ifs.view(show, request.query["if"]))
         answer = await asyncio.to_thread(ask, show, request.match_info.get("name", ""), request.query)
@@ -154,9 +175,9 @@ async def _worked_out(work: Callable[[], T]) -> T:
         raise web.HTTPTooManyRequests(text="others have asked before: try again in a moment\n") from None
 
 
-def _answer(source: RunSource, ask: Callable[[RunView, Mapping[str, str]], CachedBody]) -> Handler:
+def _answer(runs: _Runs, ask: Callable[[RunView, Mapping[str, str]], CachedBody]) -> Handler:
     async def serve(request: web.Request) -> web.Response:
-        show = await asyncio.to_thread(source.show)
+        show = await asyncio.to_thread(_run(runs, request)[0].show)
         if isinstance(show, str):
             raise web.HTTPServiceUnavailable(text=f"{show}\n")
         asked = {**request.query, **request.match_info}
@@ -180,11 +201,8 @@ def _manifests(source: RunSource, what_ifs: WhatIfs) -> Handler:
     return serve
 
 
-def _past(history: BoardHistory, request: web.Request) -> CachedBody:
+def _past(view: PastView, request: web.Request) -> CachedBody:
     """The board or the jobs of a past moment; the rest is not kept."""
-    view = history.at(_number(request.query, "at"))
-    if view is None:
-        raise web.HTTPNotFound(text="this moment is not kept any more\n")
     if request.path == "/api/board":
         return view.board()
     if request.path == "/api/jobs":
@@ -192,16 +210,21 @@ def _past(history: BoardHistory, request: web.Request) -> CachedBody:
     raise web.HTTPNotFound(text="nodes and stories of past moments are not kept\n")
 
 
-def _history(source: RunSource, history: BoardHistory) -> Handler:
+def _history(runs: _Runs) -> Handler:
     async def serve(request: web.Request) -> web.Response:
-        await _current(source, history)
-        return _respond(request, CachedBody.of(msgspec.json.encode(history.wire())), "application/json")
+        source, history = _run(runs, request)
+        if isinstance(history, BoardHistory):
+            await _current(source, history)
+        wire = await asyncio.to_thread(history.wire)
+        body = msgspec.json.encode({**wire, "runs": [name for name in runs if name]})
+        return _respond(request, CachedBody.of(body), "application/json")
 
     return serve
 
 
-def _changes(history: BoardHistory) -> Handler:
+def _changes(runs: _Runs) -> Handler:
     async def serve(request: web.Request) -> web.Response:
+        _, history = _run(runs, request)
         first, second = _number(request.query, "from"), _number(request.query, "to")
         found = await asyncio.to_thread(history.changes, first, second)
         if found is None:

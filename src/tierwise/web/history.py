@@ -1,7 +1,7 @@
 """Past moments of a source: a bounded ring of boards with their lists of jobs, compressed, and the series over them.
 
-A moment is kept whenever somebody sees a state that is new. Nodes and stories of jobs are not kept: of a past moment
-the page shows the map by domains, the lists, and what changed since.
+A moment is kept whenever somebody sees a state that is new; of a running scheduler also when nobody looks (`events`).
+Nodes and stories of jobs are not kept: of a past moment the page shows the map by domains, the lists, and what changed.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 import zlib
 from collections import OrderedDict
-from typing import Final, cast
+from collections.abc import Sequence
+from typing import Final, Protocol, cast
 
 import msgspec
 
@@ -17,7 +18,7 @@ from tierwise.api.codec import Raw
 from tierwise.explain.board import JobQuery, Line, selected
 from tierwise.web.views import CachedBody, RunView
 
-__all__ = ["BoardHistory", "PastView"]
+__all__ = ["BoardHistory", "History", "PastView", "changed_jobs"]
 
 BYTES: Final = 32 << 20
 """Compressed boards that are kept, in bytes; beyond it the oldest go."""
@@ -30,6 +31,22 @@ _LINES: Final = 2000
 
 _CHANGES: Final = 200
 """Jobs that are told of between two moments; the numbers count all."""
+
+
+class History(Protocol):
+    """Moments that a page can go back to. Asked from several threads."""
+
+    def saw(self, view: RunView) -> None:
+        """Somebody sees a view: keep it, where it is new."""
+
+    def at(self, number: int) -> PastView | RunView | None:
+        """A moment; None where it is not kept, or not any more."""
+
+    def wire(self) -> Raw:
+        """Figures of every moment."""
+
+    def changes(self, first: int, second: int) -> Raw | None:
+        """What became of jobs between two moments; None where one of them is not kept."""
 
 
 class _Moment(msgspec.Struct, frozen=True):
@@ -67,6 +84,7 @@ class BoardHistory:
         self._moments: OrderedDict[int, _Moment] = OrderedDict()
         self._last: RunView | None = None
         self._number = 0
+        self._cycle = 0  # the newest that the last moment knew
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -77,11 +95,12 @@ class BoardHistory:
                 return
             self._last = view
             wire = cast("Raw", msgspec.json.decode(view.board().body))
-            figures = _figures(wire)
             last = next(reversed(self._moments.values()), None)
+            figures = _figures(wire, since=self._cycle if wire["mode"] == "scheduler" else 0)
             if last is not None and _alike(last.figures, figures):
                 return
             self._number += 1
+            self._cycle = max((cycle["number"] for cycle in cast("list[dict[str, int]]", wire["cycles"])), default=0)
             lines = msgspec.json.encode(view.lines()[:_LINES])
             moment = _Moment(
                 {**figures, "id": self._number}, zlib.compress(view.board().body, 6), zlib.compress(lines, 6)
@@ -104,7 +123,11 @@ class BoardHistory:
         """Figures of every moment, and how much memory the moments take."""
         with self._lock:
             return {
+                "recorded": False,
+                "whole": False,
+                "elapsed": False,
                 "moments": [moment.figures for moment in self._moments.values()],
+                "count": len(self._moments),
                 "bytes": self._bytes,
                 "mostBytes": self._most_bytes,
             }
@@ -114,30 +137,35 @@ class BoardHistory:
         old, new = self.at(first), self.at(second)
         if old is None or new is None:
             return None
-        before = {line.key: line for line in old.lines()}
-        after = {line.key: line for line in new.lines()}
-        kinds: dict[str, list[Line]] = {"started": [], "shrunk": [], "waiting": [], "gone": []}
-        for key, line in after.items():
-            pods = before[key].pods if key in before else 0
-            if line.pods > pods:
-                kinds["started"].append(line)
-            elif line.pods < pods:
-                kinds["shrunk"].append(line)
-            if line.waits and not (key in before and before[key].waits):
-                kinds["waiting"].append(line)
-        kinds["gone"] = [line for key, line in before.items() if key not in after]
-        return {
-            kind: {"count": len(lines), "jobs": [{"name": line.name, "path": line.path} for line in lines[:_CHANGES]]}
-            for kind, lines in kinds.items()
-        }
+        return changed_jobs(old.lines(), new.lines())
 
 
-def _figures(wire: Raw) -> Raw:
-    """What the series tell of a moment, about the resource that people look at first."""
+def changed_jobs(old: Sequence[Line], new: Sequence[Line]) -> Raw:
+    """Which jobs got pods, lost some, began to wait, or are gone."""
+    before, after = ({line.key: line for line in lines} for lines in (old, new))
+    kinds: dict[str, list[Line]] = {"started": [], "shrunk": [], "waiting": [], "gone": []}
+    for key, line in after.items():
+        pods = before[key].pods if key in before else 0
+        if line.pods > pods:
+            kinds["started"].append(line)
+        elif line.pods < pods:
+            kinds["shrunk"].append(line)
+        if line.waits and not (key in before and before[key].waits):
+            kinds["waiting"].append(line)
+    kinds["gone"] = [line for key, line in before.items() if key not in after]
+    return {
+        kind: {"count": len(lines), "jobs": [{"name": line.name, "path": line.path} for line in lines[:_CHANGES]]}
+        for kind, lines in kinds.items()
+    }
+
+
+def _figures(wire: Raw, since: int) -> Raw:
+    """What the series tell of a moment, about the resource that people look at first and the cycles after a number."""
     resource = cast("list[str]", wire["resources"])[0]
     account = cast("dict[str, dict[str, int]]", wire["account"])[resource]
     jobs = cast("dict[str, int]", wire["jobs"])
-    cycles = cast("list[dict[str, int]]", wire["cycles"])
+    tree = cast("list[dict[str, list[int]]]", wire["fabrics"])[0]
+    cycles = [cycle for cycle in cast("list[dict[str, int]]", wire["cycles"]) if cycle["number"] > since]
     return {
         "now": wire["now"],
         "made": wire["made"],
@@ -145,8 +173,11 @@ def _figures(wire: Raw) -> Raw:
         "total": account["total"],
         "used": account["gangs"] + account["single"] + account["others"],
         "fragmented": account["fragmented"],
+        "nodes": tree["nodes"][0],
+        "shut": tree["shut"][0],
         "waiting": jobs["waiting"],
         "running": jobs["running"],
+        "placed": sum(cycle["pods"] for cycle in cycles),
         "evicted": sum(cycle["evicted"] for cycle in cycles),
         "mark": CachedBody.of(msgspec.json.encode([wire["fabrics"], wire["jobs"], wire["cycles"]])).mark,
     }

@@ -13,7 +13,8 @@ from aiohttp import web
 from tests.support.playground import START, Json, Playground, deployment, nodes
 from tests.support.ports import HOST, free_port
 
-from tierwise.apiserver.app import MOST_BYTES, add_api, guarded
+from tierwise.apiserver.app import MOST_BYTES, add_api, refused
+from tierwise.runtime.access import Access, guarded
 from tierwise.runtime.listener import listening
 
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -48,7 +49,8 @@ class _Client:
 
 @contextmanager
 def _serving(ground: Playground, token: str = "", burst: int = 1000) -> Iterator[_Client]:
-    app = web.Application(middlewares=[guarded(token, rate=0.0, burst=burst)], client_max_size=MOST_BYTES)
+    guard = guarded(Access(token=token), refuse=refused, rate=0.0, burst=burst)
+    app = web.Application(middlewares=[guard], client_max_size=MOST_BYTES)
     add_api(app, ground.api)
     port = free_port()
     with listening(app, HOST, port):

@@ -19,7 +19,7 @@ from tests.support.ports import HOST, free_port
 from tierwise.cli.inputs import load, profile_of
 from tierwise.port import Objects
 from tierwise.runtime.listener import listening
-from tierwise.web.app import LOOPBACK, pages
+from tierwise.web.app import pages
 from tierwise.web.views import RunSource, RunView
 
 pytestmark = pytest.mark.skipif(not BROWSER, reason="no chromium or google-chrome is installed")
@@ -51,7 +51,7 @@ def _in_browser(folder: Path, what: Objects | RunView | RunSource, act: Act) -> 
             await act(page, f"http://{HOST}:{port}/")
             assert page.faults == []
 
-    with listening(pages(source, LOOPBACK), HOST, port):
+    with listening(pages(source), HOST, port):
         asyncio.run(use())
 
 

@@ -8,15 +8,16 @@ import threading
 from contextlib import closing
 from typing import Any
 
-from tests.support.boards import Fixed, shown
+from aiohttp import web
+from tests.support.boards import Fixed, scheduled, shown
 from tests.support.draw import draw, gang, objects_of
 from tests.support.ports import HOST, free_port
 
-from tierwise.explain.board import JobQuery
+from tierwise.explain.board import Board, JobQuery
 from tierwise.runtime.listener import listening
-from tierwise.web.app import pages
+from tierwise.web.app import add_pages, pages
 from tierwise.web.history import BoardHistory
-from tierwise.web.views import RunView
+from tierwise.web.views import CachedBody, RunView
 
 WORLD = draw("r0[n0 n1]", node="gpu=8")
 
@@ -99,3 +100,27 @@ def test_an_open_page_hears_of_news() -> None:
     assert [b"event: board\n", b"data:\n", b"\n"] * 2 == heard
     assert [1, 2] == [moment["id"] for moment in moments]
     assert not ended.is_alive()
+
+
+def test_moments_are_kept_though_nobody_looks() -> None:
+    """Where the past is recorded, a state that no page has asked for is there later."""
+    kept = threading.Event()
+
+    class Noted(RunView):
+        def board(self) -> CachedBody:
+            kept.set()  # the ring is locked by whoever asks for this, until the moment is in it
+            return super().board()
+
+    objects = objects_of(WORLD, gang("a", tasks=2, each="gpu=2"))
+    source = Fixed(Noted(Board(scheduled(objects)), mode="scheduler", title="drawn"))
+    port = free_port()
+    app = web.Application()
+    add_pages(app, source, record=True)
+    with listening(app, HOST, port), closing(http.client.HTTPConnection(HOST, port, timeout=60)) as asked:
+        assert kept.wait(60)
+        source._show = _view("a", "b")
+        asked.request("GET", "/api/history")
+        moments = json.loads(asked.getresponse().read())["moments"]
+
+    assert [1, 2] == [moment["id"] for moment in moments]
+    assert [4, 8] == [moment["used"] for moment in moments]

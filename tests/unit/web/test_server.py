@@ -18,7 +18,7 @@ from tests.support.ports import HOST, free_port
 from tierwise.api.errors import InputError
 from tierwise.cli.serve import manifest_source
 from tierwise.runtime.listener import listening
-from tierwise.web.app import LOOPBACK, pages
+from tierwise.web.app import pages
 from tierwise.web.views import RunSource, RunView, WatchedSource
 
 WORLD = objects_of(
@@ -31,7 +31,7 @@ WORLD = objects_of(
 @contextmanager
 def _serving(source: RunSource) -> Iterator[http.client.HTTPConnection]:
     port = free_port()
-    with listening(pages(source, LOOPBACK), HOST, port):
+    with listening(pages(source), HOST, port):
         connection = http.client.HTTPConnection(HOST, port, timeout=60)
         yield connection
         connection.close()

@@ -9,7 +9,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Sequence
 from itertools import islice
+from typing import Literal
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -23,7 +25,7 @@ from tierwise.replay.report.spread import Spreads
 from tierwise.replay.traces.fabric import AXIS, Fabric
 from tierwise.replay.traces.trace import Trace
 
-__all__ = ["SLOT_SIZES", "ReplayCluster", "WaitingJobs", "most"]
+__all__ = ["SLOT_SIZES", "ReplayCluster", "ReplayEvent", "WaitingJobs", "most"]
 
 
 # Who waits, and which of them a cycle is shown.
@@ -90,6 +92,19 @@ _LEAVES = 1
 _SAMPLES = 240
 
 
+ReplayEventKind = Literal["arrived", "started", "ended", "evicted", "stopped", "down", "up"]
+
+
+class ReplayEvent(msgspec.Struct, frozen=True, array_like=True):
+    """Something that happened in a replay, for those who play it again."""
+
+    time: float
+    kind: ReplayEventKind
+    """Of a job, which is stopped where its host fails; of a host, the last two."""
+    subject: int  # the job, or the row of the host
+    rows: tuple[int, ...] = ()  # where a job started
+
+
 class ReplayCluster:
     """One trace on one fabric under one contender, as far as it has come."""
 
@@ -109,6 +124,7 @@ class ReplayCluster:
         self._used = 0
         self._spreads = Spreads.over(fabric)
         self._interval = trace.span / _SAMPLES
+        self.log: list[ReplayEvent] | None = None  # what happens, where somebody is to play it again
         for job, (_, rows) in self.state.running.items():
             self._stand(job, rows, 1)
         for job in self.state.waiting:
@@ -147,6 +163,7 @@ class ReplayCluster:
             self.state.refused.append(job)
         else:
             self._wait(job)
+            self._tell("arrived", job)
 
     def start(self, job: int, rows: Sequence[int]) -> None:
         """A gang that waited begins to work on these rows, in the order of ranks."""
@@ -154,6 +171,7 @@ class ReplayCluster:
         state.waiting.remove(job)
         self.backlog.remove(job)
         state.running[job] = (state.clock, tuple(rows))
+        self._tell("started", job, state.running[job][1])
         self._stand(job, rows, 1)
         state.waited[job] += state.clock - float(state.ready_since[job])
         if state.first_start[job] == NEVER:
@@ -169,11 +187,13 @@ class ReplayCluster:
         state.useful += float(state.remaining[job]) * int(self.trace.gpus[job])
         state.remaining[job] = 0.0
         state.end[job] = state.clock
+        self._tell("ended", job)
 
     def evict(self, job: int) -> None:
         """The scheduler takes a gang's place away."""
         self._stop(job)
         self.state.evictions[job] += 1
+        self._tell("evicted", job)
 
     def _stop(self, job: int) -> None:
         """What a gang did counts, but for what it has to repeat, and it waits again."""
@@ -197,8 +217,14 @@ class ReplayCluster:
             for job in sorted(job for job, (_, rows) in state.running.items() if row in rows):
                 self._stop(job)
                 state.failures += 1
+                self._tell("stopped", job)
+        self._tell("up" if up else "down", row)
         self._ready[row] = up
         self.nodes = replace(self.fabric.nodes, ready=self._ready.copy())
+
+    def _tell(self, kind: ReplayEventKind, subject: int, rows: tuple[int, ...] = ()) -> None:
+        if self.log is not None:
+            self.log.append(ReplayEvent(self.state.clock, kind, subject, rows))
 
     def _wait(self, job: int) -> None:
         self.state.ready_since[job] = self.state.clock

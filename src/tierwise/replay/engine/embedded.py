@@ -14,7 +14,7 @@ from tierwise.controllers.workqueue import Index
 from tierwise.model.queue import Queue
 from tierwise.model.topology import ROOT
 from tierwise.port import Create, Effect, Objects, PatchStatus, key_of
-from tierwise.replay.engine.cluster import ReplayCluster
+from tierwise.replay.engine.cluster import ReplayCluster, ReplayEvent
 from tierwise.replay.engine.contenders import Contender, plugins
 from tierwise.replay.engine.gangs import split
 from tierwise.replay.engine.rules import Rules
@@ -174,6 +174,11 @@ class EmbeddedReplay:
             user=_Submitter(self._books, aware=contender.aware),
             plugins=plugins(),
         )
+
+    def record(self) -> list[ReplayEvent]:
+        """Write down what happens from now on."""
+        self._books.log = []
+        return self._books.log
 
     def run(self) -> Iterator[ReplayState]:
         """Live to the end; yields after every moment, where a caller may look."""

@@ -14,12 +14,13 @@ from math import ceil, inf
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from tierwise.framework.report import Decision
+from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.arrays import Ints
 from tierwise.model.queue import Queue
 from tierwise.model.snapshot import Snapshot
-from tierwise.replay.engine.cluster import ReplayCluster, most
+from tierwise.replay.engine.cluster import ReplayCluster, ReplayEvent, most
 from tierwise.replay.engine.contenders import Contender, plugins
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.state import NEVER, ReplayState
@@ -51,6 +52,21 @@ class Decider:
         self._queues = {queue.name: queue for queue in rules.queues or (Queue(QUEUE),)}
         self._shapes = tuple(books.gangs.shapes)
         self._kept: dict[int, tuple[int, ...]] = {}  # rows that the last cycle nominated jobs for
+
+    def picture(self) -> tuple[Snapshot, Snapshot, CycleReport]:
+        """What a cycle sees now and decides, and all that there is besides: who waits behind its look-ahead, who runs.
+
+        For those who show the state of a replay; nothing is carried out.
+        """
+        books = self._books
+        shown = books.backlog.shown(self._look_ahead, lambda _: self._look_ahead)
+        seen = self._snapshot(shown)
+        others = sorted(books.state.waiting.difference(shown), key=lambda job: (-int(books.trace.priority[job]), job))
+        jobs = [books.gangs.waiting(job, number, None) for number, job in enumerate((*shown, *others))]
+        running = sorted(books.state.running.items())
+        jobs += [books.gangs.running(j, number, rows) for number, (j, (_, rows)) in enumerate(running, len(jobs))]
+        after = replace(seen, jobs=tuple(jobs), standing={}, standing_in={})
+        return seen, after, cycle(seen, self._contender.profile, plugins=self._plugins)
 
     def decide(self) -> CycleOutcome | None:
         """One cycle over the waiting jobs; None if none of them needs one."""
@@ -121,6 +137,11 @@ class Engine:
         self._ends: list[tuple[float, int, float]] = []
         for job in self.state.running:
             self._await_end(job)
+
+    def record(self) -> list[ReplayEvent]:
+        """Write down what happens from now on."""
+        self._books.log = []
+        return self._books.log
 
     def run(self) -> Iterator[ReplayState]:
         """Replay to the end; yields after every moment that the scheduler saw, where a caller may stop or look."""

@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from tierwise.replay.engine.checkpoint import Checkpoint, digest
+from tierwise.replay.engine.cluster import ReplayEvent
 from tierwise.replay.engine.contenders import Contender
 from tierwise.replay.engine.embedded import EmbeddedReplay
 from tierwise.replay.engine.engine import Engine
@@ -57,7 +58,12 @@ class Replay(Protocol):
 class Comparison:
     """The same jobs on the same fabric under each contender."""
 
-    def __init__(self, fabric: Fabric, trace: Trace, contenders: Sequence[Contender], rules: Rules) -> None:
+    def __init__(
+        self, fabric: Fabric, trace: Trace, contenders: Sequence[Contender], rules: Rules, *, record: bool = False
+    ) -> None:
+        """With `record`, what happens under each contender is kept in `logs`."""
+        self.logs: list[list[ReplayEvent]] = []
+        self._record = record
         self.fabric, self.trace, self.contenders, self.rules = fabric, trace, tuple(contenders), rules
         self.names, self.total = tuple(contender.name for contender in contenders), 2 * len(trace)
         columns = [trace.arrival, trace.duration, trace.gpus, trace.priority, trace.queue, fabric.topology.leaf]
@@ -83,6 +89,8 @@ class Comparison:
         while len(self._done) < len(self.contenders):
             if self._engine is None:
                 self._engine = self._begin()
+                if self._record:
+                    self.logs.append(self._engine.record())
             for _ in self._engine.run():
                 yield
             self._done.append(outcome(self._engine))

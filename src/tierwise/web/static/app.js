@@ -5,7 +5,7 @@ import { drawCycles } from "./cycles.js";
 import { fill, h } from "./dom.js";
 import { Fabric } from "./fabric.js";
 import { drawFigures } from "./figures.js";
-import { age, clock } from "./format.js";
+import { age, clock, countFromStart } from "./format.js";
 import { drawJob } from "./job.js";
 import { listen, oneStop } from "./keys.js";
 import { drawRunning, drawWaiting } from "./lists.js";
@@ -17,7 +17,7 @@ import { closed, link, parse } from "./route.js";
 import { searchable } from "./search.js";
 import { drawServices } from "./services.js";
 import { drawSlots } from "./slots.js";
-import { drawTimeline } from "./timeline.js";
+import { drawTimeline, momentAt, shownMoment } from "./timeline.js";
 import { drawWhatIf, submitted } from "./whatif.js";
 
 const PERIOD = 3000;
@@ -25,6 +25,7 @@ const FIRST = 60, STEP = 200; // jobs of a list that are asked for at first, and
 const WORDS = { // what became of the pods that the shown cycles placed, by where the board comes from
   manifests: { fresh: "placed", kept: "kept a place", leaving: "leaving", keeps: "a place is kept until resources are released" },
   cluster: { fresh: "placed", kept: "would be placed now", leaving: "leaving", keeps: "a cycle on this state would place it" },
+  recording: { fresh: "placed at this moment", kept: "kept a place", leaving: "leaving", keeps: "a place is kept until resources are released" },
   scheduler: { fresh: "placed in the last cycle", kept: "kept a place", leaving: "leaving", keeps: "a place is kept until resources are released" },
 };
 const at = (id) => document.getElementById(id);
@@ -32,12 +33,13 @@ const path = (name) => name.split("/").map(encodeURIComponent).join("/");
 /** The address of something as a state of the page asks for it: of a past moment, or with changes. */
 function address(what, route, asked = {}) {
   const query = new URLSearchParams(asked);
+  if (route.run) query.set("run", route.run);
   if (route.at) query.set("at", route.at);
   else if (route.changes) query.set("if", route.changes);
   return `/api/${what}${query.size ? `?${query}` : ""}`;
 }
 const none = { value: null, changed: false };
-const state = { board: null, story: null, node: null, nodes: null, asked: null, lists: {}, history: null, changes: null, comparison: null, question: "", found: null, playing: 0, speed: 1, fault: "", answered: 0, limits: { waiting: FIRST, running: FIRST }, moreNodes: false };
+const state = { board: null, story: null, node: null, nodes: null, asked: null, lists: {}, history: null, changes: null, happened: null, comparison: null, question: "", found: null, playing: false, timer: 0, speed: 1, fault: "", answered: 0, limits: { waiting: FIRST, running: FIRST }, moreNodes: false };
 
 /** The number of the tree that the address asks for; the first one is that of rows. */
 function treeOf(board, route) {
@@ -63,28 +65,36 @@ function listAddress(name, route) {
 async function refresh({ force = false } = {}) {
   const route = parse(location.hash);
   try {
-    const [board, history] = await Promise.all([ask(address("board", route)), ask("/api/history")]);
-    if (!board.value) { go({ ...route, at: "" }); return; } // the moment is not kept any more
-    const newest = history.value.moments.at(-1)?.id;
+    const past = address("history", { run: route.run });
+    if (route.at.startsWith("@")) { await resolve(route, past); return; }
+    const [board, history] = await Promise.all([ask(address("board", route)), ask(past)]);
+    if (!board.value) { go({ ...route, at: "", run: history.value?.runs.includes(route.run) ? route.run : "" }); return; } // the moment is not kept any more
+    const { moments, whole, recorded } = history.value;
+    countFromStart(history.value.elapsed);
+    const newest = moments.at(-1)?.id, chosen = shownMoment(history.value, route);
+    const told = !route.at || whole; // whether nodes and stories are there
+    const between = (from, to) => ask(address("changes", { run: route.run }, { from, to }));
     const zoom = zoomOf(board.value, route);
     const fabric = board.value.fabrics[treeOf(board.value, route)];
     const few = fabric.nodes[zoom] <= MOST_CELLS || !fabric.parent.includes(zoom);
     const answers = await Promise.all([
-      few && !route.at ? ask(address(`nodes/${path(fabric.name[zoom])}`, route, board.value.fabrics.length > 1 ? { fabric: fabric.title } : {})) : none,
-      route.job && !route.at ? ask(address(`jobs/${path(route.job)}`, route)) : none,
-      route.node && !route.at ? ask(address(`node/${path(route.node)}`, route)) : none,
+      few && told ? ask(address(`nodes/${path(fabric.name[zoom])}`, route, board.value.fabrics.length > 1 ? { fabric: fabric.title } : {})) : none,
+      route.job && told ? ask(address(`jobs/${path(route.job)}`, route)) : none,
+      route.node && told ? ask(address(`node/${path(route.node)}`, route)) : none,
       ask(listAddress("waiting", route)),
       ask(listAddress("running", route)),
-      route.at ? ask(`/api/changes?from=${route.at}&to=${newest}`) : none,
+      route.at && chosen < moments.length - 1 ? between(moments[chosen].id, newest) : none,
+      (route.at || recorded) && chosen > 0 ? between(moments[chosen - 1].id, moments[chosen].id) : none,
       route.changes ? ask(address("what-if", { changes: route.changes })) : none,
     ]);
     if (location.hash !== "" && link(parse(location.hash)) !== link(route)) return; // somebody went on meanwhile
-    const [nodes, story, node, waiting, running, changes, comparison] = answers.map((answer) => answer.value);
+    const [nodes, story, node, waiting, running, changes, happened, comparison] = answers.map((answer) => answer.value);
     const another = story?.key !== state.story?.key;
     if (another || board.changed) Object.assign(state, { asked: null, found: null });
     const changed = board.changed || history.changed || force || answers.some((answer) => answer.changed);
-    Object.assign(state, { board: board.value, nodes, story, node, lists: { waiting, running }, history: history.value, changes, comparison, question: "", fault: board.value.fault, answered: Date.now() });
+    Object.assign(state, { board: board.value, nodes, story, node, lists: { waiting, running }, history: history.value, changes, happened, comparison, question: "", fault: board.value.fault, answered: Date.now() });
     if (changed) draw(route, zoom);
+    if (state.playing) state.timer = setTimeout(step, 1000 / state.speed); // not before what was asked for is drawn
   } catch (error) {
     if (route.changes && state.board) { // the question makes no sense: say so beside it, and show what is there
       state.question = error.message;
@@ -102,6 +112,12 @@ async function refresh({ force = false } = {}) {
 /** What is wrong, and how old the picture is. */
 function tell() {
   const { board, fault } = state;
+  if (board?.mode === "recording") { // nothing of it is of now
+    at("asof").textContent = "recorded";
+    at("fault").hidden = !fault;
+    at("fault").textContent = fault;
+    return;
+  }
   const since = board ? `What is shown is of ${clock(board.made || state.answered / 1000)}.` : "";
   at("fault").hidden = !fault;
   at("fault").textContent = fault ? `${fault}. ${since}`.replace("..", ".") : "";
@@ -112,7 +128,7 @@ function tell() {
 function viewOf(route, zoom) {
   const { board, story, node } = state;
   const resource = board.resources.includes(route.resource) ? route.resource : board.resources[0];
-  const live = board.mode !== "manifests";
+  const live = ["cluster", "scheduler"].includes(board.mode) && !route.at;
   const tree = treeOf(board, route);
   const lit = story?.domains[tree] ?? [];
   return {
@@ -131,25 +147,40 @@ function viewOf(route, zoom) {
     async submit(text) {
       try { location.hash = await submitted(route, text); } catch (error) { state.question = error.message; redraw(); }
     },
-    history: state.history, changes: state.changes, playing: state.playing, speed: state.speed, play,
-    setSpeed(speed) { state.speed = speed; if (state.playing) { play(); play(); } },
+    history: state.history, changes: state.changes, happened: state.happened, playing: state.playing, speed: state.speed, play, jump,
+    setSpeed(speed) { state.speed = speed; redraw(); },
   };
 }
 
-/** Show one kept moment after the other, up to now; a second press stops. */
+/** Lead from a time in the address ("@14:20", "@1763302800") to the moment of that time. */
+async function resolve(route, past) {
+  const history = (await ask(past)).value;
+  const text = route.at.slice(1);
+  const found = /^[\d.]+$/.test(text) ? history.moments.findLast((moment) => moment.now <= Number(text)) ?? history.moments[0] : momentAt(history, text);
+  jump(found ? String(found.id) : "");
+}
+
+/** Show a moment, of another run where one is named; one that was only passed is no place to come back to. */
+function jump(at, run = parse(location.hash).run) {
+  location.replace(link({ ...parse(location.hash), at, run }));
+}
+
+/** Show one moment after the other, up to the last; a second press stops. */
 function play() {
-  if (state.playing) { clearInterval(state.playing); state.playing = 0; redraw(); return; }
-  const step = () => {
-    const route = parse(location.hash);
-    const { moments } = state.history;
-    const at = moments.findIndex((moment) => String(moment.id) === route.at);
-    if (at < 0 || at + 1 >= moments.length) { clearInterval(state.playing); state.playing = 0; go({ ...route, at: "" }); }
-    else go({ ...route, at: String(moments[at + 1].id) });
-  };
-  state.playing = setInterval(step, 1000 / state.speed);
-  const route = parse(location.hash);
-  if (!route.at) go({ ...route, at: String(state.history.moments[0].id) });
-  else redraw();
+  clearTimeout(state.timer);
+  state.playing = !state.playing;
+  if (!state.playing) { redraw(); return; }
+  const { moments } = state.history;
+  if (shownMoment(state.history, parse(location.hash)) === moments.length - 1) jump(String(moments[0].id));
+  else step();
+}
+
+function step() {
+  const { moments } = state.history;
+  const next = shownMoment(state.history, parse(location.hash)) + 1;
+  if (!state.playing) return;
+  if (next >= moments.length) { state.playing = false; redraw(); return; }
+  jump(next === moments.length - 1 && !state.history.recorded ? "" : String(moments[next].id));
 }
 
 async function askNodes() {
@@ -195,7 +226,7 @@ function draw(route, zoom) {
   fill(at("whatif"), at("whatif").hidden ? [] : drawWhatIf(view));
   at("time").hidden = state.history.moments.length < 2 || Boolean(route.changes);
   fill(at("time"), at("time").hidden ? [] : drawTimeline(view));
-  document.body.classList.toggle("past", Boolean(route.at));
+  document.body.classList.toggle("past", Boolean(route.at) || state.history.recorded);
   at("services").hidden = !board.services;
   fill(at("services"), board.services ? drawServices(view) : []);
   fill(at("slots"), drawSlots(view));
@@ -240,6 +271,11 @@ listen({
     else if (route.filter || route.queue || route.reason) go({ ...route, filter: "", queue: "", verdict: "", reason: "" });
     else if (route.domain) go({ ...route, domain: "" });
   },
+  time(by) {
+    if (!state.history || state.history.moments.length < 2) return;
+    const number = shownMoment(state.history, parse(location.hash)) + by;
+    if (by === 0) play(); else if (state.history.moments[number]) jump(String(state.history.moments[number].id));
+  },
   up() {
     const route = parse(location.hash);
     const zoom = state.board ? zoomOf(state.board, route) : 0;
@@ -262,7 +298,7 @@ new ResizeObserver(() => { if (Math.abs(at("fabric").clientWidth - width) > 8) {
 let news = null;
 function hear() {
   if (news || document.visibilityState !== "visible") return;
-  news = new EventSource("/api/events");
+  news = new EventSource(address("events", { run: parse(location.hash).run }));
   news.addEventListener("board", () => refresh());
 }
 function hush() { news?.close(); news = null; }

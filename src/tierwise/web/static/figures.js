@@ -23,7 +23,7 @@ export function drawFigures({ board, fabric, resource }) {
     drawAccount(board.account[resource], resource),
     figure("Waiting", count(jobs.waiting), [many(jobs.podsWaiting, "pod"), Object.entries(jobs.verdicts).map(([word, number]) => h("span", { class: "num" }, verdict(word), ` ${count(number)}`))], "#waiting", jobs.waiting ? "warn" : ""),
     figure("Running", count(jobs.running), many(jobs.podsRunning, "pod"), "#running"),
-    figure("Evicted", count(evicted), evicted ? "in the cycles below" : "nobody in the last cycles", "#cycles", evicted ? "bad" : ""),
+    figure("Evicted", count(evicted), board.mode === "recording" ? "pods at this moment" : evicted ? "in the cycles below" : "nobody in the last cycles", "#cycles", evicted ? "bad" : ""),
     figure("Nodes", count(fabric.nodes(0)), [shut ? `${count(shut)} take no pods` : fabric.nodes(0) ? "all take pods" : "add some to begin", over ? `, ${count(over)} overcommitted` : ""], "#fabric", shut || over ? "warn" : ""),
     board.services?.violated || board.services?.overloaded ? figure("Services", count(board.services.violated + board.services.overloaded), [board.services.violated ? h("span", {}, `${many(board.services.violated, "call")} too far`) : null, board.services.overloaded ? h("span", {}, many(board.services.overloaded, "link overloaded", "links overloaded")) : null], "#services", "bad") : null,
     problems.length ? figure("Problems", count(problems.length), errors ? many(errors, "error") : "warnings", "#problems", errors ? "bad" : "warn") : null,

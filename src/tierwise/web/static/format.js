@@ -47,7 +47,13 @@ export function age(seconds) {
   return seconds >= 120 ? `${Math.floor(seconds / 60)} min` : `${Math.floor(seconds)} s`;
 }
 
+let fromStart = false;
+
+/** Whether times are seconds since the beginning of a simulation, which has no date. */
+export function countFromStart(is) { fromStart = is; }
+
 export function clock(epoch) {
+  if (fromStart) return `day ${Math.floor(epoch / 86400) + 1}, ${new Date(epoch * 1000).toISOString().slice(11, 19)}`;
   return new Date(epoch * 1000).toISOString().replace("T", " ").slice(0, 19) + " UTC";
 }
 

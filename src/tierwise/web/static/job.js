@@ -10,7 +10,7 @@ import { closed, link, toDomain, toJob, toNode } from "./route.js";
 export function drawJob(view) {
   const { story, route } = view;
   const close = h("a", { class: "close", href: closed(route), "aria-label": "Close the job (Esc)" }, "✕ close");
-  if (!story) return [close, h("h2", { tabindex: "-1" }, route.job), route.at ? past(view) : h("p", { class: "warn" }, "There is no such job now.")];
+  if (!story) return [close, h("h2", { tabindex: "-1" }, route.job), route.at && !view.history.whole ? past(view) : h("p", { class: "warn" }, route.at ? "There is no such job at this moment." : "There is no such job now.")];
   const { line } = story;
   const home = line?.domains[0] ?? -1;
   return h("div", { class: "story" }, close,
@@ -34,7 +34,7 @@ export function drawJob(view) {
     story.search.length ? [h("h3", {}, "How its place was found"), h("ul", {}, story.search.map((text) => h("li", {}, text)))] : null,
     h("h3", {}, "What it asks for"),
     h("dl", {}, story.facts.map(([title, text]) => [h("dt", {}, title), h("dd", {}, text)])),
-    h("h3", {}, "On the command line"), commands(view, line));
+    view.board.mode === "recording" && !view.board.options ? null : [h("h3", {}, "On the command line"), commands(view, line)]);
 }
 
 /** Of a past moment the line of a job is kept, not its story. */

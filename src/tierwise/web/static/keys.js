@@ -1,6 +1,7 @@
-// The keyboard: one tab stop for the map and arrows inside it, j and k along the jobs, / to find, u up, Esc back.
+// The keyboard: one tab stop for the map and arrows inside it, j and k along the jobs, / to find, u up, comma,
+// period and p through time, Esc back.
 
-/** Listen; `act` has up() and back(). */
+/** Listen; `act` has up(), time(by) and back(). */
 export function listen(act) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
@@ -12,6 +13,8 @@ export function listen(act) {
       : event.key === "j" || event.key === "k" ? beside(".entry", event.key === "j" ? 1 : -1)
         : tile && event.key.startsWith("Arrow") ? next(tile, event.key) : null;
     if (event.key === "u") act.up();
+    if (event.key === "," || event.key === ".") act.time(event.key === "." ? 1 : -1);
+    if (event.key === "p") act.time(0);
     if (moved) { event.preventDefault(); moved.focus(); moved.scrollIntoView({ block: "nearest" }); }
   });
 }

@@ -14,7 +14,7 @@ const TILES = 80; // more innermost domains than this are drawn as cells
 
 const LEGEND = [
   ["in use", { b: 1, u: 1 }, "", () => true],
-  ["new in this run", { b: 0, u: 1 }, "new", ({ fabric }) => fabric.sum("new", 0) > 0],
+  ["newly placed", { b: 0, u: 1 }, "new", ({ fabric }) => fabric.sum("new", 0) > 0],
   ["free", {}, "", () => true],
   ["kept for a gang that waits", {}, "kept", ({ fabric }) => fabric.sum("kept", 0) > 0],
   ["takes no pods", {}, "shut", ({ fabric }) => fabric.shut(0) > 0],

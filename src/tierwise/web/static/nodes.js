@@ -31,7 +31,7 @@ function states(node) {
 export function drawNode(view) {
   const { node, route, board, fabric } = view;
   const close = h("a", { class: "close", href: closed(route), "aria-label": "Close the node (Esc)" }, "✕ close");
-  if (!node) return [close, h("h2", { tabindex: "-1" }, route.node), h("p", { class: "warn" }, route.at ? "Nodes of past moments are not kept." : "There is no such node now.")];
+  if (!node) return [close, h("h2", { tabindex: "-1" }, route.node), h("p", { class: "warn" }, route.at && !view.history.whole ? "Nodes of past moments are not kept." : "There is no such node now.")];
   const place = (trees, number) => { // the way down to the node on a tree
     const on = number === view.tree ? route : { ...route, fabric: number ? trees.columns.title : "" };
     const path = trees.path(node.domains[number]).slice(1);

@@ -4,6 +4,7 @@
 import { ask } from "./api.js";
 import { fill, h } from "./dom.js";
 import { count } from "./format.js";
+import { timeHit } from "./timeline.js";
 import { link, parse, toDomain, toJob, toNode } from "./route.js";
 
 const TITLES = { job: "Jobs", domain: "Domains", node: "Nodes", queue: "Queues", pod: "Pods" };
@@ -25,7 +26,7 @@ export function searchable(field, list) {
     asked = text;
     if (!text) { close(); return; }
     let found;
-    try { found = (await ask(`/api/search?q=${encodeURIComponent(text)}`)).value; } catch (error) { found = { kinds: [], fault: error.message }; }
+    try { found = (await ask(`/api/search?${new URLSearchParams({ q: text, ...moment(parse(location.hash)) })}`)).value; } catch (error) { found = { kinds: [], fault: error.message }; }
     if (asked !== text) return; // somebody typed on
     fill(list, hits(found, text));
     list.hidden = false;
@@ -43,18 +44,23 @@ export function searchable(field, list) {
   list.addEventListener("click", (event) => { if (event.target.closest("[role=option]")) { close(); field.value = ""; field.blur(); } });
 }
 
+/** The run and the moment that are shown. */
+const moment = ({ run, at }) => ({ ...(run ? { run } : {}), ...(/^\d+$/.test(at) ? { at } : {}) });
+
 function hits(found, text) {
   const route = parse(location.hash);
   let number = 0;
   const option = (href, ...inside) => h("a", { role: "option", id: `hit-${number++}`, href, tabindex: "-1", "aria-selected": "false" }, ...inside);
   const target = { job: (hit) => toJob(route, hit.path), pod: (hit) => toJob(route, hit.path), node: (hit) => toNode(route, hit.name), domain: (hit) => toDomain({ ...route, fabric: hit.fabric ?? "" }, hit.name), queue: (hit) => link({ ...route, queue: hit.name }) };
+  const time = timeHit(route, text);
   const some = found.kinds.filter((kind) => kind.count);
   return [
     found.fault ? h("p", { class: "warn" }, found.fault) : null,
+    time ? option(...time) : null,
     some.map((kind) => h("div", { role: "group", "aria-label": TITLES[kind.kind] },
       h("div", { class: "soft kind" }, `${TITLES[kind.kind]} ${count(kind.count)}`),
       kind.hits.map((hit) => option(target[kind.kind](hit), h("b", {}, hit.title ?? hit.name), " ", h("span", { class: "soft" }, hit.beside ?? ""))))),
-    some.length || found.fault ? null : h("p", { class: "soft" }, "Nothing has this in its name."),
+    some.length || found.fault || time ? null : h("p", { class: "soft" }, "Nothing has this in its name."),
     option(link({ ...route, filter: text }), "Show only jobs that match ", h("b", {}, text)),
   ];
 }

@@ -1,0 +1,111 @@
+"""Who may ask a server that a person opens: `tierwise serve`, `up`, `submit --serve` and `simulate --serve`.
+
+On loopback everybody on the machine may ask. A site elsewhere may give its own name our address and let a browser read
+along, so only requests that name this machine are answered there; whoever is to be reached under another name, or on
+another address, gives a token. What comes too fast, or from a page of another site, is refused in any case.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import time
+from collections.abc import Callable, Collection
+from typing import Final
+
+import msgspec
+from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
+
+__all__ = ["LOOPBACK", "Access", "guarded"]
+
+LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+"""What this machine calls itself."""
+
+_HOST: Final = re.compile(r"\[?(?P<name>[^\[\]]*?)\]?(:[0-9]+)?")
+_RATE: Final = 200.0
+"""Requests in a second that are answered, for as long as they come."""
+
+_BURST: Final = 1000
+"""Requests that may come at once."""
+
+_COOKIE: Final = "tierwise-token"
+_FORWARDED: Final = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "Via")
+"""What proxies add to a request."""
+
+
+class Access(msgspec.Struct, frozen=True):
+    """Who may ask: those who name one of the hosts (any where none is given), and know the token where there is one."""
+
+    hosts: Collection[str] = ()
+    token: str = ""
+    cookie_writes: Collection[str] = ()
+    """Paths that a browser may write to with the cookie: those that change nothing outside."""
+
+
+Refuse = Callable[[int, str, str], web.StreamResponse]
+"""An answer from a status code, Kubernetes' reason for it, and a sentence."""
+
+
+def _in_words(code: int, _: str, text: str) -> web.StreamResponse:
+    return web.Response(status=code, text=f"{text}\n")
+
+
+def guarded(access: Access, *, refuse: Refuse = _in_words, rate: float = _RATE, burst: int = _BURST) -> Middleware:
+    """Refuse what comes too fast, names another host, comes through a proxy or from another site, or has no token."""
+    left, last = float(burst), time.monotonic()
+
+    @web.middleware
+    async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+        nonlocal left, last
+        now = time.monotonic()
+        left, last = min(left + (now - last) * rate, float(burst)), now
+        if left < 1:
+            answer = refuse(429, "TooManyRequests", "too many requests: try again in a second")
+            answer.headers["Retry-After"] = "1"
+            return answer
+        left -= 1
+        if access.hosts and not _names(request, access.hosts):
+            return refuse(421, "BadRequest", f"this server answers for {', '.join(sorted(access.hosts))}")
+        if not access.token and any(name in request.headers for name in _FORWARDED):
+            return refuse(403, "Forbidden", "this came through a proxy: start with --host NAME, and use its token")
+        if access.token and _same(request.query.get("token", ""), access.token) and request.path == "/":
+            raise _remembered(request, access.token)
+        if access.token and not _knows(request, access):
+            return refuse(401, "Unauthorized", "the token is missing, or another")
+        if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
+            return refuse(403, "Forbidden", "pages of other sites may not ask")
+        if request.method not in ("GET", "HEAD") and "Origin" in request.headers and not _own_origin(request):
+            return refuse(403, "Forbidden", "pages of other sites may not write")
+        return await handler(request)
+
+    return guard
+
+
+def _names(request: web.Request, hosts: Collection[str]) -> bool:
+    form = _HOST.fullmatch(request.host)
+    return form is not None and form["name"].lower() in hosts
+
+
+def _remembered(request: web.Request, token: str) -> web.HTTPException:
+    """A browser cannot send the token by itself: it gets a cookie, and an address without the token."""
+    secure = request.secure or request.headers.get("X-Forwarded-Proto", "") == "https"
+    found = web.HTTPSeeOther("/")
+    found.set_cookie(_COOKIE, token, httponly=True, secure=secure, samesite="Strict")
+    return found
+
+
+def _knows(request: web.Request, access: Access) -> bool:
+    """By the header of a program, or by the cookie of a browser, which may only read, or write what stays here."""
+    if _same(request.headers.get("Authorization", ""), f"Bearer {access.token}"):
+        return True
+    reads = request.method in ("GET", "HEAD") or request.path in access.cookie_writes
+    return reads and _same(request.cookies.get(_COOKIE, ""), access.token)
+
+
+def _same(one: str, other: str) -> bool:
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
+def _own_origin(request: web.Request) -> bool:
+    return request.headers["Origin"].partition("://")[2] == request.host

@@ -1,0 +1,223 @@
+"""A journal as a recording: the cycles in which something changed, each repeated when somebody looks at it.
+
+One pass over the journal gives the figures of every cycle; nothing is scheduled for that. A cycle that is looked at is
+read and decided again, so that the page has all of it: nodes, stories of jobs, and commands that explain them.
+"""
+
+from __future__ import annotations
+
+import shlex
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.api.core import Node, Pod
+from tierwise.api.errors import InputError
+from tierwise.api.quantity import amount
+from tierwise.dialects.kubernetes.requests import counted, effective_request
+from tierwise.explain.board import Board, cycle_entry
+from tierwise.explain.text.schedule import Run
+from tierwise.explain.usage import scarce_of
+from tierwise.port import Key
+from tierwise.runtime.journal import CycleSummary, Journal, JournalCursor, JournalStep
+from tierwise.runtime.loop import SchedulerProfile
+from tierwise.scheduler import cycle
+from tierwise.scheduler.effects import effects
+from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.snapshot.builder import Reader
+from tierwise.web.recording import MOST_MOMENTS, thinned
+from tierwise.web.views import RunView
+
+__all__ = ["JournalRecording"]
+
+_PAUSE: Final = 2.0
+"""Seconds between two looks at a folder that somebody may still write to, at least."""
+
+_SHARE: Final = 10
+"""A look waits for so many times as long as the last one took."""
+
+
+class JournalRecording:
+    """The moments of a journal; where somebody still writes to it, new ones come."""
+
+    elapsed = False
+
+    def __init__(
+        self,
+        folder: Path,
+        title: str = "",
+        *,
+        told: Callable[[int], None] = lambda _: None,
+        ticks: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """InputError where there is no journal; `told` hears how many cycles were read, `ticks` counts seconds."""
+        self._ticks = ticks
+        self._folder, self._title = folder, title or str(folder)
+        self._told = told
+        self._lock = threading.RLock()
+        self._due = 0.0
+        self._size: object = None
+        self._moments: list[Raw] = []
+        self._count = 0
+        self._readers: dict[int, tuple[Reader, Reader]] = {}  # by identity of the duty, for before and after a cycle
+        self._look()
+
+    def moments(self) -> Sequence[Raw]:
+        with self._lock:
+            if self._ticks() >= self._due:
+                self._look()
+            return self._moments
+
+    def count(self) -> int:
+        return self._count
+
+    def _look(self) -> None:
+        """Read the figures of all cycles, where there are others than before."""
+        begun = self._ticks()
+        journal = Journal(self._folder)
+        size = journal.size()
+        if size != self._size:
+            self._size = size
+            self._moments, self._count = _moments(journal, self._told)
+            self._cursor, self._readers = JournalCursor(journal), {}
+        self._due = self._ticks() + max(_PAUSE, _SHARE * (self._ticks() - begun))
+
+    def view(self, number: int) -> RunView | None:
+        with self._lock:
+            try:
+                recorded = self._cursor.cycle(number)
+            except InputError:
+                return None
+            duty, now = recorded.duty, recorded.now
+            before, after = self._readers.setdefault(id(duty), (_reader(duty), _reader(duty)))
+            snapshot = before.read(recorded.objects, now)
+            report = cycle(snapshot, duty.profile)
+            cluster = EmbeddedCluster(recorded.objects)
+            cluster.apply(effects(snapshot, report))
+            run = Run([(snapshot, report)], after.read(cluster.read(), now), duty.profile, report.evictions)
+        place = f"journal:{self._folder}@{number}"
+        board = Board(run, [cycle_entry(snapshot, report, number, {})])
+        return RunView(
+            board, mode="recording", title=self._title, options=shlex.join(["-f", place, "--config", place]), made=now
+        )
+
+
+def _reader(duty: SchedulerProfile) -> Reader:
+    return Reader(duty.profile, schedulers=duty.schedulers)
+
+
+def _moments(journal: Journal, told: Callable[[int], None]) -> tuple[list[Raw], int]:
+    """Figures of the cycles that differ from the one before by the same profile, and how many do."""
+    found: list[Raw] = []
+    held, count = _Held(), 0
+    last: dict[int, object] = {}
+    for number, step in enumerate(journal.steps()):
+        told(number)
+        held.follow(step)
+        figures = _figures(step.cycle, held)
+        state = _state(step.cycle), held.state(figures)
+        if figures["placed"] or figures["evicted"] or state != last.get(step.cycle.duty):
+            last[step.cycle.duty] = state
+            count += 1
+            found.append(figures)
+            if len(found) > 2 * MOST_MOMENTS:
+                found = thinned(found)
+    return thinned(found), count
+
+
+def _state(found: CycleSummary) -> object:
+    """Who waits for what, without the figures of the messages, and for whom resources are kept."""
+    kept = [str(effect.get("gang", effect.get("pod"))) for effect in found.effects if effect["effect"] == "Nominate"]
+    return {key: code for key, (_, code, _) in found.waiting.items()}, kept
+
+
+def _figures(found: CycleSummary, held: _Held) -> Raw:
+    """What the series tell of a moment: the cluster with what the cycle bound."""
+    done = Counter(str(effect["effect"]) for effect in found.effects)
+    bound = sum(_asks(held, effect) for effect in found.effects if effect["effect"] == "Bind")
+    return {
+        "id": found.number,
+        "now": found.now,
+        "resource": held.resource,
+        "total": held.total,
+        "used": held.used + bound,
+        "nodes": held.nodes,
+        "shut": len(held.shut),
+        "fragmented": None,  # known of the moments that somebody looks at
+        "waiting": len(found.waiting),
+        "placed": done["Bind"],
+        "evicted": done["Evict"],
+    }
+
+
+def _asks(held: _Held, effect: Raw) -> int:
+    return held.asks.get(str(effect["pod"]).removeprefix("Pod "), {}).get(held.resource, 0)
+
+
+class _Held:
+    """What nodes have and what pods on them hold of the resource that people look at first, from change to change."""
+
+    def __init__(self) -> None:
+        self.resource = ""  # chosen when the first nodes are there
+        self.total = self.used = 0
+        self.asks: dict[str, dict[str, int]] = {}  # by pod
+        self._placed: set[str] = set()
+        self._nodes: dict[str, dict[str, int]] = {}
+        self.shut: set[str] = set()  # nodes that take no pods
+
+    def state(self, figures: Raw) -> object:
+        """What tells one moment from another: what is used with what the cycle bound, pods on nodes, and nodes."""
+        placed = len(self._placed) + int(str(figures["placed"]))
+        return figures["used"], placed, self.total, self.nodes, frozenset(self.shut)
+
+    @property
+    def nodes(self) -> int:
+        return len(self._nodes)
+
+    def follow(self, step: JournalStep) -> None:
+        if step.whole:
+            self.total = self.used = 0
+            self.asks, self._placed, self._nodes, self.shut = {}, set(), {}, set()
+        for key in (*step.deletes, *step.puts):
+            self._remove(key)
+        for key, raw in step.puts.items():
+            self._put(key, raw)
+        if not self.resource and self._nodes:
+            self.resource = scarce_of(sum(map(Counter, self._nodes.values()), Counter()))
+            self.total = sum(map(self._amount, self._nodes.values()))
+            self.used = sum(self._amount(self.asks[path]) for path in self._placed)
+
+    def _amount(self, amounts: Mapping[str, int]) -> int:
+        return amounts.get(self.resource, 0)
+
+    def _remove(self, key: Key) -> None:
+        if (key.group, key.kind) == ("", "Pod"):
+            asked = self.asks.pop(key.path, {})
+            if key.path in self._placed:
+                self._placed.remove(key.path)
+                self.used -= self._amount(asked)
+        elif (key.group, key.kind) == ("", "Node"):
+            self.total -= self._amount(self._nodes.pop(key.path, {}))
+            self.shut.discard(key.path)
+
+    def _put(self, key: Key, raw: Raw) -> None:
+        if key.group or key.kind not in ("Pod", "Node"):
+            return
+        record = codec.decode(raw)
+        if isinstance(record, Node):
+            self._nodes[key.path] = {name: amount(name, text) for name, text in record.status.allocatable.items()}
+            self.total += self._amount(self._nodes[key.path])
+            if record.spec.unschedulable or any(
+                c.type == "Ready" and c.status != "True" for c in record.status.conditions
+            ):
+                self.shut.add(key.path)
+        elif isinstance(record, Pod) and record.status.phase not in ("Succeeded", "Failed"):
+            self.asks[key.path] = effective_request(counted(record))
+            if record.spec.node_name:
+                self._placed.add(key.path)
+                self.used += self._amount(self.asks[key.path])

@@ -1,0 +1,118 @@
+"""A recording in the page: moments of a run that is over, or that a journal has kept, each read when somebody looks.
+
+`RecordedHistory` lets the page show a `Recording` as it shows the past of a live source: the same series, the same
+scrubber, the same map. Unlike a ring of boards it has all of each moment, nodes and stories of jobs as well.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Final, Protocol, cast
+
+import msgspec
+
+from tierwise.api.codec import Raw
+from tierwise.explain.board import Line
+from tierwise.web.history import changed_jobs
+from tierwise.web.views import RunView
+
+__all__ = ["MOST_MOMENTS", "RecordedHistory", "Recording", "thinned"]
+
+MOST_MOMENTS: Final = 5000
+"""Moments of a recording that a page can choose from; of more, every second one is left out as often as it takes."""
+
+_VIEWS: Final = 4
+"""Moments that are held whole."""
+
+_LISTS: Final = 256
+"""Moments of which the jobs are held, compressed, to say what changed between two of them."""
+
+
+class Recording(Protocol):
+    """Moments of something that has happened. Asked from several threads."""
+
+    elapsed: bool
+    """Whether times are seconds since the beginning: those of a simulation are nobody's."""
+
+    def moments(self) -> Sequence[Raw]:
+        """Figures of every moment, the oldest first, as those of `BoardHistory`."""
+
+    def count(self) -> int:
+        """How many moments there were before some were left out."""
+
+    def view(self, number: int) -> RunView | None:
+        """Everything about the moment with this id; None where there is none."""
+
+
+class RecordedHistory:
+    """The moments of a recording, as the page asks for them."""
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._views: OrderedDict[int, RunView] = OrderedDict()
+        self._lines: OrderedDict[int, bytes] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def show(self) -> RunView | str:
+        """The last moment; what changes where somebody still writes the recording."""
+        moments = self._recording.moments()
+        if not moments:
+            return "nothing is recorded yet"
+        return self.at(cast("int", moments[-1]["id"])) or "nothing is recorded yet"
+
+    def saw(self, view: RunView) -> None:
+        """Nothing to keep: everything is recorded already."""
+
+    def at(self, number: int) -> RunView | None:
+        with self._lock:
+            view = self._views.pop(number, None) or self._recording.view(number)
+            if view is not None:
+                self._views[number] = view
+                while len(self._views) > _VIEWS:
+                    self._views.popitem(last=False)
+            return view
+
+    def wire(self) -> Raw:
+        moments = self._recording.moments()
+        about: Raw = {"recorded": True, "whole": True, "elapsed": self._recording.elapsed}
+        return {**about, "moments": moments, "count": self._recording.count()}
+
+    def changes(self, first: int, second: int) -> Raw | None:
+        """What became of jobs between two moments; None where there is no such moment."""
+        old, new = self._jobs(first), self._jobs(second)
+        return changed_jobs(old, new) if old is not None and new is not None else None
+
+    def _jobs(self, number: int) -> list[Line] | None:
+        kept = self._lines.get(number)
+        if kept is not None:
+            return msgspec.json.decode(zlib.decompress(kept), type=list[Line])
+        view = self.at(number)
+        if view is None:
+            return None
+        lines = view.lines()
+        with self._lock:
+            self._lines[number] = zlib.compress(msgspec.json.encode(lines), 1)
+            while len(self._lines) > _LISTS:
+                self._lines.popitem(last=False)
+        return lines
+
+
+def thinned(moments: list[Raw], most: int = MOST_MOMENTS) -> list[Raw]:
+    """No more moments than a page can choose from: where two become one, what happened in both is counted."""
+    while len(moments) > most:
+        last = [] if len(moments) % 2 == 0 else moments[-1:]
+        pairs = zip(moments[::2], moments[1::2], strict=False)
+        moments = [{**new, **{name: _number(old[name]) + _number(new[name]) for name in _SUMS}} for old, new in pairs]
+        moments += last
+    return moments
+
+
+_SUMS: Final = ("placed", "evicted")
+
+
+def _number(value: object) -> int:
+    assert isinstance(value, int)
+    return value

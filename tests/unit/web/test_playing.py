@@ -1,0 +1,107 @@
+"""Recordings in a real browser: play, pause, step, speed, a time of day, two runs, and what happened."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.resources import files
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from tests.support.browser import BROWSER, Page, browser
+from tests.support.ports import HOST, free_port
+
+from tierwise.replay.engine.contenders import BUILT_IN
+from tierwise.replay.engine.failures import Incident
+from tierwise.replay.engine.rules import Rules
+from tierwise.replay.engine.run import Comparison
+from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
+from tierwise.runtime.access import LOOPBACK, Access
+from tierwise.runtime.listener import listening
+from tierwise.web.app import pages
+from tierwise.web.recording import RecordedHistory
+from tierwise.web.replayed import ReplayRecording
+
+pytestmark = pytest.mark.skipif(not BROWSER, reason="no chromium or google-chrome is installed")
+
+_SERIOUS = (
+    "axe.run().then((r) => r.violations.filter((v) => ['serious', 'critical'].includes(v.impact))"
+    ".map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html).join(' ')}`))"
+)
+
+
+def _histories() -> dict[str, RecordedHistory]:
+    """The same dozen jobs under two profiles; a host fails and comes back."""
+    fabric = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=2", 4)
+    trace = synthetic_trace("synthetic:jobs=12,gap=300,mean=1800,largest=16", 3)
+    rules = Rules(incidents=(Incident(600.0, 0, up=False), Incident(3000.0, 0, up=True)))
+    run = Comparison(fabric, trace, [BUILT_IN[name](1) for name in ("default", "random")], rules, record=True)
+    for _ in run.run():
+        pass
+    return {
+        contender.name: RecordedHistory(ReplayRecording(fabric, run.trace, contender, rules, log))
+        for contender, log in zip(run.contenders, run.logs, strict=True)
+    }
+
+
+async def _choose(page: Page, key: str, value: str) -> None:
+    """Pick an option of a list beside the scrubber."""
+    found = f"document.querySelector('#time select[data-key={key}]')"
+    await page.ask(f"(s => {{ s.value = '{value}'; s.dispatchEvent(new Event('change')); }})({found})")
+
+
+def test_a_recording_plays_in_the_page(tmp_path: Path) -> None:
+    """The end is shown first and called recorded; keys and buttons lead through time, on the same map."""
+    histories = _histories()
+    port = free_port()
+    text = "document.getElementById('time').innerText"
+
+    async def act(page: Page) -> None:
+        await page.go(f"http://{HOST}:{port}/")
+        last = await page.ask("Number(document.querySelector('#time input[type=range]').max) + 1")
+        assert f"moment {last} of {last}" in await page.ask(text)
+        assert "recorded" in await page.ask("document.querySelector('.top').innerText")
+        assert "ago" not in await page.ask("document.querySelector('.top').innerText")
+        await page.press(",")
+        await page.until(f"{text}.includes('moment {last - 1} of {last}')")
+        assert await page.ask(f"{text}.includes('What happened here') && {text}.includes('From here to the end')")
+        # play from the beginning, faster, and pause
+        await page.click("#time button[data-key=now]")
+        await page.until(f"{text}.includes('moment {last} of {last}')")
+        await _choose(page, "speed", "16")
+        await page.click("#time button[data-key=play]")
+        await page.until("document.querySelector('#time button[data-key=play]').innerText === 'pause'")
+        await page.until(f"/moment ([3-9]|\\d\\d+) of/.test({text}) && !{text}.includes('moment {last} of')")
+        await page.press("p")
+        await page.until("document.querySelector('#time button[data-key=play]').innerText === 'play'")
+        # what happened at a time: find it as anything else
+        await page.press("/")
+        await page.type("00:10")
+        await page.until(
+            "document.querySelector('#hits [aria-selected=true]')?.textContent === 'What happened at 00:10'"
+        )
+        await page.press("Enter")
+        await page.until(f"{text}.includes('day 1, 00:10:')")
+        assert "1 node stopped taking pods" in await page.ask(text)
+        # another run at the same time, and a job of that moment
+        await _choose(page, "run", "random")
+        await page.until("location.hash.includes('run=random') && !location.hash.includes('@')")
+        await page.until(f"{text}.includes('day 1, 00:1') || {text}.includes('day 1, 00:0')")
+        await page.click("#running a.entry")
+        await page.until("document.querySelector('#drawer').innerText.includes('Where its pods are')")
+        assert "On the command line" not in await page.ask("document.querySelector('#drawer').innerText")
+        for width in (400, 1280, 2560):
+            await page.size(width, 900)
+            assert await page.ask("document.documentElement.scrollWidth <= innerWidth"), width
+        if find_spec("axe_core_python") is not None:
+            await page.ask("window.exports = undefined")
+            await page.call("Runtime.evaluate", expression=files("axe_core_python").joinpath("axe.min.js").read_text())
+            assert await page.ask(_SERIOUS) == []
+        assert page.faults == []
+
+    async def use() -> None:
+        async with browser(tmp_path) as page:
+            await act(page)
+
+    with listening(pages(histories["default"], Access(LOOPBACK), histories), HOST, port):
+        asyncio.run(use())
