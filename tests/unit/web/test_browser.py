@@ -157,7 +157,7 @@ def test_past_moments_are_shown_on_the_same_map(tmp_path: Path) -> None:
         boards.pop(0)
         await page.until("document.getElementById('running').innerText.includes('later')")
         await page.until("!document.getElementById('time').hidden")
-        await page.ask("document.querySelector('#time input').focus()")
+        await page.ask("document.querySelector('#time input[type=range]').focus()")
         await page.press("ArrowLeft")
         await page.until("location.hash === '#/?at=1'")
         await page.until("!document.getElementById('running').innerText.includes('later')")
@@ -279,7 +279,8 @@ async def _serious(page: Page) -> object:
     await page.ask("window.exports = undefined")
     await page.call("Runtime.evaluate", expression=files("axe_core_python").joinpath("axe.min.js").read_text())
     return await page.ask(
-        "axe.run().then((r) => r.violations.filter((v) => ['serious', 'critical'].includes(v.impact))"
+        "axe.run({resultTypes: ['violations']}).then((r) => r.violations"
+        ".filter((v) => ['serious', 'critical'].includes(v.impact))"
         ".map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html).join(' ')}`))"
     )
 

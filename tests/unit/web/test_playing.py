@@ -25,7 +25,8 @@ from tierwise.web.replayed import ReplayRecording
 pytestmark = pytest.mark.skipif(not BROWSER, reason="no chromium or google-chrome is installed")
 
 _SERIOUS = (
-    "axe.run().then((r) => r.violations.filter((v) => ['serious', 'critical'].includes(v.impact))"
+    "axe.run({resultTypes: ['violations']}).then((r) => r.violations"
+    ".filter((v) => ['serious', 'critical'].includes(v.impact))"
     ".map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html).join(' ')}`))"
 )
 

@@ -180,7 +180,7 @@ function step() {
   const next = shownMoment(state.history, parse(location.hash)) + 1;
   if (!state.playing) return;
   if (next >= moments.length) { state.playing = false; redraw(); return; }
-  jump(next === moments.length - 1 && !state.history.recorded ? "" : String(moments[next].id));
+  jump(next === moments.length - 1 ? "" : String(moments[next].id));
 }
 
 async function askNodes() {
@@ -274,7 +274,8 @@ listen({
   time(by) {
     if (!state.history || state.history.moments.length < 2) return;
     const number = shownMoment(state.history, parse(location.hash)) + by;
-    if (by === 0) play(); else if (state.history.moments[number]) jump(String(state.history.moments[number].id));
+    if (by === 0) play();
+    else if (state.history.moments[number]) jump(number === state.history.moments.length - 1 ? "" : String(state.history.moments[number].id));
   },
   up() {
     const route = parse(location.hash);

@@ -35,7 +35,7 @@ export function drawTimeline(view) {
   const last = moments.length - 1;
   const chosen = shownMoment(view.history, view.route);
   const moment = moments[chosen];
-  const go = (number) => view.jump(String(moments[Math.min(last, Math.max(0, number))].id));
+  const go = (number) => view.jump(number >= last ? "" : String(moments[Math.max(0, number)].id)); // the last one needs no name
   const to = (event) => {
     event.preventDefault();
     const field = event.currentTarget.elements.time;
@@ -56,7 +56,7 @@ export function drawTimeline(view) {
         SPEEDS.map((speed) => h("option", { value: String(speed), selected: speed === view.speed }, `${speed}/s`))),
       h("input", { "data-key": "scrub", type: "range", min: "0", max: String(last), step: "1", value: String(chosen), "aria-label": "Moment shown", "aria-valuetext": `${clock(moment.now)}, ${count(chosen + 1)} of ${count(last + 1)}`,
         on: { input: (event) => go(Number(event.target.value)) } }),
-      h("button", { "data-key": "now", disabled: chosen === last && !view.route.at, on: { click: () => view.jump("") } }, recorded ? "end" : "now")),
+      h("button", { "data-key": "now", disabled: !view.route.at, on: { click: () => view.jump("") } }, recorded ? "end" : "now")),
     h("div", { class: "ends soft num" }, h("span", {}, clock(moments[0].now)), h("span", {}, clock(moments[last].now))),
     h("div", { class: "series" }, SERIES.filter(([, value]) => moments.some((m) => value(m) !== null)).map((one) => series(one, moments, chosen, go))),
     view.happened || view.changes ? h("div", { class: "changes" }, view.happened ? happened(view, chosen) : null, view.changes ? since(view) : null) : null,
