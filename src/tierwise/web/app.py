@@ -89,6 +89,7 @@ def add_pages(
     app.router.add_get("/api/least/{name:.+}", _answer(runs, lambda show, asked: what_ifs.least(show, asked["name"])))
     app.router.add_post(_MANIFESTS, _manifests(source, what_ifs))
     app.router.add_get("/api/history", _history(runs))
+    app.router.add_get("/api/history/queues", _queues_over_time(runs))
     app.router.add_get("/api/changes", _changes(runs))
     add_events(app, runs, record=record)
     app.on_response_prepare.append(_add_headers)
@@ -218,6 +219,15 @@ def _history(runs: _Runs) -> Handler:
         wire = await asyncio.to_thread(history.wire)
         body = msgspec.json.encode({**wire, "runs": [name for name in runs if name]})
         return _respond(request, CachedBody.of(body), "application/json")
+
+    return serve
+
+
+def _queues_over_time(runs: _Runs) -> Handler:
+    async def serve(request: web.Request) -> web.Response:
+        _, history = _run(runs, request)  # recordings keep no queues of their moments
+        found = await asyncio.to_thread(history.queues) if isinstance(history, BoardHistory) else {}
+        return _respond(request, CachedBody.of(msgspec.json.encode(found)), "application/json")
 
     return serve
 

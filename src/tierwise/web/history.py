@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
-from typing import Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 import msgspec
 
@@ -33,6 +33,11 @@ _CHANGES: Final = 200
 """Jobs that are told of between two moments; the numbers count all."""
 
 
+_POINTS: Final = 100
+_QUEUES: Final = 200
+"""Points of a series of one queue, and queues that have one: those with the most in use."""
+
+
 class History(Protocol):
     """Moments that a page can go back to. Asked from several threads."""
 
@@ -51,6 +56,7 @@ class History(Protocol):
 
 class _Moment(msgspec.Struct, frozen=True):
     figures: Raw
+    queues: dict[str, int]  # what each uses of the resource that people look at first
     board: bytes
     lines: bytes
 
@@ -103,7 +109,10 @@ class BoardHistory:
             self._cycle = max((cycle["number"] for cycle in cast("list[dict[str, int]]", wire["cycles"])), default=0)
             lines = msgspec.json.encode(view.lines()[:_LINES])
             moment = _Moment(
-                {**figures, "id": self._number}, zlib.compress(view.board().body, 6), zlib.compress(lines, 6)
+                {**figures, "id": self._number},
+                _queues(wire),
+                zlib.compress(view.board().body, 6),
+                zlib.compress(lines, 6),
             )
             self._moments[self._number] = moment
             self._bytes += moment.size
@@ -131,6 +140,19 @@ class BoardHistory:
                 "bytes": self._bytes,
                 "mostBytes": self._most_bytes,
             }
+
+    def queues(self) -> Raw:
+        """What queues used over time, at some of the moments: as many as a small drawing can tell apart."""
+        with self._lock:
+            every = list(self._moments.values())
+        shown = every[:: -(-len(every) // _POINTS) or 1]
+        shown += every[-1:] if shown and shown[-1] is not every[-1] else []
+        peaks: Counter[str] = Counter()
+        for moment in shown:
+            for name, used in moment.queues.items():
+                peaks[name] = max(peaks[name], used)
+        series = {name: [moment.queues.get(name, 0) for moment in shown] for name, _ in peaks.most_common(_QUEUES)}
+        return {"moments": [moment.figures["id"] for moment in shown], "queues": series}
 
     def changes(self, first: int, second: int) -> Raw | None:
         """What became of jobs between two moments; None where one of them is not kept."""
@@ -181,6 +203,12 @@ def _figures(wire: Raw, since: int) -> Raw:
         "evicted": sum(cycle["evicted"] for cycle in cycles),
         "mark": CachedBody.of(msgspec.json.encode([wire["fabrics"], wire["jobs"], wire["cycles"]])).mark,
     }
+
+
+def _queues(wire: Raw) -> dict[str, int]:
+    """What each queue uses of the first resource."""
+    queues = cast("list[dict[str, Any]]", wire["queues"])
+    return {queue["name"]: queue["used"][0] or 0 for queue in queues}
 
 
 def _alike(one: Raw, other: Raw) -> bool:

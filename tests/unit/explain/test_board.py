@@ -8,12 +8,14 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 from msgspec.structs import replace
 from tests.support.boards import scheduled
 from tests.support.commands import EXAMPLES, answer
 from tests.support.draw import draw, gang, groups, objects_of
 
 from tierwise.api.codec import Raw
+from tierwise.api.natural import natural
 from tierwise.cli.inputs import load, moment, profile_of
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.explain.board import Board, JobQuery
@@ -183,13 +185,76 @@ def test_parents_use_what_their_queues_use_and_nobody_deserves_without_a_plugin(
     assert [0, 1] == [queue["deserved"][0] for queue in fair["queues"]]
 
 
+def test_queues_stand_in_trees_with_what_they_borrow() -> None:
+    """Each queue before those below it; a parent uses what they use; what is beyond one's own is borrowed."""
+    run = scheduled(
+        objects_of(
+            draw("n0 n1", node="gpu=8", queues="b a.x a.y"),
+            *(
+                gang(name, tasks=number, each="gpu=1", queue=queue, on=" ".join(["n0"] * number))
+                for name, queue, number in (("j", "a.x", 3), ("k", "a.y", 1))
+            ),
+        )
+    )
+    declared = {
+        "root": "",
+        "b": "root",
+        "a": "root",
+        "a.x": "a",
+        "a.y": "a",
+        "lost": "nobody",
+        "loop": "pool",
+        "pool": "loop",
+    }
+    plain = run.after.queues["b"]
+    queues = {
+        name: replace(plain, name=name, order=natural(name), parent=parent, deserved={GPU: 2} if name != "root" else {})
+        for name, parent in declared.items()
+    }
+    elastic = {**queues, "a.x": replace(queues["a.x"], elastic=True, guarantee={GPU: 1})}
+    found = _wire(Board(replace(run, after=replace(run.after, queues=elastic))))["queues"]
+
+    assert [("lost", 0), ("root", 0), ("a", 1), ("a.x", 2), ("a.y", 2), ("b", 1), ("loop", 0), ("pool", 1)] == [
+        (queue["name"], queue["depth"]) for queue in found
+    ]
+    borrowed = {queue["name"]: (queue["used"][0], queue["borrowed"][0]) for queue in found}
+    assert {"a": (4, 2), "a.x": (3, 2), "a.y": (1, 0), "b": (0, 0)}.items() <= borrowed.items()
+    assert (4, None) == borrowed["root"]
+
+
+@pytest.mark.parametrize("name", sorted(path.parent.name for path in EXAMPLES.glob("*/cluster.yaml")))
+def test_every_unit_of_every_example_is_accounted_for(name: str) -> None:
+    """Whatever language a cluster speaks, the parts of each resource add up to what its nodes have."""
+    objects = load([str(EXAMPLES / name / "cluster.yaml"), *(str(f) for f in (EXAMPLES / name).glob("job*.yaml"))])
+    wire = _wire(Board(scheduled(objects, now=moment(objects, None))))
+
+    for resource, account in wire["account"].items():
+        parts = sum(number for part, number in account.items() if part not in ("total", "over"))
+        assert account["total"] + account["over"] == parts, resource
+        assert account["total"] == wire["fabrics"][0]["amounts"][resource]["total"][0]
+
+
+def test_spares_and_promised_places_have_parts_of_their_own() -> None:
+    """What is kept for jobs that may lose nodes, and what a gang which waits has a reservation for."""
+    world = draw("s0: r0[n0 n1] r1[n2 n3]", node="gpu=4")
+    owner = gang("owner", tasks=1, each="gpu=2", on="n0", within=1, marks={"tierwise.io/spares": "1"})
+    waits = gang("waits", tasks=2, each="gpu=4", within=1)
+    profile = replace(DEFAULT, action_arguments={"allocate": {"reservations": "easy"}})
+    busy = gang("busy", tasks=1, each="gpu=4", on="n3")
+    account = _wire(Board(scheduled(objects_of(world, owner, busy, waits), profile)))["account"][GPU]
+
+    assert {"gangs": 6, "spares": 2, "reservations": 4, "fragmented": 4, "free": 0} == {
+        part: account[part] for part in ("gangs", "spares", "reservations", "fragmented", "free")
+    }
+
+
 def test_every_unit_is_accounted_for() -> None:
     """Parts add up to the whole; what no gang that waits could use inside its tier is fragmented."""
     account = _wire(_board(objects_of(WORLD, *GANGS)))["account"][GPU]
 
     # n0 has a pod of nobody's, n3 is cordoned; 'fits' and 'parts' take 7 of the rest, 'waits' needs four whole nodes
     assert {"total": 16, "gangs": 7, "single": 0, "others": 1, "reserved": 0, "broken": 4, "over": 0} == {
-        part: account[part] for part in account if part not in ("fragmented", "free")
+        part: account[part] for part in account if part not in ("spares", "reservations", "fragmented", "free")
     }
     assert (4, 0) == (account["fragmented"], account["free"])
 

@@ -157,6 +157,7 @@ def test_past_moments_are_shown_on_the_same_map(tmp_path: Path) -> None:
         boards.pop(0)
         await page.until("document.getElementById('running').innerText.includes('later')")
         await page.until("!document.getElementById('time').hidden")
+        await page.until("document.querySelectorAll('#queues svg.spark').length > 0")
         await page.ask("document.querySelector('#time input[type=range]').focus()")
         await page.press("ArrowLeft")
         await page.until("location.hash === '#/?at=1'")

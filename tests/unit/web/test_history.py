@@ -52,6 +52,21 @@ def test_the_oldest_go_first() -> None:
     assert few.at(1) is None
 
 
+def test_queues_are_told_over_time() -> None:
+    """What each used at every moment; of many moments as many as a small drawing can show, the newest among them."""
+    history = BoardHistory()
+    for names in ("a", "ab", "a"):
+        history.saw(_view(*names))
+
+    assert {"moments": [1, 2, 3], "queues": {"default": [4, 8, 4]}} == history.queues()
+    views = [_view("a", "b"), _view("a")]
+    for number in range(4, 251):
+        history.saw(views[number % 2])
+    found: Any = history.queues()
+    assert 250 == found["moments"][-1]
+    assert 100 >= len(found["moments"]) - 1 == len(found["queues"]["default"]) - 1
+
+
 def test_a_past_moment_has_its_board_and_its_jobs() -> None:
     """The bytes are those that were served then."""
     history, view = BoardHistory(), _view("a")

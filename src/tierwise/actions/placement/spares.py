@@ -8,7 +8,7 @@ borrowers hold counts as kept: the owner takes it back when it needs it (`action
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -62,6 +62,10 @@ class Spares:
         """How many are kept free now, by the key of their owner."""
         jobs = self._cycle.snapshot.jobs
         return {jobs[number].key: int(counts.sum()) for number, (_, _, counts) in self._kept.items()}
+
+    def places(self) -> Iterable[tuple[Shape, Ints, Ints]]:
+        """What is kept free now: shapes, rows, and how many of the shape on each."""
+        return self._kept.values()
 
     def open_all(self) -> None:
         """Open all of them, inside a statement that is undone."""

@@ -10,13 +10,17 @@ from typing import Final
 
 import numpy as np
 
+from tierwise.actions.placement.spares import Spares
 from tierwise.api.codec import Raw
 from tierwise.explain.board.pods import BoardPod, is_single
 from tierwise.explain.board.tree import BoardTree
+from tierwise.explain.text.schedule import Run
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Constraint, Job, Status
+from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, AlternateTopology
+from tierwise.scheduler import open_cycle
 
 __all__ = ["account_wire"]
 
@@ -24,8 +28,10 @@ _MOST: Final = 64
 """Kinds of waiting gangs that are looked at when free amounts are judged, the smallest first."""
 
 
-def account_wire(snapshot: Snapshot, tree: BoardTree, standing: Sequence[BoardPod]) -> Raw:
+def account_wire(run: Run, tree: BoardTree, standing: Sequence[BoardPod]) -> Raw:
     """For each shown resource: its parts in the order in which a bar shows them."""
+    snapshot = run.after
+    spares, reservations = _spares(run), _reservations(run)
     gangs = tree.of(pod for pod in standing if pod.holds and not is_single(pod.job))
     single = tree.of(pod for pod in standing if pod.holds and is_single(pod.job))
     shut = tree.shut
@@ -35,6 +41,10 @@ def account_wire(snapshot: Snapshot, tree: BoardTree, standing: Sequence[BoardPo
         idle = np.maximum(total - used, 0)
         reserved = np.where(shut, 0, np.minimum(kept, idle))
         rest = np.where(shut, 0, idle - reserved)
+        spare = np.minimum(rest, _taken(snapshot, name, spares))
+        rest = rest - spare
+        promised = np.minimum(rest, _taken(snapshot, name, reservations))
+        rest = rest - promised
         useful, asked = _useful(snapshot, tree.trees.values(), name, rest)
         found[name] = {
             "total": int(total.sum()),
@@ -42,12 +52,45 @@ def account_wire(snapshot: Snapshot, tree: BoardTree, standing: Sequence[BoardPo
             "single": int(single[r].sum()),
             "others": int(used.sum() - gangs[r].sum() - single[r].sum()),
             "reserved": int(reserved.sum()),
+            "spares": int(spare.sum()),
+            "reservations": int(promised.sum()),
             "broken": int(np.where(shut, idle, 0).sum()),
             "fragmented": int(rest.sum() - useful.sum()) if asked else 0,
             "free": int(useful.sum()) if asked else int(rest.sum()),
             "over": int(np.maximum(used - total, 0).sum()),
         }
     return found
+
+
+Places = Sequence[tuple[Shape, Ints, Ints]]
+"""Shapes, rows, and how many of the shape on each."""
+
+
+def _spares(run: Run) -> Places:
+    """Places that are kept free for jobs which may lose nodes."""
+    if not any(job.repair is not None and job.repair.spares for job in run.after.jobs):
+        return ()
+    return tuple(Spares(open_cycle(run.after, run.profile)).places())
+
+
+def _reservations(run: Run) -> Places:
+    """Places that gangs which wait have a reservation for, on the rows of the last snapshot."""
+    snapshot, report = run.reports[-1]
+    names, row_of = snapshot.nodes.names, run.after.nodes.row
+    found: list[tuple[Shape, Ints, Ints]] = []
+    for shape, rows, counts in (held for reservation in report.reservations for held in reservation.held):
+        here = np.array([row_of.get(names[row], -1) for row in rows.tolist()], dtype=np.int64)
+        found.append((shape, here[here >= 0], counts[here >= 0]))
+    return found
+
+
+def _taken(snapshot: Snapshot, resource: str, places: Places) -> Ints:
+    """What places come to on every row."""
+    sums = np.zeros(len(snapshot.nodes), dtype=np.int64)
+    index = snapshot.axis.index.get(resource, -1)
+    for shape, rows, counts in places if index >= 0 else ():
+        np.add.at(sums, rows, int(shape.request[index]) * counts)
+    return sums
 
 
 def _useful(snapshot: Snapshot, trees: Collection[AlternateTopology], resource: str, rest: Ints) -> tuple[Ints, bool]:

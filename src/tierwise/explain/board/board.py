@@ -129,7 +129,7 @@ class Board:
             "queues": queues_wire(run, jobs, fabric.resources),
             "services": services_wire(run, self._standing, {line.key: line.path for line in jobs}),
             "slots": slots_wire(run.after),
-            "account": account_wire(run.after, fabric, self._standing),
+            "account": account_wire(run, fabric, self._standing),
             "cycles": cycles,
             "names": self._names(
                 key

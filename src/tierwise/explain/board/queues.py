@@ -1,9 +1,11 @@
-"""Queues: what each declares, what it deserves according to the plugins, what it uses, and how many jobs wait."""
+"""Queues and quotas as trees: what each declares, what it deserves according to the plugins, what it and those below it
+use and have borrowed, and how many jobs wait.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.api.codec import Raw
@@ -21,30 +23,67 @@ _ENDLESS: Final = 2**60
 
 
 def queues_wire(run: Run, jobs: Sequence[Line], resources: Sequence[str]) -> list[Raw]:
-    """Every queue in natural order; amounts are lists in the order of the resources, None where there is no limit."""
+    """Every queue, each followed by those below it; amounts are lists in the order of the resources.
+
+    An amount is None where there is no limit. What a queue has borrowed is what it uses beyond its own: beyond what an
+    elastic quota is guaranteed, and beyond what any other queue deserves.
+    """
     current = open_cycle(run.after, run.profile)
     columns = [run.after.axis.index.get(name, -1) for name in resources]
     used, entitled = _used(run.after.queues, current.ledger), current.pipeline.entitled()
     waiting = Counter(job.queue for job in jobs if job.waiting or job.kept)
+    parents = {queue.parent for queue in run.after.queues.values()}
     found: list[Raw] = []
-    for queue in sorted(run.after.queues.values(), key=lambda queue: queue.order):
+    for queue, depth in _in_trees(run.after.queues):
         deserved = entitled[:, current.ledger.queue_index[queue.name]] if entitled is not None else None
+        holds = _amounts(used[queue.name], columns)
+        share = _declared(queue.deserved, resources)
+        if deserved is not None:  # a plugin may have no opinion of some queues
+            share = [
+                said if said is not None else own for said, own in zip(_amounts(deserved, columns), share, strict=True)
+            ]
+        guarantee = _declared(queue.guarantee, resources)
         found.append(
             {
                 "name": queue.name,
                 "parent": queue.parent,
+                "depth": depth,
+                "tree": queue.tree,
                 "weight": queue.weight,
                 "priority": queue.priority,
                 "open": queue.open,
+                "elastic": queue.elastic,
                 "waiting": waiting[queue.name],
-                "used": _amounts(used[queue.name], columns),
-                "deserved": _declared(queue.deserved, resources) if deserved is None else _amounts(deserved, columns),
+                "used": holds,
+                "deserved": share,
+                "borrowed": _borrowed(holds, guarantee if queue.elastic else share, inner=queue.name in parents),
                 "capability": _declared(queue.capability, resources),
-                "guarantee": _declared(queue.guarantee, resources),
+                "guarantee": guarantee,
                 "share": _share(used[queue.name], deserved),
             }
         )
     return found
+
+
+def _in_trees(queues: Mapping[str, Queue]) -> Iterator[tuple[Queue, int]]:
+    """Every queue once, each followed by those below it in natural order, with how deep it is.
+
+    A queue without a parent that exists, or with one that stands below it, begins a tree.
+    """
+    below: dict[str, list[Queue]] = {}
+    for queue in sorted(queues.values(), key=lambda queue: queue.order):
+        below.setdefault(queue.parent if queue.parent in queues and queue.parent != queue.name else "", []).append(
+            queue
+        )
+    left = dict(queues)
+    while left:
+        roots = [queue for queue in below.get("", ()) if queue.name in left] or [next(iter(left.values()))]
+        stack = [(queue, 0) for queue in reversed(roots)]
+        while stack:
+            queue, depth = stack.pop()
+            if left.pop(queue.name, None) is not None:
+                yield queue, depth
+                stack += ((inner, depth + 1) for inner in reversed(below.get(queue.name, [])))
 
 
 def _used(queues: Mapping[str, Queue], ledger: Ledger) -> dict[str, Ints]:
@@ -57,6 +96,14 @@ def _used(queues: Mapping[str, Queue], ledger: Ledger) -> dict[str, Ints]:
             seen.add(outer)
             outer = queues[outer].parent
     return sums
+
+
+def _borrowed(used: Sequence[int | None], own: Sequence[int | None], *, inner: bool) -> list[int | None]:
+    """What is used beyond one's own; None where nothing says what that is, as of a parent that itself has nothing."""
+    return [
+        None if most is None or (inner and not most) else max(0, (has or 0) - most)
+        for has, most in zip(used, own, strict=True)
+    ]
 
 
 def _amounts(values: Ints, columns: Sequence[int]) -> list[int | None]:

@@ -39,7 +39,7 @@ function address(what, route, asked = {}) {
   return `/api/${what}${query.size ? `?${query}` : ""}`;
 }
 const none = { value: null, changed: false };
-const state = { board: null, story: null, node: null, nodes: null, asked: null, lists: {}, history: null, changes: null, happened: null, comparison: null, question: "", found: null, playing: false, timer: 0, speed: 1, fault: "", answered: 0, limits: { waiting: FIRST, running: FIRST }, moreNodes: false };
+const state = { board: null, story: null, node: null, nodes: null, asked: null, lists: {}, history: null, overTime: null, moreQueues: false, changes: null, happened: null, comparison: null, question: "", found: null, playing: false, timer: 0, speed: 1, fault: "", answered: 0, limits: { waiting: FIRST, running: FIRST }, moreNodes: false };
 
 /** The number of the tree that the address asks for; the first one is that of rows. */
 function treeOf(board, route) {
@@ -86,13 +86,14 @@ async function refresh({ force = false } = {}) {
       route.at && chosen < moments.length - 1 ? between(moments[chosen].id, newest) : none,
       (route.at || recorded) && chosen > 0 ? between(moments[chosen - 1].id, moments[chosen].id) : none,
       route.changes ? ask(address("what-if", { changes: route.changes })) : none,
+      moments.length > 1 && !recorded ? ask("/api/history/queues") : none,
     ]);
     if (location.hash !== "" && link(parse(location.hash)) !== link(route)) return; // somebody went on meanwhile
-    const [nodes, story, node, waiting, running, changes, happened, comparison] = answers.map((answer) => answer.value);
+    const [nodes, story, node, waiting, running, changes, happened, comparison, overTime] = answers.map((answer) => answer.value);
     const another = story?.key !== state.story?.key;
     if (another || board.changed) Object.assign(state, { asked: null, found: null });
     const changed = board.changed || history.changed || force || answers.some((answer) => answer.changed);
-    Object.assign(state, { board: board.value, nodes, story, node, lists: { waiting, running }, history: history.value, changes, happened, comparison, question: "", fault: board.value.fault, answered: Date.now() });
+    Object.assign(state, { board: board.value, nodes, story, node, lists: { waiting, running }, history: history.value, overTime, changes, happened, comparison, question: "", fault: board.value.fault, answered: Date.now() });
     if (changed) draw(route, zoom);
     if (state.playing) state.timer = setTimeout(step, 1000 / state.speed); // not before what was asked for is drawn
   } catch (error) {
@@ -142,6 +143,7 @@ function viewOf(route, zoom) {
     tried: new Map((lit.length ? [] : story?.why?.tried ?? []).filter((t) => t.best > 0 && t.fabric === tree).map((t) => [t.best, `${t.fits}/${t.asked}`])),
     nodes: state.nodes?.nodes ?? null, nodeCount: state.nodes?.count ?? 0, moreNodes: state.moreNodes,
     showNodes() { state.moreNodes = true; refresh({ force: true }); },
+    overTime: state.overTime, moreQueues: state.moreQueues, showQueues() { state.moreQueues = true; redraw(); },
     showMore(name) { state.limits[name] += STEP; refresh({ force: true }); },
     asks: board.whatIf || route.changes !== "", askNodes, askLeast, found: state.found, comparison: state.comparison, question: state.question,
     async submit(text) {

@@ -9,6 +9,8 @@ const PARTS = [
   ["single", "single pods", "held by pods that are no gang's"],
   ["others", "other pods", "held by pods of other schedulers, and by pods that no job counts"],
   ["reserved", "reserved", "kept for gangs until resources are released"],
+  ["spares", "spares", "kept free for gangs that run and may lose nodes"],
+  ["reservations", "promised", "free now, in the place that a gang which waits has a reservation for"],
   ["broken", "out of service", "on nodes that are cordoned or not ready"],
   ["fragmented", "fragmented", "free, but too little in one place for any gang that waits"],
   ["free", "free", "free"],
