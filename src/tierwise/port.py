@@ -6,7 +6,7 @@ does I/O, and no package below `sim` and `kube` knows which cluster it is used w
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import bisect_left
 from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from functools import lru_cache
 from operator import itemgetter
@@ -129,87 +129,133 @@ class _Log(msgspec.Struct):
         return frozenset().union(*map(self.touched.__getitem__, numbers))
 
 
-class _Table(msgspec.Struct, frozen=True, eq=False):
-    """The objects of one kind: records and manifests by path, and the paths in natural order."""
+_Entry = tuple[Object | None, Raw | Packed | None]
+_GONE: Final[_Entry] = (None, None)
+_PATH = itemgetter(1)
+_FEW: Final = 64
 
-    ranks: list[NaturalKey] = []
+
+class _Base(msgspec.Struct, frozen=True, eq=False):
+    """The objects of one kind as they were at some time, which many tables share."""
+
+    ranks: list[NaturalKey] = []  # of their paths, in natural order
     records: dict[str, Object] = {}
     raws: dict[str, Raw | Packed] = {}
+
+
+class _Table(msgspec.Struct, frozen=True, eq=False):
+    """The objects of one kind: a base, and what has changed since lies over it.
+
+    A change copies what lies over the base and not the base itself, until that is so much that a new base is due. So
+    one object that comes costs the same among a hundred thousand as among a hundred.
+    """
+
+    base: _Base = _Base()
+    over: dict[str, _Entry] = {}
+    size: int = 0
     log: _Log = msgspec.field(default_factory=_Log)
     at: int = 0  # the changes of the log before this one are in it
 
     def changed(self, puts: Mapping[str, tuple[Object, Raw | Packed | None]], deletes: Iterable[str]) -> _Table:
-        """A copy with these changes; sorts only what is new, and nothing where no name comes or goes."""
-        records, raws = self.records.copy(), self.raws.copy()
-        fresh = [path for path in puts if path not in records]
-        gone = [path for path in deletes if path not in puts and records.pop(path, None) is not None]
-        for path in gone:
-            raws.pop(path, None)
+        """A copy with these changes; a record that comes without its manifest keeps the one that was there."""
+        gone = [path for path in dict.fromkeys(deletes) if path not in puts and self.record(path) is not None]
+        size = self.size - len(gone) + sum(self.record(path) is None for path in puts)
+        over = self.over | dict.fromkeys(gone, _GONE)
         for path, (record, raw) in puts.items():
-            records[path] = record
-            if raw is not None:
-                raws[path] = raw
-        ranks = _ranked(self.ranks, fresh, gone) if fresh or gone else self.ranks
+            over[path] = record, raw if raw is not None else self.raw(path)
         # Where another table was made from this one already, the two have no history in common from here on.
         log = self.log if self.at == self.log.last and self is not _EMPTY else _Log()
         log.add((*puts, *gone))
-        return _Table(ranks, records, raws, log, log.last)
+        made = _Table(self.base, over, size, log, log.last)
+        return made if len(over) <= _FEW + size // _FEW else made.rebased()
+
+    def rebased(self) -> _Table:
+        """The same with nothing over its base."""
+        raws = self.base.raws | {path: raw for path, (_, raw) in self.over.items() if raw is not None}
+        for path, (_, raw) in self.over.items():
+            if raw is None:
+                raws.pop(path, None)
+        return _Table(_Base(self.ranks(), self.records(), raws), {}, self.size, self.log, self.at)
+
+    def record(self, path: str) -> Object | None:
+        found = self.over.get(path)
+        return found[0] if found is not None else self.base.records.get(path)
+
+    def raw(self, path: str) -> Raw | Packed | None:
+        found = self.over.get(path)
+        return found[1] if found is not None else self.base.raws.get(path)
+
+    def records(self) -> dict[str, Object]:
+        """All of them, in no order."""
+        if not self.over:
+            return self.base.records
+        records = self.base.records.copy()
+        for path, (record, _) in self.over.items():
+            if record is not None:
+                records[path] = record
+            else:
+                records.pop(path, None)
+        return records
+
+    def ranks(self) -> list[NaturalKey]:
+        """Of their paths, in natural order."""
+        ranks, held = self.base.ranks, self.base.records
+        moved = [natural(path) for path, (record, _) in self.over.items() if (record is None) is (path in held)]
+        if not moved:
+            return ranks
+        if len(moved) > _FEW:
+            fresh, gone = [rank for rank in moved if rank[1] not in held], {rank[1] for rank in moved}
+            # Timsort merges the sorted old names and the new ones in about one pass.
+            return sorted([rank for rank in ranks if rank[1] not in gone] + sorted(fresh))
+        ranks = ranks.copy()
+        for rank in moved:
+            at = bisect_left(ranks, rank)
+            if rank[1] in held:
+                del ranks[at]
+            else:
+                ranks.insert(at, rank)
+        return ranks
 
     def changes(self, since: _Table) -> list[str]:
         """Paths that have come, gone or become others, in natural order."""
         touched = self.log.between(self.at, since.at) if self.log is since.log else None
         if touched is None:
-            touched = frozenset((*since.records, *self.records))
-        differ = (path for path in touched if self.records.get(path) is not since.records.get(path))
-        return sorted(differ, key=natural)
-
-    def view(self) -> Mapping[str, Object]:
-        return _InOrder(self.ranks, self.records)
-
-
-def _ranked(ranks: list[NaturalKey], fresh: Sequence[str], gone: Sequence[str]) -> list[NaturalKey]:
-    """The order with some names more and some fewer."""
-    if len(fresh) + len(gone) > _FEW:
-        left = set(gone)
-        # Timsort merges the sorted old names and the new ones in about one pass.
-        return sorted([r for r in ranks if r[1] not in left] + sorted(natural(path) for path in fresh))
-    ranks = ranks.copy()
-    for path in gone:
-        del ranks[bisect_left(ranks, natural(path))]
-    for path in fresh:
-        insort(ranks, natural(path))
-    return ranks
-
-
-_FEW: Final = 64
+            touched = frozenset((*since.records(), *self.records()))
+        return sorted((path for path in touched if self.record(path) is not since.record(path)), key=natural)
 
 
 class _InOrder(Mapping[str, Object]):
-    """Records in the order of their ranks, whatever order they came in."""
+    """The records of a table in natural order of their paths."""
 
-    __slots__ = ("_ranks", "_records")
+    __slots__ = ("_base", "_over", "_table")
 
-    def __init__(self, ranks: list[NaturalKey], records: dict[str, Object]) -> None:
-        self._ranks = ranks
-        self._records = records
+    def __init__(self, table: _Table) -> None:
+        self._table = table
+        self._over, self._base = table.over, table.base.records
 
     def __getitem__(self, path: str) -> Object:
-        return self._records[path]
+        found = self.get(path)
+        if found is None:
+            raise KeyError(path)
+        return found
 
     def __iter__(self) -> Iterator[str]:
-        return map(_PATH, self._ranks)
+        return map(_PATH, self._table.ranks())
 
     def __len__(self) -> int:
-        return len(self._ranks)
+        return self._table.size
 
     def __repr__(self) -> str:
         return repr(dict(self))
 
     def __contains__(self, path: object) -> bool:
-        return path in self._records
+        found = self._over.get(path)  # type: ignore[call-overload]
+        return found[0] is not None if found is not None else path in self._base
 
-    def get(self, path: str, default: object = None) -> object:  # type: ignore[override]
-        return self._records.get(path, default)
+    def get(self, path: str, default: Object | None = None) -> Object | None:  # type: ignore[override]
+        found = self._over.get(path)
+        record = found[0] if found is not None else self._base.get(path)
+        return record if record is not None else default
 
     def values(self) -> ValuesView[Object]:
         return _Values(self)
@@ -224,7 +270,7 @@ class _Values(ValuesView[Object]):
     _mapping: _InOrder
 
     def __iter__(self) -> Iterator[Object]:
-        return map(self._mapping._records.__getitem__, self._mapping)
+        return map(self._mapping._table.records().__getitem__, self._mapping)
 
 
 class _Items(ItemsView[str, Object]):
@@ -234,7 +280,6 @@ class _Items(ItemsView[str, Object]):
         return zip(self._mapping, self._mapping.values(), strict=True)
 
 
-_PATH = itemgetter(1)
 _EMPTY: Final = _Table()
 
 
@@ -288,28 +333,28 @@ class Objects(msgspec.Struct, frozen=True):
         if not found:
             return cast(Mapping[str, R], _EMPTY.view())
         if len(found) == 1:
-            return cast(Mapping[str, R], self._tables[found[0]].view())
+            return cast(Mapping[str, R], _InOrder(self._tables[found[0]]))
         tables = [self._tables[kind] for kind in sorted(found)]
-        merged = {path: found for table in reversed(tables) for path, found in table.records.items()}
+        merged = {path: found for table in reversed(tables) for path, found in table.records().items()}
         return MappingProxyType({path: cast(R, merged[path]) for path in sorted(merged, key=natural)})
 
     def of_kind(self, group: str, kind: str) -> Mapping[str, Object]:
         """All records of one API group and kind by path, in natural order."""
-        return self._tables.get((group, kind), _EMPTY).view()
+        return _InOrder(self._tables.get((group, kind), _EMPTY))
 
     def record(self, key: Key) -> Object | None:
         """The record of one object."""
-        return self._tables.get((key.group, key.kind), _EMPTY).records.get(key.path)
+        return self._tables.get((key.group, key.kind), _EMPTY).record(key.path)
 
     def raw(self, key: Key) -> Raw | None:
         """The manifest of one object; None also where a cluster keeps none of its kind (a real one: pods and nodes)."""
-        found = self._tables.get((key.group, key.kind), _EMPTY).raws.get(key.path)
+        found = self._tables.get((key.group, key.kind), _EMPTY).raw(key.path)
         return found.unpacked() if isinstance(found, Packed) else found
 
     def __iter__(self) -> Iterator[Key]:
         """Every object's key: groups and kinds in alphabetical order, natural order within a kind."""
         for group, kind in sorted(self._tables):
-            for path in self._tables[group, kind].view():
+            for path in _InOrder(self._tables[group, kind]):
                 namespace, _, name = path.rpartition("/")
                 yield Key(group, kind, namespace, name)
 
@@ -353,7 +398,7 @@ class Objects(msgspec.Struct, frozen=True):
                 yield from ((kind, path) for path in new.changes(old))
 
     def __len__(self) -> int:
-        return sum(len(table.records) for table in self._tables.values())
+        return sum(table.size for table in self._tables.values())
 
 
 def _type(kind: tuple[str, str]) -> type[Object]:

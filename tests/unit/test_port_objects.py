@@ -101,3 +101,31 @@ def test_changes_are_found_between_any_two_states() -> None:
             assert compared(now, then) == now.changes(then, Pod)
             assert list(now.every(Pod)) == sorted(now.every(Pod), key=natural)
             assert [*now.every(Pod).items()] == [*zip(now.every(Pod), now.every(Pod).values(), strict=True)]
+
+
+def test_a_long_history_reads_like_a_dictionary() -> None:
+    """What lies over the base of a table, and what is folded into it, is the same as in plain dictionaries."""
+    world, plain = objects(*(pod(f"p{i}") for i in range(40))), {f"default/p{i}": pod(f"p{i}") for i in range(40)}
+    for step in range(60):
+        put = [pod(f"p{(step * 7 + i * 5) % 90}", nodeName=f"n{step}") for i in range(1 + step % 4)]
+        gone = [f"p{(step * 11 + i) % 90}" for i in range(step % 3)]
+        world = world.changed({key_of_raw(raw): raw for raw in put}, [Key("", "Pod", "default", name) for name in gone])
+        plain = {path: raw for path, raw in plain.items() if path.removeprefix("default/") not in gone}
+        plain |= {key_of_raw(raw).path: raw for raw in put}
+        pods = world.every(Pod)
+
+        assert sorted(plain, key=natural) == list(pods)
+        assert [plain[path] for path in pods] == [world.raw(Key("", "Pod", "default", p[8:])) for p in pods]
+        assert (len(plain), len(plain)) == (len(pods), len(world))
+        assert [codec.decode(plain[path]) for path in pods] == list(pods.values())
+        assert [path in plain for path in ("default/p3", "default/p80")] == [
+            path in pods for path in ("default/p3", "default/p80")
+        ]
+
+
+def test_the_manifest_of_an_object_that_went_is_not_that_of_its_successor() -> None:
+    """A record may come without its manifest: it keeps the one of an object that is there, and of no other."""
+    world, record = objects(pod("p1")), codec.decode(pod("p1", nodeName="n1"))
+
+    assert pod("p1") == world.updated({POD: (record, None)}, (), 1).raw(POD)
+    assert world.updated({}, [POD], 1).updated({POD: (record, None)}, (), 2).raw(POD) is None

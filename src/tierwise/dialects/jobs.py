@@ -93,6 +93,15 @@ class JobBuilder:
         self._subs = 0
         self._roles = 0
 
+    def begin(self, job: int = 0, sub: int = 0, role: int = 0) -> None:
+        """Give these numbers to the next job, sub-job and role, and count on from there."""
+        self._jobs, self._subs, self._roles = job, sub, role
+
+    @property
+    def next_numbers(self) -> tuple[int, int, int]:
+        """Those of the next job, sub-job and role."""
+        return self._jobs, self._subs, self._roles
+
     def roles(self, names: Iterable[str]) -> dict[str, int]:
         """Numbers for the roles of a job."""
         roles = {name: self._roles + i for i, name in enumerate(sorted(names))}

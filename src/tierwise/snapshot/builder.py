@@ -159,14 +159,15 @@ class Reader:
         drawn = drawn_to(store.attracting.values(), table.row)
         first = {
             cohort.named: next(iter(cohort.members.values())).pod
-            for cohort in store.cohorts()
+            for cohort in store.naming()
             if cohort.named is not None
         }
         self._declared = read_languages(objects, first, self._declared)
         found = self._job_cache.sort(
             JobBuilder(axis, quotas, domains(objects)),
-            store.cohorts(),
+            store,
             objects.every(PodGroup),
+            objects.changes(self._objects, PodGroup),
             objects.every(GangRecord),
             self._declared.groups,
             drawn,

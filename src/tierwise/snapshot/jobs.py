@@ -26,7 +26,7 @@ from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Fault
 from tierwise.port import Key
 from tierwise.snapshot.shapes import Priorities
-from tierwise.snapshot.tasks import Cohort
+from tierwise.snapshot.tasks import Cohort, TaskStore
 
 __all__ = ["JobCache", "SortedPods"]
 
@@ -77,7 +77,11 @@ class JobCache:
         self._match_policy = match_policy
         self._alone = alone
         self._across = across
-        self._of_group: dict[str, tuple[PodGroup, Stamp, Job]] = {}
+        self._begun = False
+        self._of_group: dict[str, Job] = {}
+        self._group_jobs: list[Job] = []  # the same in order, under the numbers that they have
+        self._next_numbers = (0, 0, 0)  # after theirs
+        self._loose: list[Cohort] = []  # cohorts of no pod group of Volcano's that exists, in order
         self._of_language: dict[Whole, tuple[Group, Stamp, bool, Job]] = {}
         self._gangs: tuple[object, dict[str, Gang], list[Fault]] = (None, {}, [])
         self._of_gangs: tuple[object, list[Job]] = (None, [])
@@ -87,23 +91,26 @@ class JobCache:
     def sort(
         self,
         builder: JobBuilder,
-        cohorts: Sequence[Cohort],
+        store: TaskStore,
         groups: Mapping[str, PodGroup],
+        changed: Iterable[str],
         records: Mapping[str, GangRecord],
         declared: Mapping[Name, Group],
         drawn: Drawn,
     ) -> SortedPods:
-        """Every pod to its job, or to those that belong to none; `declared` are groups of other languages."""
-        gangs = self._read_gangs(cohorts, records)
-        grouped: dict[str, list[Cohort]] = {}
+        """Every pod to its job, or to those that belong to none.
+
+        `changed` are the pod groups of Volcano's that have changed since the last time, `declared` the groups of other
+        languages.
+        """
+        self._follow(builder, store, groups, changed)
+        gangs = self._read_gangs(store.naming(), records)
         ganged: dict[str, list[Cohort]] = {}
         named: dict[Whole, list[Cohort]] = {}
         foreign: set[Whole] = set()
         rest: list[Cohort] = []
-        for cohort in cohorts:
-            if cohort.ours and cohort.group in groups:
-                grouped.setdefault(cohort.group, []).append(cohort)
-            elif cohort.ours and cohort.gang in gangs:
+        for cohort in self._loose:
+            if cohort.ours and cohort.gang in gangs:
                 ganged.setdefault(cohort.gang, []).append(cohort)
             elif cohort.ours and cohort.named is not None and cohort.named in declared:
                 named.setdefault(_whole(declared[cohort.named]), []).append(cohort)
@@ -111,32 +118,47 @@ class JobCache:
                 rest.append(cohort)
                 if cohort.named is not None and cohort.named in declared:
                     foreign.add(_whole(declared[cohort.named]))
-        jobs = self._group_jobs(builder, groups, grouped)
-        taken = frozenset(gangs.keys() & groups.keys())
+        jobs = self._group_jobs.copy()
+        taken = frozenset(gangs.keys() & groups.keys()) if gangs else frozenset()
         jobs += self._gang_jobs(builder, gangs, ganged, drawn, taken)
-        jobs += self._language_jobs(builder, declared, named, foreign, {job.key for job in jobs})
+        known = {job.key for job in jobs} if declared else set()
+        jobs += self._language_jobs(builder, declared, named, foreign, known)
         found = self._sort_rest(rest)
         jobs += self._single_jobs(builder, found, drawn)
         orphans = sorted(chain(*(r.orphans.items() for r in found)), key=lambda item: natural(item[0]))
         return SortedPods(jobs, [task for r in found for task in r.others], dict(orphans), self._gangs[2])
 
-    def _group_jobs(
-        self, builder: JobBuilder, groups: Mapping[str, PodGroup], cohorts: Mapping[str, list[Cohort]]
-    ) -> list[Job]:
-        jobs = []
-        kept: dict[str, tuple[PodGroup, Stamp, Job]] = {}
-        for key, record in groups.items():
-            own = cohorts.get(key, [])
-            stamp, last = _stamp(own), self._of_group.get(key)
-            if last is not None and last[0] is record and last[1] == stamp:
-                job = builder.again(last[2])
-            else:
-                members = _members(own)
-                job = read_group(builder, record, members, self._priority(record.spec.priority_class_name, members))
-            kept[key] = record, stamp, job
-            jobs.append(job)
-        self._of_group = kept
-        return jobs
+    def _follow(
+        self, builder: JobBuilder, store: TaskStore, groups: Mapping[str, PodGroup], changed: Iterable[str]
+    ) -> None:
+        """Bring the jobs of pod groups up to date, and say which cohorts are theirs: by what has changed."""
+        touched = store.touched()
+        if not self._begun:
+            self._begun, touched, changed = True, set(store.cohorts()), groups
+        due = {cohort.group for cohort in touched if cohort.ours and cohort.group}.union(changed)
+        moved = touched.union(*map(store.of_group, changed))
+        loose = {cohort for cohort in moved if cohort.members and not (cohort.ours and cohort.group in groups)}
+        if loose or not moved.isdisjoint(self._loose):
+            self._loose = sorted(loose.union(c for c in self._loose if c not in moved), key=lambda c: c.order)
+        same_numbers = True
+        for key in sorted(due):
+            record, last = groups.get(key), self._of_group.pop(key, None)
+            if record is not None:
+                members = _members(store.of_group(key))
+                builder.begin(*(_first_numbers(last) if last is not None else ()))
+                priority = self._priority(record.spec.priority_class_name, members)
+                job = self._of_group[key] = read_group(builder, record, members, priority)
+                if last is not None and _size(last) == _size(job):
+                    self._group_jobs[job.number] = job
+                    continue
+            same_numbers = same_numbers and record is None and last is None
+        if same_numbers:
+            builder.begin(*self._next_numbers)
+        else:
+            builder.begin()
+            self._of_group = {key: builder.again(self._of_group[key]) for key in groups}
+            self._group_jobs = [*self._of_group.values()]
+            self._next_numbers = builder.next_numbers
 
     def _language_jobs(
         self,
@@ -254,6 +276,15 @@ class JobCache:
 def _whole(group: Group) -> Whole:
     """Which group a name leads to: that of a part leads to the whole."""
     return group.key, group.path
+
+
+def _first_numbers(job: Job) -> tuple[int, int, int]:
+    return job.number, job.subs[0].number if job.subs else 0, min(job.role_names, default=0)
+
+
+def _size(job: Job) -> tuple[int, int]:
+    """How many numbers of sub-jobs and of roles it takes up."""
+    return len(job.subs), len(job.role_names)
 
 
 def _stamp(cohorts: Iterable[Cohort]) -> Stamp:

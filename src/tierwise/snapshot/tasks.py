@@ -7,6 +7,7 @@ changes, tasks are read anew; whom a pod belongs to follows from the pod alone, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import TypedDict
 from zlib import crc32
 
@@ -35,6 +36,7 @@ from tierwise.snapshot.templates import Template, has_node_rules
 
 __all__ = ["Cohort", "TaskStore"]
 
+_ORDER = attrgetter("order")
 _PARTS = 256
 """Into which pods without a group are dealt by name, so that a change of one looks at few."""
 
@@ -62,6 +64,11 @@ class Cohort(msgspec.Struct, eq=False):
     members: dict[str, Member] = {}  # in natural order of their names
     version: int = 0  # grows with every change
 
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Its place among all of them, which does not depend on who came first."""
+        return self.ours, self.group, self.gang, self.named or (), self.part
+
 
 class TaskStore:
     """Tasks by cohort, and what they hold together."""
@@ -86,18 +93,33 @@ class TaskStore:
         self._devices = devices  # what a pod asks of them, by its path
         self._volumes = volumes  # what was read of a pod's, by its path
         self._cohorts: dict[tuple[bool, str, str, Name | None, int], Cohort] = {}
-        self._in_order: list[Cohort] = []  # see `cohorts`; empty where one has come or gone
+        self._of_group: dict[str, list[Cohort]] = {}  # of those that are ours, by the pod group that they name
+        self._naming: list[Cohort] | None = None  # see `naming`; None where one of them has come or gone
         self._cohort_of: dict[str, Cohort] = {}  # by path of the pod
         self._unsorted: set[Cohort] = set()
+        self._touched: set[Cohort] = set()
         self._came: list[Task] = []
         self._went: list[Task] = []
 
-    def cohorts(self) -> Sequence[Cohort]:
-        """Every cohort that has members, in an order that does not depend on who came first."""
-        if not self._in_order:
-            order = sorted(self._cohorts, key=lambda key: (*key[:3], key[3] or (), key[4]))
-            self._in_order = [self._cohorts[key] for key in order]
-        return self._in_order
+    def cohorts(self) -> Iterable[Cohort]:
+        """Every cohort that has members."""
+        return self._cohorts.values()
+
+    def of_group(self, group: str) -> Sequence[Cohort]:
+        """Those of them that are ours and name a pod group of Volcano's."""
+        return self._of_group.get(group, ())
+
+    def naming(self) -> Sequence[Cohort]:
+        """Those of them that name a gang of Koordinator's or a group of another language, in order."""
+        if self._naming is None:
+            found = (cohort for cohort in self._cohorts.values() if cohort.gang or cohort.named is not None)
+            self._naming = sorted(found, key=_ORDER)
+        return self._naming
+
+    def touched(self) -> set[Cohort]:
+        """The cohorts that have come, gone or changed since this was last asked."""
+        found, self._touched = self._touched, set()
+        return found
 
     def knows(self, path: str) -> bool:
         """Whether a pod is here; one that left without ever having had a node is not."""
@@ -117,7 +139,7 @@ class TaskStore:
         self._went.append(before)
         self._came.append(task)
         home.members[path] = Member(pod, task)
-        home.version += 1
+        self._touch(home)
         if path in self.attracting:
             self.attracting[path] = pod
 
@@ -136,7 +158,7 @@ class TaskStore:
             self._cohort_of[path] = home
             self._unsorted.add(home)
         home.members[path] = Member(pod, task)
-        home.version += 1
+        self._touch(home)
         self._came.append(task)
         if pod.metadata.annotations.get(SELECTOR):
             self.attracting[path] = pod
@@ -169,8 +191,9 @@ class TaskStore:
                     moved[path] = Member(member.pod, renewed)
                     if task.row < 0:
                         self._came.append(renewed)  # its node was not known, and counts from now on
-            cohort.members.update(moved)
-            cohort.version += bool(moved)
+            if moved:
+                cohort.members.update(moved)
+                self._touch(cohort)
 
     def restart(
         self,
@@ -194,7 +217,7 @@ class TaskStore:
                 assert task is not None  # or it would not be here
                 cohort.members[path] = Member(pods[path][0], task)
                 self._came.append(task)
-            cohort.version += 1
+            self._touch(cohort)
 
     def flush(self) -> None:
         """After changes: members stand in natural order again, and what they hold is counted."""
@@ -220,8 +243,15 @@ class TaskStore:
         found = self._cohorts.get(key)
         if found is None:
             found = self._cohorts[key] = Cohort(*key)
-            self._in_order = []
+            if found.ours and group:
+                self._of_group.setdefault(group, []).append(found)
+            if gang or named is not None:
+                self._naming = None
         return found
+
+    def _touch(self, cohort: Cohort) -> None:
+        cohort.version += 1
+        self._touched.add(cohort)
 
     def _let_go(self, path: str, cohort: Cohort) -> None:
         """What a pod was counts no longer; its place among the members stays for the moment."""
@@ -235,11 +265,16 @@ class TaskStore:
         cohort = self._cohort_of.pop(path, None)
         if cohort is not None:
             del cohort.members[path]
-            cohort.version += 1
+            self._touch(cohort)
             if not cohort.members:
                 del self._cohorts[cohort.ours, cohort.group, cohort.gang, cohort.named, cohort.part]
                 self._unsorted.discard(cohort)
-                self._in_order = []
+                if cohort.ours and cohort.group:
+                    self._of_group[cohort.group].remove(cohort)
+                    if not self._of_group[cohort.group]:
+                        del self._of_group[cohort.group]
+                if cohort.gang or cohort.named is not None:
+                    self._naming = None
 
     def _task(self, path: str, pod: Pod, template: Template) -> Task | None:
         status = _status(pod)
