@@ -331,7 +331,7 @@ class Objects(msgspec.Struct, frozen=True):
         kinds = codec.KINDS_OF.get(record) or [kind for kind in self._tables if _type(kind) is record]
         found = [kind for kind in kinds if kind in self._tables]
         if not found:
-            return cast(Mapping[str, R], _EMPTY.view())
+            return cast(Mapping[str, R], _InOrder(_EMPTY))
         if len(found) == 1:
             return cast(Mapping[str, R], _InOrder(self._tables[found[0]]))
         tables = [self._tables[kind] for kind in sorted(found)]

@@ -42,7 +42,9 @@ def build_tree(
     `tiers` names tiers whatever domains there are: a layer may be empty, nodes may have a layer of their own (0),
     and the highest is the root's.
     """
-    draft = _Draft({d.name: d for d in sorted(declared, key=lambda d: natural(d.name))}, tiers or {})
+    by_name = {d.name: d for d in sorted(declared, key=lambda d: natural(d.name))}
+    place = {name: i for i, name in enumerate(sorted(node_names, key=natural))}
+    draft = _Draft(by_name, place, tiers or {})
     draft.check_children()
     draft.check_claims()
     draft.check_nodes()
@@ -53,6 +55,7 @@ class _Draft(msgspec.Struct):
     """Declarations on their way to a tree: who is whose parent, what is broken, and why."""
 
     declared: dict[str, Declared]
+    place: dict[str, int]  # of every node in natural order
     tiers: Mapping[str, int] = {}
     problems: list[Problem] = []
     broken: set[str] = set()
@@ -138,11 +141,9 @@ class _Draft(msgspec.Struct):
         """
         for child, parent in self.parent.items():
             self.below.setdefault(parent, []).append(child)
-        every = sorted(frozenset().union(*(d.nodes for d in self.declared.values())), key=natural)
-        place = {node: i for i, node in enumerate(every)}
         seen: dict[str, str] = {}  # by node, the innermost domain so far
         for name, d in self.declared.items():
-            for node in sorted(d.nodes, key=place.__getitem__):
+            for node in sorted(d.nodes, key=self.place.__getitem__):
                 if name in self.broken:
                     break
                 other = seen.get(node)
@@ -286,7 +287,7 @@ class _Walk:
             work += [(child, number, False) for child in reversed(self._below.get(name, []))]
 
     def _leave(self, name: str, number: int) -> None:
-        for node in sorted(self._inner.get(name, []), key=natural):
+        for node in sorted(self._inner.get(name, []), key=self._draft.place.__getitem__):
             self._order.append(self._position[node])
             self._leaf.append(number)
         self._spans[number] = (self._spans[number][0], len(self._order), len(self._names))

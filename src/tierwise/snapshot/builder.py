@@ -81,14 +81,16 @@ SCHEDULER_NAMES = frozenset(
 
 
 class _Frame(msgspec.Struct, frozen=True):
-    """What every task is read by: where any of it changes, all of them are read anew."""
+    """What every task is read by.
+
+    Where rows, watched labels, classes or budgets change, those are read anew whom that concerns; else all of them.
+    """
 
     rows: tuple[str, ...]
     resources: tuple[str, ...]
     most: tuple[int, ...]
     ports: frozenset[str]
     watched: tuple[str, ...]
-    classes: tuple[PriorityClass, ...]
     budgets: tuple[object, ...]
     quotas: tuple[object, ...]
     namespaces: Mapping[str, dict[str, str]]
@@ -126,6 +128,7 @@ class Reader:
         self._firm = 0  # how many of them are non-preemptible
         self._crowd = 1  # more than there are pods; a power of two, so that it seldom changes
         self._tight = False  # whether so much is asked for that the amounts of nodes are bounded by the pods as well
+        self._axis = Axis.of(())
         self._ceiling = 0  # what no amount of the table is more than
         self._frame: _Frame | None = None
         self._volumes = VolumeFollower()
@@ -137,7 +140,8 @@ class Reader:
         """What one cycle sees; pods are told apart as far as the profile does."""
         if self._last is not None and objects is self._objects:
             return replace(self._last, now=now)
-        if self._last is not None and objects.alike_but(self._objects, Node) and self._same_nodes(objects):
+        site = read_nodes(objects, self._site, self._objects, follow=self._follow, conditions=self._conditions)
+        if self._last is not None and site is self._site and objects.alike_but(self._objects, Node):
             self._objects = objects
             return replace(self._last, now=now)
         pods = objects.every(Pod)
@@ -149,11 +153,11 @@ class Reader:
         self._count_pods()
         quotas = Quotas(objects.every(ElasticQuota), self._profile, objects.every(Queue))
         budgets = Budgets(objects.every(PodDisruptionBudget) if self._evicts else {}, pods.values())
-        site, axis, table, asking = self._read_nodes(objects, quotas, paths)
+        axis, table, asking = self._read_nodes(site, objects, quotas, paths)
         changed |= dict.fromkeys(asking, False)
         self._finish(site, axis, table, changed, objects, quotas, budgets)
         if not self._countable():
-            site, axis, table, _ = self._read_nodes(objects, quotas, [])
+            axis, table, _ = self._read_nodes(site, objects, quotas, [])
             self._finish(site, axis, table, {}, objects, quotas, budgets)
         store = self._store
         drawn = drawn_to(store.attracting.values(), table.row)
@@ -213,10 +217,6 @@ class Reader:
             for name, queue in queues.items()
         }
 
-    def _same_nodes(self, objects: Objects) -> bool:
-        seen = read_nodes(objects, self._site, self._objects, conditions=self._conditions)
-        return self._site is not None and seen is self._site
-
     def _follow_pods(self, paths: list[str], pods: Mapping[str, Pod]) -> dict[str, bool]:
         """Take note of pods that have come, gone or become others, and say which of them are read differently now.
 
@@ -241,33 +241,35 @@ class Reader:
         return changed
 
     def _read_nodes(
-        self, objects: Objects, quotas: Quotas, pods: list[str]
-    ) -> tuple[NodeIndex, Axis, NodeTable, set[str]]:
-        """Nodes, their tree, and the resources that a node has; all that pods ask for besides is one more.
+        self, site: NodeIndex, objects: Objects, quotas: Quotas, pods: list[str]
+    ) -> tuple[Axis, NodeTable, set[str]]:
+        """Nodes as a table, and the resources that a node has; all that pods ask for besides is one more.
 
         Given the pods that have changed, also those that ask something else of devices than before.
         """
-        site = read_nodes(objects, self._site, self._objects, follow=self._follow, conditions=self._conditions)
         common = self._templates.common()
         asking = self._devices.read(objects, site.names, pods, common.resources, site.resources)
         of_devices = self._devices.names if self._devices else set()
         offered = site.resources | _ALWAYS | of_devices
         apart = firm_request(dict.fromkeys(common.resources & offered, 1)) if quotas and self._firm else {}
         names = site.resources | {*common.ports.names(), *apart, *of_devices} | self._volumes.columns()
-        axis = Axis.of(names if common.resources <= offered else names | {UNOFFERED})
-        most = ceiling(max(len(site.nodes), self._crowd if self._tight else 1))
+        axis = Axis.of(names | {UNOFFERED})  # also while nobody asks for such: one more column costs less than a change
+        # Powers of two, so that it seldom changes when nodes come and go.
+        most = ceiling(1 << max(len(site.nodes), self._crowd if self._tight else 1).bit_length())
         plain = self._plain_table
-        same_axis = self._frame is not None and self._frame.resources == axis.names and self._ceiling == most
-        if plain is None or not same_axis or self._site is None or site.names is not self._site.names:
-            plain = node_table(site.nodes, axis, most, self._conditions)
+        if plain is None or self._ceiling != most:
+            plain = node_table(site, axis, most, self._conditions)
         elif site is not self._site:
-            plain = renewed(plain, site.nodes, site.moved, axis, most, self._conditions)
+            plain = renewed(plain, self._axis, site, axis, most, self._conditions)
+        elif axis.names != self._axis.names:
+            same = replace(site, former=np.arange(len(site.names)))
+            plain = renewed(plain, self._axis, same, axis, most, self._conditions)
         if self._table is None or plain is not self._plain_table:
             self._table = self._plain_table = plain
         if of_devices and (self._table is plain or asking or self._devices.changed):
             self._table = self._with_devices(plain, axis)
-        self._site, self._ceiling = site, most
-        return site, axis, self._volumes.limit(self._table, axis, most), asking
+        self._site, self._axis, self._ceiling = site, axis, most
+        return axis, self._volumes.limit(self._table, axis, most), asking
 
     def _with_devices(self, table: NodeTable, axis: Axis) -> NodeTable:
         """The table with the columns that count devices."""
@@ -306,7 +308,7 @@ class Reader:
         budgets: Budgets,
     ) -> None:
         """Bring the store up to date, or begin a new one."""
-        common, classes = self._templates.common(), objects.every(PriorityClass)
+        common, priorities = self._templates.common(), self._read_priorities(objects)
         most = _limits(table, axis, self._crowd)
         frame = _Frame(
             rows=site.names,
@@ -314,7 +316,6 @@ class Reader:
             most=most,
             ports=frozenset(common.ports.names()),
             watched=common.watched,
-            classes=tuple(classes.values()),
             budgets=budgets.scopes(),
             quotas=quotas.homes(),
             namespaces=_labels(objects.every(Namespace), common.namespace_keys),
@@ -323,10 +324,20 @@ class Reader:
             apps=group_homes((*objects.every(AppGroup), *objects.every(KepAppGroup)), self._profile),
         )
         last, self._frame = self._frame, frame
-        if last is not None and frame != last and frame == replace(last, rows=frame.rows):
-            self._store.renumber(table.row)
-        elif frame != last:
-            shapes = self._start_shapes(axis, np.array(most, dtype=np.int64), common, Priorities(classes), quotas)
+        if last is not None and priorities is not None and frame == _others_of(last, frame):
+            self._store.shapes.adapt(common, priorities)
+            self._job_cache.priorities = priorities
+            if frame.rows is not last.rows:
+                self._store.renumber(table.row)
+            if frame.budgets != last.budgets:
+                self._store.cover(budgets)
+            if frame.watched != last.watched:
+                keys = {*frame.watched} ^ {*last.watched}
+                labelled = (path for path, (pod, _) in self._pods.items() if not keys.isdisjoint(pod.metadata.labels))
+                changed = {**changed, **dict.fromkeys(labelled, False)}
+        else:
+            classes = Priorities(objects.every(PriorityClass))
+            shapes = self._start_shapes(axis, np.array(most, dtype=np.int64), common, classes, quotas)
             if last is None:
                 self._store = TaskStore(
                     shapes, table.row, len(axis), self._schedulers, budgets, self._devices.of, self._volumes.of
@@ -342,6 +353,18 @@ class Reader:
             else:
                 self._store.put(path, *self._pods[path])
         self._store.flush()
+
+    def _read_priorities(self, objects: Objects) -> Priorities | None:
+        """What classes say now; None where that is something else for a pod or a group that names one of them."""
+        now = Priorities(objects.every(PriorityClass))
+        if not objects.alike(self._objects, PriorityClass):
+            before = Priorities(self._objects.every(PriorityClass))
+            names = {"", *self._templates.common().class_names}
+            names.update(group.spec.priority_class_name for group in objects.every(PodGroup).values())
+            names.update(group.priority_class for group in self._declared.groups.values())
+            if any(now.meant(name) != before.meant(name) for name in names):
+                return None
+        return now
 
     def _start_shapes(
         self,
@@ -390,6 +413,11 @@ class Reader:
             return self._services
         groups = app_groups(objects.every(AppGroup), objects.every(KepAppGroup))
         return services(groups, network_topologies(objects.every(NetworkTopology), objects.every(KepNetworkTopology)))
+
+
+def _others_of(last: _Frame, frame: _Frame) -> _Frame:
+    """The last frame with all that may have changed without everything being read anew."""
+    return replace(last, rows=frame.rows, watched=frame.watched, budgets=frame.budgets)
 
 
 def _always(_: str) -> bool:

@@ -72,7 +72,7 @@ class JobCache:
         across: bool = False,
         trusts: bool = False,
     ) -> None:
-        self._priorities = priorities
+        self.priorities = priorities
         self._trusts = trusts
         self._match_policy = match_policy
         self._alone = alone
@@ -197,9 +197,9 @@ class JobCache:
         """
         if named or stated is not None:
             admitted = [m.pod.spec.priority for m in members if m.pod.spec.priority is not None]
-            stated = self._priorities.of_class(named) if stated is None else stated
+            stated = self.priorities.of_class(named) if stated is None else stated
             return min(stated, max(admitted)) if admitted and not self._trusts else stated
-        return max((m.task.shape.priority for m in members), default=self._priorities.of_class(""))
+        return max((m.task.shape.priority for m in members), default=self.priorities.of_class(""))
 
     def _read_gangs(self, cohorts: Sequence[Cohort], records: Mapping[str, GangRecord]) -> dict[str, Gang]:
         named = [cohort for cohort in cohorts if cohort.gang]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TypeVar
 
 import msgspec
@@ -13,7 +14,6 @@ from numpy.typing import NDArray
 from tierwise.api.core import Node, ResourceList, Taint
 from tierwise.api.fabric import fabric_of
 from tierwise.api.koordinator import ClusterNetworkTopology
-from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.api.volcano import HyperNode
 from tierwise.dialects.koordinator.network_topology import declare_layers, default_topology, layer_faults, read_layers
@@ -21,9 +21,9 @@ from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, PORT_PREFIX
 from tierwise.dialects.label_trees import Planned, plan
 from tierwise.dialects.languages import TREES_READ, label_trees, tree_aliases
 from tierwise.dialects.volcano.hypernodes import by_fabric, declare
-from tierwise.model.arrays import Ints, ranks
+from tierwise.model.arrays import Bools, Ints
 from tierwise.model.node import LabelTable, NodeTable
-from tierwise.model.resources import POD_SLOTS, Axis, ceiling
+from tierwise.model.resources import POD_SLOTS, Axis
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import HYPERNODES, LAYERS, AlternateTopology, Topology, fabric_kind
 from tierwise.model.tree import build_tree
@@ -37,30 +37,27 @@ __all__ = ["NodeIndex", "OrderedTopology", "node_resources", "node_table", "orde
 
 def node_resources(nodes: Sequence[Node]) -> set[str]:
     """Every resource that some node has."""
-    names: set[str] = set()
-    for node in nodes:
-        names.update(_amounts(node))
-    return names
+    return {*chain.from_iterable({tuple(_amounts(node)) for node in nodes})}  # nodes are of few kinds
 
 
 def _amounts(node: Node) -> ResourceList:
     return node.status.allocatable or node.status.capacity
 
 
-def node_table(nodes: Sequence[Node], axis: Axis, most: int | None = None, conditions: Sequence[str] = ()) -> NodeTable:
-    """The table of these nodes, which stand in topology order already; no amount in it is more than `most`.
+def node_table(index: NodeIndex, axis: Axis, most: int, conditions: Sequence[str] = ()) -> NodeTable:
+    """The table of these nodes; no amount in it is more than `most`.
 
     Nodes with one of the `conditions` are unhealthy: a type, which is wrong where it is True, or `Type=Status`.
     """
-    names = tuple(node.metadata.name for node in nodes)
+    nodes = index.nodes
     taints, taint_set = _taints(nodes)
     images = tuple(_images(node) for node in nodes)
     return NodeTable(
-        names=names,
-        row={name: i for i, name in enumerate(names)},
-        rank=ranks(sorted(range(len(names)), key=lambda i: natural(names[i]))),
-        allocatable=_allocatable(nodes, axis, ceiling(len(nodes)) if most is None else most),
-        labels=LabelTable(names, [node.metadata.labels for node in nodes]),
+        names=index.names,
+        row={name: i for i, name in enumerate(index.names)},
+        rank=index.rank,
+        allocatable=_allocatable(nodes, axis, most),
+        labels=LabelTable(index.names, [node.metadata.labels for node in nodes]),
         taints=taints,
         taint_set=taint_set,
         cordoned=np.array([node.spec.unschedulable for node in nodes], dtype=bool),
@@ -71,32 +68,46 @@ def node_table(nodes: Sequence[Node], axis: Axis, most: int | None = None, condi
 
 
 def renewed(
-    table: NodeTable, nodes: Sequence[Node], rows: list[int], axis: Axis, most: int, conditions: Sequence[str] = ()
+    table: NodeTable, was: Axis, index: NodeIndex, axis: Axis, most: int, conditions: Sequence[str] = ()
 ) -> NodeTable:
-    """The table with these rows read anew; names and labels are as they were."""
-    changed = [nodes[row] for row in rows]
-    allocatable, cordoned, ready = table.allocatable.copy(), table.cordoned.copy(), table.ready.copy()
-    allocatable[:, rows] = _allocatable(changed, axis, most)
-    cordoned[rows] = [node.spec.unschedulable for node in changed]
-    ready[rows] = [_ready(node) for node in changed]
-    taints, taint_set = table.taints, table.taint_set
-    if any(taints[taint_set[row]] != nodes[row].spec.taints for row in rows):
+    """The same table, made from that of the index before, which has another axis: only rows that differ are read."""
+    nodes, former = index.nodes, index.former
+    rows = np.flatnonzero(former < 0)
+    fresh = [nodes[row] for row in rows.tolist()]
+    allocatable = _allocatable((), axis, most, len(nodes))
+    for name, r in axis.index.items():
+        if name in was.index and len(table):
+            allocatable[r] = table.allocatable[was.index[name], former]
+    allocatable[:, rows] = _allocatable(fresh, axis, most)
+    cordoned, ready = (column[former] if len(table) else np.zeros(len(nodes), bool) for column in _flags(table))
+    cordoned[rows] = [node.spec.unschedulable for node in fresh]
+    ready[rows] = [_ready(node) for node in fresh]
+    taints, taint_set = table.taints, np.zeros(len(nodes), dtype=np.int32)
+    if not nodes or len(taints) != 1 or any(node.spec.taints != taints[0] for node in fresh):
         taints, taint_set = _taints(nodes)
-    images: Sequence[dict[str, int]] = table.images
-    if table.images or any(node.status.images for node in changed):
-        images = list(table.images or ({} for _ in nodes))
-        for row in rows:
-            images[row] = _images(nodes[row])
-    return replace(
-        table,
+    images: Sequence[dict[str, int]] = ()
+    if table.images or any(node.status.images for node in fresh):
+        known = table.images or ({},) * len(table)
+        images = [known[i] if i >= 0 else _images(node) for i, node in zip(former.tolist(), nodes, strict=True)]
+    asked = [row for row, i in enumerate(former.tolist()) if i < 0 or i in table.unhealthy] if conditions else []
+    same_names = index.names is table.names
+    return NodeTable(
+        names=index.names,
+        row=table.row if same_names else {name: i for i, name in enumerate(index.names)},
+        rank=index.rank,
         allocatable=allocatable,
+        labels=table.labels if same_names else LabelTable(index.names, [node.metadata.labels for node in nodes]),
         taints=taints,
         taint_set=taint_set,
         cordoned=cordoned,
         ready=ready,
-        unhealthy=_unhealthy(((row, nodes[row]) for row in sorted({*table.unhealthy, *rows})), conditions),
+        unhealthy=_unhealthy(((row, nodes[row]) for row in asked), conditions),
         images=tuple(images) if any(images) else (),
     )
+
+
+def _flags(table: NodeTable) -> tuple[Bools, Bools]:
+    return table.cordoned, table.ready
 
 
 def _taints(nodes: Sequence[Node]) -> tuple[tuple[tuple[Taint, ...], ...], NDArray[np.int32]]:
@@ -110,12 +121,12 @@ def _images(node: Node) -> dict[str, int]:
     return {name: image.size_bytes for image in node.status.images for name in image.names}
 
 
-def _allocatable(nodes: Sequence[Node], axis: Axis, most: int) -> Ints:
-    """Amounts by resource and row.
+def _allocatable(nodes: Sequence[Node], axis: Axis, most: int, rows: int | None = None) -> Ints:
+    """Amounts by resource and row, of so many rows where there are more than nodes.
 
     A node that states no pod limit has none; each node has every port once, and no end of what is firm.
     """
-    result = np.zeros((len(axis), len(nodes)), dtype=np.int64)
+    result = np.zeros((len(axis), len(nodes) if rows is None else rows), dtype=np.int64)
     for name in axis.names:
         if name.startswith(PORT_PREFIX):
             result[axis.index[name]] = 1
@@ -168,12 +179,13 @@ class NodeIndex(msgspec.Struct, frozen=True, eq=False):
 
     nodes: tuple[Node, ...]
     names: tuple[str, ...]
+    rank: Ints  # natural order of the names
     resources: frozenset[str]  # that some node has
     topology: Topology
     faults: tuple[Fault, ...]
     kind: str = HYPERNODES
     alternate_topologies: dict[str, AlternateTopology] = {}
-    moved: list[int] = []  # rows that differ from those of the index that it was made from
+    former: Ints = np.zeros(0, dtype=np.int64)  # the rows in the index that it was made from; -1: to be read anew
 
 
 def read_nodes(
@@ -192,26 +204,42 @@ def read_nodes(
     records = objects.every(Node)
     changed = objects.changes(at, Node) if last is not None and at is not None else []
     if last is None or at is None or not _same_tree(objects, at, changed):
-        nodes = list(records.values())
+        nodes = list(records.values())  # in natural order
         found = order_topology(objects, nodes, follow)
-        ordered = tuple(nodes[i] for i in found.order)
-        names = tuple(node.metadata.name for node in ordered)
-        resources = frozenset(node_resources(nodes))
+        ordered = tuple([nodes[i] for i in found.order])
+        names = tuple([node.metadata.name for node in ordered])
+        former = np.full(len(names), -1, dtype=np.int64)
+        if last is not None and at is not None:
+            before, row = at.every(Node), {name: i for i, name in enumerate(last.names)}
+            for name in changed:
+                there = name in before and name in records
+                if not there or _read(records[name], conditions) != _read(before[name], conditions):
+                    row.pop(name, None)
+            former[:] = [row.get(name, -1) for name in names]
         return NodeIndex(
-            ordered, names, resources, found.topology, found.faults, found.kind, found.alternate_topologies
+            nodes=ordered,
+            names=names,
+            rank=np.array(found.order, dtype=np.int64),
+            resources=frozenset(node_resources(nodes)),
+            topology=found.topology,
+            faults=found.faults,
+            kind=found.kind,
+            alternate_topologies=found.alternate_topologies,
+            former=former,
         )
     before = at.every(Node)
     moved = [name for name in changed if _read(records[name], conditions) != _read(before[name], conditions)]
     if not moved:
         return last
     row = {name: i for i, name in enumerate(last.names)}
-    rows, current = [row[name] for name in moved], list(last.nodes)
-    for i, name in zip(rows, moved, strict=True):
-        current[i] = records[name]
+    former, current = np.arange(len(last.names)), list(last.nodes)
+    for name in moved:
+        former[row[name]] = -1
+        current[row[name]] = records[name]
     resources = last.resources
     if any(_amounts(records[name]).keys() != _amounts(before[name]).keys() for name in moved):
         resources = frozenset(node_resources(current))
-    return replace(last, nodes=tuple(current), resources=resources, moved=rows)
+    return replace(last, nodes=tuple(current), resources=resources, former=former)
 
 
 def _read(node: Node, conditions: Sequence[str]) -> object:

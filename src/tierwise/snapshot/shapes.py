@@ -98,6 +98,11 @@ class Priorities:
     def of_class(self, name: str) -> int:
         return self._values.get(name, self._default)
 
+    def meant(self, name: str) -> tuple[int, str]:
+        """All that follows from naming a class: the priority, and whether one may preempt."""
+        named = self._classes.get(name)
+        return self.of_class(name), named.preemption_policy if named is not None else ""
+
     def of(self, spec: PodSpec) -> int:
         return _bounded(spec.priority) if spec.priority is not None else self.of_class(spec.priority_class_name)
 
@@ -149,6 +154,10 @@ class Shapes:
         self._pods: list[int] = []
         self._all: list[Shape] = []
         self._blanks: list[int] = []
+
+    def adapt(self, common: Common, priorities: Priorities) -> None:
+        """Read pods that come by these; of those that are here, whoever has a label that is watched now comes again."""
+        self._watched, self._priorities = common.watched, priorities
 
     def countable(self) -> bool:
         """Whether what all pods ask for together stays below `MOST`, and so every sum of some of them."""

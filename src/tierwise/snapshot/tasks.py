@@ -96,6 +96,7 @@ class TaskStore:
         self._of_group: dict[str, list[Cohort]] = {}  # of those that are ours, by the pod group that they name
         self._naming: list[Cohort] | None = None  # see `naming`; None where one of them has come or gone
         self._cohort_of: dict[str, Cohort] = {}  # by path of the pod
+        self._astray: set[str] = set()  # paths of pods that name a node which does not exist
         self._unsorted: set[Cohort] = set()
         self._touched: set[Cohort] = set()
         self._came: list[Task] = []
@@ -172,28 +173,44 @@ class TaskStore:
 
     def renumber(self, rows: Mapping[str, int]) -> None:
         """Nodes have come, gone or changed places, and nothing else: tasks on rows of other numbers become others."""
-        now = [rows.get(name, -1) for name in self._rows]  # by former row
-        kept = [(old, new) for old, new in enumerate(now) if new >= 0]
+        now = np.array([rows.get(name, -1) for name in self._rows], dtype=np.int64)  # by former row
+        kept = now >= 0
         used, self.used = self.used, np.zeros((len(self.used), len(rows)), dtype=np.int64)
-        if kept:
-            old, new = map(list, zip(*kept, strict=True))
-            self.used[:, new] = used[:, old]
-        self._rows, self.faults = rows, {}
+        self.used[:, now[kept]] = used[:, kept]
+        self._rows = rows
+        if np.array_equal(now, np.arange(len(now))):
+            for path in [*self._astray]:  # nobody else can be concerned where rows are only added
+                self._replace(path, self._cohort_of[path])
+            return
+        stays = now.tolist()
         for cohort in self._cohorts.values():
-            moved = {}
             for path, member in cohort.members.items():
                 task = member.task
-                if task.row == (now[task.row] if task.row >= 0 else None) and not member.pod.status.nominated_node_name:
-                    continue  # most of them
-                row, nominated = self._place(path, member.pod, task.key, task.status)
-                if (row, nominated) != (task.row, task.nominated):
-                    renewed = replace(task, row=row, nominated=nominated)
-                    moved[path] = Member(member.pod, renewed)
-                    if task.row < 0:
-                        self._came.append(renewed)  # its node was not known, and counts from now on
-            if moved:
-                cohort.members.update(moved)
-                self._touch(cohort)
+                if task.row < 0 or task.row != stays[task.row] or task.nominated >= 0 or path in self._astray:
+                    self._replace(path, cohort)
+
+    def _replace(self, path: str, cohort: Cohort) -> None:
+        """Look again where the node of a pod stands, and the one that is kept for it."""
+        pod, task = cohort.members[path].pod, cohort.members[path].task
+        self.faults.pop(path, None)
+        row, nominated = self._place(path, pod, task.key, task.status)
+        if (row, nominated) == (task.row, task.nominated):
+            return
+        renewed = replace(task, row=row, nominated=nominated)
+        cohort.members[path] = Member(pod, renewed)
+        if task.row < 0:
+            self._came.append(renewed)  # its node was not known, and counts from now on
+        self._touch(cohort)
+
+    def cover(self, budgets: Budgets) -> None:
+        """There are other budgets: tasks that they cover otherwise than before become others."""
+        self._budgets = budgets
+        for cohort in self._cohorts.values():
+            for path, (pod, task) in ((path, (member.pod, member.task)) for path, member in cohort.members.items()):
+                covering = budgets.of(pod)
+                if covering != task.budgets:
+                    cohort.members[path] = Member(pod, replace(task, budgets=covering))
+                    self._touch(cohort)
 
     def restart(
         self,
@@ -207,6 +224,7 @@ class TaskStore:
         """Read the pods that are here anew, but for some, which are gone from here."""
         for path in without:
             self.attracting.pop(path, None)
+            self._astray.discard(path)
             self._remove(path)
         self.shapes, self._rows, self._budgets = shapes, rows, budgets
         self.used, self.faults = np.zeros((resources, len(rows)), dtype=np.int64), {}
@@ -260,6 +278,7 @@ class TaskStore:
         self._went.append(task)
         self.attracting.pop(path, None)
         self.faults.pop(path, None)
+        self._astray.discard(path)
 
     def _remove(self, path: str) -> None:
         cohort = self._cohort_of.pop(path, None)
@@ -313,14 +332,17 @@ class TaskStore:
 
     def _place(self, path: str, pod: Pod, key: str, status: Status) -> tuple[int, int]:
         """The row that it stands on, and the one that is kept for it; -1 for none."""
-        row, name = -1, pod.spec.node_name
-        if name:
-            row = self._rows.get(name, -1)
-            if row < 0 and status in _HOLDING:
-                text = f"is bound to node {name}, which does not exist"
-                self.faults[path] = Fault(f"Pod {key}", "UnknownNode", text)
-        kept = pod.status.nominated_node_name
-        return row, self._rows.get(kept, -1) if kept else -1
+        name, kept = pod.spec.node_name, pod.status.nominated_node_name
+        row = self._rows.get(name, -1) if name else -1
+        nominated = self._rows.get(kept, -1) if kept else -1
+        if name and row < 0 and status in _HOLDING:
+            text = f"is bound to node {name}, which does not exist"
+            self.faults[path] = Fault(f"Pod {key}", "UnknownNode", text)
+        if (name and row < 0) or (kept and nominated < 0):
+            self._astray.add(path)
+        else:
+            self._astray.discard(path)
+        return row, nominated
 
 
 class _Times(TypedDict):

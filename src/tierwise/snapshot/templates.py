@@ -43,6 +43,7 @@ class Common(msgspec.Struct, frozen=True):
     watched: tuple[str, ...]  # the label keys that some selector among them looks at
     namespace_keys: tuple[str, ...] = ()  # the label keys of namespaces that some selector among them looks at
     classes: frozenset[str] = frozenset()  # priority classes of those without a priority of their own
+    class_names: frozenset[str] = frozenset()  # those of all
 
 
 class Templates:
@@ -101,6 +102,7 @@ class Templates:
                 tuple(sorted(_watched(specs))),
                 tuple(sorted({key for spec in specs for key in namespace_keys(spec.affinity)})),
                 frozenset(spec.priority_class_name for spec in specs if spec.priority is None),
+                frozenset(spec.priority_class_name for spec in specs),
             )
         return self._common
 
