@@ -279,7 +279,7 @@ class _Allocation:
         if reason is None:
             self._push(job)
         else:
-            self._cycle.nominations.release(job)
+            self._cycle.nominations.drop(job)
             self._cycle.report.reject(job, Rejection("gate", job.key, reason))
 
     def _push(self, job: Job) -> None:

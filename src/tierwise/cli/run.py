@@ -20,10 +20,12 @@ import msgspec
 
 from tierwise.cli import options
 from tierwise.cli.connection import access_options, connect, listen_option, log_option
+from tierwise.cli.submit import seconds_of
 
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access
     from tierwise.kube.cluster import ClusterOptions, KubeCluster
+    from tierwise.runtime.defrag import DefragSettings
     from tierwise.runtime.loop import Observer, SchedulerProfile
     from tierwise.web.live import LiveRuns
 
@@ -146,11 +148,13 @@ def serve(
     with_controllers: bool = True,
     pages: str = "",
     also: Sequence[Observer] = (),
+    defrag: DefragSettings | None = None,
 ) -> None:
     """Schedule for these duties, and run the controllers, until told to end.
 
-    `pages` are headed by that name; `also` are told of each turn besides.
+    `pages` are headed by that name; `also` are told of each turn besides; `defrag` keeps room open.
     """
+    from tierwise.kube.auth import own_namespace
     from tierwise.runtime.listener import listening
     from tierwise.runtime.metrics import registry
     from tierwise.runtime.probes import debug, probes
@@ -173,6 +177,8 @@ def serve(
         pace=LoopTiming(manner.period),
         observers=observers,
         files=manner.discovery_files,
+        defrag=defrag,
+        namespace=own_namespace("kube-system"),
     )
     with contextlib.ExitStack() as servers:
         if manner.listen is not None:
@@ -243,6 +249,37 @@ Examples:
 )
 @options.journal
 @click.option(
+    "--defrag",
+    "rooms",
+    multiple=True,
+    metavar="SHAPExPODS@TIER",
+    help="Keep room open for such a gang: move pods where none fits. May be repeated.  [default: never]",
+)
+@click.option(
+    "--defrag-every",
+    callback=seconds_of,
+    default="10m",
+    show_default=True,
+    metavar="TIME",
+    help="How often to look whether there is room.",
+)
+@click.option(
+    "--defrag-moves",
+    type=click.IntRange(min=0),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="How many jobs may be moved in an hour.",
+)
+@click.option(
+    "--defrag-hours",
+    type=click.FloatRange(min=0),
+    default=100.0,
+    show_default=True,
+    metavar="HOURS",
+    help="How many hours of work on GPUs (or cores, where there are none) moves may lose in an hour.",
+)
+@click.option(
     "--pages",
     "with_pages",
     is_flag=True,
@@ -262,6 +299,10 @@ def run(
     with_pages: bool,
     journal: Path | None,
     journal_size: int,
+    rooms: tuple[str, ...],
+    defrag_every: float,
+    defrag_moves: int,
+    defrag_hours: float,
 ) -> None:
     """Schedule the pods of a cluster, and run the controllers, until told to end.
 
@@ -270,12 +311,26 @@ def run(
     """
     if with_pages and manner.listen is None:
         raise click.UsageError("--pages needs --listen: that is where they are served")
+    defrag = _kept_open(rooms, defrag_every, defrag_moves, defrag_hours)
     access = connect(kubeconfig, context, in_cluster=in_cluster)
     with connected(access, manner, component="tierwise", by_eviction=evict_by == "eviction") as cluster:
         duties = profiles_of(names, config_file, profiles)
         pages = access.server if with_pages else ""
         with writing(journal, journal_size, duties) as writers:
-            serve(cluster, manner, duties, with_controllers=not no_controllers, pages=pages, also=writers)
+            controllers = not no_controllers
+            serve(cluster, manner, duties, with_controllers=controllers, pages=pages, also=writers, defrag=defrag)
+
+
+def _kept_open(rooms: tuple[str, ...], every: float, moves: int, hours: float) -> DefragSettings | None:
+    """What a defragmentation keeps open; None where it is off. Tiers are looked up when the cluster is known."""
+    if not rooms:
+        return None
+    from tierwise.runtime.defrag import DefragSettings
+    from tierwise.sim.defrag import check_form
+
+    for room in rooms:
+        check_form(room, "--defrag")
+    return DefragSettings(rooms, every=every, moves=moves, hours=hours)
 
 
 @contextlib.contextmanager

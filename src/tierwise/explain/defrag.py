@@ -10,9 +10,12 @@ from collections.abc import Mapping
 import msgspec
 
 from tierwise.api.codec import Raw
+from tierwise.api.defrag_record import DefragRecord, MovePhase
+from tierwise.api.meta import format_time
 from tierwise.api.plurals import count
+from tierwise.explain.ranges import compact
 
-__all__ = ["DefragPlan", "Move", "Room", "plan_wire"]
+__all__ = ["DefragPlan", "Move", "Room", "execution_wire", "plan_wire", "progress"]
 
 
 class Room(msgspec.Struct, frozen=True):
@@ -108,4 +111,43 @@ def plan_wire(plan: DefragPlan) -> Raw:
             }
             for move in plan.moves
         ],
+    }
+
+
+def progress(before: DefragRecord | None, record: DefragRecord) -> list[str]:
+    """What has happened between two records of an execution, a line each."""
+    lines: list[str] = []
+    known = len(before.finished) if before is not None else 0
+    for move in record.finished[known:]:
+        note = f"; {move.note}" if move.note else ""
+        lines.append(f"moved {count(move.pods, 'pod')} of {move.name}{note}")
+    if before is not None and (before.phase, before.revision) == (record.phase, record.revision):
+        return lines
+    if record.over:
+        return [*lines, f"{'done' if record.phase is MovePhase.DONE else 'stopped'}: {record.message}"]
+    present = record.moves[0]
+    targets = compact(dict.fromkeys(pod.target for pod in present.pods.values()))
+    match record.phase:
+        case MovePhase.RESERVING:
+            lines.append(f"holding {count(len(present.pods), 'place')} on {targets} for {present.name}")
+        case MovePhase.MOVING:
+            told = f" after {present.notice:.0f} seconds of notice" if present.notice else ""
+            lines.append(f"evicting {count(len(present.pods), 'pod')} of {present.name}{told}")
+        case _:
+            lines.append(record.message)
+    return lines
+
+
+def execution_wire(record: DefragRecord) -> Raw:
+    """An execution for programs."""
+    return {
+        "phase": str(record.phase),
+        "message": record.message,
+        "for": record.room,
+        "moves": [
+            {"name": move.name, "pods": move.pods, "at": format_time(move.at), "hours": round(move.hours, 3)}
+            for move in record.finished
+        ],
+        "movesLeft": [move.job for move in record.moves],
+        "plans": record.plans,
     }

@@ -6,12 +6,14 @@ are reserved for nominated gangs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.framework.extension import Ask, CycleView
 from tierwise.framework.fit_count import FitCounts
@@ -19,6 +21,7 @@ from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.pipeline import Pipeline, PluginError
 from tierwise.framework.report import ReportBuilder
 from tierwise.model.arrays import Bools, Ints
+from tierwise.model.held_places import HeldPlace
 from tierwise.model.job import Job, PodSet, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.reason import Reason
@@ -71,6 +74,9 @@ class Backlog:
 #
 # A nomination is written on the pod, so it survives a restart. At the start of a cycle the resources of every nominated
 # pending task are reserved as if it were pipelined; they are released when its job is served, which may then use them.
+#
+# Places that are held for a job whose pods are being moved are lent to it while it is served, and reserved again after
+# that as far as it has not come there: its pods come one by one, and a gang is placed when all of them are there.
 
 
 Kept = dict[int, list[tuple[Shape, Ints, Ints]]]
@@ -84,6 +90,10 @@ class Nominations:
         self._ledger = ledger
         self._jobs = snapshot.jobs
         self._kept: Kept = {}
+        self._places: list[HeldPlace] = []  # that are held, as many of each as nobody has come to
+        self._held: dict[int, list[int]] = {}  # by job, which of them; jobs of one owner share them
+        self._lent: set[int] = set()  # jobs that are being served
+        self._hold(snapshot)
         for job in snapshot.jobs:
             for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
                 rows = [task.nominated for task in pod_set.tasks if task.nominated >= 0]
@@ -102,20 +112,56 @@ class Nominations:
         self._ledger.set_aside(shape, distinct, counts)
         self._kept.setdefault(job.number, []).append((shape, distinct, counts))
 
+    def _hold(self, snapshot: Snapshot) -> None:
+        """Reserve the places that are held at this time."""
+        self._places = [place for place in snapshot.held_places.places if snapshot.now < place.until]
+        numbers = {job.key: job.number for job in snapshot.jobs} if self._places else {}
+        for i, place in enumerate(self._places):
+            self._ledger.reserve(place.request, place.row, place.count, place.queue)
+            for key in place.jobs:
+                self._held.setdefault(numbers[key], []).append(i)
+
     def __len__(self) -> int:
         """How many jobs have reserved resources."""
         return len(self._kept)
 
     def holds(self, job: Job) -> bool:
-        return job.number in self._kept
+        """Whether anything is reserved for a job."""
+        return job.number in self._kept or job.number in self._held
 
     def kept(self) -> Kept:
         """A copy of the current reservations, for `restore` after the ledger was rewound to this point."""
         return dict(self._kept)
 
     def release(self, job: Job) -> None:
-        """Release a job's reserved resources."""
+        """Release a job's reserved resources, for good or, where they are held for it, while it is served."""
         self._give_back(job.number)
+        if job.number in self._held and job.number not in self._lent:
+            self._lent.add(job.number)
+            for place in (self._places[i] for i in self._held[job.number]):
+                self._ledger.reserve(place.request, place.row, -place.count, place.queue)
+
+    def drop(self, job: Job) -> None:
+        """Release what a job is nominated for: it has no turn in this cycle."""
+        self._give_back(job.number)
+
+    def reserve_again(self, job: Job, placed: Mapping[int, int]) -> None:
+        """A job was served: hold again what was lent to it, but for so many of its tasks by row."""
+        if job.number not in self._lent:
+            return
+        self._lent.remove(job.number)
+        left = dict(placed)
+        for i in self._held[job.number]:
+            place = self._places[i]
+            come = min(place.count, left.get(place.row, 0))
+            left[place.row] = left.get(place.row, 0) - come
+            self._places[i] = replace(place, count=place.count - come)
+            if come < place.count:
+                self._ledger.reserve(place.request, place.row, place.count - come, place.queue)
+
+    def undone(self, job: Job) -> None:
+        """The ledger was rewound to the time before a job was served: nothing is lent to it."""
+        self._lent.discard(job.number)
 
     def withdraw_below(self, job: Job) -> Kept:
         """Release the reservations of all less important jobs, and return them."""
@@ -180,8 +226,16 @@ class Cycle(msgspec.Struct, frozen=True):
             if len(self.report.decisions) == decided:
                 self.ledger.rewind(mark)
                 self.nominations.restore(kept)
+                self.nominations.undone(job)
                 del self.report.evictions[evicted:]
             return failure.reason
+        finally:
+            self.nominations.reserve_again(job, self._placed_since(job, decided))
+
+    def _placed_since(self, job: Job, decided: int) -> Counter[int]:
+        """By row, the tasks of a job that were placed by decisions from a number on."""
+        own = (decision for decision in self.report.decisions[decided:] if decision.job is job)
+        return Counter(row for decision in own for placed in decision.placed for row in placed.rows.tolist())
 
     def fits(self, ask: Ask, span: slice, pool: Pool) -> Bools:
         """Which rows of a span take one more task, according to every filter."""

@@ -323,6 +323,29 @@ class Ledger:
         if (counts < 0).any():
             self.releases += 1
 
+    def reserve(self, request: Ints, row: int, count: int, queue: str) -> None:
+        """Reserve so many times these amounts on a row, charged to a queue; a negative count releases them.
+
+        Of tasks that do not exist yet: rules between pods know nothing of them.
+        """
+        if not count:
+            return
+        self.any_releasing = True
+        asked, rows = np.flatnonzero(request), np.array([row], dtype=np.int64)
+        domains, numbers = self._topology.touched(rows, np.array([count], dtype=np.int64))
+        for r in asked.tolist():
+            self.save(self.pipelined, (r, rows))
+            self.pipelined[r, rows] += int(request[r]) * count
+            self.save(self.domain_idle, (r, domains))
+            self.domain_idle[r, domains] -= int(request[r]) * numbers
+        if queue in self.queue_index:
+            column = self.queue_index[queue]
+            self.save(self.queue_used, (slice(None), column))
+            self.queue_used[:, column] += request * count
+        self.moved.append(rows)
+        if count < 0:
+            self.releases += 1
+
     def count_leaving(self) -> None:
         """Count what terminating tasks hold as used by their queue again, as it is until they have left."""
         if self.queue_leaving.any():

@@ -165,6 +165,14 @@ class KubeCluster:
         """The entries of one Secret, asked for now; ApiError and UnreachableError. May be called from any thread."""
         return self._call(read_secret(self._client, namespace, name))
 
+    def refresh(self) -> None:
+        """Look at all pods and nodes once more: reads after this know all that was written before it.
+
+        ApiError and UnreachableError.
+        """
+        for kind in _NEEDED:
+            self._call(self._reflectors[kind].check())
+
     def wake(self) -> None:
         """Make `wait` return; may be called from a signal handler's thread."""
         self._loop.call_soon_threadsafe(self._store.nudge)

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import msgspec
 
 from tierwise.api import codec
+from tierwise.api.defrag_record import RECORD_NAME
 from tierwise.api.meta import ObjectMeta
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError
@@ -40,8 +41,9 @@ def of_interest(
 
 
 def _discovers(meta: ObjectMeta, trusted: Container[str] | None) -> bool:
-    """Such a ConfigMap defines the tree, and names servers to fetch it from."""
+    """Such a ConfigMap defines the tree and names servers to fetch it from, or keeps nodes for jobs that are moved."""
     named = meta.name.endswith("-controller-configmap") or meta.name.startswith("tierwise-discovery-")
+    named = named or meta.name == RECORD_NAME
     return named and (trusted is None or meta.namespace in trusted)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tierwise.model.arrays import Ints
+from tierwise.model.held_places import HeldPlaces
 from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
@@ -61,6 +62,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     devices: Devices | None = None  # None where the cluster has none
     tree_aliases: dict[str, str] = {}  # further names of trees, and the kinds that they stand for
     history: tuple[FinishedRun, ...] = ()  # jobs that have ended and may be gone from the cluster
+    held_places: HeldPlaces = HeldPlaces()  # for jobs whose pods are being moved
 
     def alternate_topology(self, constraint: Constraint | None) -> AlternateTopology | None:
         """The tree that a constraint is about, where that is not the one that rows follow.

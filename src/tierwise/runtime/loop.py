@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Final, Protocol, assert_never
+from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import msgspec
 from msgspec.structs import replace
@@ -47,6 +47,9 @@ from tierwise.snapshot.builder import Reader
 from tierwise.snapshot.consistency import differences
 from tierwise.status.pod import pod_conditions, pod_events
 from tierwise.status.pod_group import StatusWriter, statuses
+
+if TYPE_CHECKING:
+    from tierwise.runtime.defrag import DefragController
 
 __all__ = ["Loop", "LoopPass", "Observer", "RefusedEvictions", "SchedulerProfile"]
 
@@ -154,15 +157,19 @@ class Loop:
         ticks: Callable[[], float],
         with_controllers: bool = True,
         fetching: Fetching | None = None,
+        defrag: DefragController | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
-        """`clock` gives seconds since the epoch, `ticks` seconds that never jump; `fetching` goes with controllers."""
+        """`clock` gives seconds since the epoch, `ticks` seconds that never jump; `fetching` goes with controllers,
+        `defrag` with the scheduler.
+        """
         self._cluster = cluster
         self._duties = duties
         self._clock = clock
         self._ticks = ticks
         self._with_controllers = with_controllers
         self._fetching = fetching
+        self._defrag = defrag
         self._observers = observers
         self._profile = duties[0].profile if duties else DEFAULT
         self._controllers = controllers.Controllers(self._profile)
@@ -198,6 +205,8 @@ class Loop:
     def _wait_time(self, period: float) -> float:
         """How long to wait for a change: until time alone gives a controller or a cycle something to do."""
         moments = list(self._again)
+        if self._defrag is not None:
+            moments.append(self._guard.call("waiting", self._defrag.due))
         if self._with_controllers:
             objects, fetching = self._guard.over(self._cluster.read()), self._fetching
             moments.append(self._guard.call("waiting", partial(self._controllers.due, objects)))
@@ -219,6 +228,8 @@ class Loop:
             if not guard.run("scheduling", self._cluster.read(), partial(self._schedule, index), rehearse):
                 # No object is to blame: where a plugin cannot be made, its jobs wait and say so.
                 guard.run("scheduling", self._cluster.read(), partial(self._schedule, index, whole=False), rehearse)
+        if self._defrag is not None:
+            guard.call("defragmenting", self._defrag.step)
         events, self._untold = self._untold, []
         if events:
             guard.call("telling of what was set aside", lambda: _complain(self._cluster.apply(events)))

@@ -14,16 +14,19 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
 from tierwise import __version__
+from tierwise.api.defrag_record import MovePhase
 from tierwise.explain.free_slots import slots_now
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Status
 from tierwise.model.slots import SIZES
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["STAGES", "AdmissionMetrics", "Metrics", "registry", "text"]
+__all__ = ["DEFRAG_PHASES", "STAGES", "AdmissionMetrics", "Metrics", "registry", "text"]
 
 STAGES: Final = ("read", "build", "decide", "apply", "publish")
 """The stages of one turn of the loop, in order."""
+
+DEFRAG_PHASES: Final = tuple(map(str, MovePhase))
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -55,6 +58,17 @@ class Metrics:
             ["stage"],
             buckets=_SECONDS,
             registry=to,
+        )
+        self._defrag_phase = Gauge(
+            "tierwise_defrag_phase", "1 for the phase of the present or last defragmentation.", ["phase"], registry=to
+        )
+        for phase in DEFRAG_PHASES:
+            self._defrag_phase.labels(phase).set(0)
+        self._defrag_moves = Gauge(
+            "tierwise_defrag_moves", "Jobs moved by the present or last defragmentation.", registry=to
+        )
+        self._defrag_hours = Gauge(
+            "tierwise_defrag_lost_hours", "Hours of work that these moves have lost.", registry=to
         )
         self._cycles = Counter("tierwise_cycles_total", "Cycles that were run.", registry=to)
         self._gangs_total = Counter(
@@ -179,6 +193,13 @@ class Metrics:
         self._claims.labels("ResourceClaim").set(len(devices))
         for claim, reason in report.undone.items():
             self._undone.labels(claim.kind, reason).inc()
+
+    def defrag(self, phase: str, *, moves: int, hours: float) -> None:
+        """A defragmentation stands so; phase "" where there was none."""
+        for known in DEFRAG_PHASES:
+            self._defrag_phase.labels(known).set(1 if known == phase else 0)
+        self._defrag_moves.set(moves)
+        self._defrag_hours.set(hours)
 
     def binds_in_flight(self, number: int) -> None:
         """So many binds await their answer now."""

@@ -16,13 +16,16 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from tierwise.kube.cluster import KubeCluster
 from tierwise.runtime.loop import Loop, Observer, SchedulerProfile
 from tierwise.runtime.topology_sources import Fetching
+
+if TYPE_CHECKING:
+    from tierwise.runtime.defrag import DefragController, DefragSettings
 
 __all__ = ["LoopRunner", "LoopTiming", "SteadyClock"]
 
@@ -85,8 +88,12 @@ class LoopRunner:
         pace: LoopTiming,
         observers: Sequence[Observer] = (),
         files: Path | None = None,
+        defrag: DefragSettings | None = None,
+        namespace: str = "kube-system",
     ) -> None:
-        """`files` is the folder below which discovery may read files."""
+        """`files` is the folder below which discovery may read files; `defrag` is carried out where it is set, with
+        its record in a `namespace`.
+        """
         self._cluster = cluster
         self._pace = pace
         self._stopping = threading.Event()
@@ -98,6 +105,7 @@ class LoopRunner:
             ticks=time.monotonic,
             with_controllers=with_controllers,
             fetching=Fetching(cluster.secret, clock=clock, wake=cluster.wake, files=files),
+            defrag=_defrag(cluster, duties, clock, defrag, namespace) if defrag is not None and duties else None,
             observers=observers,
         )
 
@@ -152,6 +160,22 @@ class LoopRunner:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _defrag(
+    cluster: KubeCluster,
+    duties: Sequence[SchedulerProfile],
+    clock: Callable[[], float],
+    settings: DefragSettings,
+    namespace: str,
+) -> DefragController:
+    """The controller, for the pods of the first profile."""
+    from tierwise.runtime.defrag import DefragController, DefragExecutor  # few ask for it, and it plans by simulation
+
+    executor = DefragExecutor(
+        cluster, duties[0].profile, namespace=namespace, by="tierwise", clock=clock, schedulers=duties[0].schedulers
+    )
+    return DefragController(executor, settings, clock=clock, wake=cluster.wake)
 
 
 def _spare_the_collector() -> None:

@@ -5,6 +5,7 @@ An observer of the loop. Figures of the connection change between turns, so they
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import Callable
@@ -14,7 +15,10 @@ from typing import Protocol
 from prometheus_client import CollectorRegistry
 
 from tierwise.api.codec import Raw
+from tierwise.api.core import ConfigMap
+from tierwise.api.defrag_record import RECORD_NAME, read_record
 from tierwise.kube.cluster import ConnectionFigures
+from tierwise.port import Objects
 from tierwise.runtime.logs import decision_lines, release_lines
 from tierwise.runtime.loop import LoopPass
 from tierwise.runtime.metrics import Metrics
@@ -46,10 +50,21 @@ class Telemetry:
         effects = Counter((type(outcome.effect).__name__, outcome.ok) for outcome in turn.outcomes)
         for (kind, ok), number in effects.items():
             self._metrics.effect(kind, ok=ok, number=number)
+        if turn.objects is not None:
+            self._count_moves(turn.objects)
         if turn.drift is not None:
             self._metrics.cache_drift("Snapshot", len(turn.drift))
         self._log(turn)
         self._last = lambda: cycle_wire(turn.snapshot, turn.report, turn.seconds)  # made when somebody asks
+
+    def _count_moves(self, objects: Objects) -> None:
+        """The defragmentation that is under way or was the last, by its record."""
+        for path, config in objects.of_kind("", "ConfigMap").items():
+            if path.endswith(f"/{RECORD_NAME}") and isinstance(config, ConfigMap):
+                with contextlib.suppress(ValueError):  # the snapshot tells people
+                    record = read_record(config)
+                    moves = record.finished
+                    self._metrics.defrag(str(record.phase), moves=len(moves), hours=sum(move.hours for move in moves))
 
     def crashed(self, crash: Crash) -> None:
         """Count a stage that raised."""

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
+from tierwise.api.defrag_record import OBSERVED
 from tierwise.api.eviction_terms import NOTICE
 from tierwise.api.meta import format_time
 from tierwise.api.pattern import COORDINATES, RANK, RANKS
@@ -43,7 +44,14 @@ def effects(snapshot: Snapshot, report: CycleReport) -> list[Effect]:
         *_placements(snapshot, report),
         *_dropped(snapshot, report),
         *_deallocated(snapshot, report),
+        *_observed(snapshot),
     ]
+
+
+def _observed(snapshot: Snapshot) -> Iterator[Effect]:
+    """To whoever holds places: from here on cycles respect them. Binds that did not know of them are written before."""
+    for key, revision in snapshot.held_places.unobserved:
+        yield PatchStatus(key, {}, {OBSERVED: str(revision)})
 
 
 def _evictions(report: CycleReport) -> Iterator[Effect]:
@@ -64,6 +72,8 @@ def _notices(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
     for job in snapshot.jobs:
         if job.terms is not None and job.terms.notice:
             for task in job.tasks:
+                if task.key in snapshot.held_places.moving:
+                    continue  # who moves it has given it notice
                 if task.noticed and task.status is Status.RUNNING and task.key not in told:
                     gone = _condition(snapshot, "False", "Withdrawn", "it is not going to be evicted any more")
                     yield PatchStatus(pod_key(task.key), {"conditions": [gone]})

@@ -77,6 +77,7 @@ class Scenario(msgspec.Struct, frozen=True):
     now: float
     amendments: tuple[Amend, ...] = ()
     notes: tuple[str, ...] = ()  # what changes bring with them that no comparison of jobs shows
+    schedulers: frozenset[str] | None = None  # whose pods are served; None: those of the usual names
 
     def amend(self, snapshot: Snapshot) -> Snapshot:
         """The snapshot with all amendments."""
@@ -86,7 +87,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
     def snapshot(self) -> Snapshot:
         """What a cycle would see."""
-        return self.amend(build(self.objects, self.now, self.profile))
+        return self.amend(build(self.objects, self.now, self.profile, schedulers=self.schedulers))
 
     def with_objects(self, puts: Mapping[Key, Raw], deletes: Iterable[Key] = ()) -> Scenario:
         return replace(self, objects=self.objects.changed(puts, deletes))

@@ -20,13 +20,15 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.api.codec import Raw
-from tierwise.api.core import Pod, PodDisruptionBudget
+from tierwise.api.codec import Object, Raw
+from tierwise.api.core import Pod, PodDisruptionBudget, PodStatus
+from tierwise.api.defrag_record import RECORD_NAME, MovedPod, PlannedMove
 from tierwise.api.errors import InputError
 from tierwise.api.eviction_terms import told_times
-from tierwise.api.meta import parse_time
+from tierwise.api.meta import OwnerReference, parse_time
 from tierwise.api.plurals import count, joined, verb
 from tierwise.api.quantity import amount
+from tierwise.api.volcano import Job as VolcanoJob
 from tierwise.config.actions import ACTIONS, Family
 from tierwise.config.profile import Profile
 from tierwise.dialects.kubernetes.requests import counted, effective_request
@@ -40,18 +42,17 @@ from tierwise.model.job import Constraint, Job, Status
 from tierwise.model.resources import CPU, POD_SLOTS
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
-from tierwise.port import Bind, Key, Objects, key_of_raw
+from tierwise.port import Bind, Key, Objects, key_of_raw, lone_gang
 from tierwise.scheduler import cycle
 from tierwise.scheduler.cycle import open_cycle
-from tierwise.scheduler.effects import effects
+from tierwise.scheduler.effects import effects, pod_key
 from tierwise.scheduler.guard import Guard
 from tierwise.sim.changes import Scenario, levels
-from tierwise.sim.cluster import merged
 from tierwise.sim.least_change import PLENTY, Counting, Counts, Kind, fewest, fewest_by_count, may_go, of_size
 from tierwise.snapshot.budgets import Budgets
 from tierwise.snapshot.builder import build
 
-__all__ = ["defrag"]
+__all__ = ["Planner", "amounts_of", "check_form", "defrag"]
 
 _FORM: Final = re.compile(r"\s*(?P<shape>[^@]+?)\s*[x×]\s*(?P<pods>[0-9]{1,6})\s*@\s*(?P<tier>\S.*?)\s*")
 _CYCLES: Final = (40, 400)
@@ -71,19 +72,26 @@ _PACKED: Final = 64
 _STEPS: Final = 2_000
 """Steps that this may take."""
 _PROBE: Final = "tierwise-defrag/probe"
+_ENDING: Final = ("TerminateJob", "AbortJob", "CompleteJob")
 _PLACING: Final = (Family.ENQUEUE, Family.ALLOCATE, Family.BACKFILL)
 
 
 def defrag(scenario: Scenario, text: str) -> DefragPlan:
     """The plan that opens room as `SHAPExCOUNT@TIER` asks for; InputError where that cannot be read."""
-    return _Search(scenario, text).plan()
+    return Planner(scenario, text).plan()
+
+
+def check_form(text: str, option: str) -> re.Match[str]:
+    """The parts of a room as it is written; InputError where it is not of the form."""
+    found = _FORM.fullmatch(text)
+    if found is None:
+        raise InputError(f'"{text}" is not of the form RESOURCE=AMOUNT[,...]xPODS@TIER', field=option)
+    return found
 
 
 def _read(text: str, snapshot: Snapshot) -> Room:
     """`nvidia.com/gpu=8,cpu=16x4@rack`; an amount alone is one of the accelerators, or of cores."""
-    found = _FORM.fullmatch(text)
-    if found is None:
-        raise InputError(f'"{text}" is not of the form RESOURCE=AMOUNT[,...]xPODS@TIER', field="--for")
+    found = check_form(text, "--for")
     requests: dict[str, str] = {}
     for part in found["shape"].split(","):
         name, equals, quantity = (piece.strip() for piece in part.partition("="))
@@ -118,12 +126,18 @@ class _Mover(msgspec.Struct, frozen=True):
         return self.job.minimum if self.job is not None and not self.job.lone else 0
 
 
-class _Search:
-    """Which pods may move, what is free, and the cycles that are left to try with."""
+class Planner:
+    """Which pods may move, what is free, and the cycles that are left to try with.
 
-    def __init__(self, scenario: Scenario, text: str) -> None:
+    Where plans are carried out, pods without an owner stay: nobody would start them again.
+    """
+
+    def __init__(self, scenario: Scenario, text: str, *, owned: bool = False) -> None:
+        self._current = scenario.objects
+        scenario = replace(scenario, objects=_without_record(scenario.objects))
         self._room = _read(text, scenario.snapshot())
         self._now = scenario.now
+        self._owned = owned
         self._profile = _without_evictions(scenario.profile)
         self._scenario = replace(scenario, objects=_without_pending(scenario.objects), profile=self._profile)
         objects = self._scenario.objects
@@ -176,6 +190,99 @@ class _Search:
         chosen = self._found[counts]
         return replace(chosen, exact=chosen.pods <= lower or (exact and not self._cut))
 
+    def again(self, pods: Sequence[str], nodes: Mapping[str, int]) -> DefragPlan | None:
+        """The rest of a plan: these pods moved off the nodes of its room, in an order and to places found anew.
+
+        None where one of them may not be moved any more, or finds no place, or the room does not come to be.
+        """
+        pods, self.left = sorted(pods), max(self.left, _CYCLES[0])
+        rows = self._snapshot.nodes.row
+        if any(pod not in self._holds for pod in pods) or any(node not in rows for node in nodes):
+            return None
+        kept = {rows[node]: number for node, number in nodes.items()}
+        free = self._counting.idle.copy()
+        asked = [self._snapshot.axis.names[r] for r in self._counting.pod_set.shape.asked.tolist()]
+        for pod in pods:
+            free[:, rows[self._pods[pod].spec.node_name]] += [self._holds[pod].get(name, 0) for name in asked]
+        fits = np.where(self._counting.open > 0, self._counting.takes(free), 0)
+        if any(fits[row] < number for row, number in kept.items()):
+            return None
+        domain = self._domain(list(kept))
+        if not pods:
+            slots = self._slots(self._counting.fits)
+            return DefragPlan(self._room, slots, slots, self._resource, nodes=dict(nodes), exact=True)
+        movers = {owner.key: owner for owner in map(self._owner, pods)}
+        found = self._arranged([[pod for pod in pods if self._owner(pod).key == key] for key in movers], kept)
+        if found is None:
+            return None
+        order, places = found
+        plan = self._told(domain, kept, [list(movers.values())[i] for i in order], places)
+        return plan if plan is not None and self._within_budgets(list(plan.moves[0].pods)) else None
+
+    def movable(self, pods: Sequence[str]) -> bool:
+        """Whether these pods of one job find places now, with all that is held for them and kept from them."""
+        if any(pod not in self._holds for pod in pods) or not self._within_budgets(pods):
+            return False
+        bound = self._bound(self._with(_without_pending(self._current), dict.fromkeys(pods, "")), {})
+        return all(pod in bound for pod in pods)
+
+    def _domain(self, rows: Sequence[int]) -> int:
+        """The domain of the tier around these rows."""
+        topology, domains = self._snapshot.topology, self._counting.domains
+        around = domains[(topology.start[domains] <= min(rows)) & (topology.end[domains] > max(rows))]
+        return int(around[0]) if len(around) else ROOT
+
+    # -- what whoever carries a plan out has to know
+
+    def planned(self, move: Move) -> PlannedMove:
+        """A move with all that tells whether its job is whole again."""
+        first = next(iter(move.pods))
+        mover, pod = self._owner(first), self._pods[first]
+        lone = mover.job is None or mover.job.lone or mover.job.key == lone_gang(first)
+        owners = sorted(pod.metadata.owner_references, key=lambda one: not one.controller) if lone else ()
+        owner = owners[0].uid if owners else ""
+        terms = mover.job.terms if mover.job is not None else None
+        running = mover.running
+        if owner:
+            running = tuple(
+                path
+                for path, other in self._pods.items()
+                if any(one.uid == owner for one in other.metadata.owner_references) and may_go(other)
+            )
+        return PlannedMove(
+            job=mover.key,
+            name=move.name,
+            pods={
+                path: MovedPod(self._pods[path].metadata.uid, old, new, self._holds[path])
+                for path, (old, new) in move.pods.items()
+            },
+            running=len(running),
+            minimum=move.minimum,
+            owner=owner,
+            queue=mover.job.queue if mover.job is not None else "",
+            notice=terms.notice if terms is not None else 0.0,
+            declared=not owner and mover.job is not None and mover.job.declared,
+            hours=move.hours,
+            staying=tuple(path for path in running if path not in move.pods),
+        )
+
+    def staying(self, move: Move) -> list[tuple[str, dict[str, int]]]:
+        """The nodes and amounts of pods of the job that are not moved: they may restart with the others."""
+        mover = self._owner(next(iter(move.pods)))
+        left = [pod for pod in mover.running if pod not in move.pods]
+        asked = (self._holds.get(pod) or amounts_of(self._pods[pod]) for pod in left)
+        return [(self._pods[pod].spec.node_name, dict(amounts)) for pod, amounts in zip(left, asked, strict=True)]
+
+    def kept(self, nodes: Mapping[str, int], later: Sequence[str]) -> dict[str, dict[str, int]]:
+        """By node, what is to be kept from everybody while pods of `later` moves still run."""
+        rows = self._snapshot.nodes.row
+        blocked = self._blocked({rows[node]: number for node, number in nodes.items()}, later)
+        found: dict[str, dict[str, int]] = {}
+        for resource, amounts in blocked.items():
+            for row in np.flatnonzero(amounts).tolist():
+                found.setdefault(self._snapshot.nodes.names[row], {})[resource] = int(amounts[row])
+        return found
+
     def __call__(self, counts: Counts) -> bool:
         """Whether moving so many pods of each kind opens the room, with a place for every one of them."""
         self._choices -= 1
@@ -226,7 +333,7 @@ class _Search:
             if why:
                 kept[why] += 1
                 continue
-            holds = tuple(sorted({**effective_request(counted(pod)), POD_SLOTS: 1}.items()))
+            holds = tuple(sorted(amounts_of(pod).items()))
             kinds.setdefault((pod.spec.node_name, holds, self._owner(path).key), []).append(path)
         told = sorted(kept.items())
         self._notes = tuple(f"{count(n, 'pod')} {verb(n, 'is', 'are')} not moved: {why}" for why, n in told)
@@ -237,6 +344,13 @@ class _Search:
         """Why a pod may not be moved; "" where it may."""
         if not (pod.metadata.owner_references or whose(pod)):
             return "without an owner or a group"
+        if self._owned and not pod.metadata.owner_references:
+            return "without an owner that would start them again"
+        served = self._scenario.schedulers
+        if served is not None and (pod.spec.scheduler_name or "default-scheduler") not in served:
+            return "served by another scheduler"
+        if any(self._ends(owner, path) for owner in pod.metadata.owner_references):
+            return "their job ends when a pod of it is evicted"
         job = self._jobs.get(path)
         if job is None:
             return ""
@@ -249,6 +363,14 @@ class _Search:
             queue.minimum_run_time if queue is not None else 0.0,
         )
         return "younger than the minimum run time" if self._now - task.started < longest else ""
+
+    def _ends(self, owner: OwnerReference, path: str) -> bool:
+        """Whether the policies of a Volcano job end it when a pod is evicted."""
+        if owner.kind != "Job" or not owner.api_version.startswith("batch.volcano.sh/"):
+            return False
+        job = self._scenario.objects.every(VolcanoJob).get(f"{path.partition('/')[0]}/{owner.name}")
+        policies = (*job.spec.policies, *(p for task in job.spec.tasks for p in task.policies)) if job else ()
+        return any(p.action in _ENDING and {"PodEvicted", "*"} & {p.event, *p.events} for p in policies)
 
     def _owner(self, path: str) -> _Mover:
         job = self._jobs.get(path)
@@ -364,7 +486,7 @@ class _Search:
         waiting = [pod for group in groups for pod in group]
         objects, found = self._scenario.objects, dict[str, str]()
         if gone:
-            objects = objects.changed({}, [self._raw(pod)[0] for pod in waiting])
+            objects = objects.changed({}, map(pod_key, waiting))
         for group in groups:
             waiting = waiting[len(group) :]
             if self.left <= 0:
@@ -372,11 +494,11 @@ class _Search:
                 return None
             self.left -= 1
             blocked = self._blocked(kept, () if gone else waiting)
-            bound = self._bound(objects.changed(dict(map(self._pending, group)), ()), blocked)
+            bound = self._bound(self._with(objects, dict.fromkeys(group, "")), blocked)
             if any(pod not in bound for pod in group):
                 return None
             found |= {pod: bound[pod] for pod in group}
-            objects = objects.changed(dict(self._standing(pod, bound[pod]) for pod in group), ())
+            objects = self._with(objects, {pod: bound[pod] for pod in group})
         return found
 
     def _sequence(self, groups: Sequence[list[str]], places: Mapping[str, str]) -> list[int] | None:
@@ -425,7 +547,9 @@ class _Search:
         """Where one cycle binds the pods that wait, on nodes that have so much less."""
 
         def decide(shown: Objects) -> dict[str, str]:
-            snapshot = self._scenario.amend(build(shown, self._now, self._profile))
+            snapshot = self._scenario.amend(
+                build(shown, self._now, self._profile, schedulers=self._scenario.schedulers)
+            )
             allocatable = snapshot.nodes.allocatable.copy()
             for name, amounts in blocked.items():
                 if name in snapshot.axis.index:
@@ -436,22 +560,14 @@ class _Search:
 
         return Guard().run("scheduling", objects, decide) or {}
 
-    def _pending(self, path: str) -> tuple[Key, Raw]:
-        """A pod as its controller makes it again."""
-        key, raw = self._raw(path)
-        bare = merged(raw, {"spec": {"nodeName": None}})
-        return key, {name: value for name, value in bare.items() if name != "status"}
-
-    def _standing(self, path: str, node: str) -> tuple[Key, Raw]:
-        key, raw = self._raw(path)
-        return key, merged(raw, {"spec": {"nodeName": node}})
-
-    def _raw(self, path: str) -> tuple[Key, Raw]:
-        namespace, _, name = path.rpartition("/")
-        key = Key("", "Pod", namespace, name)
-        raw = self._scenario.objects.raw(key)
-        assert raw is not None  # it is one of the pods that were read from there
-        return key, raw
+    def _with(self, objects: Objects, nodes: Mapping[str, str]) -> Objects:
+        """The objects with pods on these nodes; without one they are as their controllers make them again."""
+        puts: dict[Key, tuple[Object, Raw | None]] = {}
+        for path, node in nodes.items():
+            pod = self._pods[path]
+            spec, status = replace(pod.spec, node_name=node), pod.status if node else PodStatus()
+            puts[pod_key(path)] = replace(pod, spec=spec, status=status), None
+        return objects.updated(puts, (), objects.version + 1)
 
     # -- what a plan says
 
@@ -537,6 +653,11 @@ class _Search:
         return max(0.0, self._now - max(since, saved)) + restart
 
 
+def amounts_of(pod: Pod) -> dict[str, int]:
+    """What a pod holds."""
+    return {**effective_request(counted(pod)), POD_SLOTS: 1}
+
+
 def _packable(free: Ints, sizes: Sequence[Ints], left: list[int]) -> bool:
     """Whether columns of free amounts hold all sizes; True as well where that takes too many steps to tell."""
     if not sizes:
@@ -578,6 +699,12 @@ def _without_pending(objects: Objects) -> Objects:
     """The objects without pods that wait: nobody else takes the places that a plan counts on."""
     waiting = [path for path, pod in objects.every(Pod).items() if not pod.spec.node_name]
     return objects.changed({}, [Key("", "Pod", *path.split("/", 1)) for path in waiting])
+
+
+def _without_record(objects: Objects) -> Objects:
+    """The objects without the record of an execution: what it holds is what is planned here."""
+    records = (path for path in objects.of_kind("", "ConfigMap") if path.endswith(f"/{RECORD_NAME}"))
+    return objects.changed({}, [Key("", "ConfigMap", *path.split("/", 1)) for path in records])
 
 
 def _probe(room: Room, profile: Profile) -> Raw:

@@ -38,6 +38,7 @@ from tierwise.model.volumes import ATTACH_PREFIX
 from tierwise.port import Objects
 from tierwise.snapshot.budgets import Budgets
 from tierwise.snapshot.devices import DeviceReader
+from tierwise.snapshot.held_places import read_held_places
 from tierwise.snapshot.jobs import JobCache
 from tierwise.snapshot.nodes import NodeIndex, node_table, read_nodes, renewed
 from tierwise.snapshot.quotas import left_by_namespace
@@ -177,6 +178,7 @@ class Reader:
             drawn,
         )
         self._services = self._read_services(objects)
+        held_places, unread = read_held_places(objects, axis, table.row, found.jobs)
         self._objects = objects
         self._last = Snapshot(
             axis=axis,
@@ -197,6 +199,7 @@ class Reader:
                 *_in_order(store.faults),
                 *self._unknown_classes(objects),
                 *_crowded(table, axis, store.used),
+                *unread,
             ),
             now=now,
             budgets=budgets.allowed,
@@ -204,6 +207,7 @@ class Reader:
             devices=self._devices.devices if self._devices else None,
             storage=self._volumes.storage,
             resource_quotas=left_by_namespace(objects.every(ResourceQuota).values(), pods.values(), axis),
+            held_places=held_places,
         )
         return self._last
 

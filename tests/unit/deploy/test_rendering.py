@@ -88,6 +88,7 @@ ALIKE = {
     ("cert-manager",): ("webhook.certificate=cert-manager",),
     ("fail-closed",): ("webhook.failurePolicy=Fail", "policies.failurePolicy=Fail"),
     ("discovery-files",): ("discovery.files=tierwise-discovery-files",),
+    ("journal",): ("scheduler.journal.enabled=true",),
     ("discovery-secret",): ("discovery.secrets[0].namespace=tierwise", "discovery.secrets[0].name=tierwise-discovery"),
 }
 """Components, and the values of the chart that stand for them."""

@@ -23,7 +23,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 scheduler:
   args: [run, --in-cluster, --no-controllers, --listen, "0.0.0.0:8080", --log-level, {{ .Values.logLevel }}
     {{- range .Values.schedulerNames }}, --scheduler-name, {{ . }}{{ end }}
-, --config, /etc/tierwise/scheduler.conf]
+, --config, /etc/tierwise/scheduler.conf
+    {{- with .Values.scheduler.defrag }}{{ if .rooms }}{{ range .rooms }}, --defrag, {{ . | quote }}{{ end }}, --defrag-every, {{ .every | quote }}, --defrag-moves, {{ .movesPerHour | quote }}, --defrag-hours, {{ .hoursPerHour | quote }}{{ end }}{{ end }}
+    {{- with .Values.scheduler.journal }}{{ if .enabled }}, --journal, /var/lib/tierwise/journal, --journal-size, {{ .sizeMiB | quote }}{{ end }}{{ end }}]
 {{- if .Values.controllers.enabled }}
 controllers:
   args: [controllers, --in-cluster, --listen, "0.0.0.0:8080", --log-level, {{ .Values.logLevel }}

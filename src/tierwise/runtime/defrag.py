@@ -1,0 +1,256 @@
+"""Carries defragmentations out on a cluster: `DefragExecutor` by the command line, `DefragController` in the loop.
+
+Both write the record and then do what `sim.defrag_execution` asks for, one call after the other; what is decided there
+is not known here. The record is written on the condition that nobody else has changed it, so two executors do not
+undo each other's steps.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from tierwise.api.core import ConfigMap
+from tierwise.api.defrag_record import (
+    RECORD_NAME,
+    DefragRecord,
+    FinishedMove,
+    MovePhase,
+    manifest,
+    observed,
+    read_record,
+)
+from tierwise.api.errors import InputError
+from tierwise.config.profile import Profile
+from tierwise.explain.defrag import DefragPlan
+from tierwise.port import Cluster, Effect, Evict, Key, Outcome, Prepare, RecordEvent
+from tierwise.sim.changes import Scenario
+from tierwise.sim.defrag_execution import begin, proceed
+
+__all__ = ["DefragController", "DefragExecutor", "DefragSettings", "over_budget"]
+
+log = logging.getLogger(__name__)
+
+_HOUR: Final = 3600.0
+_ABANDONED: Final = 60.0
+"""Seconds after the deadline of a step from which its executor is taken to be gone."""
+
+
+class DefragExecutor:
+    """The record of a cluster's defragmentation, and the next step of it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        profile: Profile,
+        *,
+        namespace: str,
+        by: str,
+        clock: Callable[[], float],
+        schedulers: frozenset[str] | None = None,
+        refresh: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`refresh` makes reads as new as the server's answers: asked for before anything is evicted."""
+        self._cluster = cluster
+        self._profile = profile
+        self._key = Key("", "ConfigMap", namespace, RECORD_NAME)
+        self.by = by
+        self._clock = clock
+        self._schedulers = schedulers
+        self._refresh = refresh
+        self.refused: tuple[str, ...] = ()  # what the last step could not do
+
+    def record(self) -> DefragRecord | None:
+        """As it is now; None where there is none. InputError where it is somebody else's ConfigMap."""
+        config = self._config()
+        try:
+            return read_record(config) if config is not None else None
+        except ValueError as error:
+            raise InputError(str(error), obj=str(self._key)) from None
+
+    def scenario(self) -> Scenario:
+        return Scenario(self._cluster.read(), self._profile, self._clock(), schedulers=self._schedulers)
+
+    def begin(self, room: str, *, step_seconds: float) -> tuple[DefragRecord, DefragPlan]:
+        """Plan, and write the first record; InputError where an execution is under way, or it cannot be written."""
+        before = self.record()
+        if before is not None and not before.over:
+            raise InputError(f"an execution by {before.by} is under way ({before.phase})", obj=str(self._key))
+        record, plan = begin(self.scenario(), room, by=self.by, step_seconds=step_seconds)
+        if plan.moves:
+            self.write(record, before)
+        return record, plan
+
+    def write(self, record: DefragRecord, before: DefragRecord | None) -> None:
+        """Write a record in place of another; InputError where that fails."""
+        since = self._clock() - _HOUR
+        earlier = (*before.earlier, *before.finished) if before is not None and before.over else record.earlier
+        revision = max(record.revision, before.revision + 1 if before is not None and before.over else 0)
+        kept = tuple(move for move in earlier if move.at > since)
+        outcome = self._put(replace(record, earlier=kept, revision=revision))
+        if not outcome.ok:
+            raise InputError(f"it cannot be written: {outcome.error}", obj=str(self._key))
+
+    def take_over(self) -> DefragRecord:
+        """Go on with an execution that somebody else has begun; InputError where there is none."""
+        record = self.record()
+        if record is None or record.over:
+            raise InputError("no execution is under way", obj=str(self._key))
+        record = replace(record, by=self.by)
+        outcome = self._put(record)
+        if not outcome.ok:
+            raise InputError(f"it cannot be written: {outcome.error}", obj=str(self._key))
+        return record
+
+    def step(self, *, stopping: bool = False) -> DefragRecord | None:
+        """Do the next thing, if there is one; the record after it, or None where it is not ours."""
+        config, record = self._config(), self.record()
+        if config is None or record is None or record.by != self.by:
+            return None
+        seen = observed(config)
+        if record.phase is MovePhase.RESERVING and seen >= record.revision and not stopping:
+            self._refresh()
+        found = proceed(record, self.scenario(), observed=seen, stopping=stopping)
+        self.refused = ()
+        if found.record != record:
+            outcome = self._put(found.record)
+            if not outcome.ok:  # somebody else was faster: what to do is decided anew
+                self.refused = (outcome.error,)
+                return record
+            self._cluster.apply(self._events(record, found.record))
+        outcomes = self._cluster.apply(found.effects)
+        self.refused = tuple(
+            f"{o.effect.pod.path}: {o.error}" for o in outcomes if isinstance(o.effect, Evict) and not o.ok
+        )
+        return found.record
+
+    def _config(self) -> ConfigMap | None:
+        config = self._cluster.read().record(self._key)
+        return config if isinstance(config, ConfigMap) else None
+
+    def _put(self, record: DefragRecord) -> Outcome:
+        config, wanted = self._config(), manifest(record, self._key.namespace)
+        if config is None:
+            effect = Prepare(self._key, wanted, create=True)
+        else:
+            effect = Prepare(self._key, {"data": wanted["data"]}, version=config.metadata.resource_version)
+        (outcome,) = self._cluster.apply([effect])
+        return outcome
+
+    def _events(self, before: DefragRecord, after: DefragRecord) -> Sequence[Effect]:
+        """What people are told of the record itself."""
+        if after.phase is before.phase and len(after.finished) == len(before.finished):
+            return ()
+        log.info("defragmentation", extra={"fields": {"phase": str(after.phase), "message": after.message}})
+        kind = "Warning" if after.phase in (MovePhase.RETURNING, MovePhase.STOPPED) else "Normal"
+        return [RecordEvent(self._key, kind, f"Defrag{after.phase}", after.message or after.title)]
+
+
+class DefragSettings(msgspec.Struct, frozen=True):
+    """What a controller keeps open, and what it may spend on that."""
+
+    rooms: tuple[str, ...]  # each as SHAPExPODS@TIER
+    every: float = 600.0  # seconds between two looks
+    moves: int = 4  # that may begin in an hour
+    hours: float = 100.0  # of the scarce resource that may be lost in an hour
+    step_seconds: float = 600.0
+
+
+class DefragController:
+    """Opens rooms by itself, one execution at a time, within its budget. Used by the leader of the loop alone."""
+
+    def __init__(
+        self,
+        executor: DefragExecutor,
+        settings: DefragSettings,
+        *,
+        clock: Callable[[], float],
+        run: Callable[[Callable[[], None]], None] | None = None,
+        wake: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`run` has plans made: in a thread of its own where nothing else is said, as that may take a while."""
+        self._executor = executor
+        self._settings = settings
+        self._clock = clock
+        self._run = run if run is not None else _in_thread
+        self._wake = wake
+        self._looked = 0.0  # when it last looked for something to do
+        self._planning = False
+        self._said = ""  # what was last wrong with the record
+        self._found: tuple[DefragRecord, DefragPlan] | None = None
+
+    def step(self) -> None:
+        """Go on with what is under way, or look for something to do when it is time."""
+        try:
+            record = self._executor.record()
+            if record is not None and not record.over:
+                if record.by != self._executor.by and self._clock() > record.deadline + _ABANDONED:
+                    self._executor.take_over()
+                self._executor.step()
+                return
+        except InputError as error:  # the ConfigMap is somebody else's, or cannot be written
+            if str(error) != self._said:
+                log.error("defragmentation: %s", error)
+            self._said = str(error)
+            return
+        found, self._found = self._found, None
+        if found is not None:
+            self._begin(*found, record)
+        elif not self._planning and self._clock() >= self._looked + self._settings.every:
+            self._looked, self._planning = self._clock(), True
+            self._run(lambda: self._plan(self._executor.scenario()))
+
+    def due(self) -> float | None:
+        """When it is to be asked again though nothing has changed; None where it has just been."""
+        try:
+            record = self._executor.record()
+        except InputError:
+            return None
+        if record is not None and not record.over:
+            return min(record.deadline, self._clock() + 1.0)
+        return None if self._planning else self._looked + self._settings.every
+
+    def _plan(self, scenario: Scenario) -> None:
+        """The first room that is not there and can be opened; nothing is written."""
+        try:
+            for room in self._settings.rooms:
+                found = begin(scenario, room, by="", step_seconds=self._settings.step_seconds)
+                if found[1].moves:
+                    self._found = found
+                    break
+        except Exception:  # whatever it is, the next look may go better
+            log.exception("planning a defragmentation failed")
+        finally:
+            self._planning = False
+            self._wake()
+
+    def _begin(self, record: DefragRecord, plan: DefragPlan, before: DefragRecord | None) -> None:
+        recent = [*before.earlier, *before.finished] if before is not None else []
+        why = over_budget(recent, plan, self._settings, self._clock())
+        if why:
+            log.info("defragmentation", extra={"fields": {"room": record.room, "message": f"not begun: {why}"}})
+            return
+        try:
+            self._executor.write(replace(record, by=self._executor.by), before)
+        except InputError as error:
+            log.warning("defragmentation: %s", error)
+
+
+def over_budget(recent: Sequence[FinishedMove], plan: DefragPlan, settings: DefragSettings, now: float) -> str:
+    """Why a plan is more than may be spent now; "" where it is not."""
+    spent = [move for move in recent if move.at > now - _HOUR]
+    if len(spent) + len(plan.moves) > settings.moves:
+        return f"{len(plan.moves)} moves after {len(spent)} in the last hour are more than {settings.moves}"
+    hours = sum(move.hours for move in spent)
+    if hours + plan.hours > settings.hours:
+        return f"{plan.hours:.1f} hours after {hours:.1f} in the last hour are more than {settings.hours:g}"
+    return ""
+
+
+def _in_thread(work: Callable[[], None]) -> None:
+    threading.Thread(target=work, name="defrag", daemon=True).start()

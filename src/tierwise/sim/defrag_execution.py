@@ -1,0 +1,381 @@
+"""A defragmentation that is carried out: what is to be done next, by its record and by the objects as they are.
+
+One move after the other: places are found by the scheduler's own cycle and held in the record; once the scheduler says
+that it respects them, pods are evicted; the move is over when its job has all its pods again. Until then its old places
+are held as well, and where a move cannot be finished, the job gets them back. Everything is in the record, so whoever
+calls `proceed` may be another process than before; called twice, it asks for nothing that was done.
+
+Pure: time and objects are arguments, and effects are returned. Callers write the record first, and carry out effects
+only if that succeeded.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.api.codec import KINDS
+from tierwise.api.core import Pod
+from tierwise.api.defrag_record import DefragRecord, FinishedMove, HeldPods, MovePhase, PlannedMove
+from tierwise.api.eviction_terms import NOTICE, told_times
+from tierwise.api.meta import format_time
+from tierwise.api.plurals import count
+from tierwise.audit import audit
+from tierwise.explain.defrag import DefragPlan
+from tierwise.framework.ledger import Ledger, Pool
+from tierwise.model.job import Job
+from tierwise.port import Effect, Evict, PatchStatus, RecordEvent, gang_path
+from tierwise.scheduler.effects import pod_key
+from tierwise.sim.changes import Scenario
+from tierwise.sim.defrag import Planner, amounts_of
+
+__all__ = ["Proceeding", "begin", "proceed"]
+
+_ACTION: Final = "defrag"
+_PLANS: Final = 5
+"""How often the rest of the moves may be planned anew."""
+_AFTERWARDS: Final = 3600.0
+"""Seconds for which a job in hand keeps its places where nobody goes on with it."""
+_ENDED: Final = ("Succeeded", "Failed")
+_GROUPS: Final = ("PodGroup", "CompositePodGroup", "PodGang", "Workload")
+"""Kinds that declare a gang."""
+
+
+class Proceeding(msgspec.Struct, frozen=True):
+    """The record as it should be now, and what to do once it is written."""
+
+    record: DefragRecord
+    effects: tuple[Effect, ...] = ()
+
+
+def begin(scenario: Scenario, room: str, *, by: str, step_seconds: float) -> tuple[DefragRecord, DefragPlan]:
+    """The record of a new execution, and its plan; nothing is held or evicted where there is nothing to move."""
+    planner = Planner(scenario, room, owned=True)
+    plan = planner.plan()
+    record = DefragRecord(room, MovePhase.DONE, by=by, step_seconds=step_seconds, started=scenario.now)
+    if plan.moves:
+        return _reserved(record, planner, plan, scenario.now), plan
+    phase, why = (MovePhase.DONE, "there is room already") if plan.fits else (MovePhase.STOPPED, plan.why)
+    return replace(record, phase=phase, message=why), plan
+
+
+def proceed(record: DefragRecord, scenario: Scenario, *, observed: int, stopping: bool = False) -> Proceeding:
+    """The next thing to do; `observed` is the revision that the scheduler respects.
+
+    `stopping` ends the execution as soon as no job is between two places.
+    """
+    if record.over:
+        return Proceeding(record)
+    if not record.moves:
+        return Proceeding(_stopped(record, "nothing is in hand"))
+    step = _Step(record, scenario)
+    match record.phase:
+        case MovePhase.RESERVING:
+            return step.reserving(observed, stopping=stopping)
+        case MovePhase.MOVING:
+            return step.moving(stopping=stopping)
+        case _:
+            return step.returning()
+
+
+class _Step:
+    """The move in hand, and how its job stands."""
+
+    def __init__(self, record: DefragRecord, scenario: Scenario) -> None:
+        self._record = record
+        self._scenario = scenario
+        self._objects = scenario.objects
+        self._now = scenario.now
+        self._move = record.moves[0]
+        self._pods = scenario.objects.every(Pod)
+        self._jobs: tuple[Job, ...] | None = None
+
+    def reserving(self, observed: int, *, stopping: bool) -> Proceeding:
+        """Nothing is evicted before the scheduler respects what is held, and places are still those that are held."""
+        record, now = self._record, self._now
+        if stopping:
+            return Proceeding(_stopped(record, "it was told to stop"))
+        if observed < record.revision:
+            if now < record.deadline:
+                return Proceeding(record)
+            return Proceeding(_stopped(record, "no scheduler has taken note of the places that are held"))
+        planner, plan = self._again(self._still_there(record.moves))
+        if plan is None or not plan.moves:
+            return Proceeding(self._planned_anew(_told(plan)))
+        whole = len(self._still_there([self._move])) == len(self._move.pods)
+        if whole and not self._lost_place() and planner.movable(list(self._move.pods)):
+            deadline = now + record.step_seconds + self._move.notice
+            moving = replace(record, phase=MovePhase.MOVING, deadline=deadline, expires=deadline + _AFTERWARDS)
+            return Proceeding(moving)
+        if record.plans >= _PLANS:
+            return Proceeding(_stopped(record, "places are taken faster than they can be held"))
+        return Proceeding(_reserved(replace(record, plans=record.plans + 1), planner, plan, now))
+
+    def moving(self, *, stopping: bool) -> Proceeding:
+        """Evict what has not gone; once the job has all its pods again, the next move."""
+        record, now, move = self._record, self._now, self._move
+        left = self._still_there([move])
+        touched = any(not self._same(path) for path in move.pods)
+        if not left and (self._whole() or (now >= record.deadline and self._enough())):
+            return Proceeding(self._finished(stopping=stopping), self._told_done())
+        if not touched and (stopping or now >= record.deadline):
+            why = "it was told to stop" if stopping else f"no pod of {move.name} could be evicted"
+            return Proceeding(_stopped(record, why))
+        lost = self._lost_place() if touched else ""
+        if lost or now >= record.deadline:
+            why = f"{lost or f'{move.name} was not whole again in time'}: it gets its old places back"
+            deadline = now + record.step_seconds
+            returning = replace(
+                record,
+                phase=MovePhase.RETURNING,
+                revision=record.revision + 1,
+                deadline=deadline,
+                expires=deadline + _AFTERWARDS,
+                kept={},
+                held=self._both_places(),
+                message=why,
+            )
+            return Proceeding(returning)
+        return Proceeding(record, tuple(self._evictions(left)))
+
+    def returning(self) -> Proceeding:
+        """The job may have its old places and its new ones; it is over when it has all its pods again."""
+        record, late = self._record, self._now >= self._record.deadline
+        if self._whole() or (late and self._enough()):
+            return Proceeding(_stopped(record, f"{self._move.name} could not be moved, and runs as before"))
+        if late and not self._members():
+            return Proceeding(_stopped(record, f"the pods of {self._move.name} were not started again by their owner"))
+        if late:  # nothing but its places can be kept for it
+            deadline = self._now + record.step_seconds
+            return Proceeding(replace(record, deadline=deadline, expires=deadline + _AFTERWARDS))
+        return Proceeding(record)
+
+    # -- how the job in hand stands
+
+    def _same(self, path: str) -> bool:
+        """Whether a pod is the one that is to go, and was not asked to."""
+        pod = self._pods.get(path)
+        meant = next((move.pods[path] for move in self._record.moves if path in move.pods), None)
+        return (
+            pod is not None
+            and meant is not None
+            and pod.metadata.uid == meant.uid
+            and pod.spec.node_name == meant.node
+            and not pod.metadata.deletion_timestamp
+        )
+
+    def _still_there(self, moves: Sequence[PlannedMove]) -> list[str]:
+        """Pods that are to go, and run where they did."""
+        return [
+            path
+            for move in moves
+            for path in move.pods
+            if self._same(path) and self._pods[path].status.phase not in _ENDED
+        ]
+
+    def _members(self) -> list[Pod]:
+        """The pods of the job; of a pod by itself all those of its owner."""
+        owner = self._move.owner
+        if owner:
+            return [p for p in self._pods.values() if any(one.uid == owner for one in p.metadata.owner_references)]
+        if self._jobs is None:
+            self._jobs = self._scenario.snapshot().jobs
+        own = (job for job in self._jobs if job.key == self._move.job)
+        return [self._pods[task.key] for job in own for task in job.tasks]
+
+    def _whole(self) -> bool:
+        """Whether the job has as many pods as before, none of them on its way out, and is where it may be."""
+        own = self._members()
+        if not own:
+            return self._gone()
+        leaving = any(pod.metadata.deletion_timestamp for pod in own)
+        return not leaving and sum(map(_counts, own)) >= self._move.running and not self._too_wide(own)
+
+    def _enough(self) -> bool:
+        """Whether the job has what it needs to run."""
+        own = self._members()
+        if not own:
+            return self._gone()
+        return sum(map(_counts, own)) >= max(1, self._move.minimum) and not self._too_wide(own)
+
+    def _too_wide(self, own: Sequence[Pod]) -> bool:
+        """Whether the auditor finds the job outside the domain that it must be in."""
+        mine = {f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}" for pod in own}
+        others = [pod_key(path) for path in self._pods if path not in mine]
+        return any(finding.rule == "too-wide" for finding in audit(self._objects.changed({}, others)))
+
+    def _gone(self) -> bool:
+        """Whether what declares the job was deleted, so that nobody starts pods of it again."""
+        if not self._move.declared:
+            return False  # between two pods nobody can tell
+        path = gang_path(self._move.job)
+        return not any(path in self._objects.of_kind(*kind) for kind in KINDS if kind[1] in _GROUPS)
+
+    def _lost_place(self) -> str:
+        """Which of the places that the job is to come to is not free any more, as a sentence; "" where all are."""
+        move, snapshot = self._move, self._scenario.snapshot()
+        rows, nodes, index = snapshot.nodes.row, snapshot.nodes, snapshot.axis.index
+        free = Ledger(snapshot).free(np.arange(len(snapshot.axis)), slice(None), Pool.FUTURE_IDLE)
+        for path in self._still_there([move]):  # what it gives up itself
+            for name, amount in move.pods[path].requests.items():
+                if name in index and move.pods[path].node in rows:
+                    free[index[name], rows[move.pods[path].node]] += amount
+        come = [pod for pod in self._members() if pod.spec.node_name and self._moved(pod)]
+        if len(come) >= len(move.pods):
+            return ""  # wherever that is
+        need: dict[str, Counter[str]] = {}
+        for planned in move.pods.values():
+            need.setdefault(planned.target, Counter()).update(planned.requests)
+        for pod in come:
+            if pod.spec.node_name in need:
+                need[pod.spec.node_name].subtract(amounts_of(pod))
+        for node, amounts in need.items():
+            if max(amounts.values()) <= 0:
+                continue
+            row = rows.get(node, -1)
+            if row < 0 or nodes.cordoned[row] or not nodes.ready[row]:
+                return f"node {node} is not there for {move.name}"
+            if any(amount > free[index[name], row] for name, amount in amounts.items() if name in index):
+                return f"the place of {move.name} on {node} is taken"
+        return ""
+
+    def _moved(self, pod: Pod) -> bool:
+        """Whether a pod of the job is one that has come anew, and not one that was never to go."""
+        began = {moved.uid for moved in self._move.pods.values()}
+        path = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+        if pod.metadata.deletion_timestamp or pod.metadata.uid in began:
+            return False
+        return path in self._move.pods or path not in self._move.staying
+
+    # -- what follows
+
+    def _evictions(self, left: Sequence[str]) -> list[Effect]:
+        """Evict pods; those that are to have notice are told first."""
+        record, move, now = self._record, self._move, self._now
+        text = f"to open room for {record.room} in {record.title}"
+        asked: list[Effect] = []
+        for path in left:
+            noticed = told_times(self._pods[path])[1]
+            if move.notice and not noticed:
+                asked += _notice(path, f"{text}; it will be evicted at {format_time(now + move.notice)}", now)
+            elif now >= noticed + move.notice:
+                asked.append(Evict(pod_key(path), text, "", _ACTION))
+        return asked
+
+    def _told_done(self) -> tuple[Effect, ...]:
+        text = f"moved to open room for {self._record.room} in {self._record.title}"
+        there = [path for path in self._move.pods if path in self._pods]
+        return tuple(RecordEvent(pod_key(path), "Normal", "Defragmented", text) for path in there)
+
+    def _finished(self, *, stopping: bool) -> DefragRecord:
+        """The record after the move in hand: with places for the next one, or at its end."""
+        move, now = self._move, self._now
+        note = "" if self._whole() else "it runs with fewer pods than before"
+        over = FinishedMove(move.name, len(move.pods), now, move.hours, note)
+        record = replace(self._record, moves=self._record.moves[1:], finished=(*self._record.finished, over))
+        if stopping:
+            return _stopped(record, "it was told to stop")
+        self._record = record
+        planner, plan = self._again(self._still_there(record.moves))
+        if plan is not None and plan.moves:
+            return _reserved(record, planner, plan, now)
+        if plan is not None and plan.fits:
+            return _stopped(record, "", phase=MovePhase.DONE)
+        return self._planned_anew(_told(plan))
+
+    def _again(self, pods: Sequence[str]) -> tuple[Planner, DefragPlan | None]:
+        planner = Planner(self._scenario, self._record.room, owned=True)
+        return planner, planner.again(pods, self._record.nodes)
+
+    def _planned_anew(self, why: str) -> DefragRecord:
+        """The cluster is another one than was planned for: a plan from here on, within reason."""
+        record = self._record
+        if record.plans >= _PLANS:
+            return _stopped(record, f"{why}, and {count(record.plans, 'plan')} came to nothing")
+        planner = Planner(self._scenario, record.room, owned=True)
+        plan = planner.plan()
+        if plan.moves:
+            return _reserved(replace(record, plans=record.plans + 1), planner, plan, self._now)
+        if plan.fits:
+            return _stopped(record, "", phase=MovePhase.DONE)
+        return _stopped(record, f"{why}: {plan.why}")
+
+    def _both_places(self) -> tuple[HeldPods, ...]:
+        """What was held for the job in hand, and its old places."""
+        held = self._record.held
+        known = {(one.node, tuple(sorted(one.requests.items()))) for one in held if one.node not in self._record.nodes}
+        old = _places(self._move, [(pod.node, pod.requests) for pod in self._move.pods.values()])
+        return (*held, *(one for one in old if (one.node, tuple(sorted(one.requests.items()))) not in known))
+
+
+def _reserved(record: DefragRecord, planner: Planner, plan: DefragPlan, now: float) -> DefragRecord:
+    """The record with the moves of a plan, and places held for the first of them."""
+    moves = tuple(map(planner.planned, plan.moves))
+    first, deadline = moves[0], now + record.step_seconds
+    later = [path for move in moves[1:] for path in move.pods]
+    arranged = [(pod.target, pod.requests) for pod in first.pods.values()]
+    outside = [(pod.node, pod.requests) for pod in first.pods.values() if pod.node not in plan.nodes]
+    return replace(
+        record,
+        phase=MovePhase.RESERVING,
+        revision=record.revision + bool(record.moves or record.finished),
+        deadline=deadline,
+        expires=deadline,
+        title=plan.title,
+        nodes=plan.nodes,
+        moves=moves,
+        kept=planner.kept(plan.nodes, later),
+        held=_places(first, [*arranged, *planner.staying(plan.moves[0]), *outside]),
+        message="",
+    )
+
+
+def _places(move: PlannedMove, where: Sequence[tuple[str, Mapping[str, int]]]) -> tuple[HeldPods, ...]:
+    """Places held for a job, alike ones together."""
+    counts: dict[tuple[str, tuple[tuple[str, int], ...]], int] = {}
+    for node, requests in where:
+        alike = node, tuple(sorted(requests.items()))
+        counts[alike] = counts.get(alike, 0) + 1
+    return tuple(
+        HeldPods(move.job, node, number, dict(requests), move.owner, move.queue)
+        for (node, requests), number in sorted(counts.items())
+    )
+
+
+def _stopped(record: DefragRecord, why: str, *, phase: MovePhase = MovePhase.STOPPED) -> DefragRecord:
+    """The record at its end: nothing is held any more."""
+    return replace(
+        record,
+        phase=phase,
+        revision=record.revision + 1,
+        kept={},
+        held=(),
+        moves=() if phase is MovePhase.DONE else record.moves,
+        message=why or f"there is room in {record.title}",
+    )
+
+
+def _told(plan: DefragPlan | None) -> str:
+    return "the pods that are left to move find no place" if plan is None else "the room did not come to be"
+
+
+def _counts(pod: Pod) -> bool:
+    """Whether a pod runs, or has done its work."""
+    return pod.status.phase in ("Running", "Succeeded") and not pod.metadata.deletion_timestamp
+
+
+def _notice(path: str, text: str, now: float) -> list[Effect]:
+    told = {
+        "type": NOTICE,
+        "status": "True",
+        "reason": "ToBeMoved",
+        "message": text,
+        "lastTransitionTime": format_time(now),
+    }
+    key = pod_key(path)
+    return [PatchStatus(key, {"conditions": [told]}), RecordEvent(key, "Normal", NOTICE, text)]

@@ -1,0 +1,112 @@
+"""Places that are held while pods are moved, from the record of a defragmentation and the pods as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from tierwise.api.core import ConfigMap, Pod
+from tierwise.api.defrag_record import RECORD_NAME, DefragRecord, HeldPods, observed, read_record
+from tierwise.model.arrays import Ints
+from tierwise.model.held_places import HeldPlace, HeldPlaces
+from tierwise.model.job import Job, Status, Task
+from tierwise.model.resources import Axis
+from tierwise.model.snapshot import Fault
+from tierwise.port import Key, Objects
+
+__all__ = ["read_held_places"]
+
+_NOTHING: Final = HeldPlaces()
+_LARGEST: Final = 1 << 48
+_PODS: Final = 1 << 10
+
+
+def read_held_places(
+    objects: Objects, axis: Axis, rows: Mapping[str, int], jobs: Sequence[Job]
+) -> tuple[HeldPlaces, list[Fault]]:
+    """What is held, and records that cannot be read."""
+    records = objects.of_kind("", "ConfigMap")
+    found = [(path, records[path]) for path in records if path.endswith(f"/{RECORD_NAME}")] if records else []
+    if not found:
+        return _NOTHING, []
+    places: list[HeldPlace] = []
+    unobserved: list[tuple[Key, int]] = []
+    moving: set[str] = set()
+    faults: list[Fault] = []
+    for path, config in found:
+        assert isinstance(config, ConfigMap)
+        try:
+            record = read_record(config)
+        except ValueError as error:
+            faults.append(Fault(f"ConfigMap {path}", "InvalidDefragRecord", str(error)))
+            continue
+        namespace, _, name = path.rpartition("/")
+        if observed(config) < record.revision:
+            unobserved.append((Key("", "ConfigMap", namespace, name), record.revision))
+        if not record.over:
+            moving.update(*(move.pods for move in record.moves[:1]))
+        places += _kept(record, axis, rows)
+        places += _held(record, axis, rows, jobs, objects)
+    return HeldPlaces(tuple(places), tuple(unobserved), frozenset(moving)), faults
+
+
+def _kept(record: DefragRecord, axis: Axis, rows: Mapping[str, int]) -> Iterator[HeldPlace]:
+    for node, amounts in sorted(record.kept.items()):
+        if node in rows:
+            yield HeldPlace((), rows[node], _vector(axis, amounts), 1, record.deadline)
+
+
+def _held(
+    record: DefragRecord, axis: Axis, rows: Mapping[str, int], jobs: Sequence[Job], objects: Objects
+) -> Iterator[HeldPlace]:
+    """What is held for jobs, without the pods of theirs that have come."""
+    taken: dict[tuple[str, str, str, bytes], int] = {}  # pods that stand for an earlier entry already
+    for held in record.held:
+        if held.node not in rows:
+            continue
+        request = _vector(axis, held.requests)
+        if held.owner:
+            alike = _children(held.owner, objects)
+            keys = tuple(job.key for job in jobs if len(job.tasks) == 1 and job.tasks[0].key in alike)
+            there = sum(node == held.node for node in alike.values())
+        else:
+            own = [job for job in jobs if _means(held, job)]
+            keys = tuple(job.key for job in own)
+            there = sum(_stands(task, rows[held.node], request) for job in own for task in job.tasks)
+        mark = held.job, held.owner, held.node, request.tobytes()
+        left = held.pods - max(0, there - taken.get(mark, 0))
+        taken[mark] = taken.get(mark, 0) + held.pods
+        if left > 0:
+            # A job that has no pods at the moment is nobody yet: its places are kept from everybody.
+            yield HeldPlace(keys, rows[held.node], request, min(left, _PODS), record.expires, held.queue)
+
+
+def _means(held: HeldPods, job: Job) -> bool:
+    """Whether a job is the one that places are held for, by its own name or by that of what it was made for."""
+    return held.job == job.key or (bool(job.owner) and held.job == f"{job.key.partition('/')[0]}/{job.owner}")
+
+
+def _stands(task: Task, row: int, request: Ints) -> bool:
+    """Whether a task has come to its place: on the row, with these requests."""
+    asked = np.flatnonzero(request)
+    return (
+        task.status is Status.RUNNING and task.row == row and bool((task.shape.request[asked] == request[asked]).all())
+    )
+
+
+def _children(owner: str, objects: Objects) -> dict[str, str]:
+    """Pods with an owner, by path, and their nodes; without those that have ended or are on their way out."""
+    return {
+        path: pod.spec.node_name
+        for path, pod in objects.every(Pod).items()
+        if any(one.uid == owner for one in pod.metadata.owner_references)
+        and not pod.metadata.deletion_timestamp
+        and pod.status.phase not in ("Succeeded", "Failed")
+    }
+
+
+def _vector(axis: Axis, amounts: Mapping[str, int]) -> Ints:
+    """Amounts as a column, within bounds: whoever wrote them, sums over them do not wrap."""
+    return axis.vector({name: min(max(n, 0), _LARGEST) for name, n in amounts.items() if name in axis.index})
