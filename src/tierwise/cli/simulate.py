@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 import sys
 import time
@@ -298,7 +299,7 @@ def simulate(
         then = f"the same command goes on from {checkpoint}" if checkpoint else "with --checkpoint it could go on"
         click.echo(f"tierwise: stopped; {then}", err=True)
         ctx.exit(130)
-    _show(run.results(), html, output_format, shared=nodes is not None)
+    _show(run.results(), html, output_format, shared=nodes is not None, command=_command(ctx))
     if opened is not None and isinstance(run, Comparison):
         sys.stdout.flush()
         play(_recordings(run), opened)
@@ -314,7 +315,23 @@ def _recordings(run: Comparison) -> dict[str, Recording]:
     }
 
 
-def _show(results: dict[str, object], html: str | None, output_format: str, *, shared: bool) -> None:
+_ASIDE = ("checkpoint", "html", "served", "listen", "names", "output_format")
+"""Options that change where the results go, and not what they are."""
+
+
+def _command(ctx: click.Context) -> str:
+    """The command that gives the same results, with the options that are not as they come."""
+    words = ["tierwise", "simulate"]
+    for param in ctx.command.params:
+        value = ctx.params.get(str(param.name))
+        if param.name in _ASIDE or value in (None, ()) or value == param.get_default(ctx):
+            continue
+        for one in value if isinstance(value, tuple) else (value,):
+            words += [param.opts[0], f"{one:g}" if isinstance(one, float) else str(one)]
+    return shlex.join(words)
+
+
+def _show(results: dict[str, object], html: str | None, output_format: str, *, shared: bool, command: str) -> None:
     """Write the report where it is wanted, and print the numbers."""
     from tierwise.cli.screen import print_json, print_page
     from tierwise.replay.report.html import report
@@ -324,8 +341,8 @@ def _show(results: dict[str, object], html: str | None, output_format: str, *, s
     if html:
         from pathlib import Path
 
-        Path(html).write_text((filling_report if shared else report)(results), encoding="utf-8")
+        Path(html).write_text((filling_report if shared else report)(results, command), encoding="utf-8")
     if output_format == "json":
         print_json(results)
     else:
-        print_page(lambda page: (filling_lines if shared else lines)(page, results))
+        print_page(lambda page: (filling_lines if shared else lines)(page, results, command))

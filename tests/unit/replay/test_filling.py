@@ -99,7 +99,7 @@ def test_nodes_are_filled_from_the_command_line(words: list[str]) -> None:
     told = json.loads(run(*words, "--profile", "fragmentation", "-o", "json").stdout)
     assert told["outcomes"][0]["gpus"] == {"total": 3.0, "allocated": 3.0, "allocation": 1.0}
     page = run(*words, "--profile", "fragmentation", "--profile", "best-fit")
-    assert page.stdout.count("100.00 %") == 2
+    assert page.stdout.count("100.00 %") == 3  # of each, and in the verdict
 
 
 def test_a_policy_may_be_a_file(words: list[str], tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_the_report_is_written(words: list[str], tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     assert run(*words, "--profile", "stranding", "--html", str(file)).exit_code == 0
     text = file.read_text()
-    assert text.count("<svg") == text.count("</svg>") == 3
+    assert text.count("<svg") == text.count("</svg>") == 4  # and one beside the name of the policy
     assert "http" not in text
 
 

@@ -1,53 +1,95 @@
-"""The report of a replay: plots over time, by size and by queue, of spread and traffic, heat maps, and all numbers."""
+"""The report of a replay: a verdict, plots over time, by size and by queue, of spread and traffic, and all numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from html import escape
+from math import inf
 from typing import Any
 
-from tierwise.replay.engine.cluster import SLOT_SIZES
-from tierwise.replay.report.plots import WHOLE, Series, bars, heat, lines
-from tierwise.replay.report.table import ROWS, duration
+import msgspec
 
-__all__ = ["pair", "report", "section", "sheet", "table"]
+from tierwise import __version__
+from tierwise.replay.engine.cluster import SLOT_SIZES
+from tierwise.replay.report.plots import WHOLE, Series, bars, coincidences, heat, key, lines
+from tierwise.replay.report.table import DECISIVE, FIGURES, Figure, duration, verdict
+
+__all__ = ["Head", "pair", "report", "section", "sheet", "table"]
 
 
 # The page that a report is: one HTML file with everything in it, light or dark as the reader's system is.
 
 
 _STYLE = """
-:root{color-scheme:light dark;--ink:#1d2433;--soft:#667085;--page:#f6f7f9;--card:#fff;--rule:#e4e7ec;
---c0:#2563eb;--c1:#d97706;--c2:#059669;--c3:#dc2626;--c4:#7c3aed;--c5:#0891b2}
+:root{color-scheme:light dark;--ink:#1d2433;--soft:#5b6577;--page:#f6f7f9;--card:#fff;--rule:#e4e7ec;--link:#1d4ed8;
+--good:#047857;--bad:#b91c1c;--c0:#2563eb;--c1:#d97706;--c2:#059669;--c3:#dc2626;--c4:#7c3aed;--c5:#0891b2}
 @media(prefers-color-scheme:dark){:root{--ink:#e6e9ef;--soft:#98a2b3;--page:#0f1218;--card:#171b23;--rule:#2a303b;
+--link:#8ab4ff;--good:#34d399;--bad:#f87171;
 --c0:#6ea8fe;--c1:#fbbf24;--c2:#34d399;--c3:#f87171;--c4:#b794f6;--c5:#22d3ee}}
 *{box-sizing:border-box}body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,sans-serif}
-main{max-width:1160px;margin:0 auto;padding:32px 20px 64px}h1{font-size:26px;margin:0 0 4px}h2{font-size:16px;margin:0}
-p{color:var(--soft);margin:2px 0 12px}section{background:var(--card);border:1px solid var(--rule);border-radius:12px;
-padding:18px 20px;margin-top:16px}.two{display:grid;gap:16px;grid-template-columns:repeat(auto-fit,minmax(440px,1fr))}
-.two section{margin-top:0}.two{margin-top:16px}svg{width:100%;height:auto;display:block}
-svg text{fill:var(--soft);font-size:11px}.grid{stroke:var(--rule)}
-.line{fill:none;stroke-width:1.8;stroke-linejoin:round}
-.heat{fill:var(--c0)}.key{display:flex;gap:16px;flex-wrap:wrap;margin-top:14px}
-.key b{display:inline-block;width:12px;height:12px;border-radius:3px;margin-right:6px;vertical-align:-1px}
-.scroll{overflow-x:auto}table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
-td,th{padding:5px 10px;text-align:right;border-top:1px solid var(--rule)}th{border:0}
-td:first-child,th:first-child{text-align:left;color:var(--soft)}
+main{max-width:1740px;margin:0 auto;padding:28px max(12px,2vw) 64px}
+h1{font-size:24px;line-height:1.3;margin:0 0 4px;overflow-wrap:anywhere}
+h2{font-size:16px;margin:0}p{color:var(--soft);margin:2px 0 12px;overflow-wrap:anywhere}
+:focus-visible{outline:2px solid var(--link);outline-offset:2px;border-radius:4px}
+.verdict{color:var(--ink);font-size:17px;margin:10px 0;max-width:75em}
+code{font:13px ui-monospace,monospace;background:var(--card);border:1px solid var(--rule);border-radius:6px;
+padding:2px 8px;overflow-wrap:anywhere;user-select:all;
+box-decoration-break:clone;-webkit-box-decoration-break:clone}
+section{background:var(--card);border:1px solid var(--rule);border-radius:12px;padding:18px 20px;margin-top:16px}
+section{min-width:0}
+.two{display:grid;gap:16px;grid-template-columns:repeat(auto-fit,minmax(min(440px,100%),1fr));margin-top:16px}
+.two section{margin-top:0}.plot,.scroll{overflow-x:auto}svg{display:block}.plot svg{width:100%;height:auto}
+.plot svg.half{min-width:400px}.plot svg.wide{min-width:640px}
+svg text{fill:var(--soft);font-size:11px}.grid{stroke:var(--rule)}.frame{fill:none;stroke:var(--rule)}
+.line{fill:none;stroke-linejoin:round}.heat{fill:var(--c0)}
+.key{display:flex;gap:4px 22px;flex-wrap:wrap;list-style:none;margin:14px 0 0;padding:0}
+.key svg{display:inline;vertical-align:-2px}
+table{border-collapse:collapse;width:100%;font-variant-numeric:tabular-nums}
+td,th{padding:5px 10px;text-align:right;border-top:1px solid var(--rule);font-weight:400}
+thead td,thead th{border:0;font-weight:600}
+tr>:first-child{text-align:left;color:var(--soft)}td{white-space:nowrap}small{color:var(--soft)}
+.good{color:var(--good)}.bad{color:var(--bad)}summary{cursor:pointer;color:var(--link)}details{margin-top:8px}
+@media(max-width:600px){section{padding:14px 12px}td,th{padding:5px 6px}td small{display:block}}
+@media print{:root{color-scheme:light}body{background:#fff}main{max-width:none;padding:0}
+section{break-inside:avoid;border-color:#bbb}
+.plot,.scroll{overflow:visible}.plot svg.half,.plot svg.wide{min-width:0}}
 """ + "".join(
-    f".line.c{i}{{stroke:var(--c{i})}}.bar.c{i}{{fill:var(--c{i})}}.key .c{i}{{background:var(--c{i})}}"
-    for i in range(6)
+    f".line.c{i}{{stroke:var(--c{i})}}.bar.c{i}{{fill:var(--c{i})}}.d{i}{{{style}}}"
+    for i, style in enumerate(
+        (
+            "stroke-width:4",
+            "stroke-width:2.2;stroke-dasharray:8 4",
+            "stroke-width:2;stroke-dasharray:2 3",
+            "stroke-width:1.8;stroke-dasharray:10 3 2 3",
+            "stroke-width:1.6;stroke-dasharray:5 2",
+            "stroke-width:1.4",
+        )
+    )
 )
 
 
-def sheet(title: str, intro: str, names: Sequence[str], body: Sequence[str]) -> str:
-    """The whole file: a title, a line about what was done, whose colour is which, and the sections."""
-    key = "".join(f'<span><b class="c{n % 6}"></b>{escape(name)}</span>' for n, name in enumerate(names))
-    head = f"<h1>{escape(title)}</h1><p>{escape(intro)}</p><div class='key'>{key}</div>"
+class Head(msgspec.Struct, frozen=True):
+    """What stands above the sections of a report."""
+
+    title: str
+    verdict: Sequence[str]  # sentences
+    intro: str  # what was done
+    names: Sequence[str]  # of the contenders
+    command: str = ""  # that repeats it
+
+
+def sheet(head: Head, body: Sequence[str]) -> str:
+    """The whole file: the verdict first, how to repeat it, whose line is which, and the sections."""
+    title = head.title
+    said = "".join(f"<p class='verdict'>{escape(sentence)}</p>" for sentence in head.verdict)
+    code = f"<code>{escape(head.command)}</code> (tierwise {__version__})"
+    repeat = f"<p>Repeat it with {code}</p>" if head.command else ""
+    above = f"<h1>{escape(title)}</h1>{said}<p>{escape(head.intro)}</p>{repeat}{key(head.names)}"
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width,initial-scale=1'>"
         f"<title>{escape(title)} - tierwise simulate</title><style>{_STYLE}</style></head>"
-        f"<body><main>{head}{''.join(body)}</main></body></html>\n"
+        f"<body><main>{above}{''.join(body)}</main></body></html>\n"
     )
 
 
@@ -61,16 +103,19 @@ def pair(*sections: str) -> str:
     return f"<div class='two'>{''.join(sections)}</div>"
 
 
-def table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Numbers, one column for each contender."""
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    body = f"<div class='scroll'><table><tr><th></th>{head}</tr>{lines}</table></div>"
-    return f"<section><h2>{escape(title)}</h2>{body}</section>"
+def table(title: str, names: Sequence[str], rows: Sequence[Sequence[str]], text: str = "") -> str:
+    """Numbers, one column for each contender; cells are markup."""
+    head = "".join(f"<th scope='col'>{escape(name)}</th>" for name in names)
+    lines = "".join(
+        f"<tr><th scope='row'>{escape(row[0])}</th>{''.join(f'<td>{cell}</td>' for cell in row[1:])}</tr>"
+        for row in rows
+    )
+    body = (
+        f"<div class='scroll' tabindex='0' role='region' aria-label='{escape(title)}'>"
+        f"<table><thead><tr><td></td>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
+    )
+    return f"<section><h2>{escape(title)}</h2>{f'<p>{escape(text)}</p>' if text else ''}{body}</section>"
 
-
-_SHORT = ("GPU occupancy", "wait, mean", "leaves per gang, mean", "leaves per gang, max", "GPU-hours lost")
-"""The numbers that stand on top."""
 
 _STEP = 3
 """Every so many samples are drawn in a heat map: a page of several profiles stays small."""
@@ -84,24 +129,42 @@ _TRAFFIC = (
 )
 
 
-def report(results: dict[str, Any]) -> str:
-    """The page for the results of a comparison."""
+def report(results: dict[str, Any], command: str = "") -> str:
+    """The page for the results of a comparison; `command` repeats it."""
     told, outcomes = results["inputs"], results["outcomes"]
     intro = (
         f"{told['jobs']:,} jobs within {duration(told['span_seconds'])} on {told['hosts']:,} hosts with "
         f"{told['gpus']:,} GPUs; seed {told['seed']}, cycles every {told['period_seconds']:g} s at most"
     )
     names = [outcome["profile"] for outcome in outcomes]
+    apart = f"In brackets: the difference to {names[0]}." if len(names) > 1 else ""
+    short = [figure for figure in FIGURES if figure in DECISIVE or figure.title == "leaves per gang, max"]
     body = (
-        table("In short", names, [(name, *(read(o) for o in outcomes)) for name, read in ROWS if name in _SHORT]),
+        table("In short", names, [_row(figure, outcomes) for figure in short], apart),
         _over_time(told, outcomes),
         _by_size(outcomes),
         _traffic(outcomes),
         _by_queue(outcomes),
         pair(*(_heat(told, outcome) for outcome in outcomes)),
-        table("All numbers", names, [(name, *(read(o) for o in outcomes)) for name, read in ROWS]),
+        table("All numbers", names, [_row(figure, outcomes) for figure in FIGURES], apart),
     )
-    return sheet(told["trace"], intro, names, body)
+    title = f"Simulation of {told['trace']}: {_and(names)}"
+    return sheet(Head(title, verdict(outcomes), intro, names, command), body)
+
+
+def _and(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _row(figure: Figure, outcomes: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    """A number of every outcome, with the difference to the first where there is one: better and worse in words."""
+    cells = [escape(figure.text(outcomes[0]))]
+    for outcome in outcomes[1:]:
+        apart, better = figure.difference(outcome, outcomes[0]), figure.is_better(outcome, outcomes[0])
+        kind = "" if better is None else " class='good'" if better else " class='bad'"
+        word = "" if better is None else ", better" if better else ", worse"
+        cells.append(escape(figure.text(outcome)) + (f" <small{kind}>({escape(apart)}{word})</small>" if apart else ""))
+    return figure.title, *cells
 
 
 def _over_time(told: dict[str, Any], outcomes: Sequence[dict[str, Any]]) -> str:
@@ -111,14 +174,18 @@ def _over_time(told: dict[str, Any], outcomes: Sequence[dict[str, Any]]) -> str:
             for o in outcomes
         ]
 
+    def drawn(title: str, text: str, found: list[Series], **how: Any) -> str:
+        return section(title, f"{text} {coincidences(found)}".strip(), lines(found, label=title, **how))
+
     size = _largest(told)
     gangs = f"gangs of {SLOT_SIZES[size]} GPUs"
-    used = lines(series(lambda s: 100 * s["held"] / told["gpus"]), unit="%", top=100, width=WHOLE)
-    waiting = lines(series(lambda s: float(s["waiting"])), unit="")
-    broken = lines(series(lambda s: 100 * s["fragmentation"][size] if s["fragmentation"] else 0.0), unit="%", top=100)
-    return section("GPUs in use", "Share of all GPUs that gangs hold, up to the last arrival.", used) + pair(
-        section("Waiting gangs", "How many wait.", waiting),
-        section("Fragmentation", f"Share of the free GPUs that {gangs} in a leaf cannot use.", broken),
+    used = series(lambda s: 100 * s["held"] / told["gpus"])
+    waiting = series(lambda s: float(s["waiting"]))
+    broken = series(lambda s: 100 * s["fragmentation"][size] if s["fragmentation"] else 0.0)
+    share = "Share of all GPUs that gangs hold, up to the last arrival."
+    return drawn("GPUs in use", share, used, unit="%", top=100, width=WHOLE) + pair(
+        drawn("Waiting gangs", "How many wait.", waiting, unit="gangs"),
+        drawn("Fragmentation", f"Share of the free GPUs that {gangs} in a leaf cannot use.", broken, unit="%", top=100),
     )
 
 
@@ -128,35 +195,46 @@ def _largest(told: dict[str, Any]) -> int:
     return max((i for i, size in enumerate(SLOT_SIZES) if size <= most), default=0)
 
 
-def _by_size(outcomes: Sequence[dict[str, Any]]) -> str:
-    groups = [str(c["gpus"]) for c in outcomes[0]["times_by_size"]] if outcomes else []
+_UNITS = (("s", 1, 120), ("min", 60, 2 * 3600), ("h", 3600, inf))
+"""Units of a time axis, their seconds, and the longest time that each is used for."""
 
-    def plot(what: str) -> str:
-        found = [Series(o["profile"], [(c[what]["mean"] or 0) / 3600 for c in o["times_by_size"]]) for o in outcomes]
-        return bars(groups, found, unit="h")
+
+def _times(title: str, text: str, groups: Sequence[str], series: Sequence[Series]) -> str:
+    """Bars of times in seconds, in the unit that suits them."""
+    most = max((value for one in series for value in one.values), default=0.0)
+    unit, size = next((unit, size) for unit, size, longest in _UNITS if most <= longest)
+    scaled = [Series(one.name, [value / size for value in one.values]) for one in series]
+    shown = bars(groups, scaled, label=title, unit=unit, show=lambda value: duration(value * size))
+    return section(title, text, shown)
+
+
+def _by_size(outcomes: Sequence[dict[str, Any]]) -> str:
+    groups = [f"{c['gpus']} GPU{'' if c['gpus'] == '1' else 's'}" for c in outcomes[0]["times_by_size"]]
+
+    def plot(title: str, text: str, what: str) -> str:
+        found = [Series(o["profile"], [c[what]["mean"] or 0.0 for c in o["times_by_size"]]) for o in outcomes]
+        return _times(title, text, groups, found)
 
     return pair(
-        section("Wait by size", "Mean hours that a job waited, by the GPUs that it asks for.", plot("wait_seconds")),
-        section("Completion by size", "Mean hours from arrival to end, by GPUs.", plot("completion_seconds")),
+        plot("Wait by size", "Mean time that a job waited, by the GPUs that it asks for.", "wait_seconds"),
+        plot("Completion by size", "Mean time from arrival to end, by GPUs.", "completion_seconds"),
     )
 
 
 def _traffic(outcomes: Sequence[dict[str, Any]]) -> str:
     sizes = [one["pods"] for one in outcomes[0]["spread_by_size"]] if outcomes else []
 
-    def leaves(how: str) -> str:
+    def leaves(title: str, text: str, how: str) -> str:
         found = [Series(o["profile"], [_leaves(o, size, how) for size in sizes]) for o in outcomes]
-        return bars(sizes, found, unit="")
+        return section(title, text, bars([f"{size} pods" for size in sizes], found, label=title, unit="leaves"))
 
     carried = [Series(o["profile"], [o["spread"][name]["mean"] or 0.0 for _, name in _TRAFFIC]) for o in outcomes]
+    shown = bars([title for title, _ in _TRAFFIC], carried, label="Traffic", unit="buffers", width=WHOLE)
+    text = "Modelled buffers per step and gang that cross leaves or spines, in a ring and all-to-all."
     return pair(
-        section("Spread", "Mean number of leaves that a gang stands on, by its pods.", leaves("mean")),
-        section("Widest gangs", "The most leaves that a gang stands on, by its pods.", leaves("max")),
-    ) + section(
-        "Traffic",
-        "Modelled buffers per step and gang that cross leaves or spines, in a ring and all-to-all.",
-        bars([title for title, _ in _TRAFFIC], carried, unit="", width=WHOLE),
-    )
+        leaves("Spread", "Mean number of leaves that a gang stands on, by its pods.", "mean"),
+        leaves("Widest gangs", "The most leaves that a gang stands on, by its pods.", "max"),
+    ) + section("Traffic", text, shown)
 
 
 def _leaves(outcome: dict[str, Any], size: str, how: str) -> float:
@@ -170,10 +248,10 @@ def _heat(told: dict[str, Any], outcome: dict[str, Any]) -> str:
         (name, [sample["leaves"][i] / gpus for sample in samples[::_STEP]])
         for i, (name, gpus) in enumerate(zip(told["leaves"], told["leaf_gpus"], strict=True))
     ]
-    plot = heat(rows, last=told["span_seconds"])
-    return section(
-        f"Leaves, {outcome['profile']}", "One line per leaf in the order of the tree; fuller is stronger.", plot
-    )
+    title = f"Leaves, {outcome['profile']}"
+    label = f"{title}: how full each of {len(rows)} leaves is over time"
+    plot = heat(rows, label=label, last=told["span_seconds"])
+    return section(title, "One line per leaf in the order of the tree; fuller is stronger.", plot)
 
 
 def _by_queue(outcomes: Sequence[dict[str, Any]]) -> str:
@@ -181,9 +259,10 @@ def _by_queue(outcomes: Sequence[dict[str, Any]]) -> str:
     queues = [str(one["queue"]) for one in outcomes[0]["queues"]] if outcomes else []
     if len(queues) < 2:
         return ""
-    waits = [Series(o["profile"], [(q["wait_seconds"]["mean"] or 0) / 3600 for q in o["queues"]]) for o in outcomes]
+    waits = [Series(o["profile"], [q["wait_seconds"]["mean"] or 0.0 for q in o["queues"]]) for o in outcomes]
     lost = [Series(o["profile"], [q["gpu_hours_lost"] for q in o["queues"]]) for o in outcomes]
+    again = bars(queues, lost, label="Lost by queue", unit="GPU h", show=lambda value: f"{value:,.1f} h")
     return pair(
-        section("Wait by queue", "Mean hours that a job waited.", bars(queues, waits, unit="h")),
-        section("Lost by queue", "GPU-hours of work that had to be repeated.", bars(queues, lost, unit="")),
+        _times("Wait by queue", "Mean time that a job waited.", queues, waits),
+        section("Lost by queue", "GPU time of work that had to be repeated.", again),
     )

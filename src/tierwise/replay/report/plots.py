@@ -1,25 +1,26 @@
 """Plots as SVG text: lines over time, grouped bars, a heat map.
 
-Colours are classes, so that a page may be light or dark. Pure functions from numbers to markup;
-coordinates are rounded, so that equal numbers give equal bytes. A plot is drawn for the width that it is shown at,
-a whole page's or half of one, so that letters have one size.
+Colours are classes, so that a page may be light or dark; contenders are told apart by dashes and numbers as well, and
+the first line is the widest, so that those drawn over it do not hide it. Every plot says in words what it shows, for
+those who do not see it. Pure functions from numbers to markup; coordinates are rounded, so that equal numbers give
+equal bytes. A plot is drawn for the width that it is shown at, a whole page's or half, so that letters have one size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from math import ceil, floor, inf, log10
 
 import msgspec
 
-__all__ = ["HALF", "WHOLE", "Series", "bars", "heat", "lines"]
+__all__ = ["HALF", "WHOLE", "Series", "bars", "coincidences", "heat", "key", "lines"]
 
 WHOLE, HALF = 1076, 512
 """Widths of plots: over the page, and over half of it."""
 
 _HEIGHT = 240
-_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 12, 34
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 12, 34
 _TIMES: Sequence[tuple[str, float, float]] = (
     ("min", 60, 3 * 3600),
     ("h", 3600, 4 * 86_400),
@@ -43,16 +44,24 @@ class _Frame(msgspec.Struct, frozen=True):
     across: float
     up: float
     height: int = _HEIGHT
+    left: float = _LEFT
 
     def x(self, value: float) -> float:
-        return round(_LEFT + (self.width - _LEFT - _RIGHT) * value / self.across, 1)
+        return round(self.left + (self.width - self.left - _RIGHT) * value / self.across, 1)
 
     def y(self, value: float) -> float:
         room = self.height - _TOP - _BOTTOM
         return round(self.height - _BOTTOM - room * min(1.0, value / self.up), 1)
 
-    def svg(self, body: Sequence[str]) -> str:
-        return f'<svg viewBox="0 0 {self.width} {self.height}" role="img">{"".join(body)}</svg>'
+    def svg(self, body: Sequence[str], label: str) -> str:
+        """The drawing with its words; wide ones are scrolled on a narrow screen rather than shrunk beyond reading."""
+        kind = "wide" if self.width > HALF else "half"
+        drawing = "".join(body)
+        return (
+            f'<div class="plot" tabindex="0" role="region" aria-label="{escape(label)}">'
+            f'<svg class="{kind}" viewBox="0 0 {self.width} {self.height}" role="img" aria-label="{escape(label)}">'
+            f"{drawing}</svg></div>"
+        )
 
     def rules(self, step: float, unit: str) -> str:
         """Lines at round values; the highest one names the unit."""
@@ -64,7 +73,7 @@ class _Frame(msgspec.Struct, frozen=True):
             parts.append(_text(_LEFT - 6, y + 4, f"{value:,.6g}{told}", "end"))
         return "".join(parts)
 
-    def ticks(self, units: Sequence[tuple[str, float, float]]) -> str:
+    def ticks(self, units: Sequence[tuple[str, float, float]], below: float = 12) -> str:
         """Places at round numbers, in the unit that suits their span; the last one names it."""
         unit, size = next((unit, size) for unit, size, most in units if self.across <= most)
         step = _round(self.across / size / (10 if self.width > HALF else 5))
@@ -73,26 +82,53 @@ class _Frame(msgspec.Struct, frozen=True):
         labels[-1] += f" {unit}"
         at = [self.x(place * size) for place in places]
         return "".join(
-            _text(x, self.height - 12, label, "middle" if x < self.width - 40 else "end")
+            _text(x, self.height - below, label, "middle" if x < self.width - 40 else "end")
             for x, label in zip(at, labels, strict=True)
         )
 
 
-def lines(series: Sequence[Series], *, unit: str, top: float | None = None, across: str = "", width: int = HALF) -> str:
+def lines(
+    series: Sequence[Series], *, label: str, unit: str, top: float | None = None, across: str = "", width: int = HALF
+) -> str:
     """Values over time in seconds, or over numbers of another unit, one line each."""
     step, highest = _steps(top or max((v for s in series for v in s.values), default=1.0))
     frame = _Frame(width, max((p for s in series for p in s.places), default=1.0) or 1.0, highest)
     body = [frame.rules(step, unit), frame.ticks(((across, 1, inf),) if across else _TIMES)]
     for number, one in enumerate(series):
         points = " ".join(f"{frame.x(p)},{frame.y(v)}" for p, v in zip(one.places, one.values, strict=True))
-        body.append(
-            f'<polyline class="line c{number % 6}" points="{points}"><title>{escape(one.name)}</title></polyline>'
-        )
-    return frame.svg(body)
+        kind = f"line c{number % 6} d{number % 6}"
+        body.append(f'<polyline class="{kind}" points="{points}"><title>{escape(one.name)}</title></polyline>')
+    ends = "; ".join(f"{s.name} from {s.values[0]:,.4g} to {s.values[-1]:,.4g}" for s in series if s.values)
+    return frame.svg(body, f"{label}{f', in {unit}' if unit else ''}: {ends}")
 
 
-def bars(groups: Sequence[str], series: Sequence[Series], *, unit: str, width: int = HALF) -> str:
-    """Groups of bars, one bar for each contender; pointing at one tells its value."""
+def coincidences(series: Sequence[Series]) -> str:
+    """Which lines cover each other nearly everywhere, in a sentence; nothing where none do."""
+    told = []
+    for number, one in enumerate(series):
+        for other in series[number + 1 :]:
+            pairs = list(zip(one.values, other.values, strict=False))
+            same = sum(abs(a - b) <= _ALIKE * max(abs(a), abs(b), 1e-9) for a, b in pairs)
+            if pairs and same >= _MOSTLY * len(pairs):
+                share = "" if same == len(pairs) else f" {100 * same / len(pairs):.0f} % of the time"
+                told.append(f"{one.name} and {other.name} coincide{share}.")
+    return " ".join(told)
+
+
+_ALIKE, _MOSTLY = 0.005, 0.8
+"""Values that are drawn as one line, and the share of them from which it is told."""
+
+
+def bars(
+    groups: Sequence[str],
+    series: Sequence[Series],
+    *,
+    label: str,
+    unit: str,
+    show: Callable[[float], str] = lambda value: f"{value:,.2f}",
+    width: int = HALF,
+) -> str:
+    """Groups of bars, one bar for each contender with its number below it, and a table of the values to open."""
     step, highest = _steps(max((v for s in series for v in s.values), default=1.0))
     frame = _Frame(width, max(1, len(groups)), highest)
     room = (width - _LEFT - _RIGHT) / max(1, len(groups))
@@ -100,35 +136,93 @@ def bars(groups: Sequence[str], series: Sequence[Series], *, unit: str, width: i
     body = [frame.rules(step, unit)]
     for place, group in enumerate(groups):
         start = frame.x(place + 0.14)
-        body.append(_text(frame.x(place + 0.5), _HEIGHT - 12, escape(group), "middle"))
+        body.append(_text(frame.x(place + 0.5), _HEIGHT - 6, escape(group), "middle"))
         for number, one in enumerate(series):
-            y = frame.y(one.values[place])
-            told = f"{escape(one.name)}, {escape(group)}: {one.values[place]:,.2f} {escape(unit)}"
+            y, x = frame.y(one.values[place]), start + number * wide
+            told = f"{escape(one.name)}, {escape(group)}: {show(one.values[place])}"
             body.append(
-                f'<rect class="bar c{number % 6}" x="{start + number * wide:.1f}" y="{y}" width="{wide * 0.92:.1f}" '
+                f'<rect class="bar c{number % 6}" x="{x:.1f}" y="{y}" width="{wide * 0.92:.1f}" '
                 f'height="{_HEIGHT - _BOTTOM - y:.1f}" rx="2"><title>{told}</title></rect>'
             )
-    return frame.svg(body)
+            if len(series) > 1 and wide >= _DIGIT:
+                body.append(_text(x + wide * 0.46, _HEIGHT - _BOTTOM + 12, str(number + 1), "middle"))
+    head = "".join(f"<th scope='col'>{escape(one.name)}</th>" for one in series)
+    rows = "".join(
+        f"<tr><th scope='row'>{escape(group)}</th>{''.join(f'<td>{show(one.values[n])}</td>' for one in series)}</tr>"
+        for n, group in enumerate(groups)
+    )
+    title = f"{label}{f', in {unit}' if unit else ''}, by {', '.join(groups)}; the numbers follow"
+    return (
+        f"{frame.svg(body, title)}<details><summary>Numbers</summary><table><thead><tr><td></td>{head}</tr></thead>"
+        f"<tbody>{rows}</tbody></table></details>"
+    )
 
 
-def heat(rows: Sequence[tuple[str, Sequence[float]]], *, last: float, width: int = HALF) -> str:
-    """One line for each domain, time from left to right up to the last second, fuller is stronger."""
+_DIGIT = 9
+"""Width of a bar, in units of the drawing, that has room for a number below it."""
+
+
+def heat(rows: Sequence[tuple[str, Sequence[float]]], *, label: str, last: float, width: int = HALF) -> str:
+    """One line for each domain, time from left to right up to the last second, fuller is stronger; with its scale."""
     columns = max((len(values) for _, values in rows), default=1)
-    high = max(2.0, min(12.0, 300 / max(1, len(rows))))
-    frame = _Frame(width, last or 1.0, 1.0, round(_TOP + len(rows) * high + _BOTTOM))
-    wide = (width - _LEFT - _RIGHT) / columns
+    high = max(2.0, min(14.0, 300 / max(1, len(rows))))
+    left = min(_NAMES, max((_LETTER * len(name) for name, _ in rows), default=0.0) + 10) if high >= _READABLE else _LEFT
+    frame = _Frame(width, last or 1.0, 1.0, round(_TOP + len(rows) * high + _BOTTOM + 22), left)
+    wide = (width - left - _RIGHT) / columns
     body = []
     for number, (name, values) in enumerate(rows):
         y = _TOP + number * high
+        if high >= _READABLE:
+            body.append(_text(left - 6, y + high - 2, escape(_end(name, left)), "end"))
         body.append(f"<g><title>{escape(name)}</title>")
         for start, end, share in _runs(values):
-            x, length = _LEFT + start * wide, (end - start) * wide + 0.3  # a little over, so that no seam shows
+            x, length = left + start * wide, (end - start) * wide + 0.3  # a little over, so that no seam shows
             body.append(
                 f'<rect class="heat" x="{x:.1f}" y="{y:.1f}" width="{length:.1f}" '
                 f'height="{high:.1f}" fill-opacity="{share:.1f}"/>'
             )
         body.append("</g>")
-    return frame.svg([*body, frame.ticks(_TIMES)])
+    body.append(_frame(left, _TOP, width - left - _RIGHT, len(rows) * high))
+    return frame.svg([*body, frame.ticks(_TIMES, 34), *_scale(left, frame.height - 12)], label)
+
+
+_READABLE, _LETTER, _NAMES = 10.0, 6.2, 130.0
+"""Height of a line that a name fits beside, the width of a letter, and the most that names may take."""
+
+
+def _end(name: str, room: float) -> str:
+    """The end of a name that is too long: what tells it from its neighbours."""
+    most = int((room - 10) / _LETTER)
+    return name if len(name) <= most else f"…{name[1 - most :]}"
+
+
+def _scale(left: float, y: float) -> list[str]:
+    """How strong is how full."""
+    boxes = [
+        f'<rect class="heat" x="{left + 46 + 14 * n:.1f}" y="{y - 9:.1f}" width="14" height="10" '
+        f'fill-opacity="{n / 10:.1f}"/>'
+        for n in range(11)
+    ]
+    text = _text(left + 206, y, "100 % of its GPUs in use", "start")
+    return [_text(left + 40, y, "0 %", "end"), *boxes, _frame(left + 46, y - 9, 154, 10), text]
+
+
+def _frame(x: float, y: float, width: float, height: float) -> str:
+    return f'<rect class="frame" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}"/>'
+
+
+def key(names: Sequence[str]) -> str:
+    """Who is which: number, line and colour of each contender."""
+    shown = []
+    for number, name in enumerate(names):
+        kind = number % 6
+        swatch = (
+            '<svg width="34" height="14" aria-hidden="true">'
+            f'<rect class="bar c{kind}" x="0" y="2" width="10" height="10" rx="2"/>'
+            f'<path class="line c{kind} d{kind}" d="M13 7H34"/></svg>'
+        )
+        shown.append(f"<li>{swatch} {f'{number + 1} ' if len(names) > 1 else ''}{escape(name)}</li>")
+    return f"<ul class='key'>{''.join(shown)}</ul>"
 
 
 def _runs(values: Sequence[float]) -> list[tuple[int, int, float]]:

@@ -1,18 +1,17 @@
-"""The outcome of a replay as a table: one line per number, one column per contender."""
+"""The outcome of a replay in words and as a table: a verdict, then one line per number, one column per contender."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
+import msgspec
 from rich.text import Text
 
 from tierwise.explain.text.page import Page, wrapped
 from tierwise.explain.text.tables import Cell, TableColumn, table
 
-__all__ = ["ROWS", "duration", "lines"]
-
-Read = Callable[[dict[str, Any]], str]
+__all__ = ["DECISIVE", "FIGURES", "Figure", "duration", "lines", "verdict"]
 
 
 def _share(value: float | None) -> str:
@@ -34,39 +33,130 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 3600:,.1f} h" if seconds < 86400 else f"{seconds / 86400:,.1f} d"
 
 
-ROWS: Sequence[tuple[str, Read]] = (
-    ("jobs finished", lambda o: f"{o['jobs']['finished']:,}"),
-    (
-        "jobs running, waiting, refused",
-        lambda o: " ".join(str(o["jobs"][k]) for k in ("running", "waiting", "refused")),
-    ),
-    ("GPU allocation", lambda o: _share(o["gpus"]["allocation"])),
-    ("GPU occupancy", lambda o: _share(o["gpus"]["occupancy"])),
-    ("wait, mean", lambda o: duration(o["times"]["wait_seconds"]["mean"])),
-    ("wait, 95th percentile", lambda o: duration(o["times"]["wait_seconds"]["p95"])),
-    ("completion, mean", lambda o: duration(o["times"]["completion_seconds"]["mean"])),
-    ("completion, 95th percentile", lambda o: duration(o["times"]["completion_seconds"]["p95"])),
-    ("gangs of several pods", lambda o: f"{o['spread']['gangs']:,}"),
-    ("leaves per gang, mean", lambda o: _number(o["spread"]["leaves"]["mean"])),
-    ("leaves per gang, max", lambda o: _number(o["spread"]["leaves"]["max"])),
-    ("tiers crossed, mean", lambda o: _number(o["spread"]["tier"]["mean"])),
-    ("tiers crossed, max", lambda o: _number(o["spread"]["tier"]["max"])),
-    ("ring across leaves, buffers per step", lambda o: _number(o["spread"]["ring_leaf"]["mean"])),
-    ("ring across spines", lambda o: _number(o["spread"]["ring_spine"]["mean"])),
-    ("all-to-all across leaves", lambda o: _number(o["spread"]["all_leaf"]["mean"])),
-    ("all-to-all across spines", lambda o: _number(o["spread"]["all_spine"]["mean"])),
-    ("fragmentation, gangs of 8 GPUs", lambda o: _share(o["fragmentation"].get("8"))),
-    ("fragmentation, gangs of 64 GPUs", lambda o: _share(o["fragmentation"].get("64"))),
-    ("gangs evicted", lambda o: f"{o['stops']['evictions']:,}"),
-    ("gangs stopped by failing hosts", lambda o: f"{o['stops']['failures']:,}"),
-    ("GPU-hours held", lambda o: f"{o['gpu_hours']['held']:,.0f}"),
-    ("GPU-hours lost", lambda o: f"{o['gpu_hours']['lost']:,.1f}"),
+class Figure(msgspec.Struct, frozen=True):
+    """A number of an outcome: how it is read and written, and if more of it is better (1), less (-1) or neither."""
+
+    title: str
+    read: Callable[[dict[str, Any]], float | None]
+    show: Callable[[float | None], str]
+    better: int = 0
+
+    def text(self, outcome: dict[str, Any]) -> str:
+        return self.show(self.read(outcome))
+
+    def difference(self, outcome: dict[str, Any], base: dict[str, Any]) -> str:
+        """How far an outcome is from another: points of a share, else a share of it; empty where they read the same."""
+        new, old = self.read(outcome), self.read(base)
+        if new is None or old is None or self.show(new) == self.show(old):
+            return ""
+        if self.show is _share:
+            return f"{100 * (new - old):+.2f} points"
+        if old == 0:
+            return f"+{self.show(new)}"
+        if new >= _FAR * old:
+            return f"×{new / old:,.0f}"
+        share = 100 * (new - old) / old
+        return f"{share:+.0f} %" if abs(share) >= 0.5 else f"{share:+.1g} %"
+
+    def is_better(self, outcome: dict[str, Any], base: dict[str, Any]) -> bool | None:
+        """Whether an outcome is better than another; None where they read the same, or nobody can say."""
+        new, old = self.read(outcome), self.read(base)
+        if not self.better or new is None or old is None or self.show(new) == self.show(old):
+            return None
+        return (new > old) == (self.better > 0)
+
+
+_FAR: Final = 10
+"""From so many times as much on, people say how many times."""
+
+
+def _count(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"
+
+
+def _hours(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f} h"
+
+
+FIGURES: Sequence[Figure] = (
+    Figure("jobs finished", lambda o: o["jobs"]["finished"], _count, 1),
+    Figure("jobs still running", lambda o: o["jobs"]["running"], _count),
+    Figure("jobs still waiting", lambda o: o["jobs"]["waiting"], _count, -1),
+    Figure("jobs refused", lambda o: o["jobs"]["refused"], _count, -1),
+    Figure("GPU allocation", lambda o: o["gpus"]["allocation"], _share, 1),
+    Figure("GPU occupancy", lambda o: o["gpus"]["occupancy"], _share, 1),
+    Figure("wait, mean", lambda o: o["times"]["wait_seconds"]["mean"], duration, -1),
+    Figure("wait, 95th percentile", lambda o: o["times"]["wait_seconds"]["p95"], duration, -1),
+    Figure("completion, mean", lambda o: o["times"]["completion_seconds"]["mean"], duration, -1),
+    Figure("completion, 95th percentile", lambda o: o["times"]["completion_seconds"]["p95"], duration, -1),
+    Figure("gangs of several pods", lambda o: o["spread"]["gangs"], _count),
+    Figure("leaves per gang, mean", lambda o: o["spread"]["leaves"]["mean"], _number, -1),
+    Figure("leaves per gang, max", lambda o: o["spread"]["leaves"]["max"], _number, -1),
+    Figure("tiers crossed, mean", lambda o: o["spread"]["tier"]["mean"], _number, -1),
+    Figure("tiers crossed, max", lambda o: o["spread"]["tier"]["max"], _number, -1),
+    Figure("ring across leaves, buffers/step", lambda o: o["spread"]["ring_leaf"]["mean"], _number, -1),
+    Figure("ring across spines, buffers/step", lambda o: o["spread"]["ring_spine"]["mean"], _number, -1),
+    Figure("all-to-all across leaves, buffers/step", lambda o: o["spread"]["all_leaf"]["mean"], _number, -1),
+    Figure("all-to-all across spines, buffers/step", lambda o: o["spread"]["all_spine"]["mean"], _number, -1),
+    Figure("fragmentation, gangs of 8 GPUs", lambda o: o["fragmentation"].get("8"), _share, -1),
+    Figure("fragmentation, gangs of 64 GPUs", lambda o: o["fragmentation"].get("64"), _share, -1),
+    Figure("gangs evicted", lambda o: o["stops"]["evictions"], _count, -1),
+    Figure("gangs stopped by failing hosts", lambda o: o["stops"]["failures"], _count),
+    Figure("GPU time held", lambda o: o["gpu_hours"]["held"], _hours),
+    Figure("GPU time lost", lambda o: o["gpu_hours"]["lost"], _hours, -1),
 )
 """The numbers that are shown, in their order."""
 
+_DECIDE: Final = ("GPU occupancy", "wait, mean", "leaves per gang, mean", "GPU time lost")
+DECISIVE: Sequence[Figure] = tuple(figure for figure in FIGURES if figure.title in _DECIDE)
+"""The numbers that a verdict is about."""
 
-def lines(page: Page, results: dict[str, Any]) -> list[Text]:
-    """What was replayed, and the numbers side by side."""
+
+def verdict(outcomes: Sequence[dict[str, Any]]) -> list[str]:
+    """What came out, in a sentence or two: who is best in what, by how much; or that nothing differs."""
+    if len(outcomes) == 1:
+        told = ", ".join(f"{figure.title} {figure.text(outcomes[0])}" for figure in DECISIVE)
+        jobs = outcomes[0]["jobs"]
+        return [f"{outcomes[0]['profile']}: {jobs['finished']:,} of {jobs['arrived']:,} jobs finished; {told}."]
+    wins: dict[str, list[str]] = {outcome["profile"]: [] for outcome in outcomes}
+    differ = 0
+    for figure in DECISIVE:
+        best = _best(figure, outcomes)
+        if best is None:
+            continue
+        differ += 1
+        others = ", ".join(f"{o['profile']} {figure.text(o)}" for o in outcomes if o["profile"] not in best)
+        first = next(o for o in outcomes if o["profile"] in best)
+        for name in wins.keys() & best:
+            wins[name].append(f"{figure.title} {figure.text(first)} ({others})")
+    if not differ:
+        return [f"No difference: {', '.join(figure.title for figure in DECISIVE)} are the same under all profiles."]
+    order = sorted(wins, key=lambda name: -len(wins[name]))
+    said = [f"{order[0]} is best in {len(wins[order[0]])} of {differ} figures: {'; '.join(wins[order[0]])}."]
+    better = [name for name in order[1:] if set(wins[name]) - set(wins[order[0]])]
+    said += [f"{name} is best in {'; '.join(t for t in wins[name] if t not in wins[order[0]])}." for name in better]
+    return said
+
+
+def _best(figure: Figure, outcomes: Sequence[dict[str, Any]]) -> set[str] | None:
+    """The profiles whose number is best, or as good as that; None where all are, or nobody knows."""
+    known = [(value, o["profile"]) for o in outcomes if (value := figure.read(o)) is not None]
+    if not known:
+        return None
+    top = max(known)[0] if figure.better > 0 else min(known)[0]
+    best = {name for value, name in known if abs(value - top) <= _AS_GOOD * abs(top)}
+    return best if len(best) < len(outcomes) else None
+
+
+_AS_GOOD: Final = 0.01
+"""The share of a number within which another is as good: another seed would move it as far."""
+
+_MOST_COMPARED: Final = 3
+"""Profiles whose differences stand beside their numbers; with more there is no room on a screen."""
+
+
+def lines(page: Page, results: dict[str, Any], command: str = "") -> list[Text]:
+    """What came out, what was replayed, the numbers side by side, and the command that repeats it."""
     told = results["inputs"]
     load = _share(told["offered_load"])
     head = (
@@ -75,14 +165,25 @@ def lines(page: Page, results: dict[str, Any]) -> list[Text]:
     )
     outcomes = results["outcomes"]
     columns = (TableColumn("", least=16), *(TableColumn(o["profile"], right=True) for o in outcomes))
-    rows: list[Sequence[Cell]] = [(name, *(read(o) for o in outcomes)) for name, read in ROWS]
+    rows: list[Sequence[Cell]] = [(figure.title, *_compared(figure, outcomes)) for figure in FIGURES]
     return [
-        *wrapped(Text(head, style="bold"), page.width),
+        *(line for said in verdict(outcomes) for line in wrapped(Text(said, style="bold"), page.width)),
+        Text(),
+        *wrapped(Text(head), page.width),
         Text(),
         *table(page, columns, rows),
         *_by_size(page, outcomes),
         *_by_queue(page, outcomes),
+        *([Text(), *wrapped(Text(f"repeat: {command}", style="dim"), page.width)] if command else []),
     ]
+
+
+def _compared(figure: Figure, outcomes: Sequence[dict[str, Any]]) -> list[str]:
+    """A number of every outcome; of the later ones also how far it is from the first."""
+    if len(outcomes) > _MOST_COMPARED:
+        return [figure.text(outcome) for outcome in outcomes]
+    apart = [figure.difference(outcome, outcomes[0]) for outcome in outcomes]
+    return [f"{figure.text(o)} ({by})" if by else figure.text(o) for o, by in zip(outcomes, apart, strict=True)]
 
 
 def _by_size(page: Page, outcomes: Sequence[dict[str, Any]]) -> list[Text]:
@@ -108,7 +209,7 @@ def _by_queue(page: Page, outcomes: Sequence[dict[str, Any]]) -> list[Text]:
     queues = [one["queue"] for one in outcomes[0]["queues"]]
     if len(queues) < 2:
         return []
-    title = Text("by queue: mean wait, and GPU-hours lost", style="bold")
+    title = Text("by queue: mean wait, and GPU time lost", style="bold")
     columns = (
         TableColumn("queue"),
         TableColumn("jobs", right=True),
@@ -122,4 +223,4 @@ def _by_queue(page: Page, outcomes: Sequence[dict[str, Any]]) -> list[Text]:
 
 
 def _queue(found: dict[str, Any]) -> str:
-    return f"{duration(found['wait_seconds']['mean'])}, {found['gpu_hours_lost']:,.1f}"
+    return f"{duration(found['wait_seconds']['mean'])}, {_hours(found['gpu_hours_lost'])}"

@@ -7,11 +7,11 @@ from typing import Any
 
 from rich.text import Text
 
-from tierwise.explain.text.page import Page
+from tierwise.explain.text.page import Page, wrapped
 from tierwise.explain.text.tables import TableColumn, table
-from tierwise.replay.report.html import pair, section, sheet
+from tierwise.replay.report.html import Head, pair, section, sheet
 from tierwise.replay.report.html import table as html_table
-from tierwise.replay.report.plots import HALF, WHOLE, Series, bars, lines
+from tierwise.replay.report.plots import HALF, WHOLE, Series, bars, coincidences, lines
 
 __all__ = ["filling_lines", "filling_report"]
 
@@ -32,15 +32,34 @@ def _cells(outcome: dict[str, Any]) -> tuple[str, ...]:
     return f"{pods['arrived']:,}", f"{pods['refused']:,}", *shares
 
 
-def filling_lines(page: Page, results: dict[str, Any]) -> list[Text]:
-    """One line for each policy."""
+def _verdict(outcomes: Sequence[dict[str, Any]]) -> str:
+    """Which policy allocates most, and by how much; or that none does."""
+    told = {outcome["profile"]: f"{100 * outcome['gpus']['allocation']:.2f} %" for outcome in outcomes}
+    best = max(outcomes, key=lambda outcome: float(outcome["gpus"]["allocation"]))["profile"]
+    if len(outcomes) == 1:
+        return f"{best} allocates {told[best]} of the GPUs."
+    if len(set(told.values())) == 1:
+        return f"No difference: {' and '.join(told)} allocate {told[best]} of the GPUs."
+    others = ", ".join(f"{name} {share}" for name, share in told.items() if name != best)
+    return f"{best} allocates most, {told[best]} of the GPUs ({others})."
+
+
+def filling_lines(page: Page, results: dict[str, Any], command: str = "") -> list[Text]:
+    """A verdict, one line for each policy, and the command that repeats it."""
     columns = (TableColumn("profile"), *(TableColumn(title, right=True) for title in _TITLES))
     rows = [(outcome["profile"], *_cells(outcome)) for outcome in results["outcomes"]]
-    return [Text(_head(results["inputs"]), style="bold"), Text(), *table(page, columns, rows)]
+    return [
+        *wrapped(Text(_verdict(results["outcomes"]), style="bold"), page.width),
+        Text(),
+        *wrapped(Text(_head(results["inputs"])), page.width),
+        Text(),
+        *table(page, columns, rows),
+        *([Text(), *wrapped(Text(f"repeat: {command}", style="dim"), page.width)] if command else []),
+    ]
 
 
-def filling_report(results: dict[str, Any]) -> str:
-    """The page for the results of fillings."""
+def filling_report(results: dict[str, Any], command: str = "") -> str:
+    """The page for the results of fillings; `command` repeats them."""
     outcomes = results["outcomes"]
     names = [outcome["profile"] for outcome in outcomes]
     sizes = [one["gpus"] for one in outcomes[0]["pods_by_size"]]
@@ -48,27 +67,30 @@ def filling_report(results: dict[str, Any]) -> str:
         Series(o["profile"], [100 * one["refused"] / max(1, one["arrived"]) for one in o["pods_by_size"]])
         for o in outcomes
     ]
-    missing = _over(outcomes, lambda sample: sample["asked"] - sample["allocated"], WHOLE)
-    spoilt = _over(outcomes, lambda sample: sample["fragmented"], HALF)
-    away = bars(sizes, refused, unit="%")
+    given = "Share of all GPUs that pods asked for and did not get, by what was asked for."
+    spoilt = "Share of all GPUs that are free and of no use to pods like these."
+    away = bars(sizes, refused, label="Refused by size", unit="%", show=lambda value: f"{value:.1f} %")
     body = (
-        section("Not given", "Share of all GPUs that pods asked for and did not get, by what was asked for.", missing),
+        _over("Not given", given, outcomes, lambda sample: sample["asked"] - sample["allocated"], WHOLE),
         pair(
-            section("Fragmented", "Share of all GPUs that are free and of no use to pods like these.", spoilt),
+            _over("Fragmented", spoilt, outcomes, lambda sample: sample["fragmented"], HALF),
             section("Refused by size", "Share of the pods that found no place, by their GPUs.", away),
         ),
         html_table("All numbers", names, _rows(outcomes)),
     )
-    return sheet("Shared GPUs", _head(results["inputs"]), names, body)
+    return sheet(Head("Shared GPUs", [_verdict(outcomes)], _head(results["inputs"]), names, command), body)
 
 
-def _over(outcomes: Sequence[dict[str, Any]], read: Callable[[dict[str, float]], float], width: int) -> str:
+def _over(
+    title: str, text: str, outcomes: Sequence[dict[str, Any]], read: Callable[[dict[str, float]], float], width: int
+) -> str:
     """A share of all GPUs as the cluster fills."""
     series = [
         Series(o["profile"], [100 * read(s) for s in o["samples"]], [100 * s["asked"] for s in o["samples"]])
         for o in outcomes
     ]
-    return lines(series, unit="%", across=_ACROSS, width=width)
+    shown = lines(series, label=title, unit="%", across=_ACROSS, width=width)
+    return section(title, f"{text} {coincidences(series)}".strip(), shown)
 
 
 def _rows(outcomes: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
