@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
+from tests.support.depth import examples
 from tests.support.draw import draw, gang, objects_of
 from tests.support.strategies import Scene, scenes
 
@@ -138,6 +139,45 @@ def test_rewind_restores_every_byte(scene: Scene, data: DataObject) -> None:
     ledger.rewind(marks[0][0])
 
     assert marks[0][1] == hands.state()
+
+
+@examples(10)
+@given(scenes(gangs=3), st.data())
+def test_where_a_job_stands_equals_its_sub_jobs(scene: Scene, data: DataObject) -> None:
+    """A job's first and last row and its tasks by domain, which are kept, equal those counted anew from sub-jobs."""
+    hands = Hands(_open(scene), data)
+    ledger, topology = hands.cycle.ledger, hands.cycle.topology
+    marks = [ledger.mark()]
+    for step in data.draw(st.lists(st.sampled_from(("act", "act", "act", "mark", "rewind")), min_size=6, max_size=12)):
+        if step == "act":
+            hands.act()
+        elif step == "mark":
+            marks.append(ledger.mark())
+        else:
+            ledger.rewind(marks.pop() if len(marks) > 1 else marks[0])
+        for job in hands.cycle.snapshot.jobs if data.draw(st.booleans()) else ():  # or something is asked for late
+            placed = [p for p in map(ledger.placed_rows, job.subs) if p is not None]
+            rows = np.concatenate([np.zeros(0, dtype=np.int64), *(rows for rows, _ in placed)])
+            counts = np.concatenate([np.zeros(0, dtype=np.int64), *(counts for _, counts in placed)])
+            assert ledger.placed_span(job) == ((rows.min(), rows.max()) if len(rows) else None)
+            assert ledger.placed_spread(job).tolist() == topology.spread(rows, counts).tolist()
+
+
+def test_where_a_job_stands_follows_what_is_placed() -> None:
+    """The first and the last row of all its tasks so far, and how many stand in each rack; a rewind takes both back."""
+    cycle = open_cycle(build(objects_of(draw("s0: r0[n0 n1] r1[n2 n3]"), gang("train", tasks=4)), now=0.0), DEFAULT)
+    (job,) = cycle.snapshot.jobs
+    (sub,) = job.subs
+    ledger, racks = cycle.ledger, [cycle.topology.index[name] for name in ("r0", "r1")]
+    seen = []
+    with ledger.statement():
+        for row in (1, 3, 2):
+            ledger.count_placed(sub, sub.pod_sets[0], np.array([row]), np.array([1]), pool=Pool.IDLE)
+            seen.append((ledger.placed_span(job), ledger.placed_spread(job)[racks].tolist()))
+
+    assert [((1, 1), [1, 0]), ((1, 3), [1, 1]), ((1, 3), [1, 2])] == seen
+    assert ledger.placed_span(job) is None
+    assert [0, 0] == ledger.placed_spread(job)[racks].tolist()
 
 
 @given(scenes(gangs=3), st.data(), st.booleans())

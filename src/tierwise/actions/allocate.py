@@ -19,7 +19,6 @@ from typing import Protocol
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.diagnosis.diagnose import diagnose
 from tierwise.actions.diagnosis.rejection_cache import RejectionCache
 from tierwise.actions.enqueue import INCOMPLETE, admission_reason
 from tierwise.actions.placement.commit import commit, quota_exceeded_now
@@ -171,6 +170,7 @@ class _Allocation:
         self._repair = repair
         self._rejection_cache = RejectionCache(cycle, told_at_once=preempt is not None)
         self._waiting: dict[str, list[Entry]] = {}
+        self._queue_keys: dict[str, tuple[object, ...]] = {}  # where placing a job leaves the order of queues as it is
 
     def run(self) -> None:
         for job in self._cycle.snapshot.jobs:
@@ -202,7 +202,8 @@ class _Allocation:
         cycle = self._cycle
         alike = [job]
         each_for_itself = (
-            not cycle.pipeline.gangs
+            not job.lone
+            or not cycle.pipeline.gangs
             or cycle.pipeline.has_quotas
             or cycle.pipeline.watches_use
             or cycle.pipeline.proposes
@@ -263,7 +264,9 @@ class _Allocation:
         return len(rows)
 
     def _overused(self, queue: str) -> Reason | None:
-        return self._cycle.pipeline.overused(self._cycle.snapshot.queues[queue]) if queue != _GLOBAL_QUEUE else None
+        if queue == _GLOBAL_QUEUE or not self._cycle.pipeline.watches_use:
+            return None
+        return self._cycle.pipeline.overused(self._cycle.snapshot.queues[queue])
 
     def _reject_waiting(self, waiting: list[Entry], reason: Reason) -> None:
         """Reject the jobs that still wait in an overused queue."""
@@ -272,7 +275,13 @@ class _Allocation:
                 self._cycle.report.reject(job, Rejection("quota", job.key, reason))
 
     def _queue_key(self, queue: str) -> tuple[object, ...]:
-        return self._cycle.pipeline.queue_key(self._cycle.snapshot.queues[queue]) if queue != _GLOBAL_QUEUE else ()
+        known = self._queue_keys.get(queue)
+        if known is None:
+            pipeline, queues = self._cycle.pipeline, self._cycle.snapshot.queues
+            known = pipeline.queue_key(queues[queue]) if queue != _GLOBAL_QUEUE else ()
+            if not pipeline.shares_move:
+                self._queue_keys[queue] = known
+        return known
 
     def _admit(self, job: Job) -> None:
         reason = admission_reason(self._cycle, job)
@@ -350,6 +359,8 @@ class _Allocation:
                 return bound and self._cycle.backlog.some_left(job)
         if over is not None:
             return self._refuse(job, Rejection("quota", job.key, over))
+        from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
+
         like = self._rejection_cache.similar(job, asked)
         rejection = diagnose(self._cycle, job, asked, bounded=found is NoPlace.BOUNDED or asked.cut, like=like)
         self._rejection_cache.add(job, asked, rejection)
@@ -540,6 +551,8 @@ class _Allocation:
             over = self._cycle.pipeline.quota_exceeded(job, first.request)
         if over is not None:
             return Rejection("quota", job.key, over)
+        from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
+
         return diagnose(self._cycle, job, Demand(tuple(left)), bounded=False)
 
     def _decide(

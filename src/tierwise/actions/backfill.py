@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from tierwise.actions.diagnosis.diagnose import diagnose
 from tierwise.actions.enqueue import INCOMPLETE, admission_reason
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
@@ -62,6 +61,8 @@ def _place(cycle: Cycle, job: Job, sub: SubJob, pod_set: PodSet) -> None:
     elif left and (over := cycle.pipeline.quota_exceeded(job, pod_set.shape.request)) is not None:
         cycle.report.reject(job, Rejection("quota", job.key, over))
     elif left:
+        from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
+
         cycle.report.reject(job, diagnose(cycle, job, Demand((_place_group(sub, pod_set, left),)), bounded=False))
 
 

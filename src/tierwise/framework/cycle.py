@@ -214,7 +214,9 @@ class Cycle(msgspec.Struct, frozen=True):
 
     def gathered(self, job: Job) -> bool:
         """Whether a job is gathered: because it asks for it, or because a constraint is on another tree."""
-        return job.gather is not None or self.alternate_topology(job) is not None or self.snapshot.on_several_trees(job)
+        if job.gather is not None or self.snapshot.on_several_trees(job):
+            return True
+        return bool(self.snapshot.alternate_topologies) and self.alternate_topology(job) is not None
 
     def attempt(self, job: Job, serve: Callable[[Job], T]) -> T | Reason:
         """Serve a job. If a plugin fails, undo what was not decided yet and return the reason."""

@@ -151,6 +151,7 @@ class SearchSpace(Protocol):
     """Where a gang may be placed: the highest tier allowed, and the candidate domains in the order of trial.
 
     With `evicting`, the domains that could hold the gang if they were empty, instead of those with free capacity.
+    A gang's limit stays the same throughout a cycle, and is asked for once.
     """
 
     def limit(self, gang: Job | SubJob) -> int | None: ...  # None: no limit

@@ -31,23 +31,24 @@ class FitCount:
         self._ledger = ledger
         self._topology = topology
         self._read = len(ledger.moved)
-        self._rows: dict[Pool, Ints] = {}
-        self._domains: dict[Pool, Ints] = {}
-        self._open_pools()
+        self._idle = self._count_all(Pool.IDLE)
+        self._future = self._count_all(Pool.FUTURE_IDLE) if ledger.any_releasing else None
 
-    def _open_pools(self) -> None:
-        """Count all rows. Future idle is counted only once something is being released."""
-        for pool in (Pool.IDLE, Pool.FUTURE_IDLE) if self._ledger.any_releasing else (Pool.IDLE,):
-            self._rows[pool] = self._measure(slice(None), pool)
-            self._domains[pool] = self._topology.totals(self._rows[pool])
+    def _count_all(self, pool: Pool) -> tuple[Ints, Ints]:
+        rows = self._measure(slice(None), pool)
+        return rows, self._topology.totals(rows)
+
+    def _of(self, pool: Pool) -> tuple[Ints, Ints]:
+        """Counts by row and by domain. Future idle is counted only once something is being released."""
+        return self._idle if pool is Pool.IDLE or self._future is None else self._future
 
     def rows(self, pool: Pool) -> Ints:
         """The count of each row; callers must not write to it."""
-        return self._rows[pool if pool in self._rows else Pool.IDLE]
+        return self._of(pool)[0]
 
     def domains(self, pool: Pool) -> Ints:
         """The count of each domain: the sum over its rows."""
-        return self._domains[pool if pool in self._domains else Pool.IDLE]
+        return self._of(pool)[1]
 
     def _measure(self, rows: Ints | slice, pool: Pool) -> Ints:
         room = self._shape.max_tasks(self._ledger.free(self._shape.asked, rows, pool))
@@ -57,29 +58,34 @@ class FitCount:
     def refresh(self) -> FitCount:
         """Recompute the rows that changed on the ledger."""
         moved = self._ledger.moved
-        if self._ledger.any_releasing and Pool.FUTURE_IDLE not in self._rows:
+        if self._ledger.any_releasing and self._future is None:
             self._read = len(moved)
-            self._open_pools()
+            self._idle, self._future = self._count_all(Pool.IDLE), self._count_all(Pool.FUTURE_IDLE)
         elif self._read < len(moved):
-            rows = moved[self._read] if len(moved) == self._read + 1 else np.concatenate(moved[self._read :])
+            rows = moved[-1] if len(moved) == self._read + 1 else _distinct(moved[self._read :], len(self.why))
             self._read = len(moved)
-            self._update(_distinct(rows))
+            self._update(rows)
         return self
 
     def _update(self, rows: Ints) -> None:
-        for pool in self._rows:
-            before = self._rows[pool]
+        for pool in (Pool.IDLE, Pool.FUTURE_IDLE) if self._future is not None else (Pool.IDLE,):
+            before, domains = self._of(pool)
             after = self._measure(rows, pool)
             change = after - before[rows]
             changed = np.flatnonzero(change)
             if len(changed):
                 before[rows] = after
-                domains, numbers = self._topology.touched(rows[changed], change[changed])
-                self._domains[pool][domains] += numbers
+                touched, numbers = self._topology.touched(rows[changed], change[changed])
+                domains[touched] += numbers
 
 
-def _distinct(rows: Ints) -> Ints:
-    """Sorted without repeats (np.unique costs ten times as much on short arrays)."""
+def _distinct(moved: list[Ints], nodes: int) -> Ints:
+    """All these rows, ascending and without repeats (np.unique costs ten times as much on short arrays)."""
+    rows = np.concatenate(moved)
+    if len(rows) > nodes // 8:  # a rewind names most nodes, and some of them many times
+        named = np.zeros(nodes, dtype=bool)
+        named[rows] = True
+        return np.flatnonzero(named)
     rows = np.sort(rows)
     keep = np.ones(len(rows), dtype=bool)
     np.not_equal(rows[1:], rows[:-1], out=keep[1:])

@@ -11,9 +11,8 @@ resources that a pipelined task waits for.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import ParamSpec, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -42,7 +41,11 @@ __all__ = [
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_Index = tuple[int, Ints] | tuple[slice, int | Ints] | Ints | int
+_NONE: Ints = np.zeros(0, dtype=np.int64)
+_NOWHERE = (2**62, -1)
+"""The span of no rows."""
+
+_Index = tuple[int | Ints, Ints] | tuple[slice, int | Ints] | Ints | int
 
 
 class Pool(enum.Enum):
@@ -117,8 +120,11 @@ class Ledger:
         self._tallies: list[Tally] = []
         self._weights: dict[int, list[tuple[Tally, int]]] = {}  # by shape number: the tallies that count it
         self._followers: list[_Followed] = []
+        self._jobs = snapshot.jobs
         self._placed_rows: dict[int, list[tuple[Ints, Ints]]] = {}
-        self._journal: list[tuple[Ints | list[tuple[Ints, Ints]], _Index, Ints | int]] = []
+        self._spans: dict[int, list[tuple[int, int]]] = {}  # by job that was asked about; the last entry counts
+        self._spreads: dict[int, list[Ints]] = {}  # by job that was asked about
+        self._journal: list[tuple[Ints | list[Any], _Index, Ints | int]] = []
         self._count_held_tasks(snapshot)
         self.domain_allocatable = np.stack([self._topology.totals(a) for a in snapshot.nodes.allocatable])
         owned = np.maximum(self.idle, 0)  # an oversubscribed node does not reduce its domain's idle sum
@@ -174,6 +180,32 @@ class Ledger:
             return entries[0]
         return np.concatenate([rows for rows, _ in entries]), np.concatenate([counts for _, counts in entries])
 
+    def placed_span(self, gang: Job | SubJob) -> tuple[int, int] | None:
+        """The lowest and the highest row of a gang's placed tasks; None if it has none."""
+        if isinstance(gang, SubJob) or gang.subs is not self._jobs[gang.number].subs:
+            span = self._span(gang.subs if isinstance(gang, Job) else (gang,))
+        else:
+            spans = self._spans.setdefault(gang.number, [])
+            if not spans:
+                self.append(spans, self._span(gang.subs))
+            span = spans[-1]
+        return span if span != _NOWHERE else None
+
+    def _span(self, subs: Iterable[SubJob]) -> tuple[int, int]:
+        entries = [rows for sub in subs for rows, _ in self._placed_rows.get(sub.number, ())]
+        if not entries:
+            return _NOWHERE
+        return min(int(rows.min()) for rows in entries), max(int(rows.max()) for rows in entries)
+
+    def placed_spread(self, job: Job) -> Ints:
+        """How many of a job's placed tasks stand below each domain; callers must not write to it."""
+        spreads = self._spreads.setdefault(job.number, [])
+        if not spreads:
+            entries = [(_NONE, _NONE), *(e for sub in job.subs for e in self._placed_rows.get(sub.number, ()))]
+            rows, counts = (np.concatenate(column) for column in zip(*entries, strict=True))
+            self.append(spreads, self._topology.spread(rows, counts))
+        return spreads[-1]
+
     def tally(self, tally: Tally, shapes: tuple[Shape, ...]) -> None:
         """Register a tally: it starts with the tasks that hold resources now, and is kept up to date."""
         for number, rows in self.held.items():
@@ -218,7 +250,7 @@ class Ledger:
         """Save the values at an index of a follower's array before a change, so that a rewind restores them."""
         self._journal.append((numbers, index, numbers[index].copy()))
 
-    def append(self, entries: list[tuple[Ints, Ints]], entry: tuple[Ints, Ints]) -> None:
+    def append(self, entries: list[T], entry: T) -> None:
         """Append to a follower's list; a rewind removes the item."""
         self._journal.append((entries, 0, 0))
         entries.append(entry)
@@ -227,14 +259,12 @@ class Ledger:
 
     def place(self, shape: Shape, rows: Ints, counts: Ints, *, pool: Pool) -> None:
         """Place `counts` tasks of a shape on `rows`, which are distinct and ascending."""
-        amounts = self.idle if pool is Pool.IDLE else self.pipelined
-        sign = -1 if pool is Pool.IDLE else 1
-        for r in shape.asked.tolist():
-            index = (r, rows)
-            before = amounts[index]
-            self._journal.append((amounts, index, before))
-            amounts[index] = before + sign * int(shape.request[r]) * counts
-        self._charge_domains(shape, rows, counts)
+        amounts, sign = (self.idle, -1) if pool is Pool.IDLE else (self.pipelined, 1)
+        asked = shape.asked[:, None]
+        request = shape.request[asked]
+        self._add(amounts, (asked, rows), request * (sign * counts))
+        domains, numbers = self._topology.touched(rows, counts)
+        self._add(self.domain_idle, (asked, domains), request * -numbers)  # Volcano counts pipelined tasks as used
         for tally, weight in self._counting(shape):
             self._count(tally, weight, rows, counts)
         for follower in self._followers:
@@ -256,23 +286,20 @@ class Ledger:
         self._journal.append((tally.values, touched, tally.values[touched]))
         np.add.at(tally.values, touched, weight * counts[inside])
 
-    def _charge_domains(self, shape: Shape, rows: Ints, counts: Ints) -> None:
-        """Subtract placed tasks from their domains; pipelined ones too, because Volcano counts them as used."""
-        domains, numbers = self._topology.touched(rows, counts)
-        for r in shape.asked.tolist():
-            index = (r, domains)
-            before = self.domain_idle[index]
-            self._journal.append((self.domain_idle, index, before))
-            self.domain_idle[index] = before - int(shape.request[r]) * numbers
-
     def count_placed(self, sub: SubJob, pod_set: PodSet, rows: Ints, counts: Ints, *, pool: Pool) -> None:
-        """Count placed tasks as ready in their sub-job and role. Best-effort tasks were counted before."""
+        """Count placed tasks as ready in their sub-job and role; rows ascend. Best-effort tasks were counted before."""
         placed = 0 if pod_set.shape.best_effort else int(counts.sum())
         now = pool is Pool.IDLE
         self._bump(self.ready if now else self.waiting, sub.number, placed)
         if pod_set.role_number >= 0:
             self._bump(self.role_ready if now else self.role_waiting, pod_set.role_number, placed)
         self.append(self._placed_rows.setdefault(sub.number, []), (rows, counts))
+        spans, spreads = self._spans.get(sub.job_number), self._spreads.get(sub.job_number)
+        if spans:
+            low, high = spans[-1]
+            self.append(spans, (min(low, int(rows[0])), max(high, int(rows[-1]))))
+        if spreads:
+            self._add(spreads[-1], *self._topology.touched(rows, counts))
 
     def occupy(self, resource: int, rows: Ints, amount: int) -> None:
         """Take so much of a resource on each of these rows for what tasks share; a negative amount comes back."""
@@ -450,6 +477,11 @@ class Ledger:
             if follower.evicted is not None:
                 follower.evicted(self, [running.tasks[victim] for victim in victims.tolist()])
 
+    def _add(self, numbers: Ints, index: _Index, by: Ints) -> None:
+        before = numbers[index]
+        self._journal.append((numbers, index, before))
+        numbers[index] = before + by
+
     def _bump(self, tally: Ints, index: int, by: int) -> None:
         before = int(tally[index])
         self._journal.append((tally, index, before))
@@ -469,15 +501,9 @@ class Ledger:
             if where is self.idle or where is self.pipelined or where is self.releasing:
                 self.moved.append(index[1])  # type: ignore[index, arg-type]  # these are indexed (resource, rows)
 
-    @contextmanager
-    def statement(self) -> Iterator[Statement]:
+    def statement(self) -> Statement:
         """A transaction: all changes inside are undone on exit unless they were kept."""
-        statement = Statement(self, self.mark())
-        try:
-            yield statement
-        finally:
-            if not statement.kept:
-                self.rewind(statement.mark)
+        return Statement(self, len(self._journal))
 
 
 class Statement(msgspec.Struct):
@@ -486,6 +512,13 @@ class Statement(msgspec.Struct):
     ledger: Ledger
     mark: int
     kept: bool = False
+
+    def __enter__(self) -> Statement:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        if not self.kept:
+            self.ledger.rewind(self.mark)
 
     def keep(self) -> None:
         self.kept = True

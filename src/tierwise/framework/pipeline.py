@@ -157,14 +157,19 @@ def _check_why(answer: object, length: int, reasons: ReasonBook) -> None:
         raise _AnswerError("a number that no reason has")
 
 
-def _check_positions(answer: object, length: int, *, distinct: bool = True) -> None:
-    """Valid positions in a list of this length, in any order."""
+def _check_positions(answer: object, length: int) -> tuple[int, int]:
+    """Distinct positions in a list of this length, in any order; the lowest and the highest of them."""
     if type(answer) is not np.ndarray or answer.dtype != _INT or answer.ndim != 1:
         raise _AnswerError(f"expected an array of positions, of {_INT} and in one dimension, not {_shown(answer)}")
-    if len(answer) and (answer.min() < 0 or answer.max() >= length):
+    if not len(answer):
+        return 0, 0
+    ascending = answer if (answer[1:] > answer[:-1]).all() else np.unique(answer)  # most plugins answer in order
+    lowest, highest = int(ascending[0]), int(ascending[-1])
+    if lowest < 0 or highest >= length:
         raise _AnswerError(f"expected positions below {length}")
-    if distinct and len(np.unique(answer)) < len(answer):
+    if len(ascending) < len(answer):
         raise _AnswerError("expected each position once")
+    return lowest, highest
 
 
 def _seconds(answer: object) -> float:
@@ -228,17 +233,16 @@ def _check_delay(answer: object) -> None:
             raise _AnswerError(f"expected a moment, not {_shown(answer.until)}")
 
 
-def _check_preparation(answer: object) -> None:
-    _check_is(answer, Preparation)
-    if isinstance(answer, Preparation):
-        from tierwise.port import Prepare  # only profiles with such plugins pay for the import
+def _check_preparation(answer: Preparation) -> None:
+    from tierwise.port import Prepare  # only profiles with such plugins pay for the import
 
-        _check_reason(answer.waits)
-        _check_reason(answer.failed)
-        if not all(type(write) is Prepare for write in (*answer.writes, *answer.undo)):
-            raise _AnswerError("expected writes of the type Prepare")
-        if answer.until is not None and not math.isfinite(answer.until):
-            raise _AnswerError(f"expected a moment, not {_shown(answer.until)}")
+    _check_is(answer, Preparation)
+    _check_reason(answer.waits)
+    _check_reason(answer.failed)
+    if not all(type(write) is Prepare for write in (*answer.writes, *answer.undo)):
+        raise _AnswerError("expected writes of the type Prepare")
+    if answer.until is not None and not math.isfinite(answer.until):
+        raise _AnswerError(f"expected a moment, not {_shown(answer.until)}")
 
 
 def _check_complaint(task: object, reason: object) -> None:
@@ -318,10 +322,10 @@ class Pipeline:
         self._spaces = self._at(SearchSpace)
         self._gatherings = self._at(Gathering)
         self._proposers = self._at(Proposer)
-        self._queue_orders = self._at(QueueOrder)
-        self._job_orders = self._at(JobOrder)
-        self._sub_orders = self._at(SubJobOrder)
-        self._task_orders = self._at(TaskOrder)
+        self._queue_keys = [(plugin, plugin.queue_key) for plugin in self._at(QueueOrder).all]
+        self._job_keys = [(plugin, plugin.job_key) for plugin in self._at(JobOrder).all]
+        self._sub_job_keys = [(plugin, plugin.sub_job_key) for plugin in self._at(SubJobOrder).all]
+        self._task_keys = [(plugin, plugin.task_key) for plugin in self._at(TaskOrder).all]
         self._gates = self._at(Gate)
         self._enqueue_tiers = [
             (self._of(tier, "JobEnqueued", EnqueueGate), self._of(tier, "JobEnqueued", EnqueuePermit)) for tier in tiers
@@ -331,7 +335,7 @@ class Pipeline:
         self._quotas = self._at(Quota)
         self._overuses = self._at(Overuse)
         self._reclaim_gates = self._at(ReclaimGate)
-        self._victim_queue_orders = self._at(VictimQueueOrder)
+        self._victim_queue_keys = [(plugin, plugin.victim_queue_key) for plugin in self._at(VictimQueueOrder).all]
         self._gang_checks = self._at(GangCheck)
         self._delayers = self._at(Delaying)
         self._starvings = self._at(Starving)
@@ -349,6 +353,7 @@ class Pipeline:
         }
         self._acts_name_victims = profile.immediate_preemption  # Kubernetes' preemption has no victim filters
         self._moving: dict[int, bool] = {}
+        self._limits: dict[int, tuple[tuple[SearchSpace | None, int | None], Job | SubJob]] = {}  # by identity
         self._weighing: dict[str, tuple[tuple[PluginChoice, NodeScorer], ...]] = {}
 
     def _make_tier(
@@ -436,11 +441,11 @@ class Pipeline:
         return None
 
     def _keys(
-        self, orders: Iterable[tuple[object, str, Callable[..., tuple[float, ...]]]], *about: object
+        self, method: str, orders: Iterable[tuple[object, Callable[..., tuple[float, ...]]]], *about: object
     ) -> tuple[float, ...]:
         """The concatenated sort keys; an object that a plugin fails on is sorted last."""
         keys: list[float] = []
-        for plugin, method, ask in orders:
+        for plugin, ask in orders:
             try:
                 key = ask(*about)
                 total = sum(key)  # raises unless it consists of numbers
@@ -587,35 +592,41 @@ class Pipeline:
 
     def limit(self, gang: Job | SubJob) -> int | None:
         """The limit from the first plugin that sets one for the gang."""
-        for space in self._spaces[self._whose(gang)]:
-            limit = self._limit(space, gang)
-            if limit is not None:
-                return limit
-        return None
+        return self._space(gang)[1]
 
-    def _limit(self, space: SearchSpace, gang: Job | SubJob) -> int | None:
-        try:
-            limit = space.limit(gang)
-            _check_is(limit, int, np.integer)
-        except _RAISED as error:
-            raise self._costs(space, "limit", error) from error
-        return limit
+    def _space(self, gang: Job | SubJob) -> tuple[SearchSpace | None, int | None]:
+        """The first plugin that sets a limit for a gang, and the limit. Asked once: a search wants it many times."""
+        known = self._limits.get(id(gang))
+        if known is None:
+            known = self._limits[id(gang)] = (self._ask_limit(gang), gang)
+        return known[0]
+
+    def _ask_limit(self, gang: Job | SubJob) -> tuple[SearchSpace | None, int | None]:
+        for space in self._spaces[self._whose(gang)]:
+            try:
+                limit = space.limit(gang)
+                if limit is not None:
+                    _check_is(limit, int, np.integer)
+                    return space, limit
+            except _RAISED as error:
+                raise self._costs(space, "limit", error) from error
+        return None, None
 
     def gradients(self, gang: Job | SubJob, within: int = ROOT, *, evicting: bool = False) -> Gradients:
         """The gradients from the plugin that sets the limit; without one, `within` is the only candidate."""
-        for space in self._spaces[self._whose(gang)]:
-            if self._limit(space, gang) is not None:
-                return self._gradients(space, gang, within, evicting=evicting)
-        return (np.array([within]),)
+        space, _ = self._space(gang)
+        if space is None:
+            return (np.array([within]),)
+        return self._gradients(space, gang, within, evicting=evicting)
 
     def _gradients(self, space: SearchSpace, gang: Job | SubJob, within: int, *, evicting: bool) -> Gradients:
         last = int(self._view.topology.last[within])
         try:
             for group in space.gradients(gang, within, evicting=evicting):
-                _check_positions(group, len(self._view.topology))
+                lowest, highest = _check_positions(group, len(self._view.topology))
                 if not len(group):
                     raise _AnswerError("expected groups that are not empty")
-                if group.min() < within or group.max() >= last:
+                if lowest < within or highest >= last:
                     raise _AnswerError(f"expected domains below {self._view.topology.name[within] or 'the root'}")
                 yield group
         except _RAISED as error:
@@ -722,17 +733,23 @@ class Pipeline:
         """Whether any plugin writes something before a bind."""
         return bool(self._pre_binds)
 
-    def before_bind(self, job: Job, task: Task, row: int) -> list[Preparation]:
-        """The writes before a bind, plugin by plugin; a plugin that fails prevents the gang's bind."""
-        found: list[Preparation] = []
-        for plugin in self._pre_binds[job.scheduler]:
-            try:
-                said = plugin.before_bind(job, task, row)
-                _check_preparation(said)
-            except _RAISED as error:
-                said = Preparation(failed=self._failed(plugin, "before_bind", error))
-            if said is not None:
-                found.append(said)
+    def before_bind(self, job: Job, tasks: Iterable[tuple[Task, int]]) -> dict[str, list[Preparation]]:
+        """The writes before the binds of tasks of a job to rows, by the key of the task and plugin by plugin.
+
+        Tasks that need none are left out. A plugin that fails prevents the gang's bind.
+        """
+        found: dict[str, list[Preparation]] = {}
+        plugins = self._pre_binds[job.scheduler]
+        for task, row in tasks:
+            for plugin in plugins:
+                try:
+                    said = plugin.before_bind(job, task, row)
+                    if said is None:
+                        continue
+                    _check_preparation(said)
+                except _RAISED as error:
+                    said = Preparation(failed=self._failed(plugin, "before_bind", error))
+                found.setdefault(task.key, []).append(said)
         return found
 
     # -- quotas
@@ -942,13 +959,12 @@ class Pipeline:
         return self._any(asked, otherwise=False)
 
     def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]:
-        orders = ((plugin, "victim_queue_key", plugin.victim_queue_key) for plugin in self._victim_queue_orders.all)
-        return self._keys(orders, queue, taker)
+        return self._keys("victim_queue_key", self._victim_queue_keys, queue, taker)
 
     @property
     def shares_move(self) -> bool:
         """Whether the order of jobs follows shares, which change with every placed task."""
-        return bool(self._queue_orders)
+        return bool(self._queue_keys)
 
     # -- orders: the smallest key goes first
 
@@ -959,21 +975,20 @@ class Pipeline:
 
     def queue_order(self, queue: Queue) -> tuple[float, ...]:
         """The sort key of a queue from the plugins; equal for queues that they do not distinguish."""
-        return self._keys(((plugin, "queue_key", plugin.queue_key) for plugin in self._queue_orders.all), queue)
+        return self._keys("queue_key", self._queue_keys, queue)
 
     def queue_key(self, queue: Queue) -> tuple[object, ...]:
         return self.queue_order(queue), queue.order
 
     def job_order(self, job: Job) -> tuple[float, ...]:
         """The sort key of a job from the plugins; equal for jobs that they do not distinguish."""
-        return self._keys(((plugin, "job_key", plugin.job_key) for plugin in self._job_orders.all), job)
+        return self._keys("job_key", self._job_keys, job)
 
     def job_key(self, job: Job) -> tuple[object, ...]:
         return self.job_order(job), job.created, job.order
 
     def sub_job_key(self, sub: SubJob) -> tuple[object, ...]:
-        keys = self._keys(((plugin, "sub_job_key", plugin.sub_job_key) for plugin in self._sub_orders.all), sub)
-        return keys, sub.match_index, sub.order
+        return self._keys("sub_job_key", self._sub_job_keys, sub), sub.match_index, sub.order
 
     def task_key(self, pod_set: PodSet) -> tuple[float, ...]:
-        return self._keys(((plugin, "task_key", plugin.task_key) for plugin in self._task_orders.all), pod_set)
+        return self._keys("task_key", self._task_keys, pod_set)

@@ -40,7 +40,7 @@ def place(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     if not cycle.pipeline.moving(ask.shape):
         room = cycle.fit_counts.of(ask.shape).rows(pool)[span]
         rows = np.flatnonzero(room)
-        if len(rows) == 1 and count:
+        if count and (len(rows) <= 1 or int(room.sum()) <= count):  # nothing to choose
             return rows + span.start, np.minimum(room[rows], count)
     return kernel_for(cycle, ask)(cycle, ask, count, span, pool)
 
@@ -86,14 +86,9 @@ def reference(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Pi
 
 def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     """Sort the nodes once, then fill one after the other."""
-    whole = cycle.fit_counts.of(ask.shape).rows(pool)[span]
-    rows = np.flatnonzero(whole)
-    room = whole[rows]
-    if int(room.sum()) > count:
-        rows, room = _fill_order(cycle, ask, count, span, pool)
-        again = np.argsort(rows)
-        rows, room = rows[again], room[again]
-    return rows + span.start, room
+    rows, room = _fill_order(cycle, ask, count, span, pool)
+    again = np.argsort(rows)
+    return rows[again] + span.start, room[again]
 
 
 def _fill_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:

@@ -205,12 +205,12 @@ class ReportBuilder(msgspec.Struct):
 
     def reject(self, job: Job, rejection: Rejection) -> None:
         """Record why a job waits, together with the obstacles to evicting for it."""
-        told = {rejection.reason.text, *(child.reason.text for child in rejection.children)}
-        obstacles = {
-            s.obstacle.text: s.obstacle for s in self.eviction_attempts.get(job.key, ()) if s.obstacle is not None
-        }
-        added = tuple(Rejection("evict", job.key, o) for text, o in obstacles.items() if text not in told)
-        rejection = replace(rejection, children=(*rejection.children, *added)) if added else rejection
+        attempts = self.eviction_attempts.get(job.key)
+        if attempts:
+            told = {rejection.reason.text, *(child.reason.text for child in rejection.children)}
+            obstacles = {s.obstacle.text: s.obstacle for s in attempts if s.obstacle is not None}
+            added = tuple(Rejection("evict", job.key, o) for text, o in obstacles.items() if text not in told)
+            rejection = replace(rejection, children=(*rejection.children, *added)) if added else rejection
         self.rejections[job.key] = rejection
         if self.watch is not None:
             self.watch(job, rejection)

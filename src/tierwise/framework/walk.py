@@ -18,6 +18,7 @@ from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import Picks, place
 from tierwise.model.arrays import Ints
+from tierwise.model.topology import ROOT
 
 __all__ = ["walk"]
 
@@ -110,9 +111,9 @@ def _fewest(places: Ints, room: Ints, count: int) -> list[tuple[int, int]]:
 def _siblings(cycle: Cycle, ask: Ask) -> list[Ints]:
     """For each domain, the number of placed tasks of the sub-job, and then of the whole job."""
     own = cycle.ledger.placed_rows(ask.sub)
-    every = [s for s in map(cycle.ledger.placed_rows, ask.job.subs) if s is not None]
     found = [cycle.topology.spread(*own)] if own is not None else []
-    if len(every) > (own is not None):
-        rows, counts = (np.concatenate(arrays) for arrays in zip(*every, strict=True))
-        found.append(cycle.topology.spread(rows, counts))
+    if len(ask.job.subs) > 1:
+        every = cycle.ledger.placed_spread(ask.job)
+        if every[ROOT] > (found[0][ROOT] if found else 0):
+            found.append(every)
     return found

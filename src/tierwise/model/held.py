@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from operator import attrgetter
+from itertools import chain, repeat
+from operator import attrgetter, is_
 
 import msgspec
 import numpy as np
@@ -15,7 +15,7 @@ from tierwise.model.shape import Shape
 
 __all__ = ["HeldTasks", "held_amounts", "held_tasks", "rows_by_shape"]
 
-_ROW, _SHAPE = attrgetter("row"), attrgetter("shape.number")
+_ROW, _SHAPE, _STATUS = attrgetter("row"), attrgetter("shape.number"), attrgetter("status")
 
 
 class HeldTasks(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ def held_tasks(jobs: Sequence[Job], others: Sequence[Task]) -> tuple[HeldTasks, 
     tasks = [*chain.from_iterable(job.tasks for job in jobs), *others]
     row = np.fromiter(map(_ROW, tasks), np.int64, len(tasks))
     shape = np.fromiter(map(_SHAPE, tasks), np.int64, len(tasks))
-    running = np.fromiter((task.status is Status.RUNNING for task in tasks), np.bool_, len(tasks))
+    running = np.fromiter(map(is_, map(_STATUS, tasks), repeat(Status.RUNNING)), np.bool_, len(tasks))
     job = np.repeat([*(job.number for job in jobs), -1], [*(len(job.tasks) for job in jobs), len(others)])
     rest = np.flatnonzero((row >= 0) & ~running)
     leaving = rest[[tasks[i].status is Status.RELEASING for i in rest.tolist()]]

@@ -83,9 +83,11 @@ class Snapshot(msgspec.Struct, frozen=True):
     def on_several_trees(self, job: Job) -> bool:
         """Whether a job's constraints are on several trees, or those of its parts on another than rows follow."""
         parts: tuple[Policy | InnerGroup, ...] = (*job.policies, *job.inner_groups)
-        if job.further or any(part.further for part in parts):
+        if job.further or not parts:
+            return bool(job.further)
+        if any(part.further for part in parts):
             return True
-        if not self.alternate_topologies or not parts or job.gather is not None:
+        if not self.alternate_topologies or job.gather is not None:
             return False
         every = (job.constraint, *(part.constraint for part in parts))
         return any(self.alternate_topology(constraint) is not None for constraint in every)

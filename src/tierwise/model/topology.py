@@ -158,7 +158,10 @@ class Topology(msgspec.Struct, frozen=True):
 
     def meet_rows(self, rows: Ints) -> int:
         """The innermost domain that contains all these rows (at least one)."""
-        first, final = int(rows.min()), int(rows.max())
+        return self.meet_span(int(rows.min()), int(rows.max()))
+
+    def meet_span(self, first: int, final: int) -> int:
+        """The innermost domain that contains these two rows, and so all between them."""
         d = int(self.leaf[first])
         while not self.start[d] <= first or not final < self.end[d]:
             d = int(self.parent[d])

@@ -14,13 +14,11 @@ from msgspec.structs import replace
 
 from tierwise.actions.allocate import Preempt, allocate
 from tierwise.actions.backfill import backfill
-from tierwise.actions.diagnosis.verdicts import give_verdicts
 from tierwise.actions.enqueue import enqueue, promote
 from tierwise.api.errors import InputError, suggestion
 from tierwise.config.actions import ACTIONS, EVICTING, EVICTING_BY_POD, PLACING, Action, Family
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.config.reservations import reservation_rules
-from tierwise.config.volcano import IDLE_PLUGINS, spelled
 from tierwise.framework.arguments import flag
 from tierwise.framework.cycle import Cycle, Nominations
 from tierwise.framework.extension import Arguments, CycleView, Factory, Purpose
@@ -33,7 +31,6 @@ from tierwise.model.job import Job, Phase, Status
 from tierwise.model.reason import Reason, ReasonBook, Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
-from tierwise.scheduler.notice import give_notice
 from tierwise.scheduler.prebind import prepare
 
 if TYPE_CHECKING:
@@ -142,6 +139,8 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
 
     The classic and the gang variant of one action would undo each other's plans: one profile has one of them.
     """
+    from tierwise.config.volcano import IDLE_PLUGINS, spelled  # only where a profile is read
+
     arguments = {spelled(name): given for name, given in profile.action_arguments.items()}
     actions = tuple(spelled(name) if spelled(name) in ACTIONS else name for name in profile.actions)
     profile = replace(profile, actions=actions, action_arguments=arguments)
@@ -236,8 +235,14 @@ def cycle(
         for job in snapshot.jobs:
             if job.key not in current.report.rejections and current.backlog.open(job):
                 current.report.reject(job, Rejection("gate", job.key, _NO_ALLOCATE))
-    give_notice(current)
-    give_verdicts(current, lambda: _recovered(snapshot, profile, plugins))
+    if current.report.evictions:
+        from tierwise.scheduler.notice import give_notice  # most profiles never evict
+
+        give_notice(current)
+    if current.report.rejections:
+        from tierwise.actions.diagnosis.verdicts import give_verdicts  # slow to import, and not every cycle rejects
+
+        give_verdicts(current, lambda: _recovered(snapshot, profile, plugins))
     prepare(current)
     told = repair.complaints() if repair is not None else ()
     current.report.complaints = (*current.pipeline.complaints(), *told)

@@ -64,7 +64,7 @@ def _taken_back(cycle: Cycle) -> list[Prepare]:
         for task in job.tasks:
             devices = task.shape.devices
             if (task.volume_claims or (devices is not None and devices.binding)) and task.key not in placed:
-                for one in cycle.pipeline.before_bind(job, task, -1):
+                for one in cycle.pipeline.before_bind(job, [(task, -1)]).get(task.key, ()):
                     _count(cycle, one.failed, one.undo)
                     found += one.undo
     return found
@@ -80,10 +80,8 @@ def _ask(cycle: Cycle, decisions: list[Decision]) -> _Said:
     said: _Said = {}
     for decision in decisions:
         for placed in decision.placed:
-            for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
-                found = cycle.pipeline.before_bind(decision.job, task, row)
-                if found:
-                    said[task.key] = found
+            tasks = zip(placed.tasks, placed.rows.tolist(), strict=True)
+            said |= cycle.pipeline.before_bind(decision.job, tasks)
     return said
 
 

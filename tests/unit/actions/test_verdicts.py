@@ -109,6 +109,32 @@ def test_what_an_empty_cluster_would_hold(waits: Gang) -> None:
     assert "not-now" == _verdict(FULL, waits)
 
 
+def test_all_are_judged_on_the_same_empty_nodes() -> None:
+    """Several gangs of two sizes each would have the cluster for themselves, one after the other."""
+    waiting = [
+        gang(f"train-{i}", tasks=3, each="cpu=8", roles=(role("ps", i, each=f"cpu={8 // i}", minimum=i),))
+        for i in (1, 2)
+    ]
+    outcome = allocate(FULL, *waiting)
+
+    assert ["not-now", "not-now"] == [_said(outcome, each.name)[0] for each in waiting]
+
+
+def test_own_pods_stay_in_the_way() -> None:
+    """A gang whose own pods fill its rack never gets another one in it, whoever else leaves."""
+    world = draw(RACKS, node="cpu=8", running="n2:cpu=8 n3:cpu=8")
+    waits = gang("train", tasks=3, each="cpu=8", within=1, on="n0 n1")
+
+    assert ["never", "not-now"] == [
+        _verdict(world, waits),
+        _verdict(
+            world,
+            gang("train", tasks=2, each="cpu=8", within=1, on="n0"),
+            gang("other", tasks=1, each="cpu=8", on="n1"),
+        ),
+    ]
+
+
 def test_what_a_queue_holds_back() -> None:
     """A closed queue refuses what would fit; what would not fit hears that first, and the queue after it."""
     closed = draw(RACKS, node="cpu=8", queues="blue!")

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tierwise.actions.diagnosis.diagnose import diagnose
 from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, demand, needs
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import roles_count
@@ -51,8 +50,7 @@ class RejectionCache:
     def lookup_early(self, job: Job) -> Rejection | None:
         """The same for the plainest jobs, without working out what they ask for: a long backlog is full of them."""
         self._forget_after_releases()
-        plain = not (job.policies or self._cycle.gathered(job))
-        if not self._known or not plain or len(job.subs[0].pod_sets) != 1:
+        if not self._known or job.policies or len(job.subs[0].pod_sets) != 1 or self._cycle.gathered(job):
             return None
         sub, pod_set = job.subs[0], job.subs[0].pod_sets[0]
         if job.roles and job.roles.keys() != {pod_set.role_number}:
@@ -61,7 +59,9 @@ class RejectionCache:
         if roles_count(job):
             need = max(need, job.roles[pod_set.role_number] - int(self._cycle.ledger.role_ready[pod_set.role_number]))
         counted = self._cycle.ledger.placed_rows(sub) is None and not self._cycle.pipeline.moving(pod_set.shape)
-        if not counted or not 0 < need <= len(pod_set.tasks) or asks_beyond(job, need * pod_set.shape.request):
+        if not counted or not 0 < need <= len(pod_set.tasks):
+            return None
+        if job.min_resources is not None and asks_beyond(job, need * pod_set.shape.request):
             return None
         return self._told_to(job, (pod_set.shape.number, ()), need)
 
@@ -84,12 +84,14 @@ class RejectionCache:
         if self._told_at_once:
             return replace(self._diagnose(job, kind), children=())
         rejection = replace(known, subject=job.key, children=())
-        left = sum(self._cycle.backlog.left(pod_set) for pod_set in job.pod_sets())
-        self._untold.setdefault((kind, tasks, limit, left > tasks), []).append((job, rejection))
+        surplus = sum(map(self._cycle.backlog.left, job.pod_sets())) > tasks
+        self._untold.setdefault((kind, tasks, limit, surplus), []).append((job, rejection))
         return rejection
 
     def _diagnose(self, job: Job, kind: Kind) -> Rejection:
         """What keeps the job waiting now; others of its kind lend what they lack, too."""
+        from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
+
         moment = kind, self._limit(job), self._placed()
         like = self._likes.get(moment)
         found = diagnose(self._cycle, job, demand(self._cycle, job), bounded=False, like=like)
@@ -98,9 +100,11 @@ class RejectionCache:
 
     def _speaks_for(self, kind: Kind, tasks: int, limit: float) -> Rejection | None:
         """A refusal of as much or less, or of what is easier, within a limit as wide."""
-        easier = (kind, (kind[0], ())) if kind[1] else (kind,)
-        known = (entry for name in easier for entry in self._known.get(name, {}).items())
-        return next((found for wide, (size, _, found) in known if wide >= limit and tasks >= size), None)
+        for easier in (kind, (kind[0], ())) if kind[1] else (kind,):
+            for wide, (size, _, found) in self._known.get(easier, {}).items():
+                if wide >= limit and tasks >= size:
+                    return found
+        return None
 
     def similar(self, job: Job, asked: Demand) -> Rejection | None:
         """A refusal of the same kind and limit, however much was asked, since which nothing was placed."""

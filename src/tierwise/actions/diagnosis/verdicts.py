@@ -1,6 +1,6 @@
 """Give each waiting job a verdict after all actions of a cycle: never, not now, or not allowed.
 
-*Never*: the job would not fit even if every other pod were gone. The ledger is cleared of all other pods, the job is
+*Never*: the job would not fit even if every other pod were gone. The ledger is cleared of all other pods, each job is
 searched for as in a cycle, and the ledger is rewound; the message says how far the search came. *Not allowed*: a queue,
 a quota or a gate rejected the job. *Not now*: everything else.
 
@@ -26,6 +26,7 @@ from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, job_ready, roles_count
 from tierwise.framework.pipeline import PluginError
+from tierwise.framework.report import Decision
 from tierwise.model.arrays import Ints
 from tierwise.model.held import rows_by_shape
 from tierwise.model.job import Job, Status
@@ -76,20 +77,22 @@ def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None]) -> None:
     `recovered` opens the cycle that would be if all nodes were well; None where they are.
     """
     rejections = cycle.report.rejections
-    if not rejections:
-        return
-    judge = _Judge(cycle, recovered)
     jobs = {job.key: job for job in cycle.snapshot.jobs if job.key in rejections}
-    for key, rejection in list(rejections.items()):
-        rejections[key] = judge.judged(jobs[key], rejection)
+    with cycle.ledger.statement():  # clearing all nodes once serves all jobs
+        judge = _Judge(cycle, recovered)
+        for key, rejection in list(rejections.items()):
+            rejections[key] = judge.judged(jobs[key], rejection)
 
 
 class _Judge:
+    """Judges jobs inside a statement: what other pods hold is cleared from the ledger when it is first asked for."""
+
     def __init__(self, cycle: Cycle, recovered: Callable[[], Cycle | None]) -> None:
         self._cycle = cycle
         self._recovered = recovered
         self._capacity: dict[tuple[int, int | None], int] = {}
         self._known: dict[object, Rejection | None] = {}
+        self._cleared = False
 
     def judged(self, job: Job, rejection: Rejection) -> Rejection:
         never = None
@@ -230,9 +233,14 @@ class _Judge:
         cycle = self._cycle
         work = cycle.report.search_counts
         before = work.trials, work.domains
+        if not self._cleared:
+            cycle.ledger.clear(())
+            self._cleared = True
+        own = self._own(job)
         try:
             with cycle.ledger.statement():
-                cycle.ledger.clear(self._own(job))
+                if own:
+                    cycle.ledger.clear(own)
                 if self._fits(job, asked, task_groups):
                     return None
                 return self._told(job, Demand(task_groups))
@@ -243,11 +251,17 @@ class _Judge:
         """Where the job's own tasks are: those that run, and those that were placed in this cycle."""
         shapes = self._cycle.snapshot.shapes
         own = [(shapes[n], rows[rows >= 0]) for n, rows in rows_by_shape(job.tasks, Status.RUNNING).items()]
-        for decision in self._cycle.report.decisions:
-            if decision.job is job:
-                for placed in decision.placed:
-                    own.append((placed.tasks[0].shape, placed.rows))
+        for decision in self._decisions.get(job.number, ()):
+            for placed in decision.placed:
+                own.append((placed.tasks[0].shape, placed.rows))
         return own
+
+    @cached_property
+    def _decisions(self) -> dict[int, list[Decision]]:
+        found: dict[int, list[Decision]] = {}
+        for decision in self._cycle.report.decisions:
+            found.setdefault(decision.job.number, []).append(decision)
+        return found
 
     def _fits(self, job: Job, asked: Demand, task_groups: Sequence[TaskGroup]) -> bool:
         """Whether the minimum finds a place now, or any task beyond it; true as well where that cannot be told."""

@@ -179,6 +179,7 @@ class _Choice:
         self._cycle = cycle
         self._job = job
         self._remaining_by_sub = {sub.number: _remaining(cycle, sub) for sub in job.subs}
+        self._left_by_sub = {number: sum(p.left for p in found) for number, found in self._remaining_by_sub.items()}
         self._ready_by_sub = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
         self._total = sum(self._ready_by_sub.values())
         self._whole = [0] * len(job.policies)
@@ -270,7 +271,7 @@ class _Choice:
         taken = {task_group.sub.number: task_group.need for task_group in whole}
         singles = []
         for sub in ordered:
-            tasks = sum(p.left for p in self._remaining_by_sub[sub.number])
+            tasks = self._left_by_sub[sub.number]
             if sub.number in taken or self._ready_by_sub[sub.number] >= sub.minimum:
                 for _ in range(taken.get(sub.number, 0), min(tasks, _SINGLES + 1)):
                     singles.append(TaskGroup(sub, self._remaining_by_sub[sub.number], 1, extra=True))
@@ -289,7 +290,7 @@ class _Choice:
     def _missing(self, sub: SubJob) -> int:
         """How many tasks a sub-job lacks; 0 if it has too few tasks to ever reach its minimum."""
         missing = sub.minimum - self._ready_by_sub[sub.number]
-        return missing if sum(p.left for p in self._remaining_by_sub[sub.number]) >= missing else 0
+        return missing if self._left_by_sub[sub.number] >= missing else 0
 
     def _required_first(self, open_subs: list[SubJob]) -> list[SubJob]:
         """First the sub-jobs that bring each policy up to its minimum number of complete sub-jobs, then the others."""
@@ -314,7 +315,7 @@ class _Choice:
             if tasks_left.pod_set.role_number in spare:
                 spare[tasks_left.pod_set.role_number] += tasks_left.left - number
         short_of_roles = sum(min(spare[n], max(self._job.roles[n] - have, 0)) for n, have in self._roles.items())
-        left = sum(p.left for p in remaining) - taken
+        left = self._left_by_sub[sub.number] - taken
         return max(0, min(left, max(self._job.minimum - self._total, short_of_roles)))
 
     def _task_group(self, sub: SubJob, need: int) -> TaskGroup:
@@ -346,6 +347,7 @@ class _Choice:
         self._total += sign * task_group.need
         if sub.policy >= 0:
             self._whole[sub.policy] += int(after >= sub.minimum) - int(before >= sub.minimum)
-        for tasks_left, number in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True):
-            if tasks_left.pod_set.role_number in self._roles:
-                self._roles[tasks_left.pod_set.role_number] += sign * number
+        if self._roles:
+            for tasks_left, number in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True):
+                if tasks_left.pod_set.role_number in self._roles:
+                    self._roles[tasks_left.pod_set.role_number] += sign * number

@@ -145,7 +145,7 @@ def _distance_matters(cycle: Cycle, ask: Ask) -> bool:
     """Whether distance matters: the sub-job has a topology, or the job has one and some of its tasks are placed."""
     if ask.sub.constraint is not None:
         return True
-    return ask.job.constraint is not None and any(cycle.ledger.placed_rows(sub) is not None for sub in ask.job.subs)
+    return ask.job.constraint is not None and cycle.ledger.placed_span(ask.job) is not None
 
 
 def _homes(cycle: Cycle, ask: Ask, pod_set: PodSet, before: int, count: int, domain: int) -> list[int] | None:

@@ -14,7 +14,6 @@ import numpy as np
 
 from tierwise.actions.placement.demand import TaskGroup
 from tierwise.actions.placement.fit import Placement, bound, fit, largest_first
-from tierwise.actions.placement.mixed_shapes import OutOfBoundError, fit_mixed
 from tierwise.actions.placement.proposals import try_proposal, units_of
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Gradients, Proposal
@@ -68,9 +67,8 @@ class NoPlace(enum.Enum):
 
 def current_domain(cycle: Cycle, gang: Job | SubJob) -> int | None:
     """The innermost domain around all placed tasks of a gang; None if none is placed."""
-    subs = gang.subs if isinstance(gang, Job) else (gang,)
-    rows = [stands[0] for stands in map(cycle.ledger.placed_rows, subs) if stands is not None]
-    return cycle.topology.meet_rows(np.concatenate(rows)) if rows else None
+    span = cycle.ledger.placed_span(gang)
+    return cycle.topology.meet_span(*span) if span is not None else None
 
 
 def previous_domain(cycle: Cycle, sub: SubJob) -> int | None:
@@ -138,6 +136,8 @@ def fit_any_way(
                 return placements
     if len({tasks_left.pod_set.shape.number for tasks_left in task_group.remaining}) == 1:
         return NoPlace.PROVEN  # one shape in several roles: there is no mixture
+    from tierwise.actions.placement.mixed_shapes import OutOfBoundError, fit_mixed  # rarely needed
+
     try:
         with cycle.ledger.statement() as statement:
             placements = fit_mixed(cycle, job, task_group, domain, pools)

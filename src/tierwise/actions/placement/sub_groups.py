@@ -8,13 +8,12 @@ others go to `backtracking`, which is tried for a shortlist of domains. Nested j
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tierwise.actions.placement.backtracking import Packing, pack
 from tierwise.actions.placement.demand import Demand
 from tierwise.actions.placement.fit import Placement, bound
-from tierwise.actions.placement.nested_groups import Budget, pack_nested, parts_of, place_alike
 from tierwise.actions.placement.search import (
     BOTH,
     GRAIN,
@@ -33,6 +32,9 @@ from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.topology import ROOT
+
+if TYPE_CHECKING:
+    from tierwise.actions.placement.backtracking import Packing
 
 __all__ = ["find_place", "search_inner_group", "search_job", "shortlist"]
 
@@ -66,6 +68,8 @@ def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) ->
             return found
         if not cycle.ledger.any_releasing and len(demand.spares) == 0:
             return NoPlace.PROVEN  # counting is exact here: no domain holds it
+    from tierwise.actions.placement.backtracking import pack  # slow to import, and most jobs have alike groups or none
+
     return _search_unlike(
         cycle, job, demand, groups, lambda domain: pack(cycle, job, demand.task_groups, demand.spares, domain)
     )
@@ -75,6 +79,8 @@ def search_inner_group(
     cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH
 ) -> SearchResult | NoPlace:
     """Find a place for what an inner group of a nested job lacks; the first of them is the job itself."""
+    from tierwise.actions.placement.nested_groups import Budget, pack_nested, parts_of, place_alike  # rarely needed
+
     whole = parts_of(cycle, job, demand)
     if whole is None or not isinstance(whole.gang, Job):
         return NoPlace.PROVEN
@@ -98,7 +104,7 @@ def search_inner_group(
     return _search_unlike(cycle, whole.gang, demand, groups, attempt)
 
 
-_Attempt = Callable[[int], Packing]
+_Attempt = Callable[[int], "Packing"]
 """Places a demand below a domain, on the ledger, if it can."""
 
 

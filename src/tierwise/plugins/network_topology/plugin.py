@@ -210,9 +210,8 @@ class NetworkTopologyAware:
 
     def _stands(self, gang: Job | SubJob) -> int | None:
         """The innermost domain that holds what the gang has placed."""
-        subs = gang.subs if isinstance(gang, Job) else (gang,)
-        rows = [stands[0] for stands in map(self._ledger.placed_rows, subs) if stands is not None]
-        return self._topology.meet_rows(np.concatenate(rows)) if rows else None
+        span = self._ledger.placed_span(gang)
+        return self._topology.meet_span(*span) if span is not None else None
 
     def _with_room(self, gang: Job | SubJob, gradients: Iterable[Ints], *, evicting: bool) -> Iterator[Ints]:
         """Keep the domains whose idle or soon-idle sums (or, evicting, whose totals) cover the gang's minimum."""
