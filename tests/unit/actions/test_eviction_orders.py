@@ -155,6 +155,21 @@ def test_of_gangs_that_are_not_all_needed_the_dearest_stays() -> None:
     assert {"default/v0", "default/v2"} == once(world, profile_of("gangpreempt")).victims
 
 
+def test_of_gangs_that_are_nearly_as_efficient_the_younger_go() -> None:
+    """All cost the same, and the oldest frees a little more of it here: too little to count against its age."""
+    young = [gang(n, Pod(f"{n}0", "cpu=40", on="n0"), Pod(f"{n}1", on="n1"), minimum=2, created=9) for n in ("b", "c")]
+    world = racks(
+        {"n0": "cpu=121", "n1": "cpu=2"},
+        gang("a", Pod("a0", "cpu=41", on="n0"), minimum=1, created=1),
+        *young,
+        gang("high", Pod("p", "cpu=80"), priority=9, within=1),
+    )
+
+    assert {"default/b0", "default/c0"} == once(world, profile_of("gangpreempt")).victims & {
+        f"default/{n}0" for n in "abc"
+    }
+
+
 def test_one_gang_is_broken_where_two_would_cost_more() -> None:
     """Two gangs are each more efficient than the third, which alone costs less than both."""
     world = scene(
