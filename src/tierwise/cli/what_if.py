@@ -47,6 +47,9 @@ Examples:
 )
 @click.option("--drain", "drained", multiple=True, metavar="NAME", help="Drain a node, or all nodes of a domain.")
 @click.option(
+    "--cordon", "cordoned", multiple=True, metavar="NAME", help="Cordon a node, or all nodes of a domain: pods stay."
+)
+@click.option(
     "--uncordon", "uncordoned", multiple=True, metavar="NAME", help="Uncordon a node, or all nodes of a domain."
 )
 @click.option(
@@ -141,7 +144,8 @@ def _changes(given: dict[str, tuple[str, ...] | str | None]) -> Iterator[Change]
     from tierwise.sim.change_texts import CHANGES, read_change
     from tierwise.sim.changes import UseProfile
 
-    names = {"delete": "deleted", "remove": "removed", "drain": "drained", "uncordon": "uncordoned"}
+    names = {"delete": "deleted", "remove": "removed", "drain": "drained"}
+    names |= {"cordon": "cordoned", "uncordon": "uncordoned"}
     names |= {"quota": "quotas", "priority": "priorities", "constraint": "constraints", "plugin": "plugins"}
     for file in given["submit"] or ():
         yield _submitted(file)

@@ -42,6 +42,7 @@ __all__ = [
     "AddDomains",
     "AddNodes",
     "Change",
+    "Cordon",
     "DeleteJob",
     "Drain",
     "EvictPods",
@@ -200,6 +201,19 @@ class Drain(msgspec.Struct, frozen=True):
         puts, lost, _ = _displaced(scenario.objects, nodes)
         puts |= _cordoned(scenario.objects, nodes, cordoned=True)
         return scenario.with_objects(puts, lost).noted(*_lost(lost))
+
+
+class Cordon(msgspec.Struct, frozen=True):
+    """A node, or all nodes of a domain, that take no new pods; those that run there stay."""
+
+    name: str
+
+    @property
+    def text(self) -> str:
+        return f"cordon {self.name}"
+
+    def apply(self, scenario: Scenario) -> Scenario:
+        return scenario.with_objects(_cordoned(scenario.objects, _nodes_named(scenario, self.name), cordoned=True))
 
 
 class Uncordon(msgspec.Struct, frozen=True):

@@ -127,6 +127,15 @@ def test_who_loses_a_drained_node_moves_or_waits(tmp_path: Path) -> None:
     assert all(change["runsNow"] for change in drained["jobs"])
 
 
+def test_pods_on_a_cordoned_rack_stay(tmp_path: Path) -> None:
+    """A gang that runs is left alone, and one that waits does not start there."""
+    world = draw(RACKS, node="gpu=8")
+    stays, waits = gang("stays", tasks=1, each="gpu=8", on="n0"), gang("waits", tasks=3, each="gpu=8")
+    file = _file(tmp_path, world, stays, waits)
+
+    assert {"waits": "waits-longer"} == _effects(answer("what-if", "-f", file, "--cordon", "r0"))
+
+
 def test_a_domain_of_another_fabric_is_drained() -> None:
     """Without one of two power feeds the job that needs both of them stops."""
     files = ("-f", EXAMPLES / "14-several-fabrics" / "cluster.yaml", "-f", EXAMPLES / "14-several-fabrics" / "job.yaml")

@@ -200,6 +200,50 @@ def test_what_if_shows_the_same_board_with_changes(tmp_path: Path) -> None:
     _in_browser(tmp_path, shown(OBJECTS, questions=True), act)
 
 
+def test_every_change_is_made_by_clicks(tmp_path: Path) -> None:
+    """A rack added or cordoned, a tier relaxed, another priority or quota, an example; and a link for others."""
+    effect = "document.querySelector('#whatif table + table, #whatif .scroll + .scroll')?.innerText ?? ''"
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(f"{at}#/?asking=1")
+        await page.click("#fabric .block[data-key=s0] a.add")
+        await page.until(
+            "location.hash.includes('add-domains') && document.querySelector('.block[data-key=r1-new-1]') !== null"
+        )
+        await page.go(f"{at}?1#/?in=r1")
+        await page.click("#fabric .questions a[href*='if=cordon']")
+        await page.until("document.getElementById('figures').innerText.includes('2 take no pods')")
+        await page.go(f"{at}?2#/jobs/default/waits")
+        await page.click("#drawer .questions a[href*='hard%253A2']")
+        await page.until(f"({effect}).includes('another reason')")
+        await page.until("document.getElementById('drawer').hidden")
+        address = await page.ask("location.href")
+        await page.go(address.replace("?2", "?3"))  # what somebody else opens
+        await page.until(f"({effect}).includes('another reason')")
+        await page.go(f"{at}?4#/jobs/default/waits")
+        await page.click("#drawer .questions a[href*='asking=priority']")
+        await page.until("document.activeElement.value === 'default/waits='")
+        await page.type("9")
+        await page.press("Enter")
+        await page.until("document.getElementById('whatif').innerText.includes('priority default/waits=9')")
+        await page.click("#queues a[href*='asking=quota'][aria-label*=default]")
+        await page.until("document.activeElement.value === 'default:nvidia.com/gpu='")
+        await page.type("1")
+        await page.press("Enter")
+        await page.until(f"({effect}).includes('waits longer')")
+        await page.go(f"{at}?5#/?asking=1")
+        await page.click("#whatif summary")
+        await page.ask(
+            "(() => { const s = document.querySelector('#whatif select[name=example]'); s.selectedIndex = 3;"
+            " s.dispatchEvent(new Event('change')); })()"
+        )
+        await page.click("#whatif details form button")
+        await page.until(f"({effect}).includes('example-0')")
+        assert await _serious(page) == []
+
+    _in_browser(tmp_path, shown(OBJECTS, questions=True), act)
+
+
 def test_a_fabric_is_chosen_and_jobs_light_up_in_it(tmp_path: Path) -> None:
     """By a click, with an address; the drawer leads to each fabric that the job has a constraint on."""
     folder = str(EXAMPLES / "14-several-fabrics")

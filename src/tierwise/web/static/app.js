@@ -226,6 +226,13 @@ function draw(route, zoom) {
   at("what").setAttribute("href", link({ ...route, asking: "1", at: "" }));
   at("whatif").hidden = !(route.asking || route.changes);
   fill(at("whatif"), at("whatif").hidden ? [] : drawWhatIf(view));
+  if (asked !== route.asking + route.changes) { // what was asked for is in view, and a half-written change has the focus
+    asked = route.asking + route.changes;
+    if (asked) at("whatif").scrollIntoView({ block: "nearest" });
+    const field = route.asking ? at("whatif").querySelector("input[name=text]") : null;
+    field?.focus({ preventScroll: true });
+    field?.setSelectionRange(field.value.length, field.value.length);
+  }
   at("time").hidden = state.history.moments.length < 2 || Boolean(route.changes);
   fill(at("time"), at("time").hidden ? [] : drawTimeline(view));
   document.body.classList.toggle("past", Boolean(route.at) || state.history.recorded);
@@ -239,6 +246,7 @@ function draw(route, zoom) {
   at("page").setAttribute("aria-busy", "false");
 }
 
+let asked = ""; // what if
 let before = "", opener = ""; // what the drawer showed, and the link that opened it first
 
 /** The drawer beside the map: what was clicked is in view at every width, has the focus, and is announced. */

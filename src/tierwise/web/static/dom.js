@@ -74,6 +74,7 @@ function reconcile(element, fresh) {
 }
 
 function become(old, fresh) {
+  const begun = old.getAttribute("data-begun") !== fresh.getAttribute("data-begun"); // what is typed stays until something else is asked
   const kept = old.nodeName === "DETAILS" ? ["style", "open"] : ["style"];
   for (const { name } of [...old.attributes]) if (!kept.includes(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
   for (const { name, value } of fresh.attributes) if (!kept.includes(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
@@ -81,7 +82,8 @@ function become(old, fresh) {
   if (fresh.acts || old.acts) wire(old, fresh.acts ?? {});
   const chosen = fresh.nodeName === "SELECT" || fresh.nodeName === "INPUT" ? fresh.value : null;
   reconcile(old, [...fresh.childNodes]);
-  if (chosen !== null && old.value !== chosen && (old.nodeName === "SELECT" || old !== document.activeElement)) old.value = chosen;
+  const typed = old.nodeName === "INPUT" && old.hasAttribute("data-begun");
+  if (chosen !== null && old.value !== chosen && (typed ? begun : old.nodeName === "SELECT" || old !== document.activeElement)) old.value = chosen;
 }
 
 /** A heading with what stands beside it. */

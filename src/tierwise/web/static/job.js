@@ -4,7 +4,7 @@
 import { command, gauge, h, table, verdict } from "./dom.js";
 import { age, few, many, short, unit } from "./format.js";
 import { callsOf } from "./services.js";
-import { least } from "./whatif.js";
+import { jobQuestions, least } from "./whatif.js";
 import { closed, link, toDomain, toJob, toNode } from "./route.js";
 
 export function drawJob(view) {
@@ -23,6 +23,7 @@ export function drawJob(view) {
     story.why ? [h("h3", {}, "Why it waits"), rejection(view, story.why, story.key)] : null,
     line?.waiting ? nodesFor(view) : null,
     line?.waiting && view.asks && !line.lone ? least(view) : null,
+    jobQuestions(view, line?.path ?? story.key),
     story.eviction.length ? [h("h3", {}, "Making room"), story.eviction.map((told) => eviction(view, told))] : null,
     story.evicted.length ? [h("h3", {}, "Evicted pods"), evicted(view, story.evicted)] : null,
     story.places[view.tree].length ? [h("h3", {}, "Where its pods are"), places(view, story.places[view.tree])] : null,

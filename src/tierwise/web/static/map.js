@@ -6,7 +6,7 @@ import { gauge, h, head, unseen } from "./dom.js";
 import { many, percent, short, tail, unit } from "./format.js";
 import { fitting } from "./layout.js";
 import { link, toDomain, toNode } from "./route.js";
-import { withChange } from "./whatif.js";
+import { questions, withChange } from "./whatif.js";
 
 export const MOST_CELLS = 1500; // a view never draws more tiles, or more nodes
 const STEPS = [MOST_CELLS, 600, 250, 80, 30]; // fewer tiles, as long as they are too small
@@ -27,11 +27,13 @@ export function drawMap(view) {
   const { fabric, zoom } = view;
   const drawing = richest(view);
   return [
-    head("Fabric", crumbs(view), zoom && view.asks ? h("a", { class: "soft", href: withChange(view.route, "drain", fabric.name(zoom)) }, "what if it were drained?") : null, h("span", { class: "soft" }, said(view, zoom))),
+    head("Fabric", crumbs(view), h("span", { class: "soft" }, said(view, zoom))),
     view.board.fabrics.length > 1 ? chooser(view) : null,
+    zoom ? questions(view, "What if", [["it were drained", "drain", fabric.name(zoom)], ["it were cordoned", "cordon", fabric.name(zoom)], ["it were gone", "remove", fabric.name(zoom)],
+      ...view.tree ? [] : [["there were one more like it", "add-domains", `1=${fabric.name(zoom)}`]]]) : null,
     notes(view),
     h("div", { class: `map${view.lights ? " lights" : ""}`, role: "group", "aria-label": "Map of domains; arrow keys move, Enter opens", vars: { size: `${drawing.layout.size}px` } },
-      drawing.inside(zoom, 0, view.width)),
+      drawing.inside(zoom, 0, view.width), drawing.more(zoom, `+ one more like ${fabric.name(fabric.children[zoom].at(-1) ?? 0)}`)),
     h("ul", { class: "legend" }, LEGEND.filter((entry) => entry[3](view)).map(([text, vars, mark]) =>
       h("li", {}, h("span", { class: `cell ${mark}`, vars, "aria-hidden": "true" }), text))),
   ];
@@ -169,8 +171,17 @@ class Drawing {
         h("a", { class: "stop", href: toDomain(route, fabric.name(d)), title: this.title(d), tabindex: "-1" }, this.label(d, width), unseen(` ${this.title(d)}`)),
         width > 240 ? gauge(used, total, fresh) : null,
         h("span", { class: "num" }, 7 * (amounts.length + fabric.name(d).length) + 24 < width ? amounts : total ? percent(used / total) : "–"),
-        this.badge(d)) : null,
+        this.more(d), this.badge(d)) : null,
       this.inside(d, depth, width));
+  }
+
+  /** While somebody asks what if: one domain more is drawn in a block with a click. */
+  more(d, text = "+") {
+    const { fabric, route, tree } = this.view;
+    const last = fabric.children[d].at(-1);
+    if (!(route.asking || route.changes) || tree || last === undefined) return null;
+    const title = `Add a domain like ${fabric.name(last)} to ${fabric.name(d)}`;
+    return h("a", { class: "add", href: withChange(route, "add-domains", `1=${fabric.name(last)}`), title, "aria-label": text === "+" ? title : null }, text);
   }
 
   /** An innermost domain as a tile with a bar. */

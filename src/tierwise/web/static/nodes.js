@@ -3,7 +3,7 @@
 import { Fabric } from "./fabric.js";
 import { command, gauge, h, head, table } from "./dom.js";
 import { count, many, short, unit } from "./format.js";
-import { withChange } from "./whatif.js";
+import { questions } from "./whatif.js";
 import { closed, toDomain, toJob, toNode } from "./route.js";
 
 const FIRST = 100;
@@ -56,6 +56,6 @@ export function drawNode(view) {
     node.taints.length ? [h("h3", {}, "Taints"), h("ul", {}, node.taints.map((taint) => h("li", {}, h("code", {}, taint))))] : null,
     h("details", { "data-key": "labels" }, h("summary", {}, many(Object.keys(node.labels).length, "label")),
       h("dl", { class: "labels" }, Object.entries(node.labels).map(([key, value]) => [h("dt", {}, key), h("dd", {}, value || "–")]))),
-    view.asks ? h("p", {}, h("a", { href: withChange(route, node.state === "cordoned" ? "uncordon" : "drain", node.name) }, node.state === "cordoned" ? "What if it took pods again?" : "What if it were drained?")) : null,
+    questions(view, "What if", [node.state === "cordoned" ? ["it took pods again", "uncordon", node.name] : ["it were cordoned", "cordon", node.name], ["it were drained", "drain", node.name], ["it were gone", "remove", node.name], ["there were one more like it", "add-nodes", `1=${node.name}`]]),
     board.mode === "manifests" ? null : [h("h3", {}, "On the command line"), command(`kubectl describe node ${node.name}`)]);
 }

@@ -4,6 +4,7 @@
 import { h, head, svg, table, unseen } from "./dom.js";
 import { count, percent, short, unit } from "./format.js";
 import { link } from "./route.js";
+import { asking } from "./whatif.js";
 
 const FIRST = 60; // queues that are listed at first
 
@@ -39,11 +40,13 @@ export function drawQueues(view) {
   ];
 }
 
-function name({ route }, q) {
+function name(view, q) {
+  const { route } = view;
   const chosen = route.queue === q.name;
   return h("span", { class: "leaf", vars: { depth: q.depth } },
     h("a", { href: link({ ...route, queue: chosen ? "" : q.name }), "aria-current": chosen ? "true" : null, title: chosen ? "Show the jobs of all queues" : `Show the jobs of ${q.name}` }, q.name),
     q.parent && q.depth ? unseen(`, below ${q.parent}`) : null,
+    view.asks && !q.elastic && (view.route.asking || view.route.changes) ? h("a", { class: "add", href: asking(view.route, "quota", `${q.name}:${view.resource}=`), title: `Change what ${q.name} may use`, "aria-label": `Change the quota of ${q.name}` }, "change") : null,
     q.tree ? h("span", { class: "soft" }, ` tree ${q.tree}`) : null, q.open ? null : h("span", { class: "chip warn" }, "closed"));
 }
 

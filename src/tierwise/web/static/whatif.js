@@ -7,7 +7,7 @@ import { link, toHyperNode, toJob } from "./route.js";
 
 /** Kinds of changes: [name, title, what to write]. */
 const KINDS = [
-  ["drain", "drain a node or domain", "rack-7"], ["uncordon", "uncordon a node or domain", "node-3"], ["remove", "remove a node or domain", "spine-1"],
+  ["drain", "drain a node or domain", "rack-7"], ["cordon", "cordon a node or domain", "rack-7"], ["uncordon", "uncordon a node or domain", "node-3"], ["remove", "remove a node or domain", "spine-1"],
   ["add-nodes", "add nodes like one", "2=node-7"], ["add-domains", "add domains like one", "1=rack-3"],
   ["quota", "change a quota", "team-a:nvidia.com/gpu=64"], ["priority", "change a priority", "default/train=1000"],
   ["constraint", "change a topology constraint", "default/train=hard:2"], ["delete", "delete a job", "default/train"],
@@ -16,11 +16,11 @@ const KINDS = [
 const EFFECTS = { starts: ["starts", "good"], stops: ["stops", "bad"], "waits-longer": ["waits longer", "bad"], moves: ["moves", "warn"], grows: ["grows", "good"],
   shrinks: ["shrinks", "warn"], waits: ["comes and waits", "warn"], "another-reason": ["waits for another reason", "warn"], ends: ["ends", "soft"] };
 
-/** The address with one change more. */
+/** The address with one change more; the drawer makes room for what it does. */
 export function withChange(route, kind, text) {
   const asked = new URLSearchParams(route.changes);
   asked.append(kind, text);
-  return link({ ...route, changes: String(asked), at: "" });
+  return link({ ...route, changes: String(asked), asking: "", job: "", node: "", at: "" });
 }
 
 function without(route, number) {
@@ -28,11 +28,29 @@ function without(route, number) {
   return link({ ...route, changes: String(new URLSearchParams(left)) });
 }
 
+/** The address in which the form asks for a change that is half written: its kind, and how its text begins. */
+export function asking(route, kind, text = "") {
+  return link({ ...route, asking: `${kind}=${text}`, job: "", node: "", at: "" });
+}
+
+/** Questions about one thing as links: [title, kind, text]. */
+export function questions(view, title, found) {
+  return view.asks ? h("p", { class: "questions" }, h("span", { class: "soft" }, `${title} `), found.map(([words, kind, text, open]) =>
+    h("a", { class: "facet plain", href: open ? asking(view.route, kind, text) : withChange(view.route, kind, text) }, words, open ? " …" : ""))) : null;
+}
+
+/** What may be asked about a job: another priority, wider tiers, and what the others do without it. */
+export function jobQuestions(view, job) {
+  const { tiers } = view.first.columns;
+  return questions(view, "What if", [["its priority were", "priority", `${job}=`, true],
+    ...tiers.slice(0, 8).map(({ tier, name }) => [`it stayed in one ${name || `domain of tier ${tier}`}`, "constraint", `${job}=hard:${tier}`]), ["it might go anywhere", "constraint", `${job}=none`], ["it were deleted", "delete", job]]);
+}
+
 export function drawWhatIf(view) {
   const { route, comparison } = view;
   const changes = [...new URLSearchParams(route.changes)];
   return [
-    head("What if", h("span", { class: "soft" }, "worked out in memory; the cluster is not touched"), h("a", { href: link({ ...route, changes: "", asking: "" }) }, "✕ close")),
+    head("What if", h("span", { class: "soft" }, "worked out in memory; the cluster is not touched"), changes.length ? copyLink() : null, h("a", { href: link({ ...route, changes: "", asking: "" }) }, "✕ close")),
     form(view),
     changes.length ? h("ul", { class: "facets" }, changes.map(([kind, text], i) => h("li", { "data-key": `${kind} ${text}` },
       h("a", { class: "facet chosen", href: without(route, i), title: "Take this change back" }, kind === "submit" ? `submit the pasted manifests (${text})` : `${kind} ${text}`, " ✕")))) : null,
@@ -41,8 +59,41 @@ export function drawWhatIf(view) {
   ];
 }
 
+/** A link that leads others on this machine to the same answer. */
+function copyLink() {
+  const copy = async (event) => {
+    const button = event.currentTarget;
+    try { await navigator.clipboard.writeText(location.href); button.textContent = "copied"; } catch { button.textContent = "copy the address of this page"; }
+    setTimeout(() => { button.textContent = "copy link"; }, 1500);
+  };
+  return h("button", { class: "small", "data-key": "copy-link", on: { click: copy } }, "copy link");
+}
+
+/** Manifests to begin with: a gang of this cluster's own resource, in its innermost domains or anywhere. */
+const EXAMPLES = [
+  ["a gang of 4 pods in one innermost domain", { pods: 4, within: true }],
+  ["a gang of 16 pods anywhere", { pods: 16, within: false }],
+  ["a pod by itself", { pods: 1, within: false, alone: true }],
+];
+
+function example({ board, first }, { pods, within, alone }) {
+  const [resource] = board.resources, innermost = first.columns.tiers[0]?.tier;
+  const amount = resource.includes("/") ? 1 : resource === "cpu" ? 4 : "1Gi";
+  const pod = (i) => ["apiVersion: v1", "kind: Pod", "metadata:", `  name: example-${i}`, "  namespace: default", alone ? "" : "  annotations: {scheduling.k8s.io/group-name: example}",
+    "spec:", "  schedulerName: volcano", "  containers:", "  - name: main", "    resources:", `      requests: {"${resource}": ${amount}}`, `      limits: {"${resource}": ${amount}}`];
+  const group = ["apiVersion: scheduling.volcano.sh/v1beta1", "kind: PodGroup", "metadata: {name: example, namespace: default}", "spec:", `  minMember: ${pods}`,
+    within && innermost !== undefined ? `  networkTopology: {mode: hard, highestTierAllowed: ${innermost}}` : ""];
+  return [...alone ? [] : [group], ...[...Array(pods).keys()].map(pod)].map((lines) => lines.filter(Boolean).join("\n")).join("\n---\n");
+}
+
 function form(view) {
   const { route } = view;
+  const [half, begun = ""] = route.asking.split(/=(.*)/s);
+  const chosen = KINDS.find(([name]) => name === half) ?? KINDS[0];
+  const fillIn = (event) => {
+    const found = EXAMPLES[event.currentTarget.selectedIndex - 1];
+    if (found) event.currentTarget.form.elements.manifests.value = example(view, found[1]);
+  };
   const value = (event, name) => event.currentTarget.elements[name].value.trim();
   const add = (event) => {
     event.preventDefault();
@@ -62,10 +113,11 @@ function form(view) {
   const pick = (event) => { event.currentTarget.form.elements.text.placeholder = KINDS.find(([name]) => name === event.currentTarget.value)[2]; };
   return [
     h("form", { class: "ask", "data-key": "change", on: { submit: add } },
-      h("select", { name: "kind", "aria-label": "Kind of change", on: { change: pick } }, KINDS.map(([name, title]) => h("option", { value: name }, title))),
-      h("input", { name: "text", type: "text", placeholder: KINDS[0][2], "aria-label": "What is changed", autocomplete: "off" }), h("button", {}, "add")),
+      h("select", { name: "kind", "aria-label": "Kind of change", on: { change: pick } }, KINDS.map(([name, title]) => h("option", { value: name, selected: name === chosen[0] }, title))),
+      h("input", { name: "text", type: "text", "data-begun": route.asking, value: begun, placeholder: chosen[2], "aria-label": "What is changed", autocomplete: "off" }), h("button", {}, "add")),
     h("details", { "data-key": "paste" }, h("summary", {}, "submit manifests"),
       h("form", { on: { submit, drop, dragover: (event) => event.preventDefault() } },
+        h("select", { name: "example", "aria-label": "Example", on: { change: fillIn } }, h("option", {}, "begin with an example"), EXAMPLES.map(([title]) => h("option", {}, title))),
         h("textarea", { name: "manifests", rows: "8", "aria-label": "Manifests in YAML or JSON", placeholder: "paste or drop manifests here", spellcheck: "false" }), h("button", {}, "submit"))),
   ];
 }
