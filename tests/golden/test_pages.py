@@ -11,6 +11,11 @@ from tests.support.commands import EXAMPLES, run
 PAGES = {
     "what-if": ("what-if", "-f", EXAMPLES / "02-why-not", "--uncordon", "a3", "--drain", "c1"),
     "what-if-start": ("what-if", "-f", EXAMPLES / "02-why-not", "--start", "train"),
+    "eta": ("eta", "-f", EXAMPLES / "18-expected-start", "--now", "2026-01-01T12:00:00Z"),
+    "eta-jobs": (
+        *("eta", "-f", EXAMPLES / "18-expected-start", "--now", "2026-01-01T12:00:00Z"),
+        *("ml/train-b", "ml/train-c"),
+    ),
     "defrag": (
         *("defrag", "-f", EXAMPLES / "15-defragmentation", "--for", "nvidia.com/gpu=8x4@rack"),
         *("--now", "2026-01-01T12:00:00Z"),
@@ -44,7 +49,7 @@ def test_page(name: str, width: int, golden: Golden) -> None:
     "name",
     [
         *("schedule-why-not", "explain-pod-waiting", "validate-broken", "explain-job-waiting"),
-        *("what-if", "what-if-start", "defrag"),
+        *("what-if", "what-if-start", "defrag", "eta-jobs"),
     ],
 )
 def test_json(name: str, golden: Golden) -> None:

@@ -196,6 +196,7 @@ def test_every_code_is_described(pattern: re.Pattern[str]) -> None:
         ["what-if", "-f", EXAMPLES / "02-why-not", "--uncordon", "a3"],
         ["what-if", "-f", EXAMPLES / "02-why-not", "--start", "train"],
         ["defrag", "-f", EXAMPLES / "02-why-not", "--for", "8x4@rack"],
+        ["eta", "-f", EXAMPLES / "02-why-not", "train"],
     ],
     ids=lambda words: " ".join(str(word) for word in words if word not in ("-f", EXAMPLES / "02-why-not")),
 )

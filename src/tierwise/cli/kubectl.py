@@ -16,7 +16,7 @@ from tierwise.cli.main import VERBS, Verbs
 
 __all__ = ["main", "plugin"]
 
-_LOOKING = ("explain", "why", "what-if", "defrag", "top", "serve", "topology", "snapshot")
+_LOOKING = ("explain", "why", "eta", "what-if", "defrag", "top", "serve", "topology", "snapshot")
 
 
 @click.group(
@@ -26,6 +26,7 @@ _LOOKING = ("explain", "why", "what-if", "defrag", "top", "serve", "topology", "
     epilog="""\b
 Examples:
   kubectl tierwise why team-a/train-worker-0
+  kubectl tierwise eta team-a/train
   kubectl tierwise top
   kubectl tierwise topology show --context prod
 """,

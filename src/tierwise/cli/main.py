@@ -28,6 +28,7 @@ VERBS = {
     "schedule": ("tierwise.cli.schedule:schedule", "Place the pending pods, and show where and why."),
     "explain": ("tierwise.cli.explain:explain", "Explain the decision about one pod or one job."),
     "why": ("tierwise.cli.why:why", "Say in a few lines why a pod waits."),
+    "eta": ("tierwise.cli.eta:eta", "Say when waiting jobs are expected to start, and their places."),
     "what-if": ("tierwise.cli.what_if:what_if", "Show what a change would do, or the least that makes a job start."),
     "defrag": ("tierwise.cli.defrag:defrag", "Plan which pods to move so that a gang fits inside one domain."),
     "top": ("tierwise.cli.top:top", "Show what is in use, and what is free for gangs of which size."),

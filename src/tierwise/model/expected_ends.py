@@ -29,7 +29,7 @@ from tierwise.model.arrays import Floats
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["EndSource", "ExpectedEnd", "ExpectedEnds", "FinishedRun", "finished_runs", "started_at"]
+__all__ = ["EndSource", "ExpectedEnd", "ExpectedEnds", "FinishedRun", "RunHistory", "finished_runs", "started_at"]
 
 FEWEST_RUNS = 5
 """Runs of like jobs from which on anything is concluded from them."""
@@ -113,7 +113,7 @@ class ExpectedEnds:
     def __init__(self, snapshot: Snapshot) -> None:
         self._queues, self._now = snapshot.queues, snapshot.now
         runs = {(run.job, run.ended): run for run in (*snapshot.history, *finished_runs(snapshot.jobs))}
-        self._history = _History(runs.values())
+        self._history = RunHistory(runs.values())
         self._known: dict[int, ExpectedEnd] = {}
 
     def of(self, job: Job) -> ExpectedEnd:
@@ -248,30 +248,42 @@ def _range(sample: Floats, share: float) -> tuple[float, float]:
 # about as many pods; else by queue. The narrowest of these with enough runs is taken.
 
 
-class _History:
-    def __init__(self, runs: Iterable[FinishedRun]) -> None:
+class RunHistory:
+    """The runs that have ended, by whom they are like."""
+
+    def __init__(self, runs: Iterable[FinishedRun] = ()) -> None:
         self._durations: dict[tuple[object, ...], list[float]] = {}
         self._ratios: dict[tuple[object, ...], list[float]] = {}
-        for run in runs:
-            for key, _ in _likenesses(run.job, run.queue, run.pods):
-                self._durations.setdefault(key, []).append(run.seconds)
-                if run.stated:
-                    self._ratios.setdefault(key, []).append(run.seconds / run.stated)
         self._sorted: dict[tuple[int, tuple[object, ...]], Floats] = {}
+        for run in runs:
+            self.add(run)
+
+    def add(self, run: FinishedRun) -> None:
+        """One more run has ended."""
+        for key, _ in _likenesses(run.job, run.queue, run.pods):
+            self._durations.setdefault(key, []).append(run.seconds)
+            self._sorted.pop((id(self._durations), key), None)
+            if run.stated:
+                self._ratios.setdefault(key, []).append(run.seconds / run.stated)
+                self._sorted.pop((id(self._ratios), key), None)
 
     def durations(self, job: Job, elapsed: float) -> tuple[Floats, str] | None:
         """The durations of like jobs that ran for longer, and which jobs these are; None where nothing is known."""
-        return self._survivors(self._durations, job, elapsed)
+        return self.longer(_name(job), job.queue, len(job.tasks), elapsed)
+
+    def longer(self, name: str, queue: str, pods: int, elapsed: float) -> tuple[Floats, str] | None:
+        """The same by name (as in `FinishedRun`), queue and number of pods."""
+        return self._survivors(self._durations, (name, queue, pods), elapsed)
 
     def ratios(self, job: Job, elapsed: float) -> tuple[Floats, str] | None:
         """The same for their durations by what they had stated."""
-        return self._survivors(self._ratios, job, elapsed)
+        return self._survivors(self._ratios, (_name(job), job.queue, len(job.tasks)), elapsed)
 
     def _survivors(
-        self, table: dict[tuple[object, ...], list[float]], job: Job, elapsed: float
+        self, table: dict[tuple[object, ...], list[float]], job: tuple[str, str, int], elapsed: float
     ) -> tuple[Floats, str] | None:
         best: tuple[Floats, str] | None = None
-        for key, like in _likenesses(_name(job), job.queue, len(job.tasks)):
+        for key, like in _likenesses(*job):
             runs = table.get(key, ())
             if len(runs) < FEWEST_RUNS:
                 continue

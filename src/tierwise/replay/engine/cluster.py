@@ -108,6 +108,8 @@ class ReplayEvent(msgspec.Struct, frozen=True, array_like=True):
 class ReplayCluster:
     """One trace on one fabric under one contender, as far as it has come."""
 
+    measured = True  # whether samples and figures are taken; runs ahead need none
+
     def __init__(
         self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, state: ReplayState | None
     ) -> None:
@@ -141,7 +143,8 @@ class ReplayCluster:
     def advance(self, to: float) -> None:
         """Let time go by: add up what is held, and look at the cluster where a sample is due."""
         state, span = self.state, self.trace.span
-        while len(state.samples) * self._interval <= min(to, span) and len(state.samples) <= _SAMPLES:
+        due = _SAMPLES if self.measured else -1
+        while len(state.samples) <= due and len(state.samples) * self._interval <= min(to, span):
             state.samples.append(self._sample(len(state.samples) * self._interval))
         passed = to - state.clock
         if passed > 0:
@@ -176,7 +179,7 @@ class ReplayCluster:
         state.waited[job] += state.clock - float(state.ready_since[job])
         if state.first_start[job] == NEVER:
             state.first_start[job] = state.clock
-        if len(rows) > 1:
+        if len(rows) > 1 and self.measured:
             state.figures[job] = self._spreads.of(self._dealt(job, rows))
 
     def finish(self, job: int) -> None:

@@ -1,0 +1,212 @@
+"""When waiting jobs are expected to start, and their places in their queues: what is known, for people and programs.
+
+`sim.eta` works it out; the command line, the pages and the status of podGroups show it. Pure: nothing is run here.
+"""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from tierwise.api.codec import Raw
+from tierwise.api.meta import format_time
+from tierwise.api.plurals import count, joined, verb
+
+__all__ = [
+    "Awaited",
+    "Eta",
+    "EtaReport",
+    "StartKind",
+    "alternative_text",
+    "clock_text",
+    "eta_text",
+    "eta_wire",
+    "etas_wire",
+    "lasting",
+    "position_text",
+    "range_text",
+]
+
+_DAY = 86400.0
+Range = tuple[float, float | None]
+"""From when, until when; None for later than the runs ahead came."""
+
+
+class StartKind(enum.Enum):
+    """What can be said of a job's start."""
+
+    STARTED = "started"
+    NOW = "now"  # the next cycle starts it
+    EXPECTED = "expected"
+    NEVER = "never"  # it would not fit if every other pod were gone
+    NOT_ALLOWED = "not-allowed"  # a gate, a queue or a quota holds it back, and no end of a job changes that
+    UNKNOWN = "unknown"
+
+    @property
+    def words(self) -> str:
+        return self.value.replace("-", " ")
+
+
+class Awaited(msgspec.Struct, frozen=True):
+    """A running or waiting job whose end a start follows."""
+
+    job: str
+    name: str
+    end: float | None  # None where it has not started yet, so that its end follows from its own start
+    half: tuple[float, float] | None = None
+    source: str = ""  # what its end is from, for people
+
+
+class Eta(msgspec.Struct, frozen=True):
+    """One waiting job."""
+
+    job: str  # key
+    name: str
+    queue: str
+    position: int  # in its queue, from 1 on
+    of: int
+    kind: StartKind
+    start: float | None = None
+    half: Range | None = None  # it starts in here with a probability of 50 %
+    most: Range | None = None  # and in here with one of 90 %
+    after: tuple[Awaited, ...] = ()
+    reason: str = ""  # a code, where it is not expected at any time
+    message: str = ""
+    now_if: tuple[str, ...] = ()  # changes that would start it now
+
+
+class EtaReport(msgspec.Struct, frozen=True):
+    """All that were asked about, and what the answer rests on."""
+
+    now: float
+    jobs: tuple[Eta, ...]
+    runs: int  # runs ahead
+    cycles: int  # of all of them
+    stopped: str = ""  # why some runs were not brought to their end
+    sources: tuple[tuple[str, int], ...] = ()  # where expected ends come from, and of how many jobs
+    unknown: tuple[str, ...] = ()  # names of running jobs whose end is not known: they are taken to stay
+
+
+def lasting(seconds: float) -> str:
+    """How long, in words: "40 s", "10 min", "3.5 h", "2.1 days"."""
+    seconds = max(0.0, seconds)
+    for unit, size, limit in (("s", 1.0, 90.0), ("min", 60.0, 5400.0), ("h", 3600.0, 2 * _DAY)):
+        if seconds < limit:
+            number = seconds / size
+            digits = 1 if unit == "h" and number < 10 else 0
+            return f"{number:.{digits}f} {unit}"
+    return f"{seconds / _DAY:.1f} days"
+
+
+def clock_text(at: float, now: float) -> str:
+    """A time as people say it, in UTC: "14:20" of today, else with its date."""
+    text = format_time(round(at / 60) * 60 if at - now >= 60 else at)
+    day, clock = text[:10], text[11:16]
+    return clock if day == format_time(now)[:10] else f"{day} {clock}"
+
+
+def range_text(bounds: Range, now: float) -> str:
+    """From when until when."""
+    low, high = bounds
+    until = clock_text(high, now) if high is not None else "later than that"
+    return f"{clock_text(low, now)} to {until}"
+
+
+def _around(start: float, half: Range | None, now: float) -> str:
+    """A time with its 50 % range: "14:20 ± 10 min" where that is about as long to both sides, else both ends."""
+    at = clock_text(start, now)
+    if half is None or half[1] is None:
+        return at
+    before, after = start - half[0], half[1] - start
+    if max(before, after) < 30:
+        return at
+    if max(before, after) <= 2 * min(before, after):
+        return f"{at} ± {lasting(max(before, after))}"
+    return f"{at} (likely {range_text(half, now)})"
+
+
+def position_text(eta: Eta) -> str:
+    """Its place: "position 2 of 5 in queue default"."""
+    return f"position {eta.position} of {eta.of} in queue {eta.queue or 'none'}"
+
+
+def eta_text(eta: Eta, now: float) -> str:
+    """When it starts and what that depends on, in one sentence."""
+    match eta.kind:
+        case StartKind.STARTED:
+            return "it has started"
+        case StartKind.NOW:
+            return "now: the next cycle starts it"
+        case StartKind.EXPECTED:
+            assert eta.start is not None
+            when = _around(eta.start, eta.half, now)
+            if not eta.after:
+                return f"{when}, in {lasting(eta.start - now)}"
+            names = joined([awaited.name for awaited in eta.after])
+            return f"when {names} {verb(len(eta.after), 'ends', 'end')}, {when}"
+        case StartKind.NEVER:
+            return f"never on this cluster: {eta.message}"
+        case StartKind.NOT_ALLOWED:
+            return f"not allowed: {eta.message}"
+        case _:
+            return f"unknown: {eta.message}"
+
+
+def alternative_text(way: str, number: int, text: str, place: str = "") -> str:
+    """What a change would have to be, after "or now if"; `place` is the domain that all its nodes are in."""
+    inside = f" of {place}" if place else ""
+    match way:
+        case "uncordon":
+            return f"{count(number, 'node')}{inside} {verb(number, 'was', 'were')} uncordoned"
+        case "evict":
+            return f"{count(number, 'pod')} {verb(number, 'was', 'were')} evicted ({text.partition(': ')[2]})"
+        case "add-nodes":
+            return f"{count(number, 'node')} {verb(number, 'was', 'were')} added ({text.removeprefix('add ')})"
+        case "relax":
+            return f"{text.removeprefix('relax ')}".replace(" from ", " went from ")
+        case _:
+            return f"{text.removeprefix('raise ')}".replace(" to ", " were raised to ")
+
+
+def eta_wire(eta: Eta) -> Raw:
+    """One job for programs."""
+    return {
+        "podGroup": eta.job,
+        "name": eta.name,
+        "queue": eta.queue,
+        "position": eta.position,
+        "of": eta.of,
+        "kind": eta.kind.value,
+        "start": _time(eta.start),
+        "range50": _range(eta.half),
+        "range90": _range(eta.most),
+        "after": [
+            {"podGroup": a.job, "name": a.name, "end": _time(a.end), "range50": _range(a.half), "source": a.source}
+            for a in eta.after
+        ],
+        "reason": eta.reason,
+        "message": eta.message,
+        "nowIf": list(eta.now_if),
+    }
+
+
+def etas_wire(report: EtaReport) -> Raw:
+    """The whole answer for programs."""
+    return {
+        "now": format_time(report.now),
+        "jobs": [{**eta_wire(eta), "text": eta_text(eta, report.now)} for eta in report.jobs],
+        "runs": report.runs,
+        "cycles": report.cycles,
+        "stopped": report.stopped,
+        "endsFrom": dict(report.sources),
+        "endsUnknown": list(report.unknown),
+    }
+
+
+def _time(at: float | None) -> str | None:
+    return format_time(at) if at is not None else None
+
+
+def _range(bounds: Range | tuple[float, float] | None) -> list[str | None] | None:
+    return [_time(bounds[0]), _time(bounds[1])] if bounds is not None else None

@@ -1,0 +1,369 @@
+"""When waiting jobs start: the cycle run ahead on a virtual clock, several times, with the expected ends of jobs.
+
+The one function behind `tierwise eta`, the pages and the status of podGroups. Each run draws the ends of running jobs
+and the durations of waiting ones from what is expected of them (`model.expected_ends`); the starts of a job over all
+runs are its range. Where every end is stated, one run says it all. What a job follows is told from the run whose start
+is the median. Reads no clock and does no I/O; draws depend on the seed and on the names of jobs alone, so equal inputs
+give equal bytes, and a job more or less does not change the draws of the others.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from hashlib import blake2s
+from math import inf
+from typing import Final
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.api.codec import Raw
+from tierwise.api.meta import format_time
+from tierwise.api.natural import natural
+from tierwise.api.plurals import count, joined, verb
+from tierwise.api.volcano import PodGroup
+from tierwise.config.profile import Profile
+from tierwise.explain.comparison import LeastChange
+from tierwise.explain.eta import Awaited, Eta, EtaReport, Range, StartKind, alternative_text
+from tierwise.explain.message import refusal
+from tierwise.explain.naming import ObjectNames
+from tierwise.explain.wire import why_waiting
+from tierwise.framework.report import ReportBuilder
+from tierwise.model.arrays import Floats
+from tierwise.model.expected_ends import EndSource, ExpectedEnd, ExpectedEnds
+from tierwise.model.job import Job, Phase, Status, Task
+from tierwise.model.reason import Rejection, Verdict
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Key, Objects, key_of
+from tierwise.scheduler.cycle import open_cycle
+from tierwise.sim.changes import Scenario, job_named
+from tierwise.sim.forward import ForwardRun, pod_key, run_forward, waits
+from tierwise.sim.start_ranges import ForecastErrors, StartRange, range_of_runs
+from tierwise.sim.what_if import prepared
+
+__all__ = ["RUNS", "Forecasts", "etas", "forecasts", "positions", "waiting_scenario"]
+
+RUNS: Final = 21
+"""Runs ahead where ends are uncertain and the cluster is small; an odd number, so that the median is one of them."""
+_FEWEST_RUNS: Final = 5
+_WORK: Final = 2_000_000
+"""Nodes and tasks that the cycles of all runs may look at together, before there are fewer runs and cycles."""
+_CYCLES: Final = (40, 400)
+"""Cycles of one run at most, on a large cluster and on a small one."""
+_STEP: Final = 0.02
+"""Where ends are uncertain, moments closer together than this share of the time ahead are one."""
+_NAMED: Final = 3
+"""Jobs of which one sentence names."""
+
+
+def waiting_scenario(objects: Objects, profile: Profile, now: float) -> tuple[Scenario, frozenset[str]]:
+    """The cluster with the pods of all jobs, and the podGroups that are still to be let in.
+
+    Controllers make the pods of a podGroup once it has left phase Pending; a run ahead needs them before.
+    """
+    scenario = prepared(objects, profile, now)
+    held: dict[Key, Raw] = {}
+    for record in scenario.objects.every(PodGroup).values():
+        raw = scenario.objects.raw(key_of(record))
+        if record.status.phase in ("", Phase.PENDING.value) and raw is not None:
+            status = raw.get("status")
+            kept = status if isinstance(status, dict) else {}
+            held[key_of(record)] = {**raw, "status": {**kept, "phase": Phase.INQUEUE.value}}
+    if not held:
+        return scenario, frozenset()
+    entered = prepared(scenario.with_objects(held).objects, profile, now)
+    return entered, frozenset(key.path for key in held)
+
+
+def positions(snapshot: Snapshot, profile: Profile, waiting: Collection[Job]) -> dict[str, tuple[int, int]]:
+    """The place of each waiting job in its queue and how many wait there, in the order in which a cycle serves them."""
+    pipeline = open_cycle(snapshot, profile).pipeline
+    lines: dict[str, list[tuple[tuple[object, ...], int, str]]] = {}
+    for job in waiting:
+        queue = snapshot.queues.get(job.queue)
+        line = "" if pipeline.global_queue or queue is None else queue.served_with
+        lines.setdefault(line, []).append((pipeline.job_key(job), job.number, job.key))
+    return {
+        key: (place, len(line)) for line in lines.values() for place, (_, _, key) in enumerate(sorted(line), start=1)
+    }
+
+
+class Forecasts(msgspec.Struct, frozen=True):
+    """What runs ahead say of the jobs that wait in one snapshot."""
+
+    snapshot: Snapshot
+    waiting: tuple[Job, ...]
+    runs: tuple[ForwardRun, ...]
+    ends: dict[str, ExpectedEnd]  # of running jobs, by key
+    stopped: str = ""
+
+    def starts(self, job: Job) -> list[float]:
+        """Its start in every run; infinite where it had none."""
+        return [run.starts[job.key].at if job.key in run.starts else inf for run in self.runs]
+
+
+def forecasts(
+    snapshot: Snapshot,
+    profile: Profile,
+    *,
+    until: Collection[str] | None = None,
+    runs: int = RUNS,
+    seed: int = 1,
+) -> Forecasts:
+    """Run a snapshot ahead until the jobs `until` have started, or all of those that wait."""
+    waiting = tuple(job for job in snapshot.jobs if waits(job))
+    known = ExpectedEnds(snapshot)
+    ends = {job.key: known.of(job) for job in snapshot.jobs if _runs(job) and not waits(job)}
+    ends |= {pod_key(task): end for task in snapshot.others if _stands(task) and (end := known.of_task(task)).known}
+    durations = {job.key: known.if_started(job, snapshot.now) for job in waiting}
+    wanted = [job.key for job in waiting] if until is None else [job.key for job in waiting if job.key in until]
+    certain = all(_certain(end) for end in (*ends.values(), *durations.values()))
+    size = len(snapshot.nodes) + sum(len(job.tasks) for job in snapshot.jobs)
+    cycles = max(_CYCLES[0], min(_CYCLES[1], _WORK // (_FEWEST_RUNS * max(1, size))))
+    number = 1 if certain else max(min(runs, _FEWEST_RUNS), min(runs, _WORK // (cycles * max(1, size))))
+    number -= number % 2 == 0
+    draws = _Draws(seed, number)
+    done: list[ForwardRun] = []
+    for run in range(number):
+        done.append(
+            run_forward(
+                snapshot,
+                profile,
+                ends={key: draws.of(key, end, snapshot.now, run) for key, end in ends.items()},
+                durations={key: draws.of(key, end, snapshot.now, run) - snapshot.now for key, end in durations.items()},
+                until=wanted,
+                cycles=cycles,
+                step=0.0 if certain else _STEP,
+            )
+        )
+    return Forecasts(snapshot, waiting, tuple(done), ends, _stopped(done, cycles, snapshot.now))
+
+
+def _stands(task: Task) -> bool:
+    return task.status is Status.RUNNING and task.row >= 0
+
+
+def _runs(job: Job) -> bool:
+    return any(map(_stands, job.tasks))
+
+
+def _stopped(runs: Sequence[ForwardRun], cycles: int, now: float) -> str:
+    short = [run.clock for run in runs if not run.complete]
+    if not short:
+        return ""
+    came = format_time(min(short))
+    return (
+        f"{count(len(short), 'run')} of {len(runs)} stopped after {count(cycles, 'cycle')}, the earliest at {came}: "
+        "what would start later is not known"
+    )
+
+
+def _certain(end: ExpectedEnd) -> bool:
+    """Whether an end is one moment, or not known at all."""
+    return not end.overdue and end.half is None
+
+
+class _Draws:
+    """Quantiles at which the ends of jobs are drawn: for each job as evenly spread over all runs as can be."""
+
+    def __init__(self, seed: int, runs: int) -> None:
+        self._seed, self._runs = seed, runs
+        self._known: dict[str, Floats] = {}
+
+    def of(self, key: str, end: ExpectedEnd, now: float, run: int) -> float:
+        """When a job ends in a run."""
+        if not end.known:
+            return inf
+        if _certain(end):
+            return max(end.planned, now)
+        found = self._known.get(key)
+        if found is None:
+            rng = np.random.default_rng((self._seed, int.from_bytes(blake2s(key.encode(), digest_size=8).digest())))
+            found = self._known[key] = (rng.permutation(self._runs) + rng.random(self._runs)) / self._runs
+        return _quantile(end, now, float(found[run]))
+
+
+def _quantile(end: ExpectedEnd, now: float, at: float) -> float:
+    """Of an expected end, between the points that are known; beyond the outermost as far as the next but one."""
+    if end.half is None or end.most is None or end.median is None:
+        # It is overdue and nobody knows of its like: as long again as it is overdue now, give or take.
+        late = max(60.0, now - end.planned)
+        bound = end.latest if end.latest is not None else inf
+        return min(bound, now + late * at / (1 - at))
+    points = (end.most[0], end.half[0], end.median, end.half[1], end.most[1])
+    found = float(np.interp(at, (0.05, 0.25, 0.5, 0.75, 0.95), points))
+    return max(now, found)
+
+
+# -- what is said of each job
+
+
+def etas(
+    objects: Objects,
+    profile: Profile,
+    now: float,
+    *,
+    names: Sequence[str] = (),
+    runs: int = RUNS,
+    seed: int = 1,
+    alternatives: bool = False,
+    errors: ForecastErrors | None = None,
+) -> EtaReport:
+    """The expected starts of the jobs of these names, or of all that wait; InputError where there is no such job.
+
+    `alternatives` also asks for the least changes that would start each of them now.
+    """
+    scenario, held = waiting_scenario(objects, profile, now)
+    snapshot = _held_back(scenario.snapshot(), held)
+    chosen = [job_named(snapshot, name) for name in names]
+    until = {job.key for job in chosen} if names else None
+    found = forecasts(snapshot, profile, until=until, runs=runs, seed=seed)
+    report = summary(found, profile, until=until, errors=errors)
+    if not alternatives:
+        return report
+    return replace(report, jobs=tuple(_with_alternatives(scenario, snapshot, eta) for eta in report.jobs))
+
+
+def _held_back(snapshot: Snapshot, held: Collection[str]) -> Snapshot:
+    """The snapshot in which podGroups that were let in for their pods' sake wait outside again."""
+    if not held:
+        return snapshot
+    jobs = (replace(j, phase=Phase.PENDING) if j.key in held and j.phase is Phase.INQUEUE else j for j in snapshot.jobs)
+    return replace(snapshot, jobs=tuple(jobs))
+
+
+def summary(
+    found: Forecasts,
+    profile: Profile,
+    *,
+    until: Collection[str] | None = None,
+    errors: ForecastErrors | None = None,
+) -> EtaReport:
+    """What runs ahead say, job by job, in the order of queues and places."""
+    snapshot = found.snapshot
+    names = ObjectNames(snapshot.jobs)
+    places = positions(snapshot, profile, found.waiting)
+    unknown = tuple(names.of(job) for job in snapshot.jobs if job.key in found.ends and not found.ends[job.key].known)
+    jobs = [
+        _eta(found, job, names, places[job.key], errors) for job in found.waiting if until is None or job.key in until
+    ]
+    if until is not None:
+        jobs += [_running(job, names) for job in snapshot.jobs if job.key in until and not waits(job)]
+    jobs.sort(key=lambda eta: (eta.queue, eta.position))
+    sources = Counter(end.source.value for end in found.ends.values() if end.source is not EndSource.UNKNOWN)
+    return EtaReport(
+        now=snapshot.now,
+        jobs=tuple(jobs),
+        runs=len(found.runs),
+        cycles=sum(run.cycles for run in found.runs),
+        stopped=found.stopped,
+        sources=tuple(sorted(sources.items())),
+        unknown=unknown,
+    )
+
+
+def _running(job: Job, names: ObjectNames) -> Eta:
+    return Eta(job.key, names.of(job), job.queue, 0, 0, StartKind.STARTED)
+
+
+def _eta(found: Forecasts, job: Job, names: ObjectNames, place: tuple[int, int], errors: ForecastErrors | None) -> Eta:
+    now = found.snapshot.now
+    told = Eta(job.key, names.of(job), job.queue, *place, StartKind.UNKNOWN)
+    starts = found.starts(job)
+    if all(at == now for at in starts):
+        return replace(told, kind=StartKind.NOW, start=now)
+    ranges = range_of_runs(starts)
+    if ranges.start == inf:
+        return _not_expected(found, job, names, told)
+    said = errors.corrected(now, ranges) if errors is not None else ranges
+    run = found.runs[starts.index(ranges.start)]
+    return replace(
+        told,
+        kind=StartKind.EXPECTED,
+        start=said.start,
+        half=_bounds(said.half, said),
+        most=_bounds(said.most, said),
+        after=_awaited(found, names, run, job),
+    )
+
+
+def _bounds(bounds: tuple[float, float], said: StartRange) -> Range | None:
+    """A range; none where it is one moment."""
+    low, high = bounds
+    return None if low == high == said.start else (low, high if high < inf else None)
+
+
+def _awaited(found: Forecasts, names: ObjectNames, run: ForwardRun, job: Job) -> tuple[Awaited, ...]:
+    """The jobs whose ends its start follows in a run: those on its nodes, else all that ended then."""
+    start = run.starts[job.key]
+    known = {other.key: other for other in found.snapshot.jobs}
+    pods = {pod_key(task): task.row for task in found.snapshot.others}
+    nodes = set(start.nodes)
+
+    def there(key: str) -> bool:
+        if key in run.starts:
+            return not nodes.isdisjoint(run.starts[key].nodes)
+        return any(task.row in nodes for task in known[key].tasks) if key in known else pods[key] in nodes
+
+    keys = [key for key in start.after if there(key)] or list(start.after)
+    told = []
+    for key in sorted(keys, key=natural):
+        end = found.ends.get(key)
+        half = end.half if end is not None else None
+        at = (end.median if end.median is not None else end.planned) if end is not None and end.known else None
+        name = names.of(known[key]) if key in known else key
+        told.append(Awaited(key, name, at, half, end.text if end is not None else ""))
+    return tuple(told)
+
+
+def _not_expected(found: Forecasts, job: Job, names: ObjectNames, told: Eta) -> Eta:
+    """Why no start can be given: never, not allowed, or not known."""
+    run = found.runs[0]
+    gated = bool(job.tasks) and all(task.status is Status.GATED for task in job.tasks)
+    verdict, code, text = why_waiting(job, _rejection(run, job), gated=gated)
+    if verdict is Verdict.NEVER:
+        return replace(told, kind=StartKind.NEVER, reason=code, message=text)
+    if not run.complete:
+        return replace(told, reason="RunsStopped", message=found.stopped)
+    if verdict is Verdict.NOT_ALLOWED:
+        return replace(told, kind=StartKind.NOT_ALLOWED, reason=code, message=text)
+    stay = [job for job in found.snapshot.jobs if job.key in run.running and not _ends(found, run, job)]
+    if not stay:
+        return replace(told, reason=code, message=f"it does not start when all jobs have ended: {text}")
+    stay.sort(key=lambda job: (-len(job.tasks), job.order))
+    which = joined([names.of(other) for other in stay], most=_NAMED)
+    why = f"it is not known when {which} {verb(len(stay), 'ends', 'end')}"
+    return replace(told, reason="EndsUnknown", message=f"{why}; {text}")
+
+
+def _ends(found: Forecasts, run: ForwardRun, job: Job) -> bool:
+    end = found.ends.get(job.key)
+    return end is not None and end.known
+
+
+def _rejection(run: ForwardRun, job: Job) -> Rejection | None:
+    builder = ReportBuilder()
+    builder.rejections = run.rejections
+    return refusal(job, builder.build())
+
+
+def _with_alternatives(scenario: Scenario, snapshot: Snapshot, eta: Eta) -> Eta:
+    from tierwise.sim.least_change import least_change
+
+    if eta.kind in (StartKind.NOW, StartKind.STARTED):
+        return eta
+    found = least_change(scenario, eta.job)
+    return replace(eta, now_if=_now_if(snapshot, found))
+
+
+def _now_if(snapshot: Snapshot, found: LeastChange) -> tuple[str, ...]:
+    rows: Mapping[str, int] = {name: row for row, name in enumerate(snapshot.nodes.names)}
+    told = []
+    for answer in found.answers:
+        inside = [rows[name] for name in answer.subjects if name in rows]
+        domain = snapshot.topology.meet_rows(np.array(inside)) if inside else 0
+        place = snapshot.topology.name[domain] if domain else ""
+        told.append(alternative_text(answer.way, answer.number, answer.text, place))
+    return tuple(told)

@@ -1,0 +1,313 @@
+"""The cycle on a virtual clock: which waiting jobs start when, if jobs end at given times and nobody else comes.
+
+A forward run changes a snapshot and not objects: what a cycle decides is written into the jobs of the next snapshot,
+and a job that ends leaves it. So a moment costs one cycle, and whatever language a job is written in makes no
+difference. Reads no clock and does no I/O; equal inputs give equal runs.
+
+What it takes for granted: a job ends as a whole; a gang that loses too many pods to evictions waits again as a whole;
+terminating pods are gone at the next moment.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable, Mapping
+from math import inf
+from typing import Final
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.api.natural import natural
+from tierwise.config.profile import Profile
+from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job, Phase, PodSet, Status, SubJob, Task
+from tierwise.model.reason import Rejection
+from tierwise.model.snapshot import Snapshot
+from tierwise.scheduler.cycle import cycle
+
+__all__ = ["ForwardRun", "JobStart", "pod_key", "run_forward", "waits"]
+
+_ROUNDS: Final = 8
+"""Cycles at one moment at most: evictions make room for the next one."""
+_WAITING: Final = (Status.PENDING, Status.GATED)
+_MOMENT: Final = 1.0
+"""Seconds after which pods that are terminating now are taken to be gone."""
+
+
+class JobStart(msgspec.Struct, frozen=True):
+    """When a job has all that it needs, and what that followed."""
+
+    at: float
+    after: tuple[str, ...]  # jobs that ended since the cycle before; empty where time alone, or nothing, was awaited
+    nodes: tuple[int, ...]  # rows of its tasks
+
+
+class ForwardRun(msgspec.Struct, frozen=True):
+    """Who started when; whoever is not in it had not started when the run was over."""
+
+    starts: dict[str, JobStart]
+    clock: float  # how far the run came
+    cycles: int
+    complete: bool  # False where it was stopped before nothing more could happen
+    rejections: dict[str, Rejection] = {}  # by job, why the last cycle left it waiting
+    running: tuple[str, ...] = ()  # jobs that run in the end
+
+
+def pod_key(task: Task) -> str:
+    """The key under which the end of a pod of no job is given."""
+    return f"pod {task.key}"
+
+
+def waits(job: Job) -> bool:
+    """Whether a job has less than it needs, and something of it waits."""
+    running = sum(task.status is Status.RUNNING for task in job.tasks)
+    done = sum(task.status is Status.SUCCEEDED for task in job.tasks)
+    if running and running + done >= job.minimum:
+        return False
+    if not job.tasks:
+        return job.minimum > 0 and job.phase in (Phase.PENDING, Phase.INQUEUE)
+    return any(task.status in _WAITING for task in job.tasks)
+
+
+def run_forward(
+    snapshot: Snapshot,
+    profile: Profile,
+    *,
+    ends: Mapping[str, float],
+    durations: Mapping[str, float],
+    until: Collection[str],
+    cycles: int,
+    step: float = 0.0,
+) -> ForwardRun:
+    """Run cycles from the time of a snapshot on, until the jobs `until` have started or so many cycles are over.
+
+    `ends` are the times at which running jobs end and `durations` the seconds that waiting ones run, by key; pods of no
+    job are named as in `pod_key`. Who is in neither runs for ever. Moments that lie closer together than a share `step`
+    of the time that has passed are one.
+    """
+    return _Forward(snapshot, profile, ends, durations).run(set(until), cycles, step)
+
+
+class _Forward:
+    def __init__(
+        self, snapshot: Snapshot, profile: Profile, ends: Mapping[str, float], durations: Mapping[str, float]
+    ) -> None:
+        self._base, self._profile, self._durations = snapshot, profile, durations
+        self._jobs = list(snapshot.jobs)
+        self._number = {job.key: job.number for job in snapshot.jobs}
+        self._waiting = {job.key for job in snapshot.jobs if waits(job)}
+        self._ends: dict[str, float] = {key: at for key, at in ends.items() if at < inf and key not in self._waiting}
+        self._heap = [(at, key) for key, at in self._ends.items()]
+        heapq.heapify(self._heap)
+        self._leaving = any(task.status is Status.RELEASING for job in snapshot.jobs for task in job.tasks)
+        self._others = snapshot.others
+        self._leaving = self._leaving or any(task.status is Status.RELEASING for task in snapshot.others)
+        self._again = inf
+        self._rejections: dict[str, Rejection] = {}
+        self.starts: dict[str, JobStart] = {}
+        self.cycles = 0
+
+    def run(self, until: set[str], most: int, step: float) -> ForwardRun:
+        begin = clock = self._base.now
+        ended: tuple[str, ...] = ()
+        while True:
+            self._schedule(clock, ended)
+            following = self._next()
+            over = until <= self.starts.keys() or following == inf or not self._waiting
+            if over or self.cycles >= most:
+                running = tuple(job.key for job in self._jobs if job.tasks and job.key not in self._waiting)
+                return ForwardRun(self.starts, clock, self.cycles, over, self._rejections, running)
+            clock = max(clock, following, clock + step * (clock - begin))
+            ended = self._pass(clock)
+
+    def _next(self) -> float:
+        """The next moment at which anything happens."""
+        while self._heap and self._ends.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)  # the job was stopped since
+        first = self._heap[0][0] if self._heap else inf
+        return min(first, self._again, self._base.now + _MOMENT if self._leaving else inf)
+
+    def _pass(self, clock: float) -> tuple[str, ...]:
+        """Let jobs end up to a moment; which."""
+        ended: list[str] = []
+        while self._heap and self._heap[0][0] <= clock:
+            at, key = heapq.heappop(self._heap)
+            if self._ends.get(key) == at:
+                del self._ends[key]
+                if key in self._number:
+                    self._put(_emptied(self._jobs[self._number[key]]))
+                else:
+                    self._others = tuple(task for task in self._others if pod_key(task) != key)
+                ended.append(key)
+        if self._leaving:
+            self._leaving = False
+            self._others = tuple(task for task in self._others if task.status is not Status.RELEASING)
+            for job in self._jobs:
+                gone = {t.key: replace(t, status=Status.FAILED) for t in job.tasks if t.status is Status.RELEASING}
+                if gone:
+                    self._put(_changed(job, gone))
+        return tuple(ended)
+
+    def _schedule(self, clock: float, ended: tuple[str, ...]) -> None:
+        for _ in range(_ROUNDS):
+            snapshot = replace(self._base, jobs=tuple(self._jobs), others=self._others, now=clock)
+            report = cycle(snapshot, self._profile)
+            self.cycles += 1
+            self._rejections = report.rejections
+            self._again = min((at for at in report.delays.values() if at > clock), default=inf)
+            self._apply(report, clock, ended)
+            if not report.evictions:
+                return
+
+    def _apply(self, report: CycleReport, clock: float, ended: tuple[str, ...]) -> None:
+        for key, phase in report.phases.items():
+            self._put(replace(self._jobs[self._number[key]], phase=phase))
+        lost: dict[str, list[Task]] = {}
+        for eviction in report.evictions:
+            lost.setdefault(eviction.job.key, []).append(eviction.task)
+        for key, tasks in lost.items():
+            self._stop(key, tasks, clock)
+        for job in self._jobs:
+            if job.reserved is not None and job.key in report.rejections:
+                self._put(replace(job, reserved=None))
+        for reservation in report.reservations:
+            self._put(replace(self._jobs[reservation.job.number], reserved=reservation.record))
+        kept: dict[
+            str, dict[str, int]
+        ] = {}  # nominations of this cycle; those of before that it did not repeat are gone
+        for decision in report.decisions:
+            rows = {t.key: row for p in decision.placed for t, row in zip(p.tasks, p.rows.tolist(), strict=True)}
+            if decision.bound:
+                self._bind(decision.job.key, rows, clock, ended)
+            else:
+                kept.setdefault(decision.job.key, {}).update(rows)
+        for key in report.rejections.keys() - kept.keys():
+            if any(task.nominated >= 0 for task in self._jobs[self._number[key]].tasks):
+                kept[key] = {}
+        for key, rows in kept.items():
+            self._nominate(key, rows)
+
+    def _bind(self, key: str, rows: Mapping[str, int], clock: float, ended: tuple[str, ...]) -> None:
+        job = self._jobs[self._number[key]]
+        tasks = {
+            task.key: replace(task, status=Status.RUNNING, row=rows[task.key], nominated=-1, started=clock)
+            for task in job.tasks
+            if task.key in rows
+        }
+        job = _changed(job, tasks)
+        self._put(job)
+        if key not in self._waiting or waits(replace(job, phase=Phase.INQUEUE)):
+            return
+        self._put(replace(job, phase=Phase.RUNNING))
+        self._waiting.discard(key)
+        held = tuple(sorted({task.row for task in job.tasks if task.status is Status.RUNNING}))
+        self.starts.setdefault(key, JobStart(clock, ended, held))
+        end = clock + self._durations.get(key, inf)
+        if end < inf:
+            self._ends[key] = end
+            heapq.heappush(self._heap, (end, key))
+
+    def _nominate(self, key: str, rows: Mapping[str, int]) -> None:
+        job = self._jobs[self._number[key]]
+        tasks = {
+            task.key: replace(task, nominated=rows.get(task.key, -1))
+            for task in job.tasks
+            if task.status is Status.PENDING and task.nominated != rows.get(task.key, -1)
+        }
+        if tasks:
+            self._put(_changed(job, tasks))
+
+    def _stop(self, key: str, evicted: Iterable[Task], clock: float) -> None:
+        """Evicted tasks wait again; with too few left, all of their job."""
+        job = self._jobs[self._number[key]]
+        names = {task.key for task in evicted}
+        running = [task for task in job.tasks if task.status is Status.RUNNING]
+        left = len(running) - sum(task.key in names for task in running)
+        if left < job.minimum or job.together:
+            names = {task.key for task in running}
+            self._waiting.add(key)
+            self._ends.pop(key, None)
+            job = replace(job, phase=Phase.INQUEUE)
+        tasks = {t.key: replace(t, status=Status.PENDING, row=-1, started=0.0) for t in running if t.key in names}
+        self._put(_changed(job, tasks))
+
+    def _put(self, job: Job) -> None:
+        self._jobs[job.number] = job
+
+
+def _emptied(job: Job) -> Job:
+    """A job that has ended: nothing of it is left but its numbers."""
+    subs = tuple(
+        replace(sub, tasks=(), pod_sets=(), held=sub.held[:0], ready=0, total=0, request=np.zeros_like(sub.request))
+        for sub in job.subs
+    )
+    ready = dict.fromkeys(job.role_ready, 0)
+    return replace(job, phase=Phase.COMPLETED, tasks=(), subs=subs, best_effort_pod_sets=(), role_ready=ready)
+
+
+def _changed(job: Job, tasks: Mapping[str, Task]) -> Job:
+    """A job some of whose tasks have become others; its counts follow from them as where jobs are built."""
+    roles = {p.role: p.role_number for p in job.pod_sets()}
+    roles |= {p.role: p.role_number for _, p in job.best_effort_pod_sets}
+    roles = {name: number for number, name in job.role_names.items()} | roles
+    role_ready = dict(job.role_ready)
+    subs: list[SubJob] = []
+    idle: list[tuple[int, PodSet]] = []
+    for index, sub in enumerate(job.subs):
+        if any(task.key in tasks for task in sub.tasks):
+            for old in sub.tasks:
+                new = tasks.get(old.key, old)
+                by = _counts_ready(new) - _counts_ready(old)
+                if by and roles.get(old.role, -1) in role_ready:
+                    role_ready[roles[old.role]] += by
+            sub = _sub_with(sub, tuple(tasks.get(task.key, task) for task in sub.tasks), roles)
+            best = [p for i, p in job.best_effort_pod_sets if i == index]
+            idle += [(index, p) for p in _pod_sets(best, sub.tasks, roles, best_effort=True)]
+        else:
+            idle += [(i, p) for i, p in job.best_effort_pod_sets if i == index]
+        subs.append(sub)
+    return replace(
+        job,
+        tasks=tuple(tasks.get(task.key, task) for task in job.tasks),
+        subs=tuple(subs),
+        best_effort_pod_sets=tuple(idle),
+        role_ready=role_ready,
+    )
+
+
+def _sub_with(sub: SubJob, tasks: tuple[Task, ...], roles: Mapping[str, int]) -> SubJob:
+    held = sorted(task.row for task in tasks if task.status is Status.RUNNING and task.row >= 0)
+    return replace(
+        sub,
+        tasks=tasks,
+        pod_sets=_pod_sets(sub.pod_sets, tasks, roles, best_effort=False),
+        held=np.array(held, dtype=np.int64),
+        ready=sum(map(_counts_ready, tasks)),
+    )
+
+
+def _counts_ready(task: Task) -> bool:
+    """As where jobs are built: pending best-effort tasks count as ready."""
+    return task.status in (Status.RUNNING, Status.SUCCEEDED) or (
+        task.status is Status.PENDING and task.shape.best_effort
+    )
+
+
+def _pod_sets(
+    before: Iterable[PodSet], tasks: Iterable[Task], roles: Mapping[str, int], *, best_effort: bool
+) -> tuple[PodSet, ...]:
+    """The pending tasks by shape and role: who waited keeps the order, and who waits again follows by rank and name."""
+    pending = {
+        task.key: task for task in tasks if task.status is Status.PENDING and task.shape.best_effort is best_effort
+    }
+    groups: dict[tuple[int, str], list[Task]] = {}
+    for pod_set in before:
+        here = groups.setdefault((pod_set.shape.number, pod_set.role), [])
+        here += [pending.pop(task.key) for task in pod_set.tasks if task.key in pending]
+    for task in sorted(pending.values(), key=lambda task: (task.rank, natural(task.key))):
+        groups.setdefault((task.shape.number, task.role), []).append(task)
+    return tuple(
+        PodSet(found[0].shape, role, roles.get(role, -1), tuple(found)) for (_, role), found in groups.items() if found
+    )

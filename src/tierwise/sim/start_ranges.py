@@ -1,0 +1,136 @@
+"""Ranges for a start out of runs ahead, and what the errors of earlier forecasts make of them.
+
+Runs ahead know how jobs of the past have lasted, and not what else changes: jobs that come later, users who do the same
+thing at the same time, a bad day. So a forecast is corrected by how far off earlier ones were (split conformal
+prediction, online). An error is the distance of the start from the median of the runs, on a logarithmic scale of
+waiting, in units of the width that these runs themselves had: a forecast that knew little is allowed to be far off. The
+corrected range is the one that would have held the wanted share of the latest forecasts. Forecasts whose job still
+waits count as errors of at least their present size (product-limit estimate), or only early starts would be learned
+from.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from math import ceil, exp, floor, inf, log
+from statistics import NormalDist
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from tierwise.model.arrays import Floats
+
+__all__ = ["SHARES", "ForecastErrors", "StartRange", "range_of_runs"]
+
+SHARES: Final = (0.5, 0.9)
+"""The shares of starts that the two stated ranges hold."""
+_FLOOR: Final = 30.0
+"""Seconds that are added to waiting times before their logarithm is taken: nobody plans by seconds."""
+_NARROWEST: Final = 0.1
+"""The least width of a forecast, in logarithms: 10 % of the waiting time."""
+_LATEST: Final = 150
+"""Forecasts that are learned from: enough for the tails of 5 %, and soon others where times change."""
+_PRIOR: Final = tuple(NormalDist().inv_cdf((i + 0.5) / 20) / NormalDist().inv_cdf(0.75) for i in range(20))
+"""Errors as they would be if runs ahead were right; what is learned weighs more from the twentieth forecast on."""
+
+
+class StartRange(msgspec.Struct, frozen=True):
+    """When something starts: the median, and the ranges of 50 % and 90 %; infinite for later than runs ahead came."""
+
+    start: float
+    half: tuple[float, float]
+    most: tuple[float, float]
+
+
+def range_of_runs(starts: Sequence[float]) -> StartRange:
+    """The ranges that hold the next value of a sample with their probability; all of it where it is small."""
+    ordered = sorted(starts)
+    n = len(ordered)
+
+    def inner(share: float) -> tuple[float, float]:
+        tail = (1 - share) / 2
+        low, high = floor(tail * (n + 1)) - 1, ceil((1 - tail) * (n + 1)) - 1
+        return ordered[max(low, 0)], ordered[min(high, n - 1)]
+
+    return StartRange(ordered[(n - 1) // 2], inner(SHARES[0]), inner(SHARES[1]))
+
+
+class _Forecast(msgspec.Struct):
+    asked: float
+    centre: float
+    width: float
+    error: float = inf  # infinite while the job waits
+
+
+class ForecastErrors:
+    """How far off the latest forecasts were."""
+
+    def __init__(self) -> None:
+        self._latest: deque[str] = deque()
+        self._forecasts: dict[str, _Forecast] = {}
+
+    def note(self, job: str, asked: float, runs: StartRange) -> None:
+        """A job was forecast for the first time; of later forecasts of the same job nothing is learned."""
+        if job in self._forecasts or runs.half[1] == inf:
+            return
+        centre, width = _shape(asked, runs)
+        self._forecasts[job] = _Forecast(asked, centre, width)
+        self._latest.append(job)
+        if len(self._latest) > _LATEST:
+            del self._forecasts[self._latest.popleft()]
+
+    def started(self, job: str, at: float) -> None:
+        """A job that was forecast has started."""
+        known = self._forecasts.get(job)
+        if known is not None and known.error == inf:
+            known.error = _error(known, at)
+
+    def forget(self, job: str) -> None:
+        """A job that was forecast is gone and has not started."""
+        if job in self._forecasts:
+            del self._forecasts[job]
+            self._latest.remove(job)
+
+    @property
+    def known(self) -> int:
+        """How many forecasts have turned out."""
+        return sum(forecast.error < inf for forecast in self._forecasts.values())
+
+    def corrected(self, asked: float, runs: StartRange) -> StartRange:
+        """The ranges with which the wanted shares of the latest forecasts would have been right."""
+        if runs.half[1] == inf:
+            return runs
+        centre, width = _shape(asked, runs)
+        errors, left = self._distribution(asked)
+
+        def at(share: float) -> float:
+            index = int(np.searchsorted(1 - left, share - 1e-12))
+            if index >= len(errors):
+                return inf
+            moved = centre + width * float(errors[index])
+            return inf if moved > 700 else asked + max(0.0, exp(moved) - _FLOOR)
+
+        half, most = ((at((1 - share) / 2), at((1 + share) / 2)) for share in SHARES)
+        return StartRange(at(0.5), half, most)
+
+    def _distribution(self, now: float) -> tuple[Floats, Floats]:
+        """Errors in ascending order, and the share of forecasts whose error is larger than each: product-limit."""
+        known = [forecast.error for forecast in self._forecasts.values() if forecast.error < inf]
+        open_yet = [_error(forecast, now) for forecast in self._forecasts.values() if forecast.error == inf]
+        errors: Floats = np.sort(np.array([*known, *_PRIOR] if len(known) < len(_PRIOR) else known))
+        least = np.sort(np.array(open_yet))
+        at_risk = np.arange(len(errors), 0, -1) + (len(least) - np.searchsorted(least, errors, side="left"))
+        left: Floats = np.cumprod(1 - 1 / at_risk, dtype=np.float64)
+        return errors, left
+
+
+def _shape(asked: float, runs: StartRange) -> tuple[float, float]:
+    """The centre and the width of a forecast on the scale of errors."""
+    low, centre, high = (log(max(0.0, at - asked) + _FLOOR) for at in (runs.half[0], runs.start, runs.half[1]))
+    return centre, max(_NARROWEST, (high - low) / 2)
+
+
+def _error(forecast: _Forecast, at: float) -> float:
+    return (log(max(0.0, at - forecast.asked) + _FLOOR) - forecast.centre) / forecast.width
