@@ -64,7 +64,7 @@ def add_api(app: web.Application, api: ObjectApi) -> None:
         "/livez": _well,
         "/readyz": _well,
     }
-    app.router.add_post("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", _may)
+    _add_reviews(app)
     for path, handler in routes.items():
         app.router.add_get(path, handler)
     app.router.add_route("*", "/api/v1{rest:.*}", server.serve)
@@ -78,11 +78,11 @@ def refused(code: int, reason: str, text: str) -> web.Response:
     return _refusal(ApiFailure(code, reason, text))
 
 
-def _fixed(body: Raw) -> Handler:
+def _fixed(body: Raw, code: int = 200) -> Handler:
     data = msgspec.json.encode(body)
 
     async def serve(_: web.Request) -> web.Response:
-        return web.Response(body=data, content_type=_JSON)
+        return web.Response(body=data, status=code, content_type=_JSON)
 
     return serve
 
@@ -91,10 +91,24 @@ async def _well(_: web.Request) -> web.Response:
     return web.Response(text="ok")
 
 
-async def _may(_: web.Request) -> web.Response:
-    """Who has come so far may do everything, whatever is asked about."""
-    about = {"kind": "SelfSubjectAccessReview", "apiVersion": "authorization.k8s.io/v1", "metadata": {}, "spec": {}}
-    return _body({**about, "status": {"allowed": True}}, 201)
+_ALL: Final = ["*"]
+_REVIEWS: Final[Mapping[str, Raw]] = {
+    "authorization.k8s.io/v1/SelfSubjectAccessReview": {"allowed": True},
+    "authorization.k8s.io/v1/SelfSubjectRulesReview": {
+        "resourceRules": [{"verbs": _ALL, "apiGroups": _ALL, "resources": _ALL}],
+        "nonResourceRules": [{"verbs": _ALL, "nonResourceURLs": _ALL}],
+        "incomplete": False,
+    },
+    "authentication.k8s.io/v1/SelfSubjectReview": {"userInfo": {"username": "tierwise", "groups": ["system:masters"]}},
+}
+"""Who has come so far may do everything: the answers to what a client may ask about itself, by kind."""
+
+
+def _add_reviews(app: web.Application) -> None:
+    for kind, status in _REVIEWS.items():
+        version, _, name = kind.rpartition("/")
+        answer: Raw = {"kind": name, "apiVersion": version, "metadata": {}, "spec": {}, "status": status}
+        app.router.add_post(f"/apis/{version}/{name.lower()}s", _fixed(answer, 201))
 
 
 async def _old_openapi(request: web.Request) -> web.Response:
@@ -276,8 +290,12 @@ class _Server:
             case "GET", "log" if pod:
                 await asyncio.to_thread(api.get, place)
                 return web.Response(text="this pod is simulated: its containers run for a time, and write nothing\n")
-            case _, "exec" | "attach" | "portforward" if pod:
+            case _, "exec" | "attach" | "portforward" | "ephemeralcontainers" | "proxy" if pod:
                 raise bad_request("this pod is simulated: nothing runs in it that one could talk to")
+            case _, "proxy":
+                raise bad_request("nothing answers here: nodes and pods are simulated")
+            case "POST", "token":
+                raise bad_request("there are no log-ins here, and no tokens of service accounts")
             case "GET", "scale" if place.served.scale:
                 answer = Answer(await asyncio.to_thread(api.scale, place))
             case "PUT", "scale" if place.served.scale:

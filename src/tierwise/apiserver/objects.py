@@ -142,11 +142,11 @@ class ObjectApi:
         return found
 
     def shown(self, place: Place, raw: Raw) -> Raw:
-        """An object in the version that was asked for."""
+        """An object in the version that was asked for, with what an API server adds where nothing is said."""
         return self._shown(place, raw)
 
     def _shown(self, place: Place, raw: Raw) -> Raw:
-        return raw if raw.get("apiVersion") == place.api_version else {**raw, "apiVersion": place.api_version}
+        return _in_version(place, _defaulted(place.served, raw))
 
     def _held(self, place: Place) -> Raw:
         raw = self.cluster.raw(place.key)
@@ -190,7 +190,7 @@ class ObjectApi:
                 return self._apply(place, patch, old, query, sub)
             if old is None:
                 raise not_found(place.served.resource, place.name)
-            new = _patched(place, self._shown(place, old), patch, kind)
+            new = _patched(place, _in_version(place, old), patch, kind)
             return self._write(place, _kept(place, new, old, sub), old, query)
 
     def _apply(self, place: Place, patch: Raw, old: Raw | None, query: Mapping[str, str], sub: str) -> Answer:
@@ -456,9 +456,16 @@ def _kept(place: Place, new: Raw, old: Raw, sub: str) -> Raw:
     return {**result, "status": old["status"]} if "status" in old else result
 
 
+_MAPS: Final = ("labels", "annotations")
+
+
+def _in_version(place: Place, raw: Raw) -> Raw:
+    return raw if raw.get("apiVersion") == place.api_version else {**raw, "apiVersion": place.api_version}
+
+
 def _identified(place: Place, raw: Raw) -> Raw:
-    """An object that is what its path says; 400 where it claims to be something else."""
-    meta = dict(meta_of(raw))
+    """An object that is what its path says; 400 where it claims to be something else. Empty maps say nothing."""
+    meta = {field: value for field, value in meta_of(raw).items() if value != {} or field not in _MAPS}
     kind, version = raw.get("kind", place.served.kind), raw.get("apiVersion", place.api_version)
     if kind != place.served.kind or codec.api_group(str(version)) != place.served.group:
         text = f"{version} {kind} in the data does not match the expected {place.api_version} {place.served.kind}"
@@ -536,6 +543,35 @@ def _begun(served: ServedKind, raw: Raw) -> Raw:
     return fresh
 
 
+def _defaulted(served: ServedKind, raw: Raw) -> Raw:
+    """An object with what clients count on and its author does not say, as an API server adds it; it is not kept."""
+    kind = (served.group, served.kind)
+    if kind == ("", "Secret"):
+        return raw if "type" in raw else {**raw, "type": "Opaque"}
+    missing = _DEFAULTS.get(kind)
+    spec = raw.get("spec")
+    if missing is None or not isinstance(spec, dict) or missing.keys() <= spec.keys():
+        return raw
+    return {**raw, "spec": {**missing, **spec}}
+
+
+_DEFAULTS: Final[Mapping[tuple[str, str], Raw]] = {
+    ("", "Pod"): {"restartPolicy": "Always", "dnsPolicy": "ClusterFirst", "securityContext": {}},
+    ("apps", "Deployment"): {
+        "replicas": 1,
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}},
+    },
+    ("apps", "StatefulSet"): {
+        "replicas": 1,
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+    },
+    ("apps", "DaemonSet"): {
+        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    },
+}
+"""Fields of specs without which commands of kubectl refuse to go on, or crash."""
+
+
 def _idle(served: ServedKind, raw: Raw) -> Iterator[str]:
     """What a client should know of an object that nothing will come of."""
     if served.kind in IDLE:
@@ -570,7 +606,8 @@ def _check_change(place: Place, raw: Raw, old: Raw) -> None:
     wrong = [field for field in _IMMUTABLE.get(kind, ()) if spec.get(field) != before.get(field)]
     if wrong:
         raise invalid(place.served.kind, place.name, [(f"spec.{field}", "field is immutable") for field in wrong])
-    if kind == ("", "Pod") and _fixed(spec) != _fixed(before):
+    whole, held = (_part(_defaulted(place.served, one), "spec") for one in (raw, old))
+    if kind == ("", "Pod") and _fixed(whole) != _fixed(held):
         allowed = ", ".join(f"spec.{field}" for field in ("containers[*].image", *_MUTABLE_IN_PODS))
         raise invalid(
             "Pod", place.name, [("spec", f"Forbidden: pod updates may not change fields other than {allowed}")]

@@ -15,7 +15,6 @@ import click
 
 from tierwise.api.errors import InputError
 from tierwise.cli import options
-from tierwise.cli.submit import seconds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +58,7 @@ Examples:
 @click.option("--resume", is_flag=True, help="Go on with an execution that has broken off, by its record.")
 @click.option(
     "--step-time",
-    callback=seconds_of,
+    callback=options.seconds_of,
     metavar="TIME",
     help="How long a move may take until its job gets its old places back.  [default: 10m]",
 )

@@ -23,6 +23,7 @@ __all__ = [
     "optional_filenames",
     "output",
     "printed",
+    "seconds_of",
     "source",
 ]
 
@@ -37,6 +38,18 @@ def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> fl
         return parse_time(value)
     except ValueError as error:
         raise click.BadParameter(str(error), ctx, param) from None
+
+
+def seconds_of(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+    """Seconds for a duration as Go writes it."""
+    from tierwise.api.duration import seconds
+
+    if value is None:
+        return None
+    time = seconds(value)
+    if time is None or time < 0:
+        raise click.BadParameter(f'"{value}" is not a duration such as 90s or 1h30m', ctx, param)
+    return time
 
 
 _FILES: Final = "Manifests: a YAML or JSON file, a folder of them, or - for standard input. May be repeated."

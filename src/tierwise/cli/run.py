@@ -20,16 +20,30 @@ import msgspec
 
 from tierwise.cli import options
 from tierwise.cli.connection import access_options, connect, listen_option, log_option
-from tierwise.cli.submit import seconds_of
 
 if TYPE_CHECKING:
+    from tierwise.config.profile import Profile
+    from tierwise.framework.report import CycleReport
     from tierwise.kube.auth import Access
     from tierwise.kube.cluster import ClusterOptions, KubeCluster
+    from tierwise.model.snapshot import Snapshot
+    from tierwise.port import Objects
     from tierwise.runtime.defrag import DefragSettings
     from tierwise.runtime.loop import Observer, SchedulerProfile
     from tierwise.web.live import LiveRuns
 
-__all__ = ["ServeOptions", "connected", "controllers", "profiles_of", "run", "serve", "service_options"]
+__all__ = [
+    "ServeOptions",
+    "connected",
+    "controllers",
+    "duty_of",
+    "profiles_of",
+    "run",
+    "serve",
+    "service_options",
+    "told",
+    "writing",
+]
 
 
 # What `tierwise run` and `tierwise controllers` have in common: their options, and a service by them.
@@ -257,7 +271,7 @@ Examples:
 )
 @click.option(
     "--defrag-every",
-    callback=seconds_of,
+    callback=options.seconds_of,
     default="10m",
     show_default=True,
     metavar="TIME",
@@ -346,6 +360,27 @@ def writing(folder: Path | None, mebibytes: int, duties: Sequence[SchedulerProfi
         yield (writer,)
     finally:
         writer.close()
+
+
+def told(observers: Sequence[Observer], profile: Profile) -> Callable[[Snapshot, CycleReport, Objects], None]:
+    """Lets a simulation tell observers of its cycles, as the loop on a cluster does."""
+    if not observers:
+        return lambda *_: None
+    from tierwise.runtime.loop import LoopPass
+
+    def tell(snapshot: Snapshot, report: CycleReport, objects: Objects) -> None:
+        for observer in observers:
+            observer.saw(LoopPass(snapshot, report, (), profile, objects=objects))
+
+    return tell
+
+
+def duty_of(profile: Profile) -> SchedulerProfile:
+    """Whom a simulation schedules for: every name that tierwise knows."""
+    from tierwise.runtime.loop import SchedulerProfile
+    from tierwise.snapshot.builder import SCHEDULER_NAMES
+
+    return SchedulerProfile(SCHEDULER_NAMES.union(profile.schedulers), profile)
 
 
 @click.command(

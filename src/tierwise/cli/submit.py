@@ -6,7 +6,7 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,16 +23,11 @@ from tierwise.cli.screen import page_of, printable, terminal
 from tierwise.explain.text.submit import View, frame
 
 if TYPE_CHECKING:
-    from tierwise.config.profile import Profile
     from tierwise.explain.text.submit import View
-    from tierwise.framework.report import CycleReport
-    from tierwise.model.snapshot import Snapshot
-    from tierwise.port import Objects
-    from tierwise.runtime.loop import Observer, SchedulerProfile
     from tierwise.sim.incidents import Incident
     from tierwise.sim.simulation import Moment, Simulation
 
-__all__ = ["Shown", "duty_of", "seconds_of", "show", "submit", "ticks", "told"]
+__all__ = ["Shown", "show", "submit", "ticks"]
 
 
 # A live view on the terminal: the frames of `explain.life_page` one after the other, as fast as was asked for.
@@ -94,18 +89,6 @@ _RECENT: Final = 200
 """Happenings that a live view may show the last few of, once those of pods that fare alike are put together."""
 
 
-def seconds_of(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Seconds for a duration as Go writes it."""
-    from tierwise.api.duration import seconds
-
-    if value is None:
-        return None
-    time = seconds(value)
-    if time is None or time < 0:
-        raise click.BadParameter(f'"{value}" is not a duration such as 90s or 1h30m', ctx, param)
-    return time
-
-
 def _incidents(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[Incident]:
     from tierwise.sim import incidents
 
@@ -141,7 +124,7 @@ Examples:
 @click.option("--instant", is_flag=True, help="Do not wait between one moment and the next.")
 @click.option(
     "--until",
-    callback=seconds_of,
+    callback=options.seconds_of,
     metavar="TIME",
     help="Stop so long after the start, as in 90s or 2h.  [default: 24h]",
 )
@@ -207,7 +190,7 @@ def submit(
     run is over when nothing is left to happen. Nothing outside is touched.
     """
     from tierwise.cli.inputs import introduce, load, moment, profile_of
-    from tierwise.cli.run import writing
+    from tierwise.cli.run import duty_of, told, writing
     from tierwise.cli.serve import recorded
     from tierwise.sim.simulation import Simulation
 
@@ -237,27 +220,6 @@ def submit(
         if opened is not None:
             assert journal is not None
             play({"": recorded(journal, f"submit {', '.join(filenames)}")}, opened)
-
-
-def told(observers: Sequence[Observer], profile: Profile) -> Callable[[Snapshot, CycleReport, Objects], None]:
-    """Lets a simulation tell observers of its cycles, as the loop on a cluster does."""
-    if not observers:
-        return lambda *_: None
-    from tierwise.runtime.loop import LoopPass
-
-    def tell(snapshot: Snapshot, report: CycleReport, objects: Objects) -> None:
-        for observer in observers:
-            observer.saw(LoopPass(snapshot, report, (), profile, objects=objects))
-
-    return tell
-
-
-def duty_of(profile: Profile) -> SchedulerProfile:
-    """Whom a simulation schedules for: every name that tierwise knows."""
-    from tierwise.runtime.loop import SchedulerProfile
-    from tierwise.snapshot.builder import SCHEDULER_NAMES
-
-    return SchedulerProfile(SCHEDULER_NAMES.union(profile.schedulers), profile)
 
 
 def _view(life: Simulation, last: Moment) -> View:

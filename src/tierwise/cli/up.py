@@ -15,7 +15,7 @@ from tierwise.api.errors import InputError
 from tierwise.cli import options
 from tierwise.cli.connection import missing, place_option
 from tierwise.cli.pages import NAME, host_option, opening, until_interrupted
-from tierwise.cli.submit import duty_of, seconds_of, told
+from tierwise.cli.run import duty_of, told, writing
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -55,7 +55,7 @@ Examples:
 )
 @click.option(
     "--run-for",
-    callback=seconds_of,
+    callback=options.seconds_of,
     metavar="TIME",
     help="How long pods run that are meant to end (restartPolicy Never or OnFailure) and do not say, as in 90s or 2h."
     "  [default: until they are deleted]",
@@ -93,12 +93,12 @@ def up(
     except ImportError as error:
         raise missing(error) from None
     from tierwise.cli.inputs import introduce, load, profile_of
-    from tierwise.cli.run import writing
     from tierwise.sim.pod_behaviour import Pace
 
     profile = profile_of(config_file)
     objects = load(filenames) if filenames else _small_cluster()
-    introduce(objects)
+    if filenames:
+        introduce(objects)
     opened = opening(listen, names)
     url, token = opened.url, opened.access.token
     config = _kubeconfig(url, token, opened.authority)
@@ -217,6 +217,15 @@ def _manifests() -> Iterator[Raw]:
         yield _hypernode(rack, 1, "Node", names[number * _NODES : (number + 1) * _NODES])
     for number in range(_SPINES):
         yield _hypernode(f"spine-{number}", 2, "HyperNode", racks[number * _RACKS : (number + 1) * _RACKS])
+    usual = {"storageclass.kubernetes.io/is-default-class": "true"}
+    yield {
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {"name": "standard", "annotations": usual},
+        "provisioner": "simulated",
+        "reclaimPolicy": "Delete",
+        "volumeBindingMode": "WaitForFirstConsumer",
+    }
     queue: Raw = {"weight": 1, "reclaimable": True}
     yield {
         "apiVersion": "scheduling.volcano.sh/v1beta1",

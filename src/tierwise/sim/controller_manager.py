@@ -16,6 +16,7 @@ from tierwise.api.errors import InputError
 from tierwise.api.meta import parse_time, read_number
 from tierwise.api.natural import natural
 from tierwise.api.selector import matches
+from tierwise.api.storage import PersistentVolumeClaim, StorageClass
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.workloads.children import Family, Owner, digest
 from tierwise.dialects.workloads.fields import Fields
@@ -32,6 +33,12 @@ _BATCH: Final = ("batch", "Job")
 _ENDED: Final = ("Succeeded", "Failed")
 
 
+_WATCHED: Final = (Unknown, Pod, PodDisruptionBudget, Namespace, PersistentVolumeClaim, StorageClass)
+"""Kinds that it does something about when they change."""
+
+_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
+
+
 class ControllerManager:
     """Looks at the workloads of Kubernetes whenever something has changed."""
 
@@ -41,10 +48,10 @@ class ControllerManager:
 
     def act(self, objects: Objects, now: float) -> Sequence[Effect]:
         """What is done now; nothing where all is as it should be."""
-        same = self._settled is not None and objects.alike(self._settled, Unknown, Pod, PodDisruptionBudget, Namespace)
+        same = self._settled is not None and objects.alike(self._settled, *_WATCHED)
         if same and (self._due is None or now < self._due):
             return ()
-        effects = [*_namespaces(objects), *_budgets(objects)]
+        effects = [*_namespaces(objects), *_budgets(objects), *_classes(objects)]
         self._due = None
         if any(objects.of_kind(*kind) for kind in (*_SETS, _BATCH)):
             family = Family.of(objects, (*_SETS, _BATCH))
@@ -69,6 +76,20 @@ def _owners(objects: Objects, family: Family) -> Iterator[tuple[Owner, _Tend]]:
             raw = objects.raw(Key(*kind, namespace, name))
             if raw is not None:
                 yield Owner(raw, family), tend
+
+
+def _classes(objects: Objects) -> Iterator[Effect]:
+    """Claims that name no class, not even none, get the default one where there is one."""
+    classes = objects.every(StorageClass)
+    usual = [name for name, found in classes.items() if found.metadata.annotations.get(_DEFAULT_CLASS) == "true"]
+    if not usual:
+        return
+    for claim in objects.every(PersistentVolumeClaim).values():
+        raw = objects.raw(key_of(claim))
+        spec = raw.get("spec") if raw is not None else None
+        if raw is None or not isinstance(spec, dict) or "storageClassName" in spec or spec.get("volumeName"):
+            continue
+        yield Update(key_of(claim), {**raw, "spec": {**spec, "storageClassName": usual[0]}})
 
 
 # Sets of pods that run on.

@@ -20,7 +20,7 @@ import pytest
 import yaml
 from tests.support.browser import BROWSER, browser
 from tests.support.commands import EXAMPLES, run
-from tests.support.playground import deployment
+from tests.support.playground import Json, deployment
 from tests.support.ports import HOST, free_port
 
 KUBECTL = shutil.which("kubectl") or ""
@@ -147,6 +147,39 @@ def test_a_node_is_labelled_cordoned_and_drained(up: _Up) -> None:
     assert "drained" in told
     assert "Ready,SchedulingDisabled" in cordoned
     assert "" == left
+
+
+@needs_kubectl
+def test_a_set_with_claims_rolls_out_on_the_usual_class(up: _Up) -> None:
+    """As in tutorials: a StatefulSet gets volumes, a drain waits for a budget, and what cannot be is said."""
+    usual = {"storageclass.kubernetes.io/is-default-class": "true"}
+    storage: Json = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "provisioner": "simulated"}
+    storage["metadata"] = {"name": "standard", "annotations": usual}
+    claims = [{"metadata": {"name": "www"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}]
+    stateful = deployment("db", replicas=2)
+    stateful["kind"] = "StatefulSet"
+    stateful["spec"] |= {"serviceName": "db", "volumeClaimTemplates": claims}
+    budget: Json = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "db"}}
+    budget["spec"] = {"minAvailable": 2, "selector": {"matchLabels": {"app": "db"}}}
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": [storage, stateful, budget]})
+
+    up.kubectl("apply", "-f", "-", stdin=text)
+    rolled = up.kubectl("rollout", "status", "statefulset/db", "--timeout=60s")
+    bound = up.kubectl("get", "pvc", "www-db-1", "-o", "jsonpath={.status.phase} {.spec.storageClassName}")
+    unchanged = up.kubectl("diff", "-f", "-", stdin=text)
+    node = up.kubectl("get", "pod", "db-0", "-o", "jsonpath={.spec.nodeName}")
+    drained = up.kubectl("drain", node, "--ignore-daemonsets", "--pod-selector=app=db", "--timeout=1s", fails=True)
+    up.kubectl("uncordon", node)
+    refused = [
+        up.kubectl(*words, fails=True) for words in (("exec", "db-0", "--", "ls"), ("debug", "db-0", "--image=x"))
+    ]
+    up.kubectl("delete", "-f", "-", stdin=text)
+
+    assert "roll out complete" in rolled
+    assert "Bound standard" == bound
+    assert "" == unchanged
+    assert "would violate the pod's disruption budget" in drained
+    assert all("this pod is simulated" in told for told in refused)
 
 
 @needs_kubectl

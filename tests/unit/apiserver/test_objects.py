@@ -27,9 +27,27 @@ def test_a_manifest_comes_back_as_it_was_written() -> None:
     ground.create("v1/pods", raw)
     found = ground.get("v1/pods", "p")
 
-    assert raw["spec"] == found["spec"]
+    assert raw["spec"] == {field: found["spec"][field] for field in raw["spec"]}
     assert {"phase": "Pending"} == found["status"]
     assert ("p", "default") == (found["metadata"]["name"], found["metadata"]["namespace"])
+
+
+def test_clients_see_what_an_api_server_adds() -> None:
+    """Strategies, types and contexts that commands of kubectl count on; what is kept is what was written."""
+    ground = Playground()
+    made = ground.create("apps/v1/deployments", deployment())
+    ground.create("v1/secrets", {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "labels": {}}})
+    pod = ground.create("v1/pods", _pod())
+    shown = ground.get("v1/secrets", "s")
+    ground.api.update(ground.place("v1/pods", "p"), pod, {})  # what was read can be written
+
+    assert "RollingUpdate" == made["spec"]["strategy"]["type"]
+    assert "Opaque" == shown["type"]
+    assert "labels" not in shown["metadata"]
+    assert {} == pod["spec"]["securityContext"]
+    kept = ground.cluster.raw(Key("apps", "Deployment", "default", "web"))
+    assert kept is not None
+    assert deployment()["spec"] == kept["spec"]
 
 
 def test_every_change_has_a_version_and_only_the_spec_counts_as_a_generation() -> None:
