@@ -18,7 +18,7 @@ from tests.e2e.api import Api, ApiRefusal, Json, path_of
 from tests.e2e.control_plane import ControlPlane
 from tests.e2e.kubelet import Kubelets
 
-__all__ = ["GROUPS", "PATIENCE", "World", "job", "node", "task"]
+__all__ = ["COMMAND", "GROUPS", "PATIENCE", "World", "job", "node", "task"]
 
 _ROOT: Final = Path(__file__).parents[2]
 _OURS: Final = ("Job", "PodGroup", "Pod", "PodDisruptionBudget", "Queue", "HyperNode", "Node", "Event")
@@ -26,7 +26,7 @@ GROUPS: Final = ("scheduling.k8s.io/v1alpha2", "scheduling.x-k8s.io/v1alpha1")
 """Where PodGroups of other languages are served."""
 PATIENCE: Final = 120.0
 """Seconds until a test gives up: what takes one on a quiet machine may take many where others work beside it."""
-_COMMAND: Final = [str(Path(sys.executable).parent / "tierwise")]
+COMMAND: Final = [str(Path(sys.executable).parent / "tierwise")]
 
 
 def node(name: str, *, cpu: int = 8, gpu: int = 8, labels: Json | None = None) -> Json:
@@ -77,7 +77,7 @@ class World:
     @staticmethod
     def install(api: Api) -> None:
         """Our definitions, by server-side apply, as users install them."""
-        text = subprocess.run([*_COMMAND, "crds"], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run([*COMMAND, "crds"], capture_output=True, text=True, check=True).stdout
         for definition in yaml.safe_load_all(text):
             api.apply(definition)
         World.wait(api)
@@ -124,7 +124,7 @@ class World:
         led = verb == "webhook" or any("lease" in argument for argument in arguments)
         alone = [] if led else ["--no-leader-election"]
         where = ["--kubeconfig", str(kubeconfig or self.accounts.of(verb, arguments))]
-        program = [sys.executable, "-m", "tests.e2e.jumping", str(clock)] if clock is not None else _COMMAND
+        program = [sys.executable, "-m", "tests.e2e.jumping", str(clock)] if clock is not None else COMMAND
         if defective:
             program = [sys.executable, "-m", "tests.e2e.defective"]
         command = [*program, verb, *where, *alone, *arguments]
@@ -168,7 +168,7 @@ class World:
 
     def audit(self) -> list[Json]:
         """What the auditor has to say about the API server's objects."""
-        command = [*_COMMAND, "audit", "--kubeconfig", str(self.plane.kubeconfig), "-o", "json"]
+        command = [*COMMAND, "audit", "--kubeconfig", str(self.plane.kubeconfig), "-o", "json"]
         found = subprocess.run(command, capture_output=True, text=True)
         assert found.returncode in (0, 1), found.stderr
         findings: list[Json] = json.loads(found.stdout)["findings"]

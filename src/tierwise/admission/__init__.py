@@ -31,6 +31,8 @@ from tierwise.admission.context import cluster_context
 from tierwise.admission.defaults import complete
 from tierwise.admission.elastic_quota import Forest
 from tierwise.admission.findings import FieldFinding, Issue, ValidationResult, error, warning
+from tierwise.admission.names import check_terms
+from tierwise.admission.passed_over import check_passed_over
 from tierwise.api import field_names
 from tierwise.api.codec import Object, Raw, Unknown, fields_of, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
@@ -70,6 +72,7 @@ __all__ = [
     "complete",
     "judge",
     "judge_deletion",
+    "passed_over",
     "review",
     "review_context",
     "unheard",
@@ -119,6 +122,19 @@ def unheard(objects: Objects) -> list[FieldFinding]:
             found += (
                 FieldFinding(str(key), path, text) for path, text in field_names.unheard(raw, key.group, key.kind)
             )
+    return found
+
+
+def passed_over(objects: Objects) -> list[FieldFinding]:
+    """What is written in objects and read by nobody, besides fields that do not exist."""
+    named = ((named_group(pod), pod) for pod in objects.every(Pod).values())
+    declared = read_languages(objects, {n: pod for n, pod in named if n is not None}, Declared()).groups
+    found: list[FieldFinding] = []
+    for key in objects:
+        record = objects.record(key)
+        if record is not None:
+            issues = check_passed_over(record, objects, key, declared)
+            found += (FieldFinding(str(key), issue.path, issue.message) for issue in issues)
     return found
 
 
@@ -185,7 +201,10 @@ class _Checks:
 
     def of(self, key: Key) -> Iterable[Issue]:
         record = self._objects.record(key)
-        return chain(_negative(record), self._of(record, key)) if record is not None else ()
+        if record is None:
+            return ()
+        unread = check_passed_over(record, self._objects, key, self._declared)
+        return chain(_negative(record), self._of(record, key), unread)
 
     def _of(self, record: Object, key: Key) -> Iterable[Issue]:
         match record:
@@ -239,7 +258,9 @@ class _Checks:
             case CompositePodGroup():
                 return languages.check_composite(record, self._around)
             case ElasticQuota():
-                return self._quotas.check(record)
+                return chain(self._quotas.check(record), check_terms(record.metadata))
+            case KaiQueue():
+                return check_terms(record.metadata)
             case Queue():
                 return queue.check(record, self._around.queues, self._around.parents)
             case Command():

@@ -27,6 +27,7 @@ __all__ = [
     "ended_at",
     "expected_seconds",
     "parse_terms",
+    "queue_times",
     "started_at",
     "told_times",
 ]
@@ -81,6 +82,16 @@ def parse_terms(marks: Mapping[str, str]) -> EvictionTerms | str | None:
             said = f'annotation {CHECKPOINTED_AT}: "{marks[CHECKPOINTED_AT]}"'
             return f"{said} is not a time such as 2026-01-01T00:00:00Z"
     return EvictionTerms(**found) if found else None
+
+
+def queue_times(marks: Mapping[str, str]) -> tuple[float, float]:
+    """What a queue of any language says for all its jobs: their minimum run time, and how long they expect to run.
+
+    0 where it says nothing, or what cannot be read: admission tells.
+    """
+    told = (seconds(marks[key]) if key in marks else None for key in (MINIMUM_RUN_TIME, EXPECTED_DURATION))
+    least, expected = (max(0.0, time or 0.0) for time in told)
+    return least, expected
 
 
 def told_times(pod: Pod) -> tuple[float, float]:

@@ -91,6 +91,8 @@ class QueueSpec(Record, frozen=True):
     parent_queue: str = ""
     priority: Int | None = None
     resources: QueueResources | None = None
+    preempt_min_runtime: str | None = None  # a Go duration: how long pods run before their own queue may preempt them
+    reclaim_min_runtime: str | None = None  # and before other queues may reclaim what they hold
 
 
 class Queue(Record, frozen=True):

@@ -61,7 +61,7 @@ def load(
 
 def tell_unread(objects: Objects) -> None:
     """Say on standard error which kinds and fields are passed over, and which workloads make no pods."""
-    from tierwise.admission import unheard
+    from tierwise.admission import passed_over, unheard
     from tierwise.dialects.workloads import NO_TEMPLATE, notes
 
     told = dict(notes(objects))
@@ -70,6 +70,8 @@ def tell_unread(objects: Objects) -> None:
     idle = [f"{key.kind} {key.path} makes no pods: {why}" for key, why in told.items() if key not in blank]
     _warn(idle, "other object that makes no pods", "other objects that make no pods")
     _warn([f"{f.object}: {f.path}: {f.message}" for f in unheard(objects)], _REST, most=3)
+    if len(objects) <= _CHECKED:
+        _warn([f"{f.object}: {f.path}: {f.message}" for f in passed_over(objects)], _REST, most=3)
 
 
 def introduce(objects: Objects) -> None:

@@ -97,7 +97,7 @@ def service_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--lease-namespace",
             metavar="NAME",
-            help="Where the lease is.  [default: the namespace that this runs in, else kube-system]",
+            help="Where the lease and records are.  [default: the namespace that this runs in, else kube-system]",
         ),
         click.option("--lease-name", metavar="NAME", help="Which lease the leader holds.  [default: by the command]"),
         click.option("--no-leader-election", is_flag=True, help="Act without holding a lease: there is no other."),
@@ -120,8 +120,8 @@ def service_options(command: Callable[..., None]) -> Callable[..., None]:
             "discovery_namespaces",
             multiple=True,
             metavar="NAME",
-            help="Where ConfigMaps may describe the network. May be repeated."
-            f"  [default: the namespace that this runs in, else kube-system; and {_VOLCANO}]",
+            help="Where ConfigMaps may describe the network, besides the namespace of the lease. May be repeated."
+            f"  [default: {_VOLCANO}]",
         ),
     ):
         taken = option(taken)
@@ -192,7 +192,7 @@ def serve(
         observers=observers,
         files=manner.discovery_files,
         defrag=defrag,
-        namespace=own_namespace("kube-system"),
+        namespace=manner.lease_namespace or own_namespace("kube-system"),
     )
     with contextlib.ExitStack() as servers:
         if manner.listen is not None:
@@ -219,7 +219,8 @@ def _options(component: str, manner: ServeOptions, *, by_eviction: bool) -> Clus
         identity = f"{socket.gethostname()}_{os.getpid()}"
         times = LeaseTimes(duration, deadline=duration * 2 / 3, retry=duration * 2 / 15)
         lease = LeaseOptions(manner.lease_name or component, manner.lease_namespace or own, identity, times)
-    trusted = frozenset(manner.discovery_namespaces or (own, _VOLCANO))
+    # Its own namespace counts in any case: the record of a defragmentation is there.
+    trusted = frozenset((*(manner.discovery_namespaces or (_VOLCANO,)), manner.lease_namespace or own))
     return ClusterOptions(component, by_eviction=by_eviction, lease=lease, trusted=trusted)
 
 

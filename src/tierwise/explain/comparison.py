@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -23,6 +23,8 @@ from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job, Status
 from tierwise.model.reason import Verdict
 from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import ROOT
+from tierwise.port import gang_path
 
 __all__ = [
     "Answer",
@@ -103,6 +105,7 @@ class Outcome(msgspec.Struct, frozen=True):
     snapshot: Snapshot
     report: CycleReport | None
     evictions: Sequence[Eviction] = ()
+    lone: tuple[tuple[Job, str], ...] = ()  # pods by themselves that were placed, and are no jobs any more; their nodes
 
 
 class Comparison(msgspec.Struct, frozen=True):
@@ -145,8 +148,8 @@ def compare(initial: Snapshot, before: Outcome, after: Outcome) -> Comparison:
     """What differs between the outcome without and with a change of a cluster that now is as `initial`."""
     ran = {key for key, state in _states(Outcome(initial, None)).items() if state.started}
     old, new = _states(before), _states(after)
-    names = ObjectNames({job.key: job for s in (before.snapshot, after.snapshot) for job in s.jobs}.values())
-    jobs = {job.key: job for snapshot in (after.snapshot, before.snapshot) for job in snapshot.jobs}
+    jobs = {job.key: job for outcome in (after, before) for job in (*outcome.snapshot.jobs, *_lone_jobs(outcome))}
+    names = ObjectNames(jobs.values())
     found: list[JobChange] = []
     for key in dict.fromkeys([*old, *new]):
         one, other, here = old.get(key), new.get(key), key in ran
@@ -197,7 +200,15 @@ def _states(outcome: Outcome) -> dict[str, JobState]:
             verdict, reason, text = why_waiting(job, rejection, gated=gated)
             state = msgspec.structs.replace(state, verdict=verdict, reason=reason, message=text)
         found[job.key] = state
+    for job, node in outcome.lone:
+        leaf = int(snapshot.topology.leaf[snapshot.nodes.row[node]])
+        title, name = domain_title(snapshot.topology, leaf), snapshot.topology.name[leaf] if leaf != ROOT else ""
+        found[job.key] = JobState(True, {gang_path(job.key): node}, 1, title, name)
     return found
+
+
+def _lone_jobs(outcome: Outcome) -> Iterator[Job]:
+    return (job for job, _ in outcome.lone)
 
 
 def _totals(outcome: Outcome, states: Mapping[str, JobState]) -> Totals:

@@ -933,6 +933,16 @@ class Pipeline:
             lost = np.maximum(lost, found)
         return lost
 
+    def spared_by_price(self, preemptor: Preemptor, victims: Ints) -> Bools:
+        """Candidates that plugins which price evictions protect: those that have not run for long enough."""
+        filters = self._victim_filters[preemptor.purpose][preemptor.job.scheduler]
+        pricing = {id(plugin) for plugin in self._eviction_costs[preemptor.job.scheduler]}
+        spared = np.zeros(len(victims), dtype=bool)
+        for plugin in filters:
+            if id(plugin) in pricing:
+                spared |= self._spare(plugin, preemptor, victims)
+        return spared
+
     def gained_seconds(self, job: Job) -> float:
         """Seconds of its work that a preemptor gains: the least that any plugin says."""
         gained = [float("inf")]

@@ -58,6 +58,7 @@ class RunningTable(msgspec.Struct, frozen=True):
     request: Ints  # (resources x tasks)
     covered: Ints  # (2 x pairs): a task and a disruption budget that covers it, in the order of tasks
     jobs: JobColumns
+    losses: Floats | None = None  # seconds of its work that each would lose, where a plugin says so
 
     def __len__(self) -> int:
         return len(self.tasks)

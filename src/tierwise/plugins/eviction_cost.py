@@ -53,15 +53,22 @@ class EvictionCost:
     def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Pods that have not run for as long as they may."""
         tasks, jobs = preemptor.running.tasks, preemptor.running.job
-        times = {number: self._minimum(self._jobs[number]) for number in np.unique(jobs[victims]).tolist()}
+        reclaims = preemptor.purpose is Purpose.RECLAIM
+        kinds = np.unique(jobs[victims]).tolist()
+        times = {number: self._minimum(self._jobs[number], reclaims=reclaims) for number in kinds}
         young = [self._now - tasks[v].started < times[int(jobs[v])] for v in victims.tolist()]
         return np.array(young, dtype=bool)
 
-    def _minimum(self, job: Job) -> float:
-        """The longest of what job, queue and profile say; a job's own word counts up to a limit."""
+    def _minimum(self, job: Job, *, reclaims: bool) -> float:
+        """The longest of what job, queue and profile say; what a tenant writes for itself counts up to a limit."""
         queue = self._queues.get(job.queue)
         own = min(job.terms.minimum_run_time, self._longest) if job.terms is not None else 0.0
-        told = queue.minimum_run_time if queue is not None else 0.0
+        told = 0.0
+        if queue is not None:
+            told = queue.minimum_run_time
+            if reclaims and queue.reclaim_run_time is not None:
+                told = queue.reclaim_run_time
+            told = min(told, self._longest) if queue.scope else told
         return max(own, told, self._by_queue.get(job.queue, self._usual))
 
     # -- what is lost and gained

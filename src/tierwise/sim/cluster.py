@@ -7,12 +7,13 @@ a node gets its grace period, until the simulated kubelet removes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
+from tierwise.api.ladder import LADDER
 from tierwise.controllers.stamp import stamp
 from tierwise.port import (
     Bind,
@@ -45,9 +46,10 @@ _GRACE: Final = 30
 class Batch:
     """Changes on their way into the store, visible to the effects that follow."""
 
-    def __init__(self, objects: Objects, clock: float | None) -> None:
+    def __init__(self, objects: Objects, clock: float | None, start: float | None = None) -> None:
         self._objects = objects
         self._clock = clock
+        self._start = start
         self.puts: dict[Key, Raw] = {}
         self.deletes: dict[Key, None] = {}
 
@@ -67,7 +69,8 @@ class Batch:
         born = {} if self._clock is None else {"creationTimestamp": stamp(self._clock)}
         meta = raw["metadata"]
         assert isinstance(meta, dict)  # or it would have no key
-        self.put(key, {**raw, "metadata": {**born, **meta}} if born else raw)
+        raw = {**raw, "metadata": {**born, **meta}} if born else raw
+        self.put(key, _counting(raw, self._start) if self._start is not None else raw)
         return Outcome(effect, ok=True)
 
     def update(self, effect: Effect, key: Key, raw: Raw) -> Outcome:
@@ -138,6 +141,27 @@ def merged(raw: Raw, patch: Raw) -> Raw:
     return result
 
 
+def _counting(raw: Raw, start: float) -> Raw:
+    """A manifest, with the time of a run's start as that of its creation where its ladder would count from none."""
+    meta = raw.get("metadata")
+    marks = meta.get("annotations") if isinstance(meta, dict) else None
+    if not isinstance(meta, dict) or not isinstance(marks, dict) or LADDER not in marks:
+        return raw
+    if meta.get("creationTimestamp"):
+        return raw
+    return merged(raw, {"metadata": {"creationTimestamp": stamp(start)}})
+
+
+def _uncounted(objects: Objects, start: float) -> Iterator[tuple[Key, Raw]]:
+    """Those among objects that have to be given that time."""
+    for key in objects:
+        record, raw = objects.record(key), objects.raw(key)
+        if raw is not None and record is not None and LADDER in record.metadata.annotations:
+            counting = _counting(raw, start)
+            if counting is not raw:
+                yield key, counting
+
+
 def _leaving(raw: Raw, now: float) -> Raw | None:
     """A pod on its way out as an API server marks it; None for what goes at once: all but pods that hold a node."""
     pod = codec.decode(raw)
@@ -157,8 +181,12 @@ def grace(pod: Pod) -> int:
 class EmbeddedCluster:
     """Objects in memory, and what happens to them."""
 
-    def __init__(self, objects: Objects, clock: float | None = None) -> None:
+    def __init__(self, objects: Objects, clock: float | None = None, start: float | None = None) -> None:
+        """Objects whose ladder counts from their creation, and that name no time of it, come at the `start`."""
+        late = dict(_uncounted(objects, start)) if start is not None else {}
+        objects = objects.changed(late) if late else objects
         self._objects = objects
+        self._start = start
         self.clock = clock  # None: time does not pass
         self.done: list[Effect] = []  # what was carried out since somebody took note; kept with a clock alone
         self.events: list[RecordEvent] = []
@@ -173,7 +201,7 @@ class EmbeddedCluster:
 
     def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
         """Carry out effects in order; one outcome each."""
-        batch = Batch(self._objects, self.clock)
+        batch = Batch(self._objects, self.clock, self._start)
         outcomes: list[Outcome] = []
         unprepared: dict[str, str] = {}  # gangs for which something could not be written -> why
         for effect in effects:

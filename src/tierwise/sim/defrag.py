@@ -142,7 +142,8 @@ class Planner:
         self._scenario = replace(scenario, objects=_without_pending(scenario.objects), profile=self._profile)
         objects = self._scenario.objects
         self._pods = objects.every(Pod)
-        probe = _probe(self._room, scenario.profile)
+        served = scenario.profile.schedulers if scenario.schedulers is None else sorted(scenario.schedulers)
+        probe = _probe(self._room, next(iter(served), "volcano"))
         self._counting, self._idle = self._count(
             replace(self._scenario, objects=objects.changed({key_of_raw(probe): probe}, ()))
         )
@@ -347,7 +348,7 @@ class Planner:
         if self._owned and not pod.metadata.owner_references:
             return "without an owner that would start them again"
         served = self._scenario.schedulers
-        if served is not None and (pod.spec.scheduler_name or "default-scheduler") not in served:
+        if served is not None and pod.spec.scheduler_name not in served:
             return "served by another scheduler"
         if any(self._ends(owner, path) for owner in pod.metadata.owner_references):
             return "their job ends when a pod of it is evicted"
@@ -360,7 +361,7 @@ class Planner:
         queue = self._snapshot.queues.get(job.queue)
         longest = max(
             job.terms.minimum_run_time if job.terms is not None else 0.0,
-            queue.minimum_run_time if queue is not None else 0.0,
+            max(queue.minimum_run_time, queue.reclaim_run_time or 0.0) if queue is not None else 0.0,
         )
         return "younger than the minimum run time" if self._now - task.started < longest else ""
 
@@ -707,7 +708,7 @@ def _without_record(objects: Objects) -> Objects:
     return objects.changed({}, [Key("", "ConfigMap", *path.split("/", 1)) for path in records])
 
 
-def _probe(room: Room, profile: Profile) -> Raw:
+def _probe(room: Room, scheduler: str) -> Raw:
     """A pod of the asked shape, as admission would let it in: it tolerates taints that are named like what it asks."""
     namespace, _, name = _PROBE.partition("/")
     return {
@@ -715,7 +716,7 @@ def _probe(room: Room, profile: Profile) -> Raw:
         "kind": "Pod",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {
-            "schedulerName": next(iter(profile.schedulers), "volcano"),
+            "schedulerName": scheduler,
             "tolerations": [{"key": resource, "operator": "Exists"} for resource in room.requests],
             "containers": [{"name": "main", "resources": {"requests": dict(room.requests)}}],
         },

@@ -113,7 +113,7 @@ def schedule(
     amend: Amend | None = None,
 ) -> History:
     """Run so many cycles, or as many as change anything."""
-    history = History(EmbeddedCluster(objects), profile, all_controllers(profile), amend=amend)
+    history = History(EmbeddedCluster(objects, start=now), profile, all_controllers(profile), amend=amend)
     for number in range(cycles if cycles is not None else _MOST):
         if progress is not None:
             progress(number)
@@ -165,7 +165,7 @@ def _remember(history: History, snapshot: Snapshot, report: CycleReport) -> None
 
 def look(objects: Objects, profile: Profile, pod: str, *, now: float) -> tuple[PodInspection | None, History]:
     """What one pod sees in the first cycle that reaches it."""
-    history = History(EmbeddedCluster(objects), profile, all_controllers(profile))
+    history = History(EmbeddedCluster(objects, start=now), profile, all_controllers(profile))
     guard = history.guard
 
     def probed(shown: Objects) -> tuple[PodInspector, Snapshot, CycleReport]:

@@ -101,7 +101,7 @@ class Simulation:
         self.start = float(math.ceil(start))  # the API counts whole seconds
         self.cycles = 0
         self.unfinished = True  # whether anything is still going to happen
-        self.cluster = cluster if cluster is not None else EmbeddedCluster(objects, clock=self.start)
+        self.cluster = cluster if cluster is not None else EmbeddedCluster(objects, self.start, self.start)
         self._observe = observe
         self.chronicle = EventLog(self.start)
         self.profile, self._plugins = profile, plugins

@@ -6,15 +6,18 @@ given nor anything outside is touched.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
+from tierwise.api.core import Pod
 from tierwise.config.profile import Profile
 from tierwise.explain.comparison import Comparison, Outcome, compare, comparison_wire
-from tierwise.port import Objects
+from tierwise.model.job import Job
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Objects, gang_path, lone_gang
 from tierwise.scheduler.guard import Guard
 from tierwise.sim import rounds
 from tierwise.sim.changes import Change, Scenario
@@ -40,7 +43,7 @@ class WhatIf(msgspec.Struct, frozen=True):
 
 def prepared(objects: Objects, profile: Profile, now: float) -> Scenario:
     """The scenario from which changes start: controllers have made the pods of all workloads, nothing is scheduled."""
-    cluster = EmbeddedCluster(objects)
+    cluster = EmbeddedCluster(objects, start=now)
     rounds.reconcile(cluster, now, profile)
     return Scenario(cluster.read(), profile, now)
 
@@ -49,7 +52,19 @@ def outcome_of(scenario: Scenario, *, cycles: int | None = None) -> tuple[Histor
     """A scenario scheduled until nothing changes."""
     amend = scenario.amend if scenario.amendments else None
     history = rounds.schedule(scenario.objects, scenario.profile, now=scenario.now, cycles=cycles, amend=amend)
-    return history, Outcome(history.after(scenario.now), history.report, history.evictions)
+    snapshot = history.after(scenario.now)
+    return history, Outcome(snapshot, history.report, history.evictions, tuple(_lone(history, snapshot)))
+
+
+def _lone(history: History, last: Snapshot) -> Iterator[tuple[Job, str]]:
+    """Pods by themselves that some cycle has placed: once they run they only take up room."""
+    left = {job.key for job in last.jobs}
+    seen = {job.key: job for snapshot, _ in history.reports for job in snapshot.jobs if job.key not in left}
+    pods = history.cluster.read().every(Pod)
+    for key, job in seen.items():
+        pod = pods.get(gang_path(key)) if len(job.tasks) == 1 and key == lone_gang(job.tasks[0].key) else None
+        if pod is not None and pod.spec.node_name in last.nodes.row:
+            yield job, pod.spec.node_name
 
 
 def what_if(scenario: Scenario, changes: Sequence[Change]) -> WhatIf:

@@ -20,6 +20,7 @@ from tierwise.config.actions import EVICTING_BY_POD
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.config.reservations import reservation_rules
 from tierwise.dialects.jobs import JobBuilder
+from tierwise.dialects.kai.pod_group import inherited_run_times
 from tierwise.dialects.kai.pod_group import read_queue as read_kai_queue
 from tierwise.dialects.koordinator.elastic_quota import Quotas, firm
 from tierwise.dialects.koordinator.gangs import default_match_policy, drawn_to, groups_across_namespaces
@@ -500,7 +501,7 @@ def _labels(records: Mapping[str, Namespace], keys: tuple[str, ...]) -> dict[str
 
 def _queues(others: Mapping[str, KaiQueue], records: Mapping[str, Queue]) -> dict[str, ModelQueue]:
     """The declared queues, and the default one, which always exists; of two of one name Volcano's counts."""
-    queues = {name: read_kai_queue(record) for name, record in others.items()}
+    queues = inherited_run_times({name: read_kai_queue(record) for name, record in others.items()})
     queues |= {name: read_queue(record) for name, record in records.items()}
     queues.setdefault("default", ModelQueue("default", order=natural("default")))
     return queues

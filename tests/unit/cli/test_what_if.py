@@ -238,3 +238,24 @@ def test_a_domain_without_nodes_is_not_copied(tmp_path: Path) -> None:
     file = manifests(tmp_path, *draw("r0[n0]").manifests, {**empty, "spec": {"tier": 1, "members": []}})
 
     assert "domain r9 has no nodes" in run("what-if", "-f", file, "--add-domains", "1=r9").stderr
+
+
+def _lone(name: str) -> Raw:
+    containers = [{"name": "main", "resources": {"requests": {"nvidia.com/gpu": "8"}}}]
+    spec = {"schedulerName": "default-scheduler", "containers": containers}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+
+
+def test_pods_by_themselves_are_in_the_table(tmp_path: Path) -> None:
+    """One that is submitted starts or waits; one that waits without the change and starts with it is not gone."""
+    world = draw("r0[n0] r1[n1]", node="gpu=8", cordoned="n1")
+    file = manifests(tmp_path, *world.manifests, _lone("a"), _lone("b"))
+    more = manifests(tmp_path, _lone("c"), name="more.yaml")
+
+    uncordoned = answer("what-if", "-f", file, "--uncordon", "n1")
+    submitted = answer("what-if", "-f", file, "--submit", more)
+
+    assert {"pod default/b": "starts"} == _effects(uncordoned)
+    assert {"default/b": "n1"} == uncordoned["jobs"][0]["after"]["pods"]
+    assert {"pod default/c": "waits"} == _effects(submitted)
+    assert (1, 1) == (submitted["before"]["running"], submitted["after"]["running"])

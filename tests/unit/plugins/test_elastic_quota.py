@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
+from tests.support.koordinator import objects_of
 from tests.support.quotas import (
     koordinator,
     nodes,
@@ -17,8 +19,10 @@ from tests.support.quotas import (
 from tierwise.api.codec import Raw, decode
 from tierwise.api.core import Pod
 from tierwise.api.elastic_quota import SYSTEM_QUOTA, ElasticQuota
-from tierwise.config.profile import DEFAULT
+from tierwise.api.meta import format_time
+from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.dialects.koordinator.elastic_quota import Quotas
+from tierwise.sim.rounds import schedule
 
 HALL = nodes("n0 n1 n2 n3")
 
@@ -264,6 +268,28 @@ def test_whoever_is_not_needed_stays() -> None:
     profile = koordinator(monitorAllQuotas=True, delayEvictTime="0s")
 
     assert ["large"] == settle(nodes("n0"), quotas, lent, [worker("b", quota="b", gpu=4)], profile=profile).evicted
+
+
+@pytest.mark.parametrize(
+    ("arguments", "goes"), [({}, ["a6", "a7"]), ({"minimumRunTime": "5m"}, ["a4", "a5"]), (None, ["a0", "a1"])]
+)
+def test_what_is_given_back_loses_the_least(arguments: dict[str, object] | None, goes: list[str]) -> None:
+    """Of equal priority those that have run for the shortest time, but not those that are too young to be evicted.
+
+    Without a price the names decide here, as all pods were created at once.
+    """
+    quotas = [quota("a", most=8, least=6), quota("b", most=8, least=2)]
+    lent = [worker(f"a{i}", quota="a", on="n0") for i in range(8)]
+    started = dict(enumerate([0, 0, 0, 0, 1200, 1200, 3500, 3500]))  # seconds after the first
+    for i, raw in enumerate(lent):
+        raw["status"] = {"phase": "Running", "startTime": format_time(started[i])}
+    profile = koordinator(monitorAllQuotas=True, delayEvictTime="0s")
+    if arguments is not None:
+        profile = replace(profile, tiers=(*profile.tiers, (PluginChoice("eviction-cost", arguments),)))
+    objects = objects_of([*nodes("n0"), *quotas, *lent, *(worker(f"b{i}", quota="b") for i in range(2))])
+    history = schedule(objects, profile, now=3600.0)
+
+    assert goes == sorted(eviction.task.key.partition("/")[2] for eviction in history.evictions)
 
 
 def test_waiting_pods_hear_that_giving_back_is_off() -> None:

@@ -109,6 +109,76 @@ def test_a_queue_says_how_long() -> None:
     assert {"low"} == evicted(report(replace(costed(), tiers=DEFAULT.tiers), low, high, [queue]))
 
 
+def kai_queue(name: str, marks: dict[str, str] | None = None, **spec: object) -> Raw:
+    """A queue of KAI."""
+    meta = {"name": name, "annotations": marks or {}}
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": meta, "spec": spec}
+
+
+@pytest.mark.parametrize(
+    ("queues", "spares"),
+    [
+        ([kai_queue("team", {RUN: "30m"})], True),
+        ([kai_queue("team", preemptMinRuntime="30m")], True),
+        ([kai_queue("team", reclaimMinRuntime="30m")], False),  # who preempts is of the same queue
+        ([kai_queue("team", parentQueue="all"), kai_queue("all", preemptMinRuntime="30m")], True),
+        (
+            [kai_queue("team", parentQueue="all", preemptMinRuntime="1m"), kai_queue("all", preemptMinRuntime="30m")],
+            False,
+        ),
+        ([kai_queue("team", parentQueue="team")], False),  # its own ancestor
+    ],
+)
+def test_kai_queues_say_how_long(queues: list[Raw], spares: bool) -> None:
+    """By the annotation or by their own fields, else as the queue above says."""
+    low, high = running("low", "n0 n1", ago=20 * MINUTE, queue="team"), urgent(queue="team")
+
+    assert (set() if spares else {"low"}) == evicted(report(costed(), low, high, queues))
+
+
+def test_reclaiming_has_a_time_of_its_own() -> None:
+    """Queues of KAI tell apart who takes; those of others do not."""
+    objects = Objects.of(
+        (codec.decode(raw), raw)
+        for raw in (
+            kai_queue("one", preemptMinRuntime="1m", reclaimMinRuntime="1h"),
+            kai_queue("two", {RUN: "30m"}, preemptMinRuntime="1m"),
+        )
+    )
+    queues = build(objects, NOW).queues
+
+    assert [(60.0, 3600.0), (1800.0, 1800.0)] == [
+        (queues[name].minimum_run_time, queues[name].reclaim_run_time) for name in ("one", "two")
+    ]
+    assert queues["default"].reclaim_run_time is None
+
+
+def test_elastic_quotas_say_how_long() -> None:
+    """By the annotation: those of trusted namespaces without a limit, those of tenants up to the profile's."""
+
+    def quota(namespace: str) -> Raw:
+        meta = {"name": "team", "namespace": namespace, "annotations": {RUN: "5h"}}
+        amounts = {"cpu": "8", "nvidia.com/gpu": "16"}
+        version = "scheduling.sigs.k8s.io/v1alpha1"
+        return {
+            "apiVersion": version,
+            "kind": "ElasticQuota",
+            "metadata": meta,
+            "spec": {"min": amounts, "max": amounts},
+        }
+
+    for namespace, ago, spares in (
+        ("koordinator-system", 2 * HOUR, True),
+        ("default", 2 * HOUR, False),
+        ("default", 0.5 * HOUR, True),
+    ):
+        low, high = running("low", "n0 n1", ago=ago, queue="team"), urgent(queue="team")
+
+        assert (set() if spares else {"low"}) == evicted(
+            report(costed(decline=False), low, high, [quota(namespace)])
+        ), namespace
+
+
 SAVED = "tierwise.io/checkpointed-at"
 
 

@@ -20,6 +20,7 @@ from tierwise.api.ladder import LADDER, LadderStep, parse_ladder
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.port import Objects
 from tierwise.scheduler import cycle
+from tierwise.sim.cluster import merged
 from tierwise.sim.simulation import Simulation
 from tierwise.snapshot.builder import build
 
@@ -206,3 +207,23 @@ def test_reading_steps() -> None:
     expected = (LadderStep("example.com/rack", 90.0), LadderStep("2", 3600.0))
 
     assert expected == parse_ladder("example.com/rack = 1m30s , 2=1h,any") == parse_ladder("example.com/rack=90s,2=60m")
+
+
+def test_a_gang_in_a_file_comes_when_the_run_begins(tmp_path: Path) -> None:
+    """Without a creation time it is on its first step; as a Volcano job makes its group, too."""
+    now = ("--now", "2026-01-01T00:00:00Z")
+    timeless = [merged(raw, {"metadata": {"creationTimestamp": None}}) for raw in train()]
+    waits = answer("schedule", "-f", manifests(tmp_path, *SPREAD_WIDER.manifests, *timeless), *now)
+    job: Raw = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": "train", "annotations": {LADDER: "rack=10m"}},
+        "spec": {"tasks": [{"name": "w", "replicas": 2, "template": timeless[1]}], "minAvailable": 2},
+    }
+    folder = tmp_path / "job"
+    folder.mkdir()
+    waits_too = answer("schedule", "-f", manifests(folder, *SPREAD_WIDER.manifests, job), *now)
+    life = Simulation(objects(SPREAD_WIDER, *timeless), DEFAULT, start=1.8e9)
+
+    assert ["WaitsForCloserPlace"] * 4 == [pod["reason"] for found in (waits, waits_too) for pod in found["pending"]]
+    assert [4200.0] == [h.at for moment in life.run(86_400) for h in moment.entries if h.reason == "Placed"]

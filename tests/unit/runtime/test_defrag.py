@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
 from tests.support.defrag import owned
 from tests.support.draw import Gang, draw, gang, objects_of
 
@@ -26,12 +27,15 @@ from tierwise.runtime.defrag import DefragController, DefragSettings, over_budge
 from tierwise.runtime.defrag_rehearsal import Rehearsal
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
+from tierwise.sim.changes import Scenario
 from tierwise.sim.cluster import merged
+from tierwise.sim.defrag_execution import begin
 from tierwise.snapshot.builder import build
 
 NOW = 1.8e9
 ROOM = "nvidia.com/gpu=4x2@1"
 TREE = "s0[r0[n0 n1] r1[n2 n3] r2[n4 n5]]"
+NAMES = ("", "mine")
 KEY = Key("", "ConfigMap", "kube-system", RECORD_NAME)
 
 
@@ -75,6 +79,15 @@ def test_the_place_is_held_against_more_important_pods() -> None:
     record = until_over(rehearsal, record)
 
     assert (MovePhase.DONE, target) == (record.phase, where(rehearsal)["c-0"])
+
+
+def test_pods_of_other_schedulers_stay() -> None:
+    """No other scheduler would respect what is held."""
+    scenario = Scenario(busy(), DEFAULT, NOW)
+    ours = [begin(replace(scenario, schedulers=frozenset({name})), ROOM, by="", step_seconds=60) for name in NAMES]
+
+    assert [(MovePhase.RESERVING, 1), (MovePhase.STOPPED, 0)] == [(r.phase, len(plan.moves)) for r, plan in ours]
+    assert ("5 pods are not moved: served by another scheduler",) == ours[1][1].notes
 
 
 def test_a_gang_whose_place_is_taken_goes_back() -> None:

@@ -1,23 +1,27 @@
 """giveback: quotas that hold more than their share return it, whether or not a particular job needs it.
 
-The lending plugin chooses the victims (`Lending`). If the profile does not allow it, or not yet, jobs that wait
-although their own quota would allow them are told which quota holds the resources.
+The lending plugin chooses the victims (`Lending`), by what they lose where a plugin prices that. If the profile does
+not allow it, or not yet, jobs that wait although their own quota would allow them are told which quota holds the
+resources.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 
+import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.eviction.preemptors import ProtectedJobs
 from tierwise.actions.placement.demand import demand, needs
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Debt, Preemptor, Purpose
 from tierwise.framework.ledger import job_ready
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Eviction, EvictionAttempt
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason
+from tierwise.model.running import RunningTable
 
 __all__ = ["give_back"]
 
@@ -36,7 +40,8 @@ def give_back(cycle: Cycle, *, enabled: bool) -> None:
             continue
         running = cycle.running
         marked = running.not_preemptable | settled.alone[running.job]  # what the cycle has just placed stays
-        paid = cycle.pipeline.paid_with(plugin, debt, replace(running, not_preemptable=marked))
+        priced = _priced(cycle, replace(running, not_preemptable=marked), debt)
+        paid = cycle.pipeline.paid_with(plugin, debt, priced)
         going = paid[[cycle.running.tasks[victim].key not in gone for victim in paid.tolist()]]
         if not len(going):
             continue
@@ -48,6 +53,26 @@ def give_back(cycle: Cycle, *, enabled: bool) -> None:
         for job in _denied(cycle):
             for reason in told:
                 cycle.report.add_eviction_attempt(job, EvictionAttempt(_ACTION, reason))
+
+
+def _priced(cycle: Cycle, running: RunningTable, debt: Debt) -> RunningTable:
+    """The running tasks with what those of a quota would lose; they stay where they have not run for long enough."""
+    if not cycle.pipeline.prices_evictions:
+        return running
+    losses, marked = np.zeros(len(running)), running.not_preemptable.copy()
+    by_scheduler: dict[str, list[int]] = {}
+    for position, number in enumerate(running.job.tolist()):
+        job = cycle.snapshot.jobs[number]
+        if job.queue == debt.queue:
+            by_scheduler.setdefault(job.scheduler, []).append(position)
+    for positions in by_scheduler.values():
+        victims = np.array(positions, dtype=np.int64)
+        job = cycle.snapshot.jobs[int(running.job[victims[0]])]
+        with suppress(PluginError):  # who cannot say what is lost has no say in it
+            losses[victims] = cycle.pipeline.lost_seconds(job, running, victims)
+        owner = Preemptor(Purpose.RECLAIM, job, np.maximum(debt.over, 0), False, running)
+        marked[victims] |= cycle.pipeline.spared_by_price(owner, victims)
+    return replace(running, losses=losses, not_preemptable=marked)
 
 
 def _kept(text: str, *, enabled: bool) -> Reason:

@@ -11,8 +11,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
+from tierwise.api.duration import seconds
+from tierwise.api.eviction_terms import queue_times
 from tierwise.api.kai import GROUP, TOPOLOGY_GROUP, PodGroup, Queue, QueueResource, Topology, TopologyConstraint
 from tierwise.api.kai import SubGroup as SubGroupRecord
 from tierwise.api.limits import DEPTH
@@ -32,6 +36,7 @@ __all__ = [
     "READS",
     "STARTED",
     "SUB_GROUP_LABEL",
+    "inherited_run_times",
     "named",
     "read",
     "read_queue",
@@ -143,8 +148,14 @@ def _constraint(asked: TopologyConstraint) -> Constraint | None:
 
 
 def read_queue(record: Queue) -> ModelQueue:
-    """A queue: its quota is what it deserves, its limit what it may use."""
+    """A queue: its quota is what it deserves, its limit what it may use.
+
+    A minimum run time is its own field, for one purpose, or the annotation, for both; one that says nothing has that of
+    its parent (`inherited_run_times`).
+    """
     spec = record.spec
+    least, expected = queue_times(record.metadata.annotations)
+    reclaim = seconds(spec.reclaim_min_runtime or "")
     weight = spec.resources.gpu.over_quota_weight if spec.resources is not None else 1
     return ModelQueue(
         name=record.metadata.name,
@@ -154,7 +165,25 @@ def read_queue(record: Queue) -> ModelQueue:
         parent=spec.parent_queue,
         capability=_amounts(record, limit=True),
         deserved=_amounts(record, limit=False),
+        minimum_run_time=max(least, seconds(spec.preempt_min_runtime or "") or 0.0),
+        reclaim_run_time=max(least, reclaim) if reclaim is not None else least or None,
+        expected_duration=expected,
     )
+
+
+def inherited_run_times(queues: Mapping[str, ModelQueue]) -> dict[str, ModelQueue]:
+    """Queues with the run times of the nearest queue above that states one."""
+    found = {}
+    for name, queue in queues.items():
+        least, reclaim, above = queue.minimum_run_time, queue.reclaim_run_time, queue
+        for _ in range(DEPTH):
+            if (least and reclaim is not None) or above.parent not in queues:
+                break
+            above = queues[above.parent]
+            least = least or above.minimum_run_time
+            reclaim = above.reclaim_run_time if reclaim is None else reclaim
+        found[name] = replace(queue, minimum_run_time=least, reclaim_run_time=reclaim or 0.0)
+    return found
 
 
 def _amounts(record: Queue, *, limit: bool) -> dict[str, int]:

@@ -41,6 +41,7 @@ from tierwise.api.elastic_quota import (
     read_amounts,
     read_list,
 )
+from tierwise.api.eviction_terms import queue_times
 from tierwise.api.meta import ObjectMeta, parse_time
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
@@ -323,6 +324,7 @@ def _queue(
     weights = {name: max(weight, 0) for name, weight in (read_amounts(record, SHARED_WEIGHT) or {}).items()}
     tree = meta.labels.get(TREE_ID, "")
     since = meta.annotations.get(OVER_SINCE, "")
+    least, expected = queue_times(meta.annotations)
     return Queue(
         name=name,
         order=natural(name),
@@ -336,6 +338,8 @@ def _queue(
         total=_total(record) if trees.get(tree) == meta.name else None,
         aside=meta.labels.get(IGNORES_DEFAULT_TREE) != "true",
         over_since=_moment(since),
+        minimum_run_time=least,
+        expected_duration=expected,
         scope=scope,
         enclosing=enclosing,
     )

@@ -13,7 +13,7 @@ import msgspec
 
 from tierwise.api.core import ResourceList
 from tierwise.api.duration import seconds
-from tierwise.api.eviction_terms import EXPECTED_DURATION, MINIMUM_RUN_TIME
+from tierwise.api.eviction_terms import queue_times
 from tierwise.api.meta import ObjectMeta, OwnerReference, Record, parse_time, read_number
 from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN, parse_pattern
@@ -43,6 +43,7 @@ def read_queue(record: Queue) -> ModelQueue:
     """A queue; it takes jobs unless its state says otherwise."""
     spec = record.spec
     guarantee = spec.guarantee.resource
+    least, expected = queue_times(record.metadata.annotations)
     return ModelQueue(
         name=record.metadata.name,
         order=natural(record.metadata.name),
@@ -57,8 +58,8 @@ def read_queue(record: Queue) -> ModelQueue:
         hierarchy=record.metadata.annotations.get(_HIERARCHY, ""),
         hierarchy_weights=record.metadata.annotations.get(_HIERARCHY_WEIGHTS, ""),
         groups=_node_groups(spec.affinity) if spec.affinity is not None else None,
-        minimum_run_time=max(0.0, seconds(record.metadata.annotations.get(MINIMUM_RUN_TIME, "")) or 0.0),
-        expected_duration=max(0.0, seconds(record.metadata.annotations.get(EXPECTED_DURATION, "")) or 0.0),
+        minimum_run_time=least,
+        expected_duration=expected,
     )
 
 

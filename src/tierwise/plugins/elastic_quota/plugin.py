@@ -164,10 +164,14 @@ class ElasticQuotaPlugin:
         return f"quota {self.tree.names[column]} holds {figures} more than its runtime"
 
     def paid_with(self, debt: Debt, running: RunningTable) -> Ints:
-        """The least important until the quota is within its runtime, less those that are not needed for it."""
+        """The least important until the quota is within its runtime, less those that are not needed for it.
+
+        Of equal priority those go first that lose the least work, where that is known, and then the youngest.
+        """
         own = np.array([job.queue == debt.queue for job in self._view.jobs], dtype=bool)
         mine, over = np.flatnonzero(own[running.job] & ~running.not_preemptable), debt.over
-        order = np.lexsort((running.rank[mine], -running.created[mine], running.priority[mine]))
+        losses = running.losses[mine] if running.losses is not None else np.zeros(len(mine))
+        order = np.lexsort((running.rank[mine], -running.created[mine], losses, running.priority[mine]))
         mine = mine[order]
         freed = np.cumsum(running.request[:, mine], axis=1)
         enough = np.flatnonzero((freed >= over[:, None]).all(axis=0))

@@ -1,0 +1,95 @@
+"""What people write and what nobody reads: keys of tierwise's own that do not exist, and marks where they do not count.
+
+Warnings of admission, and notes of verbs that read manifests: nothing is passed over without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tierwise.admission.findings import Issue, warning
+from tierwise.api.codec import Object, Raw
+from tierwise.api.core import Node, Pod
+from tierwise.api.fabric import CONSTRAINTS, FABRIC
+from tierwise.api.meta import ObjectMeta
+from tierwise.api.own_keys import unknown_keys, unknown_keys_in
+from tierwise.api.plurals import joined
+from tierwise.api.volcano import PodGroup
+from tierwise.dialects.fabrics import marked
+from tierwise.dialects.groups import Group, SubGroup
+from tierwise.dialects.koordinator.gangs import gang_of
+from tierwise.dialects.languages import LANGUAGES, Name, named_group
+from tierwise.dialects.volcano.annotations import group_of
+from tierwise.port import Key, Objects
+
+__all__ = ["check_passed_over"]
+
+
+def check_passed_over(record: Object, objects: Objects, key: Key, declared: Mapping[Name, Group]) -> Iterator[Issue]:
+    """A warning for all that is written in an object and read by nobody; `declared` are the groups of all languages."""
+    yield from _keys(record, objects.raw(key))
+    if isinstance(record, Pod):
+        yield from _marks(record, objects, declared)
+        yield from _sub_group(record, declared)
+
+
+def _keys(record: Object, raw: Raw | None) -> Iterator[Issue]:
+    """Labels and annotations under our prefix that do not exist; those of nodes name levels as people like."""
+    if isinstance(record, Node):
+        return
+    meta: ObjectMeta | None = getattr(record, "metadata", None)
+    if isinstance(record, Pod) or raw is None:
+        found = unknown_keys(meta.labels, meta.annotations, "metadata") if meta is not None else iter(())
+    else:
+        found = unknown_keys_in(raw)
+    yield from (warning(path, message) for path, message in found)
+
+
+def _marks(pod: Pod, objects: Objects, declared: Mapping[Name, Group]) -> Iterator[Issue]:
+    """Constraints on further fabrics that stand on a pod, where those of its group count, or where it has none."""
+    own = {key: value for key, value in marked(pod.metadata).items() if _of_fabrics(key)}
+    if not own:
+        return
+    name, namespace = named_group(pod), pod.metadata.namespace or "default"
+    if group := group_of(pod):
+        path = f"{namespace}/{group.rpartition('/')[2]}"
+        record = objects.every(PodGroup).get(path)
+        there, whose = marked(record.metadata) if record is not None else {}, f"PodGroup {path}"
+    elif gang_of(pod):
+        return  # of a gang the marks of its first pod count, where no object declares it
+    elif name is not None and name in declared:
+        there, whose = declared[name].annotations, f"{declared[name].key.kind} {name[1]}"
+    elif name is None:
+        there, whose = {}, ""
+    else:
+        return  # its group does not exist, and it waits for it
+    for key, value in own.items():
+        if there.get(key) == value:
+            continue
+        why = f"it counts on {whose}, and not on its pods" if whose else "a pod without a group has no such constraint"
+        yield warning(f"metadata.annotations.{key}", f"it is passed over: {why}")
+
+
+def _of_fabrics(key: str) -> bool:
+    return key in (CONSTRAINTS, FABRIC) or key.startswith(f"{FABRIC}.")
+
+
+def _sub_group(pod: Pod, declared: Mapping[Name, Group]) -> Iterator[Issue]:
+    """A sub-group that the pod's group does not have."""
+    name = named_group(pod)
+    group = declared.get(name) if name is not None and not (group_of(pod) or gang_of(pod)) else None
+    if name is None or group is None or not group.sub_groups:
+        return
+    called = LANGUAGES[name[0]].sub_group(pod)
+    known = list(_innermost(group.sub_groups))
+    if called and called not in known:
+        text = f'there is no sub-group "{called}" in {name[1]}, which has {joined(known)}: the pod counts for none'
+        yield warning("metadata.labels", text)
+
+
+def _innermost(sub_groups: tuple[SubGroup, ...]) -> Iterator[str]:
+    for sub in sub_groups:
+        if sub.sub_groups:
+            yield from _innermost(sub.sub_groups)
+        else:
+            yield sub.name
