@@ -263,9 +263,13 @@ def test_free_amounts_are_of_use_where_a_gang_that_waits_would_fit() -> None:
     """Two whole nodes of one rack hold a gang of two; one whole node, and halves of nodes, hold none."""
     world = draw("r0[n0 n1] r1[n2 n3]", node="gpu=4", running="n2:gpu=2 n3:gpu=2")
     waits = gang("waits", tasks=2, each="gpu=4", within=1, queue="absent")  # kept back by its queue alone
-    account = _wire(_board(objects_of(world, waits)))["account"][GPU]
+    wire = _wire(_board(objects_of(world, waits)))
+    account, fabric = wire["account"][GPU], wire["fabrics"][0]
 
     assert (4, 8) == (account["fragmented"], account["free"])
+    assert {"cluster": 4, "r0": 0, "r1": 4} == dict(
+        zip(fabric["name"], fabric["amounts"][GPU]["fragmented"], strict=True)
+    )
 
 
 def test_jobs_are_selected_sorted_and_cut() -> None:

@@ -299,6 +299,21 @@ def test_a_map_of_any_size_fits_one_screen(tmp_path: Path) -> None:
     _in_browser(tmp_path, OBJECTS, act)
 
 
+def test_the_map_shows_where_free_amounts_are_fragmented(tmp_path: Path) -> None:
+    """From the account of a resource, with an address; the domains with most of it are named."""
+    world = draw("s0: r0[n0 n1] r1[n2 n3]", node="gpu=4", running="n2:gpu=2 n3:gpu=1")
+
+    async def act(page: Page, at: str) -> None:
+        await page.go(at)
+        await page.click("#figures .parts a")
+        await page.until("location.hash === '#/?show=fragmented'")
+        await page.until("document.querySelector('#fabric .note')?.innerText.includes('s0 (5)')")
+        assert "5 of 16 gpu fragmented" in await page.ask("document.getElementById('fabric').innerText")
+        assert await _serious(page) == []
+
+    _in_browser(tmp_path, objects_of(world, *GANGS[:1], gang("waits", tasks=2, each="gpu=4", within=1)), act)
+
+
 def test_nodes_are_reached_by_keys(tmp_path: Path) -> None:
     """One tab stop for the map, arrows inside it; Enter opens a domain or a node with its facts."""
 

@@ -22,44 +22,51 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, AlternateTopology
 from tierwise.scheduler import open_cycle
 
-__all__ = ["account_wire"]
+__all__ = ["Account"]
 
 _MOST: Final = 64
 """Kinds of waiting gangs that are looked at when free amounts are judged, the smallest first."""
 
 
-def account_wire(run: Run, tree: BoardTree, standing: Sequence[BoardPod]) -> Raw:
-    """For each shown resource: its parts in the order in which a bar shows them."""
-    snapshot = run.after
-    spares, reservations = _spares(run), _reservations(run)
-    gangs = tree.of(pod for pod in standing if pod.holds and not is_single(pod.job))
-    single = tree.of(pod for pod in standing if pod.holds and is_single(pod.job))
-    shut = tree.shut
-    found: Raw = {}
-    for r, name in enumerate(tree.resources):
-        total, used, kept = tree.total[r], tree.used[r], tree.kept[r]
-        idle = np.maximum(total - used, 0)
-        reserved = np.where(shut, 0, np.minimum(kept, idle))
-        rest = np.where(shut, 0, idle - reserved)
-        spare = np.minimum(rest, _taken(snapshot, name, spares))
-        rest = rest - spare
-        promised = np.minimum(rest, _taken(snapshot, name, reservations))
-        rest = rest - promised
-        useful, asked = _useful(snapshot, tree.trees.values(), name, rest)
-        found[name] = {
-            "total": int(total.sum()),
-            "gangs": int(gangs[r].sum()),
-            "single": int(single[r].sum()),
-            "others": int(used.sum() - gangs[r].sum() - single[r].sum()),
-            "reserved": int(reserved.sum()),
-            "spares": int(spare.sum()),
-            "reservations": int(promised.sum()),
-            "broken": int(np.where(shut, idle, 0).sum()),
-            "fragmented": int(rest.sum() - useful.sum()) if asked else 0,
-            "free": int(useful.sum()) if asked else int(rest.sum()),
-            "over": int(np.maximum(used - total, 0).sum()),
-        }
-    return found
+class Account:
+    """The parts of every shown resource, and on which rows what is free is of use to nobody who waits."""
+
+    def __init__(self, run: Run, tree: BoardTree, standing: Sequence[BoardPod]) -> None:
+        self._wire: Raw = {}
+        snapshot, shut = run.after, tree.shut
+        spares, reservations = _spares(run), _reservations(run)
+        gangs = tree.of(pod for pod in standing if pod.holds and not is_single(pod.job))
+        single = tree.of(pod for pod in standing if pod.holds and is_single(pod.job))
+        fragmented: list[Ints] = []
+        for r, name in enumerate(tree.resources):
+            total, used, kept = tree.total[r], tree.used[r], tree.kept[r]
+            idle = np.maximum(total - used, 0)
+            reserved = np.where(shut, 0, np.minimum(kept, idle))
+            rest = np.where(shut, 0, idle - reserved)
+            spare = np.minimum(rest, _taken(snapshot, name, spares))
+            rest = rest - spare
+            promised = np.minimum(rest, _taken(snapshot, name, reservations))
+            rest = rest - promised
+            useful, asked = _useful(snapshot, tree.trees.values(), name, rest)
+            fragmented.append(rest - useful if asked else np.zeros_like(rest))
+            self._wire[name] = {
+                "total": int(total.sum()),
+                "gangs": int(gangs[r].sum()),
+                "single": int(single[r].sum()),
+                "others": int(used.sum() - gangs[r].sum() - single[r].sum()),
+                "reserved": int(reserved.sum()),
+                "spares": int(spare.sum()),
+                "reservations": int(promised.sum()),
+                "broken": int(np.where(shut, idle, 0).sum()),
+                "fragmented": int(fragmented[r].sum()),
+                "free": int(rest.sum() - fragmented[r].sum()),
+                "over": int(np.maximum(used - total, 0).sum()),
+            }
+        self.fragmented: Ints = np.stack(fragmented)
+
+    def wire(self) -> Raw:
+        """For each shown resource: its parts in the order in which a bar shows them."""
+        return self._wire
 
 
 Places = Sequence[tuple[Shape, Ints, Ints]]

@@ -10,7 +10,7 @@ from typing import Final, cast
 from msgspec.structs import asdict
 
 from tierwise.api.codec import Raw
-from tierwise.explain.board.account import account_wire
+from tierwise.explain.board.account import Account
 from tierwise.explain.board.job import job_page
 from tierwise.explain.board.jobs import JobQuery, Line, by_job, job_lines, jobs_wire, selected
 from tierwise.explain.board.node import node_page, nodes_for_job
@@ -108,6 +108,10 @@ class Board:
         return BoardTree(self._run.after, self._standing)
 
     @cached_property
+    def _account(self) -> Account:
+        return Account(self._run, self._fabric, self._standing)
+
+    @cached_property
     def _by_job(self) -> dict[str, list[BoardPod]]:
         return by_job(self._standing)
 
@@ -124,12 +128,12 @@ class Board:
             "now": run.after.now,
             "outcome": headline(run).plain,
             "resources": list(fabric.resources),
-            "fabrics": fabric.wire(),
+            "fabrics": fabric.wire(self._account.fragmented),
             "jobs": jobs_wire(jobs),
             "queues": queues_wire(run, jobs, fabric.resources),
             "services": services_wire(run, self._standing, {line.key: line.path for line in jobs}),
             "slots": slots_wire(run.after),
-            "account": account_wire(run, fabric, self._standing),
+            "account": self._account.wire(),
             "cycles": cycles,
             "names": self._names(
                 key
@@ -191,7 +195,7 @@ class Board:
             return None
         rows = set(tree.rows[tree.topology.span(number)].tolist())
         standing = (pod.job.key for pod in self._standing if pod.row in rows)
-        return {**self._fabric.nodes(tree, number), "names": self._names(standing)}
+        return {**self._fabric.nodes(tree, number, self._account.fragmented), "names": self._names(standing)}
 
     def node(self, name: str) -> Raw | None:
         """The facts of one node; None where there is none of this name."""

@@ -7,7 +7,7 @@ each, that of the tree which rows follow first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -28,6 +28,7 @@ _MOST_RESOURCES: Final = 8
 _MOST_NODES: Final = 2000
 """Nodes that are told one by one; of a larger domain the first ones."""
 
+_NO_MORE: Final[Mapping[str, Ints]] = {}
 _DULL: Final = ("ephemeral-storage", "storage")
 
 
@@ -78,11 +79,12 @@ class BoardTree:
             np.add.at(sums.T, rows, self._request[:, shapes].T)
         return sums
 
-    def wire(self) -> list[Raw]:
+    def wire(self, fragmented: Ints) -> list[Raw]:
         """Every tree: its domains as columns in preorder; the sums of each resource by its name."""
-        return [self._columns(title, tree) for title, tree in self.trees.items()]
+        amounts = {**self._sums(), "fragmented": fragmented}
+        return [self._columns(title, tree, amounts) for title, tree in self.trees.items()]
 
-    def _columns(self, title: str, tree: AlternateTopology) -> Raw:
+    def _columns(self, title: str, tree: AlternateTopology, amounts: Mapping[str, Ints]) -> Raw:
         topology, rows = tree.topology, tree.rows
         ones = np.ones(len(self._snapshot.nodes), dtype=np.int64)
         over: Ints = np.any(self.used > self.total, axis=0).astype(np.int64)
@@ -97,7 +99,7 @@ class BoardTree:
             "amounts": {
                 name: {
                     what: topology.totals(sums[r, rows]).tolist()
-                    for what, sums in self._sums().items()
+                    for what, sums in amounts.items()
                     if what in ("total", "used", "free") or sums[r].any()
                 }
                 for r, name in enumerate(self.resources)
@@ -110,7 +112,7 @@ class BoardTree:
     def _sums(self) -> dict[str, Ints]:
         return {"total": self.total, "used": self.used, "free": self.free, "new": self.new, "kept": self.kept}
 
-    def nodes(self, tree: AlternateTopology, domain: int) -> Raw:
+    def nodes(self, tree: AlternateTopology, domain: int, fragmented: Ints) -> Raw:
         """The nodes below a domain in tree order: amounts by resource, and the jobs there with how many pods."""
         span = tree.topology.span(domain)
         rows = tree.rows[span][:_MOST_NODES].tolist()
@@ -120,12 +122,12 @@ class BoardTree:
                 jobs[stand.row][stand.job.key] += 1
         return {
             "count": span.stop - span.start,
-            "nodes": [{**self.node(row), "jobs": dict(jobs[row])} for row in rows],
+            "nodes": [{**self.node(row, {"fragmented": fragmented}), "jobs": dict(jobs[row])} for row in rows],
         }
 
-    def node(self, row: int) -> Raw:
+    def node(self, row: int, more: Mapping[str, Ints] = _NO_MORE) -> Raw:
         """One node: its innermost domains, whether it takes pods, and amounts in the order of the resources."""
-        nodes, sums = self._snapshot.nodes, self._sums()
+        nodes, sums = self._snapshot.nodes, {**self._sums(), **more}
         over = bool((self.used[:, row] > self.total[:, row]).any())
         return {
             "name": nodes.names[row],

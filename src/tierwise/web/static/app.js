@@ -39,7 +39,7 @@ function address(what, route, asked = {}) {
   return `/api/${what}${query.size ? `?${query}` : ""}`;
 }
 const none = { value: null, changed: false };
-const state = { board: null, story: null, node: null, nodes: null, asked: null, lists: {}, history: null, overTime: null, moreQueues: false, changes: null, happened: null, comparison: null, question: "", found: null, playing: false, timer: 0, speed: 1, fault: "", answered: 0, limits: { waiting: FIRST, running: FIRST }, moreNodes: false };
+const state = { board: null, story: null, node: null, nodes: null, asked: null, lists: {}, changed: "", history: null, overTime: null, moreQueues: false, changes: null, happened: null, comparison: null, question: "", found: null, playing: false, timer: 0, speed: 1, fault: "", answered: 0, limits: { waiting: FIRST, running: FIRST }, moreNodes: false };
 
 /** The number of the tree that the address asks for; the first one is that of rows. */
 function treeOf(board, route) {
@@ -64,6 +64,10 @@ function listAddress(name, route) {
 /** Ask for all that the address needs; draws where something is new. */
 async function refresh({ force = false } = {}) {
   const route = parse(location.hash);
+  if (state.board && route.changes !== state.changed) { // an answer takes its time: what was asked is shown at once
+    Object.assign(state, { changed: route.changes, comparison: null, question: "" });
+    redraw();
+  }
   try {
     const past = address("history", { run: route.run });
     if (route.at.startsWith("@")) { await resolve(route, past); return; }
@@ -133,7 +137,7 @@ function viewOf(route, zoom) {
   const tree = treeOf(board, route);
   const lit = story?.domains[tree] ?? [];
   return {
-    board, route, zoom, resource, tree, fabric: new Fabric(board.fabrics[tree], resource), first: new Fabric(board.fabrics[0], resource), story, node, asked: state.asked, lists: state.lists,
+    board, route, zoom, resource, tree, fabric: new Fabric(board.fabrics[tree], resource, route.show === "fragmented"), first: new Fabric(board.fabrics[0], resource), story, node, asked: state.asked, lists: state.lists,
     at: board.resources.indexOf(resource), words: WORDS[board.mode],
     now: live ? Math.max(board.now, Date.now() / 1000) : board.now,
     width: Math.max(280, at("fabric").clientWidth - 34),

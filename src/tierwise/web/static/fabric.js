@@ -1,10 +1,13 @@
 // The tree of domains out of its columns: children, the way up, amounts of the chosen resource.
 
 export class Fabric {
-  constructor(columns, resource) {
+  /** With `fragments` a domain is filled by what is fragmented in it instead of by what is in use. */
+  constructor(columns, resource, fragments = false) {
     this.columns = columns;
     this.size = columns.name.length;
-    this.amounts = columns.amounts[resource];
+    const amounts = columns.amounts[resource];
+    this.fragments = fragments;
+    this.amounts = fragments ? { ...amounts, used: amounts.fragmented ?? amounts.total.map(() => 0), new: null } : amounts;
     this.children = columns.name.map(() => []);
     columns.parent.forEach((parent, d) => { if (parent >= 0) this.children[parent].push(d); });
     this.tierNames = new Map(columns.tiers.map((entry) => [entry.tier, entry.name]));

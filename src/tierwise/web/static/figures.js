@@ -2,6 +2,7 @@
 
 import { h, verdict } from "./dom.js";
 import { count, many, percent, short } from "./format.js";
+import { link } from "./route.js";
 
 /** The parts of a resource, in the order of the bar: [field, title, what it means]. */
 const PARTS = [
@@ -16,13 +17,13 @@ const PARTS = [
   ["free", "free", "free"],
 ];
 
-export function drawFigures({ board, fabric, resource }) {
+export function drawFigures({ board, first: fabric, resource, route }) {
   const { jobs, cycles, problems } = board;
   const evicted = cycles.reduce((sum, cycle) => sum + cycle.evicted, 0);
   const shut = fabric.shut(0), over = fabric.over(0);
   const errors = problems.filter((problem) => problem.severity === "error").length;
   return [
-    drawAccount(board.account[resource], resource),
+    drawAccount(board.account[resource], resource, route),
     figure("Waiting", count(jobs.waiting), [many(jobs.podsWaiting, "pod"), Object.entries(jobs.verdicts).map(([word, number]) => h("span", { class: "num" }, verdict(word), ` ${count(number)}`))], "#waiting", jobs.waiting ? "warn" : ""),
     figure("Running", count(jobs.running), many(jobs.podsRunning, "pod"), "#running"),
     figure("Evicted", count(evicted), board.mode === "recording" ? "pods at this moment" : evicted ? "in the cycles below" : "nobody in the last cycles", "#cycles", evicted ? "bad" : ""),
@@ -32,7 +33,7 @@ export function drawFigures({ board, fabric, resource }) {
   ];
 }
 
-function drawAccount(account, resource) {
+function drawAccount(account, resource, route) {
   const { total } = account;
   const used = account.gangs + account.single + account.others;
   const shown = PARTS.filter(([field]) => account[field] > 0);
@@ -42,7 +43,8 @@ function drawAccount(account, resource) {
       account.over ? h("small", { class: "bad" }, ` · ${short(resource, account.over)} more than there is`) : null),
     h("div", { class: "stack", "aria-hidden": "true" }, shown.map(([field]) => h("i", { class: `part-${field}`, vars: { w: account[field] / Math.max(1, total) } }))),
     h("ul", { class: "parts" }, shown.map(([field, title, meaning]) => h("li", { title: meaning },
-      h("span", { class: `swatch part-${field}`, "aria-hidden": "true" }), `${short(resource, account[field])} ${title}`))));
+      h("span", { class: `swatch part-${field}`, "aria-hidden": "true" }),
+      field === "fragmented" ? h("a", { href: link({ ...route, show: route.show ? "" : "fragmented" }), "aria-current": route.show ? "true" : null }, `${short(resource, account[field])} ${title}`) : `${short(resource, account[field])} ${title}`))));
 }
 
 function figure(title, number, beside, target, kind = "") {

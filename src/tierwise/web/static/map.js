@@ -13,9 +13,10 @@ const STEPS = [MOST_CELLS, 600, 250, 80, 30]; // fewer tiles, as long as they ar
 const TILES = 80; // more innermost domains than this are drawn as cells
 
 const LEGEND = [
-  ["in use", { b: 1, u: 1 }, "", () => true],
+  ["fragmented", { b: 1, u: 1 }, "fragment", ({ fabric }) => fabric.fragments],
+  ["in use", { b: 1, u: 1 }, "", ({ fabric }) => !fabric.fragments],
   ["newly placed", { b: 0, u: 1 }, "new", ({ fabric }) => fabric.sum("new", 0) > 0],
-  ["free", {}, "", () => true],
+  ["free", {}, "", ({ fabric }) => !fabric.fragments],
   ["kept for a gang that waits", {}, "kept", ({ fabric }) => fabric.sum("kept", 0) > 0],
   ["takes no pods", {}, "shut", ({ fabric }) => fabric.shut(0) > 0],
   ["holds more than it has", { b: 1, u: 1 }, "over", ({ fabric }) => fabric.over(0) > 0],
@@ -32,11 +33,21 @@ export function drawMap(view) {
     zoom ? questions(view, "What if", [["it were drained", "drain", fabric.name(zoom)], ["it were cordoned", "cordon", fabric.name(zoom)], ["it were gone", "remove", fabric.name(zoom)],
       ...view.tree ? [] : [["there were one more like it", "add-domains", `1=${fabric.name(zoom)}`]]]) : null,
     notes(view),
-    h("div", { class: `map${view.lights ? " lights" : ""}`, role: "group", "aria-label": "Map of domains; arrow keys move, Enter opens", vars: { size: `${drawing.layout.size}px` } },
+    fabric.fragments ? fragments(view) : null,
+    h("div", { class: `map${view.lights ? " lights" : ""}${fabric.fragments ? " fragments" : ""}`, role: "group", "aria-label": "Map of domains; arrow keys move, Enter opens", vars: { size: `${drawing.layout.size}px` } },
       drawing.inside(zoom, 0, view.width), drawing.more(zoom, `+ one more like ${fabric.name(fabric.children[zoom].at(-1) ?? 0)}`)),
     h("ul", { class: "legend" }, LEGEND.filter((entry) => entry[3](view)).map(([text, vars, mark]) =>
       h("li", {}, h("span", { class: `cell ${mark}`, vars, "aria-hidden": "true" }), text))),
   ];
+}
+
+/** Where most is fragmented, of the domains that are drawn inside the opened one. */
+function fragments(view) {
+  const { fabric, zoom, route, resource } = view;
+  const worst = [...fabric.children[zoom]].filter((d) => fabric.sum("used", d)).sort((one, other) => fabric.sum("used", other) - fabric.sum("used", one)).slice(0, 6);
+  return h("p", { class: "note" }, "The map shows what is fragmented: free, but too little in one place for any gang that waits. ",
+    worst.length ? ["Most of it is in ", worst.map((d, i) => [i ? ", " : "", h("a", { href: toDomain(route, fabric.name(d)) }, fabric.name(d)), ` (${short(resource, fabric.sum("used", d))})`]), ". "] : null,
+    h("a", { href: link({ ...route, show: "" }) }, "Show what is in use"));
 }
 
 /** The trees over the same nodes, of which one is drawn. */
@@ -93,6 +104,7 @@ function crumbs({ fabric, zoom, route }) {
 /** What a domain has in words. */
 function said({ fabric, resource }, d) {
   const [used, total, free] = ["used", "total", "free"].map((what) => short(resource, fabric.sum(what, d)));
+  if (fabric.fragments) return `${used} of ${total} ${unit(resource)} fragmented on ${many(fabric.nodes(d), "node")}`;
   const shut = fabric.shut(d) ? `, ${many(fabric.shut(d), "node")} shut` : "";
   const over = fabric.over(d) ? `, ${many(fabric.over(d), "node")} overcommitted` : "";
   return `${used} of ${total} ${unit(resource)} in use, ${free} free on ${many(fabric.nodes(d), "node")}${shut}${over}`;
@@ -214,10 +226,11 @@ class Drawing {
 
   cell(node) {
     const { at, resource, jobKey, names, route } = this.view;
-    const [used, total, fresh, kept] = ["used", "total", "new", "kept"].map((what) => node.amounts[what][at]);
+    const what = this.view.fabric.fragments ? ["fragmented", "total", "", "kept"] : ["used", "total", "new", "kept"];
+    const [used, total, fresh, kept] = what.map((part) => node.amounts[part]?.[at] ?? 0);
     const marks = [fresh && "new", kept && "kept", node.state && "shut", node.over && "over", jobKey && node.jobs[jobKey] && "lit"];
     const jobs = Object.entries(node.jobs).map(([key, pods]) => `${names[key]?.[0] ?? key} (${many(pods, "pod")})`);
-    const facts = [`${node.name}: ${short(resource, used)} of ${short(resource, total)} ${unit(resource)} in use`, node.state, node.over ? "overcommitted" : "", ...jobs].filter(Boolean);
+    const facts = [`${node.name}: ${short(resource, used)} of ${short(resource, total)} ${unit(resource)} ${this.view.fabric.fragments ? "fragmented" : "in use"}`, node.state, node.over ? "overcommitted" : "", ...jobs].filter(Boolean);
     return h("a", { class: ["cell stop", ...marks.filter(Boolean)].join(" "), "data-key": node.name, href: toNode(route, node.name), tabindex: "-1", vars: filled(used, total, fresh),
       title: facts.join("\n") }, unseen(facts.join(", ")));
   }

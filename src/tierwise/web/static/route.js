@@ -1,7 +1,7 @@
 // Where the page is: #/, #/jobs/NAMESPACE/NAME or #/nodes/NAME, then ?in=DOMAIN&resource=NAME&q=WORDS&… Every state has
 // a link that leads there.
 
-const ASKED = { fabric: "fabric", domain: "in", resource: "resource", filter: "q", queue: "queue", verdict: "verdict", reason: "reason", sort: "sort", order: "order", at: "at", run: "run", changes: "if", asking: "asking" };
+const ASKED = { show: "show", fabric: "fabric", domain: "in", resource: "resource", filter: "q", queue: "queue", verdict: "verdict", reason: "reason", sort: "sort", order: "order", at: "at", run: "run", changes: "if", asking: "asking" };
 
 export function parse(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);

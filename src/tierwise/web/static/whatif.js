@@ -55,6 +55,7 @@ export function drawWhatIf(view) {
     changes.length ? h("ul", { class: "facets" }, changes.map(([kind, text], i) => h("li", { "data-key": `${kind} ${text}` },
       h("a", { class: "facet chosen", href: without(route, i), title: "Take this change back" }, kind === "submit" ? `submit the pasted manifests (${text})` : `${kind} ${text}`, " ✕")))) : null,
     view.question ? h("p", { class: "bad", role: "alert" }, view.question) : null,
+    changes.length && !view.question && !comparison ? h("p", { class: "soft", role: "status" }, "Working it out; a large cluster takes a while …") : null,
     changes.length && comparison ? compared(view) : null,
   ];
 }
@@ -153,7 +154,7 @@ export function least(view) {
   const { found } = view;
   const open = (event) => { if (event.currentTarget.open) view.askLeast(); };
   return h("details", { "data-key": "least", on: { toggle: open } }, h("summary", {}, "What would start it now?"),
-    !found ? h("p", { class: "soft" }, "Trying …") : found.fault ? h("p", { class: "warn" }, found.fault) : found.startsAnyway ? h("p", {}, "It starts as things are.") : [
+    !found ? h("p", { class: "soft" }, "Trying one change after the other; a large cluster takes minutes …") : found.fault ? h("p", { class: "warn" }, found.fault) : found.startsAnyway ? h("p", {}, "It starts as things are.") : [
       h("ul", {}, found.ways.map((way) => h("li", {}, way.text, way.exact ? "" : h("span", { class: "soft" }, " (less may do)")))),
       found.noHelp.length ? h("p", { class: "soft" }, `No help: ${found.noHelp.join("; ")}`) : null,
       found.ways.length ? null : h("p", { class: "warn" }, "Nothing that was tried makes it start.")]);
