@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.support.depth import examples
 
 from tierwise.api import codec
@@ -205,6 +206,10 @@ def test_following_equals_reading_anew(evicting: bool, pick: Random, steps: int)
 
         assert [] == differences(kept, fresh)
         assert decided(fresh, profile) == decided(kept, profile)
+        counted = replace(kept, kept_columns=None)
+        assert kept.kept_unsettled == counted.unsettled
+        for name in ("row", "shape", "status", "job"):
+            assert getattr(counted.columns, name).tolist() == getattr(kept.columns, name).tolist()
 
 
 def test_best_effort_roles_are_numbered_anew() -> None:

@@ -173,7 +173,7 @@ class _Allocation:
         self._queue_keys: dict[str, tuple[object, ...]] = {}  # where placing a job leaves the order of queues as it is
 
     def run(self) -> None:
-        for job in self._cycle.snapshot.jobs:
+        for job in self._cycle.snapshot.waiting:
             if self._cycle.backlog.open(job):
                 self._admit(job)
         queues = [(self._queue_key(name), name) for name in self._waiting]

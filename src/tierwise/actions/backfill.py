@@ -19,7 +19,7 @@ _WAITS = Reason("WaitsForGang", "backfill", "the rest of its gang has no place y
 def backfill(cycle: Cycle) -> None:
     """Every pending best-effort pod of a job that may run."""
     nominated = {decision.job.number for decision in cycle.report.decisions if not decision.bound}
-    for job in cycle.snapshot.jobs:
+    for job in cycle.snapshot.waiting:
         if job.best_effort_pod_sets:
             failed = cycle.attempt(job, lambda job: _serve(cycle, job, waits=job.number in nominated))
             if failed is not None:

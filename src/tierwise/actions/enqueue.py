@@ -73,7 +73,7 @@ def queue_reason(cycle: Cycle, job: Job) -> Reason | None:
 
 def enqueue(cycle: Cycle) -> None:
     """Move jobs from Pending to Inqueue, in queue and job order."""
-    waiting = [job for job in cycle.snapshot.jobs if job.phase is Phase.PENDING]
+    waiting = [job for job in cycle.snapshot.unsettled if job.phase is Phase.PENDING]
     for job in sorted(waiting, key=lambda job: _key(cycle, job)):
         reason = queue_reason(cycle, job) or cycle.pipeline.may_enqueue(job)
         if reason is None:
@@ -84,7 +84,7 @@ def enqueue(cycle: Cycle) -> None:
 
 def promote(cycle: Cycle) -> None:
     """Let in every job of an open queue, whether or not its pods exist yet; the others hear why not."""
-    for job in cycle.snapshot.jobs:
+    for job in cycle.snapshot.unsettled:
         if job.phase is Phase.PENDING:
             reason = queue_reason(cycle, job)
             if reason is None:

@@ -94,7 +94,7 @@ class Nominations:
         self._held: dict[int, list[int]] = {}  # by job, which of them; jobs of one owner share them
         self._lent: set[int] = set()  # jobs that are being served
         self._hold(snapshot)
-        for job in snapshot.jobs:
+        for job in snapshot.waiting:
             for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
                 rows = [task.nominated for task in pod_set.tasks if task.nominated >= 0]
                 if rows:

@@ -19,7 +19,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.model.arrays import Ints, summed
-from tierwise.model.held import held_amounts, held_tasks
+from tierwise.model.held import held_amounts
 from tierwise.model.job import Job, PodSet, Status, SubJob, Task, whole_groups
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
@@ -102,7 +102,7 @@ class Ledger:
         subs = [sub for job in snapshot.jobs for sub in job.subs]
         self.ready: Ints = np.array([sub.ready for sub in subs], dtype=np.int64)
         self.waiting: Ints = np.zeros(len(subs), dtype=np.int64)
-        roles = [(number, count) for job in snapshot.jobs for number, count in job.role_ready.items()]
+        roles = [(number, count) for job in snapshot.jobs if job.role_ready for number, count in job.role_ready.items()]
         self.role_ready: Ints = np.zeros(1 + max((number for number, _ in roles), default=-1), dtype=np.int64)
         self.role_waiting: Ints = np.zeros_like(self.role_ready)
         for number, count in roles:
@@ -135,8 +135,8 @@ class Ledger:
         """Subtract all tasks that hold resources at the start of the cycle from the idle amounts."""
         column = [self.queue_index.get(job.queue, -1) for job in snapshot.jobs]
         queued, queues = np.flatnonzero(np.array(column, dtype=np.int64) >= 0), np.array(column, dtype=np.int64)
-        tasks_held = held_tasks(snapshot.jobs, snapshot.others)
-        for status, tasks in zip((Status.RUNNING, Status.RELEASING), tasks_held, strict=True):
+        for status in (Status.RUNNING, Status.RELEASING):
+            tasks = snapshot.columns.held(status)
             found, used = tasks.by_shape(), tasks.requests(snapshot.shapes, self.job_used.T.shape)
             if status is Status.RUNNING:
                 self.job_used[:] = used.T
@@ -154,11 +154,6 @@ class Ledger:
                     np.add.at(self.releasing[r], rows, amounts)
         for queue, amounts in snapshot.standing_in.items():
             self.queue_used[:, self.queue_index[queue]] += amounts
-        ones = np.ones(max((len(sub.held) for job in snapshot.jobs for sub in job.subs), default=0), dtype=np.int64)
-        for job in snapshot.jobs:
-            for sub in job.subs:
-                if len(sub.held):
-                    self._placed_rows[sub.number] = [(sub.held, ones[: len(sub.held)])]
 
     # -- reading
 
@@ -173,7 +168,7 @@ class Ledger:
 
     def placed_rows(self, sub: SubJob) -> tuple[Ints, Ints] | None:
         """The rows and counts of a sub-job's placed tasks (rows may repeat); None if it has none."""
-        entries = self._placed_rows.get(sub.number)
+        entries = self._placed(sub)
         if not entries:
             return None
         if len(entries) == 1:
@@ -192,7 +187,7 @@ class Ledger:
         return span if span != _NOWHERE else None
 
     def _span(self, subs: Iterable[SubJob]) -> tuple[int, int]:
-        entries = [rows for sub in subs for rows, _ in self._placed_rows.get(sub.number, ())]
+        entries = [rows for sub in subs for rows, _ in self._placed(sub)]
         if not entries:
             return _NOWHERE
         return min(int(rows.min()) for rows in entries), max(int(rows.max()) for rows in entries)
@@ -201,10 +196,18 @@ class Ledger:
         """How many of a job's placed tasks stand below each domain; callers must not write to it."""
         spreads = self._spreads.setdefault(job.number, [])
         if not spreads:
-            entries = [(_NONE, _NONE), *(e for sub in job.subs for e in self._placed_rows.get(sub.number, ()))]
+            entries = [(_NONE, _NONE), *(e for sub in job.subs for e in self._placed(sub))]
             rows, counts = (np.concatenate(column) for column in zip(*entries, strict=True))
             self.append(spreads, self._topology.spread(rows, counts))
         return spreads[-1]
+
+    def _placed(self, sub: SubJob) -> list[tuple[Ints, Ints]]:
+        """The entries of a sub-job; the first is what it held at the start of the cycle."""
+        entries = self._placed_rows.get(sub.number)
+        if entries is None:
+            entries = [(sub.held, np.ones(len(sub.held), dtype=np.int64))] if len(sub.held) else []
+            self._placed_rows[sub.number] = entries
+        return entries
 
     def tally(self, tally: Tally, shapes: tuple[Shape, ...]) -> None:
         """Register a tally: it starts with the tasks that hold resources now, and is kept up to date."""
@@ -293,7 +296,7 @@ class Ledger:
         self._bump(self.ready if now else self.waiting, sub.number, placed)
         if pod_set.role_number >= 0:
             self._bump(self.role_ready if now else self.role_waiting, pod_set.role_number, placed)
-        self.append(self._placed_rows.setdefault(sub.number, []), (rows, counts))
+        self.append(self._placed(sub), (rows, counts))
         spans, spreads = self._spans.get(sub.job_number), self._spreads.get(sub.job_number)
         if spans:
             low, high = spans[-1]

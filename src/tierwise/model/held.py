@@ -3,23 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain, repeat
-from operator import attrgetter, is_
+from itertools import chain, pairwise
+from operator import attrgetter
 
 import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.shape import Shape
 
-__all__ = ["HeldTasks", "held_amounts", "held_tasks", "rows_by_shape"]
+__all__ = ["ColumnCache", "HeldTasks", "TaskColumns", "held_amounts", "rows_by_shape"]
 
-_ROW, _SHAPE, _STATUS = attrgetter("row"), attrgetter("shape.number"), attrgetter("status")
+_ROW, _SHAPE, _STATUS, _TASKS = map(attrgetter, ("row", "shape.number", "status", "tasks"))
+_CODE = {id(status): code for code, status in enumerate(Status)}  # by id: an enum's own hash is a call in Python
+
+
+class TaskColumns(msgspec.Struct, frozen=True, eq=False):
+    """All tasks of a snapshot as columns: those of its jobs in order, then those of no job."""
+
+    jobs: tuple[Job, ...]
+    others: tuple[Task, ...]
+    row: Ints
+    shape: Ints
+    status: Ints
+    job: Ints  # the index of the job; -1 for none
+
+    def with_status(self, status: Status) -> list[Job]:
+        """The jobs with a task of this status, in order."""
+        found = np.unique(self.job[self.status == _CODE[id(status)]])
+        return [self.jobs[i] for i in found.tolist() if i >= 0]
+
+    def held(self, status: Status) -> HeldTasks:
+        """The tasks of a status that stand on a known node."""
+        chosen = np.flatnonzero((self.status == _CODE[id(status)]) & (self.row >= 0))
+        return HeldTasks(self.row[chosen], self.shape[chosen], self.job[chosen])
+
+
+class ColumnCache:
+    """Makes columns from snapshot to snapshot: tasks that stand in the same tuple or list as before are copied."""
+
+    def __init__(self) -> None:
+        self._pieces: list[Sequence[Task]] = []  # kept alive, so that no other has the id of one of them
+        self._ids: Ints = np.zeros(0, dtype=np.int64)
+        self._starts: Ints = np.zeros(0, dtype=np.int64)
+        self._columns: Ints = np.zeros((3, 0), dtype=np.int64)
+
+    def columns(
+        self, jobs: tuple[Job, ...], others: tuple[Task, ...], parts: Sequence[Sequence[Task]] | None = None
+    ) -> TaskColumns:
+        """The columns of these; `parts` are the others once more, in pieces that are kept."""
+        pieces = [*map(_TASKS, jobs), *([others] if parts is None else parts)]
+        ids = np.fromiter(map(id, pieces), np.int64, len(pieces))
+        sizes = np.fromiter(map(len, pieces), np.int64, len(pieces))
+        starts = np.cumsum(sizes) - sizes
+        known, source = self._find(ids)
+        columns = np.empty((3, int(sizes.sum())), dtype=np.int64)
+        copied = np.repeat(known, sizes)
+        shift = np.zeros(len(pieces), dtype=np.int64)
+        shift[known] = self._starts[source[known]] - starts[known]
+        columns[:, copied] = self._columns[:, (np.arange(len(copied)) + np.repeat(shift, sizes))[copied]]
+        if len(copied) and not copied.all():
+            columns[:, ~copied] = _read([*chain(*(pieces[i] for i in np.flatnonzero(~known).tolist()))])
+        self._pieces, self._ids, self._starts, self._columns = pieces, ids, starts, columns
+        number = np.repeat(np.arange(len(pieces)), sizes)
+        number[number >= len(jobs)] = -1
+        return TaskColumns(jobs, others, columns[0], columns[1], columns[2], number)
+
+    def _find(self, ids: Ints) -> tuple[Bools, Ints]:
+        """Which pieces are known, and where they stood."""
+        if not len(self._ids):
+            return np.zeros(len(ids), dtype=bool), np.zeros(len(ids), dtype=np.int64)
+        order = np.argsort(self._ids)
+        place = np.minimum(np.searchsorted(self._ids, ids, sorter=order), len(order) - 1)
+        source = order[place]
+        return self._ids[source] == ids, source
+
+
+def _read(tasks: Sequence[Task]) -> Ints:
+    codes = map(_CODE.__getitem__, map(id, map(_STATUS, tasks)))
+    found = (np.fromiter(column, np.int64, len(tasks)) for column in (map(_ROW, tasks), map(_SHAPE, tasks), codes))
+    return np.stack([*found])
 
 
 class HeldTasks(msgspec.Struct, frozen=True):
-    """Tasks of one status that stand on a known node, as columns: all jobs in order, then those of no job."""
+    """Tasks of one status that stand on a known node, as columns."""
 
     row: Ints
     shape: Ints
@@ -27,9 +95,11 @@ class HeldTasks(msgspec.Struct, frozen=True):
 
     def by_shape(self) -> dict[int, Ints]:
         """Rows, one entry per task, by number of the shape."""
-        order = np.argsort(self.shape, kind="stable")
+        few = len(self.shape) > 0 and int(self.shape.max()) < 1 << 16  # short numbers are sorted by radix
+        order = np.argsort(self.shape.astype(np.uint16) if few else self.shape, kind="stable")
         numbers, first = np.unique(self.shape[order], return_index=True)
-        return dict(zip(numbers.tolist(), np.split(self.row[order], first[1:]), strict=True)) if len(order) else {}
+        rows, bounds = self.row[order], pairwise([*first.tolist(), len(order)])
+        return {number: rows[start:end] for number, (start, end) in zip(numbers.tolist(), bounds, strict=True)}
 
     def requests(self, shapes: Sequence[Shape], size: tuple[int, int]) -> Ints:
         """What the tasks of each job ask for together; the size is (jobs x resources)."""
@@ -40,21 +110,6 @@ class HeldTasks(msgspec.Struct, frozen=True):
             asked = np.stack([shape.request for shape in shapes])
             np.add.at(result, pairs // len(shapes), asked[pairs % len(shapes)] * counts[:, None])
         return result
-
-
-def held_tasks(jobs: Sequence[Job], others: Sequence[Task]) -> tuple[HeldTasks, HeldTasks]:
-    """The tasks that run, and those that are terminating: a cluster has many, and every cycle counts them."""
-    tasks = [*chain.from_iterable(job.tasks for job in jobs), *others]
-    row = np.fromiter(map(_ROW, tasks), np.int64, len(tasks))
-    shape = np.fromiter(map(_SHAPE, tasks), np.int64, len(tasks))
-    running = np.fromiter(map(is_, map(_STATUS, tasks), repeat(Status.RUNNING)), np.bool_, len(tasks))
-    job = np.repeat([*(job.number for job in jobs), -1], [*(len(job.tasks) for job in jobs), len(others)])
-    rest = np.flatnonzero((row >= 0) & ~running)
-    leaving = rest[[tasks[i].status is Status.RELEASING for i in rest.tolist()]]
-    first, second = (
-        HeldTasks(row[chosen], shape[chosen], job[chosen]) for chosen in (np.flatnonzero((row >= 0) & running), leaving)
-    )
-    return first, second
 
 
 def rows_by_shape(tasks: Iterable[Task], status: Status) -> dict[int, Ints]:

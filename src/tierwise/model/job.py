@@ -228,6 +228,22 @@ class Job(msgspec.Struct, frozen=True, eq=False):
         for sub in self.subs:
             yield from sub.pod_sets
 
+    @property
+    def settled(self) -> bool:
+        """Whether one look is enough to see that it runs: its minimum is there, and nothing of it waits.
+
+        Where its parts or other objects have a say, the answer is no.
+        """
+        return (
+            len(self.subs) == 1
+            and not self.subs[0].pod_sets
+            and self.subs[0].ready >= self.minimum
+            and not self.best_effort_pod_sets
+            and self.phase not in (Phase.PENDING, Phase.INQUEUE)
+            and self.declared_by is None
+            and not self.gangs
+        )
+
     def constraints(self) -> Iterator[Constraint]:
         """Those of the job and of the groups in it, at every level, that name a tree in the first place."""
         inner = (group.constraint for group in self.inner_groups[1:])

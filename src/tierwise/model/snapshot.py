@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from tierwise.model.arrays import Ints
+from tierwise.model.held import ColumnCache, TaskColumns
 from tierwise.model.held_places import HeldPlaces
 from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Task
 from tierwise.model.node import NodeTable
@@ -38,7 +40,7 @@ class Fault(msgspec.Struct, frozen=True):
     text: str
 
 
-class Snapshot(msgspec.Struct, frozen=True):
+class Snapshot(msgspec.Struct, frozen=True, dict=True):
     """Everything that one cycle knows; nothing in it changes."""
 
     axis: Axis
@@ -63,6 +65,32 @@ class Snapshot(msgspec.Struct, frozen=True):
     tree_aliases: dict[str, str] = {}  # further names of trees, and the kinds that they stand for
     history: tuple[FinishedRun, ...] = ()  # jobs that have ended and may be gone from the cluster
     held_places: HeldPlaces = HeldPlaces()  # for jobs whose pods are being moved
+
+    kept_columns: TaskColumns | None = None  # see `columns`: what a reader keeps from snapshot to snapshot
+    kept_unsettled: tuple[Job, ...] = ()  # see `unsettled`
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether what is kept is about the tasks that are here, and not about those before a change."""
+        kept = self.kept_columns
+        return kept is not None and kept.jobs is self.jobs and kept.others is self.others
+
+    @cached_property
+    def columns(self) -> TaskColumns:
+        """All tasks as columns."""
+        if self.kept_columns is not None and self._is_kept:
+            return self.kept_columns
+        return ColumnCache().columns(self.jobs, self.others)
+
+    @cached_property
+    def unsettled(self) -> tuple[Job, ...]:
+        """The jobs that are not settled, in order: few of those that a cluster has."""
+        return self.kept_unsettled if self._is_kept else tuple([job for job in self.jobs if not job.settled])
+
+    @cached_property
+    def waiting(self) -> tuple[Job, ...]:
+        """The jobs with pending tasks, in order."""
+        return tuple([job for job in self.unsettled if job.best_effort_pod_sets or any(job.pod_sets())])
 
     def alternate_topology(self, constraint: Constraint | None) -> AlternateTopology | None:
         """The tree that a constraint is about, where that is not the one that rows follow.

@@ -42,7 +42,7 @@ from tierwise.runtime.topology_sources import Fetching
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import amended, effects
 from tierwise.scheduler.guard import Crash, Guard
-from tierwise.scheduler.partial_gangs import release
+from tierwise.scheduler.partial_gangs import Marks, release
 from tierwise.snapshot.builder import Reader
 from tierwise.snapshot.consistency import differences
 from tierwise.status.pod import pod_conditions, pod_events
@@ -179,6 +179,7 @@ class Loop:
         self._failed: set[tuple[str, str, str]] = set()  # plugin, method and error that people were told of
         self._readers = [Reader(duty.profile, schedulers=duty.schedulers) for duty in duties]
         self._statuses = [StatusWriter() for _ in duties]
+        self._marks = [Marks() for _ in duties]
         self._orphans: list[dict[str, float]] = [{} for _ in duties]  # pods whose group is not known -> since when
         self._again: list[float | None] = [None for _ in duties]  # when time alone lets a cycle decide otherwise
         self._checked = [ticks()] * len(duties)  # when each was last compared with a fresh one
@@ -349,7 +350,7 @@ class Loop:
         asked = self._statuses[index].write(objects, snapshot, report)
         asked += pod_conditions(objects, snapshot, report, self._fresh_orphans(index, snapshot))
         decision = partial(decision_id, snapshot.now)
-        released = list(self._cluster.apply(release(objects, snapshot, report, decision)))
+        released = list(self._cluster.apply(release(objects, snapshot, report, decision, self._marks[index])))
         self._cluster.apply([*asked, *pod_events(snapshot, [*outcomes, *released])])
         return released
 

@@ -86,7 +86,7 @@ def _condition(snapshot: Snapshot, status: str, reason: str, text: str) -> Raw:
 
 def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
     """Nominations of jobs that were tried and found no place: the room is no longer theirs."""
-    for job in snapshot.jobs:
+    for job in snapshot.waiting:
         if job.key in report.rejections:
             kept = {t.key for d in report.decisions if d.job is job for p in d.placed for t in p.tasks}
             for task in job.tasks:

@@ -87,7 +87,7 @@ def overbound(objects: Objects, snapshot: Snapshot) -> dict[str, list[Pod]]:
 
 def _refused(objects: Objects, snapshot: Snapshot) -> Iterator[tuple[Job, Pod]]:
     pods = objects.every(Pod)
-    for job in snapshot.jobs:
+    for job in snapshot.columns.with_status(Status.FAILED):
         for task in job.tasks:
             if task.status is Status.FAILED and task.key in pods:
                 pod = pods[task.key]

@@ -27,7 +27,7 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Evict, Key, Objects, PatchStatus, RecordEvent
 from tierwise.scheduler.overbound import bound_together, overbound, owned, partial_since
 
-__all__ = ["DIMINISHED", "PARTIAL", "PATIENCE", "RELEASE", "release", "tallies"]
+__all__ = ["DIMINISHED", "PARTIAL", "PATIENCE", "RELEASE", "Marks", "release", "tallies"]
 
 
 # The tallies of a cycle once it is over: what was bound stands, and what is taken back does not.
@@ -73,12 +73,46 @@ _NEVER_WHOLE: Final = (Phase.PENDING, Phase.INQUEUE)
 _GROUPS: Final = ("scheduling.volcano.sh", "scheduling.sigs.k8s.io", "scheduling.koordinator.sh")
 
 
-def release(objects: Objects, snapshot: Snapshot, report: CycleReport, decision: Callable[[str], str]) -> list[Effect]:
+class Marks:
+    """Which pod groups keep a mark: few, so that those of the others need not be looked for."""
+
+    def __init__(self) -> None:
+        self._seen = Objects()
+        self._keys: set[Key] = set()
+
+    def follow(self, objects: Objects) -> frozenset[str]:
+        """Their paths; only what has changed since the last time is looked at."""
+        for (group, kind), path in objects.differing(self._seen):
+            if kind == "PodGroup" and group in _GROUPS:
+                key = Key(group, kind, *_split(path))
+                record = objects.record(key)
+                if record is not None and _has_mark(record):
+                    self._keys.add(key)
+                else:
+                    self._keys.discard(key)
+        self._seen = objects
+        return frozenset(key.path for key in self._keys)
+
+
+def _split(path: str) -> tuple[str, str]:
+    namespace, _, name = path.rpartition("/")
+    return namespace, name
+
+
+def release(
+    objects: Objects,
+    snapshot: Snapshot,
+    report: CycleReport,
+    decision: Callable[[str], str],
+    marks: Marks | None = None,
+) -> list[Effect]:
     """Marks to set and to take away, and pods of marked gangs to evict; `decision` names that about a job."""
-    bound, back, marked = _bound(report), overbound(objects, snapshot), _marked(objects)
+    bound, back, marked = _bound(report), overbound(objects, snapshot), (marks or Marks()).follow(objects)
+    named = {*back, *bound, *marked}
+    others = [job for job in snapshot.jobs if job.key in named and job.settled] if named else []
     asked = [
         job
-        for job in snapshot.jobs
+        for job in sorted([*snapshot.unsettled, *others], key=lambda job: job.number)
         if job.declared and (job.key in back or _in_question(objects, job, marked, report, bound))
     ]
     if not asked:
@@ -134,16 +168,9 @@ def _by_mark(case: _Case, key: Key, holder: Object, now: float) -> Iterator[Effe
         yield PatchStatus(key, {}, {DIMINISHED: format_time(now)})
 
 
-def _marked(objects: Objects) -> frozenset[str]:
-    """The paths of pod groups that keep a mark: few, so that those of the others need not be looked for."""
-    return frozenset(
-        path for group in _GROUPS for path, record in objects.of_kind(group, "PodGroup").items() if _has_mark(record)
-    )
-
-
 def _has_mark(record: Object) -> bool:
     annotations = record.metadata.annotations
-    return bool(annotations.get(PARTIAL) or annotations.get(DIMINISHED))
+    return bool(annotations) and bool(annotations.get(PARTIAL) or annotations.get(DIMINISHED))
 
 
 def _in_question(

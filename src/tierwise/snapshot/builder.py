@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -30,6 +31,7 @@ from tierwise.dialects.languages import Declared, read_languages, tree_aliases
 from tierwise.dialects.network_aware.services import app_groups, group_homes, network_topologies, services
 from tierwise.dialects.volcano.pod_group import read_queue
 from tierwise.model.arrays import Ints
+from tierwise.model.held import ColumnCache
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.resources import CPU, MEMORY, MOST, POD_SLOTS, UNOFFERED, Axis, beyond, ceiling
@@ -133,6 +135,8 @@ class Reader:
         self._axis = Axis.of(())
         self._ceiling = 0  # what no amount of the table is more than
         self._frame: _Frame | None = None
+        self._group_classes: dict[str, str] = {}  # the priority class that each pod group of Volcano's names, if any
+        self._columns = ColumnCache()
         self._volumes = VolumeFollower()
         self._devices = DeviceReader()
         self._store: TaskStore
@@ -153,6 +157,12 @@ class Reader:
             if path in self._pods:
                 changed[path] = False
         self._count_pods()
+        groups = objects.every(PodGroup)
+        regrouped = objects.changes(self._objects, PodGroup)
+        for path in regrouped:
+            self._group_classes[path] = groups[path].spec.priority_class_name if path in groups else ""
+            if not self._group_classes[path]:
+                del self._group_classes[path]
         quotas = Quotas(objects.every(ElasticQuota), self._profile, objects.every(Queue))
         budgets = Budgets(objects.every(PodDisruptionBudget) if self._evicts else {}, pods.values())
         axis, table, asking = self._read_nodes(site, objects, quotas, paths)
@@ -172,12 +182,13 @@ class Reader:
         found = self._job_cache.sort(
             JobBuilder(axis, quotas, domains(objects)),
             store,
-            objects.every(PodGroup),
-            objects.changes(self._objects, PodGroup),
+            groups,
+            regrouped,
             objects.every(GangRecord),
             self._declared.groups,
             drawn,
         )
+        jobs, others = tuple(found.jobs), tuple(chain.from_iterable(found.others))
         self._services = self._read_services(objects)
         held_places, unread = read_held_places(objects, axis, table.row, found.jobs)
         self._objects = objects
@@ -189,9 +200,11 @@ class Reader:
             alternate_topologies=site.alternate_topologies,
             tree_aliases=tree_aliases(objects),
             queues=self._with_durations({**_queues(objects.every(KaiQueue), objects.every(Queue)), **quotas.queues}),
-            jobs=tuple(found.jobs),
+            jobs=jobs,
             shapes=store.shapes.all(),
-            others=tuple(found.others),
+            others=others,
+            kept_columns=self._columns.columns(jobs, others, found.others),
+            kept_unsettled=tuple(found.unsettled),
             orphans=found.orphans,
             faults=(
                 *site.faults,
@@ -365,7 +378,7 @@ class Reader:
         if not objects.alike(self._objects, PriorityClass):
             before = Priorities(self._objects.every(PriorityClass))
             names = {"", *self._templates.common().class_names}
-            names.update(group.spec.priority_class_name for group in objects.every(PodGroup).values())
+            names.update(self._group_classes.values())
             names.update(group.priority_class for group in self._declared.groups.values())
             if any(now.meant(name) != before.meant(name) for name in names):
                 return None
@@ -408,7 +421,7 @@ class Reader:
     def _unknown_classes(self, objects: Objects) -> list[Fault]:
         """Priority classes that are named and do not exist: an API server would have refused the pods."""
         priorities = Priorities(objects.every(PriorityClass))
-        groups = {group.spec.priority_class_name for group in objects.every(PodGroup).values()}
+        groups = {name for name in self._group_classes.values() if name}
         names = sorted(name for name in groups | self._templates.common().classes if not priorities.knows(name))
         text = f"it does not exist, so pods that name it have priority {priorities.of_class('')}"
         return [Fault(f"PriorityClass {name}", "PriorityClassNotFound", text) for name in names]

@@ -14,7 +14,7 @@ from tierwise.model.snapshot import Snapshot
 
 __all__ = ["differences"]
 
-_BY_NUMBER = frozenset({"shapes", "standing", "jobs", "others"})
+_BY_NUMBER = frozenset({"shapes", "standing", "jobs", "others", "kept_columns", "kept_unsettled"})
 """What refers to shapes by number is compared task by task."""
 
 

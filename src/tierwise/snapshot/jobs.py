@@ -41,7 +41,8 @@ class SortedPods(msgspec.Struct, frozen=True):
     """Pods by what they are to this scheduler."""
 
     jobs: list[Job]
-    others: list[Task]  # they take up room, nothing more
+    unsettled: list[Job]  # those of them that are not settled
+    others: list[list[Task]]  # they take up room, nothing more; in pieces that are kept while they stay
     orphans: dict[str, str]  # pending pods whose group does not exist -> the group
     faults: list[Fault]  # what groups say of each other and cannot be
 
@@ -80,7 +81,8 @@ class JobCache:
         self._begun = False
         self._of_group: dict[str, Job] = {}
         self._group_jobs: list[Job] = []  # the same in order, under the numbers that they have
-        self._next_numbers = (0, 0, 0)  # after theirs
+        self._next_numbers = [(0, 0, 0)]  # before each of them, and after the last
+        self._unsettled: set[str] = set()  # those of them that are not settled
         self._loose: list[Cohort] = []  # cohorts of no pod group of Volcano's that exists, in order
         self._of_language: dict[Whole, tuple[Group, Stamp, bool, Job]] = {}
         self._gangs: tuple[object, dict[str, Gang], list[Fault]] = (None, {}, [])
@@ -118,7 +120,7 @@ class JobCache:
                 rest.append(cohort)
                 if cohort.named is not None and cohort.named in declared:
                     foreign.add(_whole(declared[cohort.named]))
-        jobs = self._group_jobs.copy()
+        jobs, groups_unsettled = self._group_jobs.copy(), self._unsettled_groups()
         taken = frozenset(gangs.keys() & groups.keys()) if gangs else frozenset()
         jobs += self._gang_jobs(builder, gangs, ganged, drawn, taken)
         known = {job.key for job in jobs} if declared else set()
@@ -126,7 +128,8 @@ class JobCache:
         found = self._sort_rest(rest)
         jobs += self._single_jobs(builder, found, drawn)
         orphans = sorted(chain(*(r.orphans.items() for r in found)), key=lambda item: natural(item[0]))
-        return SortedPods(jobs, [task for r in found for task in r.others], dict(orphans), self._gangs[2])
+        unsettled = groups_unsettled + [job for job in jobs[len(self._group_jobs) :] if not job.settled]
+        return SortedPods(jobs, unsettled, [r.others for r in found if r.others], dict(orphans), self._gangs[2])
 
     def _follow(
         self, builder: JobBuilder, store: TaskStore, groups: Mapping[str, PodGroup], changed: Iterable[str]
@@ -140,25 +143,42 @@ class JobCache:
         loose = {cohort for cohort in moved if cohort.members and not (cohort.ours and cohort.group in groups)}
         if loose or not moved.isdisjoint(self._loose):
             self._loose = sorted(loose.union(c for c in self._loose if c not in moved), key=lambda c: c.order)
-        same_numbers = True
+        first = len(self._group_jobs)  # from where on numbers are others
+        came = []
         for key in sorted(due):
             record, last = groups.get(key), self._of_group.pop(key, None)
+            self._unsettled.discard(key)
             if record is not None:
                 members = _members(store.of_group(key))
                 builder.begin(*(_first_numbers(last) if last is not None else ()))
                 priority = self._priority(record.spec.priority_class_name, members)
                 job = self._of_group[key] = read_group(builder, record, members, priority)
+                if not job.settled:
+                    self._unsettled.add(key)
                 if last is not None and _size(last) == _size(job):
                     self._group_jobs[job.number] = job
                     continue
-            same_numbers = same_numbers and record is None and last is None
-        if same_numbers:
-            builder.begin(*self._next_numbers)
-        else:
-            builder.begin()
-            self._of_group = {key: builder.again(self._of_group[key]) for key in groups}
-            self._group_jobs = [*self._of_group.values()]
-            self._next_numbers = builder.next_numbers
+            if last is not None:
+                first = min(first, last.number)
+            elif record is not None:
+                came.append(key)
+        if came or first < len(self._group_jobs):
+            self._number(builder, [*groups], first, came)
+        builder.begin(*self._next_numbers[-1])
+
+    def _number(self, builder: JobBuilder, order: list[str], first: int, came: Sequence[str]) -> None:
+        """Number the jobs anew from the first on that has come, gone, or takes up other numbers than before."""
+        first = min([first, *map(order.index, came)])
+        del self._group_jobs[first:], self._next_numbers[first + 1 :]
+        builder.begin(*self._next_numbers[first])
+        for key in order[first:]:
+            job = self._of_group[key] = builder.again(self._of_group[key])
+            self._group_jobs.append(job)
+            self._next_numbers.append(builder.next_numbers)
+
+    def _unsettled_groups(self) -> list[Job]:
+        """The jobs of pod groups that are not settled, in order."""
+        return sorted((self._of_group[key] for key in self._unsettled), key=lambda job: job.number)
 
     def _language_jobs(
         self,

@@ -62,7 +62,7 @@ def _told(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, str, s
         if not decision.bound
     }
     bound = {t.key for d in report.decisions if d.bound for placed in d.placed for t in placed.tasks}
-    for job in snapshot.jobs:
+    for job in snapshot.waiting:
         rejection = report.rejections.get(job.key)
         for task in job.tasks:
             if task.status is not Status.PENDING or task.key in bound:

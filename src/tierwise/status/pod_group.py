@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 import msgspec
@@ -75,7 +75,7 @@ class StatusWriter:
             effects += asked
         return [*effects, *gang_statuses(objects, snapshot, report), *_complaints(snapshot, report)]
 
-    def _changed(self, objects: Objects, snapshot: Snapshot, heard: Container[str]) -> list[Job]:
+    def _changed(self, objects: Objects, snapshot: Snapshot, heard: Collection[str]) -> list[Job]:
         """The declared jobs whose status may have become another one."""
         changed = objects.changed_keys(self._seen)
         touched = self._pods.follow(objects, changed)
@@ -84,12 +84,18 @@ class StatusWriter:
             self._told = {}
         self._seen, self._topology = objects, snapshot.topology
 
-        def may_differ(job: Job) -> bool:
-            record = job.key if job.declared_by is None else job.declared_by.path
-            # A job that is only numbered otherwise has the tasks that it had.
-            return job.key in heard or record in touched or self._told.get(job.key) is not job.tasks
-
-        return [job for job in snapshot.jobs if job.declared and may_differ(job)]
+        due, told = touched.union(heard), self._told
+        # A job that is only numbered otherwise has the tasks that it had.
+        return [
+            job
+            for job in snapshot.jobs
+            if job.declared
+            and (
+                told.get(job.key) is not job.tasks
+                or job.key in due
+                or (job.declared_by is not None and job.declared_by.path in touched)
+            )
+        ]
 
 
 def _complaints(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:

@@ -56,16 +56,23 @@ class HyperNodeStatus:
     """
 
     def __init__(self) -> None:
-        self._settled: object = None  # what was seen when there was nothing to write
+        self._settled: Objects | None = None  # what was seen when there was nothing to write
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
-        labels = [(name, node.metadata.labels) for name, node in objects.every(Node).items()]
-        seen = labels, list(objects.every(HyperNode).values()), failures(objects)
-        if seen == self._settled:
-            return []
-        effects = reconcile(objects, now)
-        self._settled = seen if not effects else None
+        last = self._settled
+        effects = [] if last is not None and _same(objects, last) else reconcile(objects, now)
+        self._settled = objects if not effects else None
         return effects
+
+
+def _same(objects: Objects, last: Objects) -> bool:
+    """Whether everything that statuses follow from is as it was."""
+    nodes, before = objects.every(Node), last.every(Node)
+    for name in objects.changes(last, Node):
+        node, old = nodes.get(name), before.get(name)
+        if node is None or old is None or node.metadata.labels != old.metadata.labels:
+            return False
+    return not objects.changes(last, HyperNode) and failures(objects) == failures(last)
 
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:

@@ -43,8 +43,9 @@ class Count(msgspec.Struct, frozen=True):
 
 def placeable(view: CycleView) -> tuple[Shape, ...]:
     """The shapes that this cycle may place: all but those whose every task stands already."""
-    pending = {pod_set.shape.number for job in view.jobs for pod_set in job.pod_sets()}
-    pending.update(pod_set.shape.number for job in view.jobs for _, pod_set in job.best_effort_pod_sets)
+    waiting = view.snapshot.waiting
+    pending = {pod_set.shape.number for job in waiting for pod_set in job.pod_sets()}
+    pending.update(pod_set.shape.number for job in waiting for _, pod_set in job.best_effort_pod_sets)
     held = view.ledger.held
     return tuple(s for s in view.snapshot.shapes if s.number in pending or s.number not in held)
 
@@ -262,8 +263,12 @@ class PodRequirements:
     def _count_shunning(self, shapes: tuple[Shape, ...], wanted: set[int]) -> None:
         """Count, for every anti-affinity term that means a shape to be placed, the pods that carry it."""
         carriers: dict[tuple[PodSelector, str], dict[int, int]] = {}
+        there = {label for number in wanted for label in shapes[number].labels.items()}
         for shape in shapes:
             for term in self._away_terms(shape):
+                asked = term.label_selector
+                if asked is not None and not asked.match_labels.items() <= there:
+                    continue  # it means none of them
                 what = (affinity_pods(term, shape.namespace, shape.labels), term.topology_key)
                 carriers.setdefault(what, {})[shape.number] = 1
         for (selector, key), weights in carriers.items():
