@@ -44,7 +44,8 @@ def _at_once(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | None:
     uniform = uniform_groups(cycle, job, asked)
     assert uniform is not None
     with cycle.ledger.statement():
-        return place_uniform(cycle, uniform, tuple(candidates(cycle, job, ROOT)))
+        found = place_uniform(cycle, uniform, tuple(candidates(cycle, job, ROOT)))
+    return found if isinstance(found, SearchResult) else None
 
 
 def _in_turn(cycle: Cycle, job: Job, asked: Demand, domain: int) -> list[Placement] | None:

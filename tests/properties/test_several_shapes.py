@@ -12,7 +12,7 @@ from tests.support.reference import Judge
 from tests.support.shapes_oracle import random_mixture, tightest
 
 BATCHES, SIZE = (40, 100) if DEEP else (2, 40)
-KINDS = ("one-level", "alike", "unlike", "running", "elastic")
+KINDS = ("one-level", "alike", "bundles", "unlike", "running", "elastic")
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))

@@ -49,13 +49,17 @@ def _asking(pod: Raw, asked: str) -> Raw:
 
 
 def random_mixture(chance: random.Random, kind: str) -> Instance:
-    """An instance of a kind of `oracle`, its pods of two or three sizes in two resources, on unequal nodes."""
-    plain = random_instance(chance, kind)
+    """An instance of a kind of `oracle`, its pods of two or three sizes in two resources, on unequal nodes.
+
+    Of "bundles", alike sub-groups, each has the same sizes in the same order.
+    """
+    plain = random_instance(chance, kind if kind != "bundles" else "alike")
     sizes = [
         f"cpu={chance.choice((1, 2, 3, 4))} gpu={chance.choice((0, 0, 1, 2))}" for _ in range(chance.choice((2, 2, 3)))
     ]
     pods = len(plain.objects.every(Pod))
-    asks = tuple(chance.choice(sizes) for _ in range(pods))
+    own = pods // plain.gang.groups[0].count if kind == "bundles" else pods
+    asks = tuple(chance.choice(sizes) for _ in range(own)) * (pods // own)
     fields = {f.name: getattr(plain.gang, f.name) for f in msgspec.structs.fields(plain.gang)}
     gang = Mixed(**fields, asks=asks)
     held: dict[str, list[str]] = {}

@@ -8,6 +8,7 @@ from tests.support.draw import (
     allocate,
     draw,
     gang,
+    groups,
     placed,
     role,
     why,
@@ -128,3 +129,24 @@ def test_two_roles_of_one_size_that_find_no_place() -> None:
     )
 
     assert ({}, "NotEnoughResources") == (placed(outcome, "g"), why(outcome, "g"))
+
+
+def _led(number: int, *, within: int) -> Mixed:
+    """Sub-groups of a leader and two workers, each in one rack."""
+    parts = groups(number, size=3, within=1)
+    return Mixed("g", within=within, groups=(parts,), asks=("cpu=3", "cpu=2", "cpu=2") * number)
+
+
+def test_leaders_and_workers_fill_racks_whole() -> None:
+    """Several sub-groups of a leader and its workers go to one rack as long as it takes them, the rest to the next."""
+    world = draw("s0: r0[n0 n1] r1[n2 n3]", node="cpu=7", nodes={"n3": "cpu=0"})
+
+    assert {"n0": 3, "n1": 3, "n2": 3} == placed(allocate(world, _led(3, within=2)), "g")
+    assert {} == placed(allocate(world, _led(4, within=2)), "g")
+
+
+def test_a_rack_that_is_counted_too_high_is_passed_by() -> None:
+    """Of two racks with as much free, the one whose nodes are in pieces takes no leader beside its workers."""
+    world = draw("s0: r0[n0 n1] r1[n2 n3]", nodes={"n0": "cpu=6", "n1": "cpu=1", "n2": "cpu=3", "n3": "cpu=4"})
+
+    assert {"n2": 1, "n3": 2} == placed(allocate(world, _led(1, within=2)), "g")

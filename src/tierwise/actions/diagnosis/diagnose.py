@@ -19,7 +19,7 @@ from tierwise.actions.placement.gather import everything, rows_of, slot_tree_of
 from tierwise.actions.placement.nested_groups import parts_held, parts_of
 from tierwise.actions.placement.search import BOTH, NoPlace, SearchResult, candidates, current_domain, search_group
 from tierwise.actions.placement.sub_groups import search_inner_group
-from tierwise.actions.placement.uniform_groups import groups_held, uniform_groups
+from tierwise.actions.placement.uniform_groups import bundled_groups, groups_held, holds, uniform_groups
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
@@ -500,6 +500,12 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
     uniform = uniform_groups(cycle, job, demand) if len(demand.task_groups) > 1 else None
     if uniform is not None:
         return uniform.size, groups_held(cycle, uniform, Pool.FUTURE_IDLE)[group] * uniform.size
+    bundled = bundled_groups(cycle, job, demand) if len(demand.task_groups) > 1 else None
+    if bundled is not None and not cycle.ledger.any_releasing:
+        held = np.minimum(groups_held(cycle, bundled, Pool.IDLE)[group], len(demand.task_groups))
+        best = int(np.lexsort((cycle.topology.rank[group], -held))[0])
+        if holds(cycle, bundled, int(group[best]), int(held[best])):  # no other takes more: none is counted too low
+            return 0, held * bundled.size
     left: dict[Shape, int] = {}  # task groups of one shape share its room
     for tasks_left in (tasks_left for task_group in demand.task_groups for tasks_left in task_group.remaining):
         left[tasks_left.pod_set.shape] = left.get(tasks_left.pod_set.shape, 0) + tasks_left.left

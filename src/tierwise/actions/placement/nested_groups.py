@@ -24,6 +24,7 @@ from tierwise.actions.placement.search import (
     BOTH,
     GRAIN,
     NOW_ONLY,
+    NoPlace,
     SearchResult,
     candidates,
     current_domain,
@@ -165,9 +166,9 @@ def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) ->
     task_groups = tuple(inner.task_group for inner in chosen if inner.task_group is not None)
     if task_groups and first.limit is not None and isinstance(part.gang, Job):
         shape, spares = task_groups[0].remaining[0].pod_set.shape, len(part.parts) - part.need
-        alike = UniformGroups(part.gang, task_groups, shape, first.need, first.limit, spares)
+        alike = UniformGroups(part.gang, task_groups, ((shape, first.need),), first.limit, spares)
         found = place_uniform(cycle, alike, (np.array([domain]),))
-        return None if found is None else list(found.placements)
+        return None if isinstance(found, NoPlace) else list(found.placements)
     placements: list[Placement] = []
     for task_group in task_groups:
         placed = search_group(cycle, job, task_group, within=domain, pools=NOW_ONLY)

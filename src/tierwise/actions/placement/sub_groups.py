@@ -1,7 +1,7 @@
 """Place a job with several sub-jobs: one domain for the job, and one inside it for each sub-job, chosen together.
 
 Gradients of the job are tried from the tightest tier outwards; of a gradient the domain with the highest sum of sub-job
-scores is chosen. Sub-jobs of equal size go to `uniform_groups`, which computes the sums for all domains at once; all
+scores is chosen. Sub-jobs of equal tasks go to `uniform_groups`, which computes the sums for all domains at once; all
 others go to `backtracking`, which is tried for a shortlist of domains. Nested jobs go to `nested_groups`.
 """
 
@@ -25,7 +25,7 @@ from tierwise.actions.placement.search import (
     search_group,
     surplus_keys,
 )
-from tierwise.actions.placement.uniform_groups import place_uniform, uniform_groups
+from tierwise.actions.placement.uniform_groups import bundled_groups, place_uniform, uniform_groups
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool
@@ -61,13 +61,13 @@ def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) ->
     if job.inner_groups:
         return search_inner_group(cycle, job, demand, within=within)
     groups = tuple(candidates(cycle, job, within))
-    uniform = uniform_groups(cycle, job, demand) if not demand.open else None
+    uniform = (uniform_groups(cycle, job, demand) or bundled_groups(cycle, job, demand)) if not demand.open else None
     if uniform is not None:
         found = place_uniform(cycle, uniform, groups)
-        if found is not None:
+        if isinstance(found, SearchResult):
             return found
-        if not cycle.ledger.any_releasing and len(demand.spares) == 0:
-            return NoPlace.PROVEN  # counting is exact here: no domain holds it
+        if found is NoPlace.PROVEN and not cycle.ledger.any_releasing and len(demand.spares) == 0:
+            return found  # no domain holds it, by counting
     from tierwise.actions.placement.backtracking import pack  # slow to import, and most jobs have alike groups or none
 
     return _search_unlike(
