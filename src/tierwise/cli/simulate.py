@@ -93,6 +93,7 @@ class SimulateOptions(msgspec.Struct, frozen=True):
     queues: str | None
     between_failures: float
     repair: float
+    spares: int = 1
 
 
 def shared_nodes(topology: str) -> Table | None:
@@ -114,6 +115,9 @@ def comparison(asked: SimulateOptions, rules: Rules, checkpoint: str | None, *, 
     incidents = draw(hosts, trace.span, between=between, repair=repair, seed=rules.seed)
     queues = weighted_queues(asked.queues, trace, fabric) if asked.queues else ()
     contenders = [_contender(name, rules.seed) for name in dict.fromkeys(asked.profiles)]
+    contenders = [replace(c, spares=asked.spares) if c.spares else c for c in contenders]
+    if rules.controllers and any(contender.replaces for contender in contenders):
+        raise InputError("jobs that go through controllers restart as a whole: leave out repair", field="--profile")
     return Comparison(fabric, trace, contenders, replace(rules, incidents=incidents, queues=queues), record=record)
 
 
@@ -213,7 +217,8 @@ Examples:
     multiple=True,
     default=("default",),
     metavar="NAME",
-    help="default, propose, patient, best-fit, random, or a configuration file. May be repeated.  [default: default]",
+    help="default, propose, patient, repair, spares, best-fit, random, or a configuration file. May be repeated.  "
+    "[default: default]",
 )
 @click.option("--gpus-per-host", type=click.IntRange(1, 64), default=8, show_default=True)
 @click.option(
@@ -240,13 +245,29 @@ Examples:
 @click.option(
     "--mtbf", type=click.FloatRange(0), default=0.0, help="Mean hours between failures of a host.  [default: none fail]"
 )
-@click.option("--repair", type=click.FloatRange(0), default=4.0, show_default=True, help="Mean hours until it is back.")
+@click.option(
+    "--repair",
+    "--mttr",
+    type=click.FloatRange(0),
+    default=4.0,
+    show_default=True,
+    help="Mean hours until it is back.",
+)
 @click.option(
     "--restart-cost",
     type=click.FloatRange(0),
     default=600.0,
     show_default=True,
     help="Seconds of work that a stopped gang repeats.",
+)
+@click.option(
+    "--checkpoint-interval",
+    type=click.FloatRange(0),
+    default=0.0,
+    help="Seconds of work between two checkpoints of a gang: what comes after the last is repeated too.  [default: 0]",
+)
+@click.option(
+    "--spares", type=click.IntRange(0), default=1, show_default=True, help="Spares of each gang with profile spares."
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--checkpoint", metavar="FILE", help="Keep the state here; an interrupted run goes on from it.")
@@ -269,6 +290,8 @@ def simulate(
     mtbf: float,
     repair: float,
     restart_cost: float,
+    checkpoint_interval: float,
+    spares: int,
     seed: int,
     checkpoint: str | None,
     html: str | None,
@@ -289,7 +312,9 @@ def simulate(
     from tierwise.replay.engine.rules import Rules
 
     rules = Rules(period, look_ahead, restart_cost, seed, controllers=through == "controllers")
+    rules = replace(rules, checkpoint_interval=checkpoint_interval)
     asked = SimulateOptions(topology, trace, profiles, gpus_per_host, load, jobs, queues, 3600 * mtbf, 3600 * repair)
+    asked = replace(asked, spares=spares)
     nodes = shared_nodes(topology)
     if served and (checkpoint or nodes is not None):
         raise click.UsageError("--serve plays a whole run of gangs: it goes neither with --checkpoint nor shared GPUs")

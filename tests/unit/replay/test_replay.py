@@ -24,7 +24,7 @@ from tierwise.model.job import Status
 from tierwise.replay.engine.checkpoint import load, save
 from tierwise.replay.engine.contenders import BUILT_IN, Contender
 from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.failures import draw
+from tierwise.replay.engine.failures import Incident, draw
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.run import Comparison
 from tierwise.replay.report.spread import Spreads
@@ -45,23 +45,25 @@ def check(engine: Engine) -> None:
     """What holds at every moment."""
     state, trace = engine.state, engine.trace
     finished = set(state.finished().tolist())
-    groups = [finished, set(state.running), state.waiting, set(state.refused)]
+    groups = [finished, set(state.running), set(state.repairing), state.waiting, set(state.refused)]
     assert sum(map(len, groups)) == state.arrived == len(set().union(*groups))
     taken = np.zeros(len(FABRIC.nodes), dtype=int)
-    for job, (_, rows) in state.running.items():
+    for job, rows in [*((job, rows) for job, (_, rows) in state.running.items()), *state.repairing.items()]:
+        assert (job in state.repairing) == (-1 in rows)
         assert not state.down.intersection(rows)
         left = int(trace.gpus[job])
         for row in rows:
-            taken[row] += min(left, 8)
+            taken[row] += min(left, 8) if row >= 0 else 0
             left -= 8
     assert (taken <= 8).all()
     working = sum((state.clock - start) * int(trace.gpus[job]) for job, (start, _) in state.running.items())
-    assert state.useful + float(state.lost.sum()) + working == pytest.approx(state.held, rel=1e-9, abs=1e-3)
+    known = state.useful + float(state.lost.sum()) + working + state.halted
+    assert known == pytest.approx(state.held, rel=1e-9, abs=1e-3)
 
 
 @examples(12)
 @given(
-    name=st.sampled_from(["default", "propose", "best-fit", "random", "preempting", "patient"]),
+    name=st.sampled_from(["default", "propose", "best-fit", "random", "preempting", "patient", "repair", "spares"]),
     seed=st.integers(0, 10**6),
     period=st.sampled_from([0.0, 7.0, 300.0]),
     failing=st.booleans(),
@@ -84,7 +86,7 @@ def compare(seed: int = 3) -> Comparison:
     """A small comparison with failing hosts and evictions."""
     trace = synthetic_trace("synthetic:jobs=60,gap=15,mean=3000,largest=32,priorities=2", seed)
     incidents = draw(len(FABRIC.nodes), trace.span, between=5_000.0, repair=2000.0, seed=seed)
-    names = ("default", "random", "preempting", "patient")
+    names = ("default", "random", "preempting", "patient", "repair", "spares")
     return Comparison(FABRIC, trace, [contender(name) for name in names], Rules(seed=seed, incidents=incidents))
 
 
@@ -139,6 +141,40 @@ def test_evictions_and_failures_cost_what_is_repeated() -> None:
     assert stops[2]["evictions"] > 0
     assert stops[3]["evictions"] == 0
     assert all(lost)
+
+
+@examples(6)
+@given(seed=st.integers(0, 10**6), name=st.sampled_from(["repair", "spares"]))
+def test_gangs_that_are_repaired_keep_the_places_of_their_ranks(seed: int, name: str) -> None:
+    """What was not on a failing host is where it was when the gang goes on."""
+    trace = synthetic_trace("synthetic:jobs=30,gap=60,mean=9000,largest=64", seed)
+    incidents = draw(len(FABRIC.nodes), trace.span, between=20_000.0, repair=3000.0, seed=seed)
+    engine = Engine(FABRIC, trace, contender(name), Rules(seed=seed, incidents=incidents, checkpoint_interval=900.0))
+    halted: dict[int, tuple[int, ...]] = {}
+    for state in engine.run():
+        for job, rows in halted.items():
+            now = state.repairing.get(job) or state.running.get(job, (0.0, ()))[1]
+            kept = {rank: row for rank, row in enumerate(rows) if row >= 0 and row not in state.down}
+            assert not now or job in state.repairing or all(now[rank] == row for rank, row in kept.items())
+        halted = dict(state.repairing)
+
+
+def test_work_since_the_last_checkpoint_is_repeated() -> None:
+    """A gang that stops 50 minutes after its start, with a checkpoint every 20 minutes, repeats ten of them."""
+    trace = synthetic_trace("synthetic:jobs=1,gap=60,mean=100000,largest=1", 1)
+    start = float(trace.arrival[0])
+    rules = Rules(period=0.0, restart_cost=0.0, checkpoint_interval=1200.0)
+    first = next(iter(Engine(FABRIC, trace, contender("default"), rules).run()))
+    ((_, (row,)),) = first.running.values()
+    incidents = (Incident(start + 3000.0, row, up=False), Incident(start + 9000.0, row, up=True))
+    engine = Engine(FABRIC, trace, contender("default"), replace(rules, incidents=incidents))
+    for _ in engine.run():
+        pass
+
+    assert (600.0, float(trace.duration[0]) + 600.0) == (
+        float(engine.state.lost[0]),
+        float(engine.state.end[0]) - start,
+    )
 
 
 def test_tasks_in_count_form_weigh_as_much_as_listed_ones() -> None:

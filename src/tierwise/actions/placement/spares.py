@@ -26,6 +26,7 @@ from tierwise.model.topology import ROOT
 
 __all__ = ["Spares", "like_nodes"]
 
+_NOBODY: Ints = np.zeros(0, dtype=np.int64)
 _UNKNOWN = "annotation {key}: no tier is called {tier}, so no spares are kept for it"
 
 
@@ -44,6 +45,10 @@ class Spares:
         declared = (job for job in cycle.snapshot.jobs if job.repair is not None and job.repair.spares)
         self._owners = [job for job in declared if any(t.status is Status.RUNNING and t.row >= 0 for t in job.tasks)]
         self.complaints: tuple[tuple[Task, Reason], ...] = ()
+        borrow = np.array([job.repair is not None and job.repair.borrows for job in cycle.snapshot.jobs], dtype=bool)
+        self._lent: Ints = np.flatnonzero(borrow[cycle.running.job]) if self._owners and borrow.any() else _NOBODY
+        self._seen = 0  # evictions that `_lent` is without
+        self._like = {job.number: like_nodes(cycle, job) for job in self._owners}
         for job in self._owners:
             self._keep(job)
 
@@ -75,12 +80,11 @@ class Spares:
     def lent(self) -> Ints:
         """The running tasks of borrowers that are not evicted yet, by position."""
         cycle = self._cycle
-        borrow = [job.repair is not None and job.repair.borrows for job in cycle.snapshot.jobs]
-        if not any(borrow):
-            return np.zeros(0, dtype=np.int64)
-        gone = {eviction.task.key for eviction in cycle.report.evictions}
-        every = np.flatnonzero(np.array(borrow)[cycle.running.job])
-        return every[[cycle.running.tasks[position].key not in gone for position in every.tolist()]]
+        evictions = cycle.report.evictions
+        if len(evictions) != self._seen:
+            gone = [cycle.running.position.get(eviction.task.key, -1) for eviction in evictions[self._seen :]]
+            self._lent, self._seen = np.setdiff1d(self._lent, gone), len(evictions)
+        return self._lent
 
     def _give_back(self, job: Job) -> None:
         found = self._kept.pop(job.number, None)
@@ -94,18 +98,17 @@ class Spares:
         assert terms is not None
         shapes = Counter(task.shape for task in job.tasks if task.status is Status.RUNNING and task.row >= 0)
         shape = min(shapes, key=lambda one: (-shapes[one], one.number))
-        like, lent = like_nodes(cycle, job), self.lent()
+        like, lent = self._like[job.number], self.lent()
         free = np.where(like, cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE), 0)
         without = np.where(like, fit_counts_without(cycle, shape, cycle.running, lent), 0) if len(lent) else free
         counts = np.zeros(len(cycle.nodes), dtype=np.int64)
         for domain in self._domains(job):
             span = cycle.topology.span(domain)
             missing = terms.spares - int((without[span] - free[span]).sum())
-            for row in sorted(range(span.start, span.stop), key=lambda r: (int(free[r]), int(cycle.nodes.rank[r]))):
-                if missing <= 0:
-                    break
-                counts[row] = min(missing, int(free[row]))
-                missing -= int(counts[row])
+            rows = np.flatnonzero(free[span]) + span.start
+            rows = rows[np.lexsort((cycle.nodes.rank[rows], free[rows]))]
+            before = np.cumsum(free[rows]) - free[rows]
+            counts[rows] = np.clip(missing - before, 0, free[rows])
         rows = np.flatnonzero(counts)
         if len(rows):
             cycle.ledger.set_aside(shape, rows, counts[rows])

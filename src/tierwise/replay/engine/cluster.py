@@ -7,7 +7,7 @@ for every driver. Derived values (idle GPUs, the backlog) are computed here, als
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Literal
 
@@ -115,12 +115,12 @@ class ReplayCluster:
     ) -> None:
         self.fabric, self.trace = fabric, trace
         self.state = ReplayState.at_start(trace) if state is None else state
-        self.gangs = Gangs(trace, fabric.gpus_per_host, contender.aware)
+        self.gangs = Gangs(trace, fabric.gpus_per_host, contender.aware, contender.spares, contender.replaces)
         self.nodes = fabric.nodes
         self.standing = np.zeros((len(self.gangs.shapes), len(fabric.nodes)), dtype=np.int64)
         self.held_in = np.zeros((len(AXIS), len(trace.queues)), dtype=np.int64)  # by resource and queue
         self.backlog = WaitingJobs(trace)
-        self._aware, self._rules = contender.aware, rules
+        self._aware, self._rules, self._replaces = contender.aware, rules, contender.replaces
         self._idle: Ints = np.full(len(fabric.nodes), fabric.gpus_per_host, dtype=np.int64)
         self._ready = np.ones(len(fabric.nodes), dtype=bool)
         self._used = 0
@@ -129,11 +129,25 @@ class ReplayCluster:
         self.log: list[ReplayEvent] | None = None  # what happens, where somebody is to play it again
         for job, (_, rows) in self.state.running.items():
             self._stand(job, rows, 1)
+        for job, rows in self.state.repairing.items():
+            self._stand(job, rows, 1)
         for job in self.state.waiting:
             self.backlog.add(job)
         if self.state.down:
             self._ready[sorted(self.state.down)] = False
             self.nodes = replace(fabric.nodes, ready=self._ready.copy())
+
+    def counted(self) -> tuple[Ints, Ints]:
+        """Pods by shape and row, and what they hold by resource and queue, without gangs that wait for replacements."""
+        standing, held = self.standing, self.held_in
+        if self.state.repairing:
+            standing, held = standing.copy(), held.copy()
+        for job, rows in self.state.repairing.items():
+            for shape, row in zip(self.gangs.pods(job), rows, strict=True):
+                if row >= 0:
+                    standing[shape.number, row] -= 1
+                    held[:, self.trace.queue[job]] -= shape.request
+        return standing, held
 
     @property
     def idle(self) -> Ints:
@@ -148,12 +162,14 @@ class ReplayCluster:
             state.samples.append(self._sample(len(state.samples) * self._interval))
         passed = to - state.clock
         if passed > 0:
-            held = self._used
+            held, halted = self._used, self._halted()
             state.held += held * passed
+            state.halted += halted * passed
             inside = min(to, span) - state.clock
             if inside > 0:
                 service = self.fabric.gpus - len(state.down) * self.fabric.gpus_per_host
                 state.window_held += held * inside
+                state.window_worked += (held - halted) * inside
                 state.window_service += service * inside
                 state.window_wanted += min(service, held + self.backlog.gpus) * inside
             state.clock = to
@@ -175,6 +191,7 @@ class ReplayCluster:
         self.backlog.remove(job)
         state.running[job] = (state.clock, tuple(rows))
         self._tell("started", job, state.running[job][1])
+        self._recover(job)
         self._stand(job, rows, 1)
         state.waited[job] += state.clock - float(state.ready_since[job])
         if state.first_start[job] == NEVER:
@@ -194,21 +211,54 @@ class ReplayCluster:
 
     def evict(self, job: int) -> None:
         """The scheduler takes a gang's place away."""
-        self._stop(job)
+        rows = self.state.repairing.pop(job) if job in self.state.repairing else self._stop(job)
+        self._stand(job, rows, -1)
+        self._wait(job)
         self.state.evictions[job] += 1
         self._tell("evicted", job)
 
-    def _stop(self, job: int) -> None:
-        """What a gang did counts, but for what it has to repeat, and it waits again."""
+    def replace(self, job: int, rows: Mapping[int, int]) -> bool:
+        """Pods of a gang come for those that it lost, by rank; whether it goes on, as it has all of them."""
+        state = self.state
+        stands = tuple(rows.get(rank, row) for rank, row in enumerate(state.repairing.pop(job)))
+        self._stand(job, tuple(rows.get(rank, -1) for rank in range(len(stands))), 1)
+        state.replaced += len(rows)
+        if min(stands) < 0:
+            state.repairing[job] = stands
+            return False
+        state.running[job] = (state.clock, stands)
+        self._recover(job)
+        self._tell("started", job, stands)
+        state.waited[job] += state.clock - float(state.ready_since[job])
+        state.figures[job] = self._spreads.of(self._dealt(job, stands))
+        return True
+
+    def _stop(self, job: int) -> tuple[int, ...]:
+        """What a gang did counts, but for what it has to repeat; the rows that it leaves."""
         state = self.state
         start, rows = state.running.pop(job)
-        self._stand(job, rows, -1)
-        ran = state.clock - start
-        again = min(ran, self._rules.restart_cost)
-        state.useful += (ran - again) * int(self.trace.gpus[job])
-        state.lost[job] += again * int(self.trace.gpus[job])
+        ran, gpus = state.clock - start, int(self.trace.gpus[job])
+        again = min(ran, self._rules.restart_cost + self._unsaved(job, ran))
+        state.useful += (ran - again) * gpus
+        state.lost[job] += again * gpus
+        if state.clock <= self.trace.span:
+            state.window_lost += again * gpus
         state.remaining[job] -= ran - again
-        self._wait(job)
+        return rows
+
+    def _unsaved(self, job: int, ran: float) -> float:
+        """Seconds of work since a gang's last checkpoint, which comes with every interval of its work."""
+        interval = self._rules.checkpoint_interval
+        done = float(self.trace.duration[job]) - float(self.state.remaining[job]) + ran
+        return done % interval if interval else 0.0
+
+    def _halted(self) -> int:
+        """GPUs of gangs that wait for replacements."""
+        total = 0
+        for job, rows in self.state.repairing.items():
+            pods = zip(self.gangs.pods(job), rows, strict=True)
+            total += sum(int(shape.request[-1]) for shape, row in pods if row >= 0)
+        return total
 
     def host(self, row: int, *, up: bool) -> None:
         """A host goes out of service and stops the gangs that stand on it, or comes back."""
@@ -218,9 +268,14 @@ class ReplayCluster:
         else:
             state.down.add(row)
             for job in sorted(job for job, (_, rows) in state.running.items() if row in rows):
-                self._stop(job)
+                state.repairing[job] = self._stop(job)
+                state.ready_since[job] = state.clock
                 state.failures += 1
                 self._tell("stopped", job)
+                if len(self.gangs.pods(job)) > 1:
+                    state.failed_at.setdefault(job, state.clock)
+            for job in sorted(job for job, rows in state.repairing.items() if row in rows):
+                self._lose(job, row)
         self._tell("up" if up else "down", row)
         self._ready[row] = up
         self.nodes = replace(self.fabric.nodes, ready=self._ready.copy())
@@ -229,15 +284,33 @@ class ReplayCluster:
         if self.log is not None:
             self.log.append(ReplayEvent(self.state.clock, kind, subject, rows))
 
+    def _recover(self, job: int) -> None:
+        """A gang that a failing host has stopped goes on."""
+        if job in self.state.failed_at:
+            self.state.recoveries.append(self.state.clock - self.state.failed_at.pop(job))
+
+    def _lose(self, job: int, row: int) -> None:
+        """A gang loses its pods on a host; where nothing of it is left, or nobody repairs it, it waits as a whole."""
+        rows = self.state.repairing.pop(job)
+        left = tuple(-1 if other == row else other for other in rows)
+        if self._replaces and max(left) >= 0:
+            self._stand(job, tuple(other if other == row else -1 for other in rows), -1)
+            self.state.repairing[job] = left
+        else:
+            self._stand(job, rows, -1)
+            self._wait(job)
+
     def _wait(self, job: int) -> None:
         self.state.ready_since[job] = self.state.clock
         self.state.waiting.add(job)
         self.backlog.add(job)
 
     def _stand(self, job: int, rows: Sequence[int], by: int) -> None:
-        """Count the pods of a gang onto their rows, or off them."""
+        """Count the pods of a gang onto their rows, or off them; those without one are left out."""
         queue = self.trace.queue[job]
         for shape, row in zip(self.gangs.pods(job), rows, strict=True):
+            if row < 0:
+                continue
             gpus = int(shape.request[-1])
             self.standing[shape.number, row] += by
             self.held_in[:, queue] += by * shape.request

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.api.repair import OnNodeLoss
 from tierwise.config.actions import EVICTING
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.declaration import takes_part
@@ -29,10 +30,16 @@ class Contender(msgspec.Struct, frozen=True):
     name: str
     profile: Profile
     aware: bool = True
+    spares: int = 0  # that every gang of several pods declares; pods by themselves may borrow them
 
     @property
     def evicts(self) -> bool:
-        return not EVICTING.isdisjoint(self.profile.actions)
+        return bool(self.spares) or not EVICTING.isdisjoint(self.profile.actions)
+
+    @property
+    def replaces(self) -> bool:
+        """Whether gangs keep their place when a host fails, and wait for replacements."""
+        return OnNodeLoss.REPLACE.value in self.profile.listed("repair", "onNodeLoss")
 
 
 @takes_part(NodeScorer)
@@ -66,6 +73,9 @@ def plugins() -> Mapping[str, Factory]:
 _PROPOSE = PluginChoice("propose", {"sortBySize": True})
 
 
+_REPAIR = PluginChoice("repair", {"onNodeLoss": OnNodeLoss.REPLACE.value})
+
+
 def _naive(name: str, scorer: PluginChoice) -> Contender:
     tiers = ((PluginChoice("priority"), PluginChoice("gang")), (PluginChoice("predicates"), scorer))
     return Contender(name, replace(DEFAULT, tiers=tiers), aware=False)
@@ -80,6 +90,8 @@ BUILT_IN: Mapping[str, Callable[[int], Contender]] = {
     "default": lambda _seed: Contender("default", DEFAULT),
     "propose": lambda _seed: _with("propose", _PROPOSE),
     "patient": lambda _seed: _with("patient", _PROPOSE, PluginChoice("patience", {"time": "4h"})),
+    "repair": lambda _seed: _with("repair", _REPAIR),
+    "spares": lambda _seed: replace(_with("spares", _REPAIR), spares=1),
     "best-fit": lambda _seed: _naive("best-fit", PluginChoice("binpack")),
     "random": lambda seed: _naive("random", PluginChoice("replay-random", {"seed": seed})),
 }

@@ -39,6 +39,7 @@ class CycleOutcome(msgspec.Struct, frozen=True):
 
     stopped: tuple[int, ...]
     started: tuple[tuple[int, tuple[int, ...]], ...]
+    replaced: tuple[tuple[int, dict[int, int]], ...]  # jobs that lost pods, and the rows of those that come, by rank
     final: bool  # whether another cycle at this moment would decide nothing more
     again: float | None  # when one may decide otherwise though nothing has changed
 
@@ -51,7 +52,7 @@ class Decider:
         self._plugins = plugins()
         self._queues = {queue.name: queue for queue in rules.queues or (Queue(QUEUE),)}
         self._shapes = tuple(books.gangs.shapes)
-        self._kept: dict[int, tuple[int, ...]] = {}  # rows that the last cycle nominated jobs for
+        self._kept: dict[int, dict[int, int]] = {}  # rows that the last cycle nominated jobs for, by rank
 
     def picture(self) -> tuple[Snapshot, Snapshot, CycleReport]:
         """What a cycle sees now and decides, and all that there is besides: who waits behind its look-ahead, who runs.
@@ -70,15 +71,17 @@ class Decider:
 
     def decide(self) -> CycleOutcome | None:
         """One cycle over the waiting jobs; None if none of them needs one."""
-        shown = self._books.backlog.shown(self._look_ahead, self._most)
-        if not shown:
+        shown, repairing = self._books.backlog.shown(self._look_ahead, self._most), self._books.state.repairing
+        if not shown and not repairing:
             return None
         report = cycle(self._snapshot(shown), self._contender.profile, plugins=self._plugins)
-        started = tuple(_rows(decision) for decision in report.decisions if decision.bound)
+        bound = [_rows(decision) for decision in report.decisions if decision.bound]
+        started = tuple((job, _by_rank(rows)) for job, rows in bound if job not in repairing)
+        replaced = tuple((job, rows) for job, rows in bound if job in repairing)
         self._kept = dict(_rows(decision) for decision in report.decisions if not decision.bound)
         stopped = tuple(dict.fromkeys(int(str(eviction.job.order[0])) for eviction in report.evictions))
         more = bool(stopped) or len(started) == len(shown) >= self._look_ahead
-        return CycleOutcome(stopped, started, final=not more, again=report.retry_at)
+        return CycleOutcome(stopped, started, replaced, final=not more, again=report.retry_at)
 
     def _most(self, gpus: int) -> int:
         if self._contender.evicts or len(self._queues) > 1:  # what a queue asks for counts, be there room or not
@@ -87,17 +90,20 @@ class Decider:
 
     def _snapshot(self, shown: list[int]) -> Snapshot:
         """What the cycle sees. Who runs is told one by one only to profiles that evict."""
-        books = self._books
-        jobs = [books.gangs.waiting(job, number, self._kept.get(job)) for number, job in enumerate(shown)]
+        books, kept = self._books, self._kept
+        jobs = [books.gangs.waiting(j, i, _by_rank(kept[j]) if j in kept else None) for i, j in enumerate(shown)]
+        for job, rows in sorted(books.state.repairing.items()):
+            room = tuple(kept.get(job, {}).get(rank, -1) for rank in range(len(rows)))
+            jobs.append(books.gangs.running(job, len(jobs), rows, room))
         standing: dict[int, Ints] = {}
         standing_in: dict[str, Ints] = {}
         if self._contender.evicts:
             running = sorted(books.state.running.items())
             jobs += [books.gangs.running(j, number, rows) for number, (j, (_, rows)) in enumerate(running, len(jobs))]
         else:
-            every = np.arange(len(books.nodes))
-            standing = {n: np.repeat(every, counts) for n, counts in enumerate(books.standing) if counts.any()}
-            standing_in = dict(zip(self._queues, books.held_in.T, strict=True))
+            every, (counted, held) = np.arange(len(books.nodes)), books.counted()
+            standing = {n: np.repeat(every, counts) for n, counts in enumerate(counted) if counts.any()}
+            standing_in = dict(zip(self._queues, held.T, strict=True))
         return Snapshot(
             axis=AXIS,
             nodes=books.nodes,
@@ -114,9 +120,14 @@ class Decider:
         )
 
 
-def _rows(decision: Decision) -> tuple[int, tuple[int, ...]]:
+def _rows(decision: Decision) -> tuple[int, dict[int, int]]:
     by_rank = {task.rank: row for p in decision.placed for task, row in zip(p.tasks, p.rows.tolist(), strict=True)}
-    return int(str(decision.job.order[0])), tuple(by_rank[rank] for rank in range(len(by_rank)))
+    return int(str(decision.job.order[0])), by_rank
+
+
+def _by_rank(rows: dict[int, int]) -> tuple[int, ...]:
+    """The rows of a whole gang in the order of ranks."""
+    return tuple(rows[rank] for rank in range(len(rows)))
 
 
 _ROUNDS = 8
@@ -158,9 +169,9 @@ class Engine:
         times = [self._ends[0][0]] if self._ends else []
         if state.arrived < len(self.trace):
             times.append(float(self.trace.arrival[state.arrived]))
-        if state.incidents < len(self.rules.incidents) and (times or state.waiting):
+        if state.incidents < len(self.rules.incidents) and (times or state.waiting or state.repairing):
             times.append(self.rules.incidents[state.incidents].time)
-        if state.again != NEVER and state.waiting:
+        if state.again != NEVER and (state.waiting or state.repairing):
             times.append(state.again)
         if not times:
             return None
@@ -202,7 +213,7 @@ class Engine:
                 books.arrive()
             state.events += 1
         books.advance(moment)
-        return changed and bool(state.waiting)
+        return changed and bool(state.waiting or state.repairing)
 
     def _schedule(self) -> None:
         """Cycles at this moment, until nothing more can come of one."""
@@ -217,5 +228,8 @@ class Engine:
             for job, rows in decided.started:
                 self._books.start(job, rows)
                 self._await_end(job)
+            for job, by_rank in decided.replaced:
+                if self._books.replace(job, by_rank):
+                    self._await_end(job)
             if decided.final:
                 return

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
+from tierwise.api.repair import RepairTerms
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, Job, Phase, PodSet, Status, SubJob, Task
 from tierwise.model.shape import Shape
@@ -35,6 +37,8 @@ class Gangs(msgspec.Struct):
     trace: Trace
     gpus_per_host: int
     aware: bool
+    spares: int = 0  # that every gang of several pods declares; pods by themselves may borrow them
+    replaces: bool = False  # gangs may wait for replacements
     shapes: list[Shape] = []
     _known: dict[tuple[int, int], Shape] = {}
 
@@ -56,14 +60,22 @@ class Gangs(msgspec.Struct):
         """A job that waits, at a place in the snapshot; rows may be kept for it."""
         return self._model(job, number, Status.PENDING, kept)
 
-    def running(self, job: int, number: int, rows: Sequence[int]) -> Job:
-        """A job that runs on these rows."""
-        return self._model(job, number, Status.RUNNING, rows)
+    def running(self, job: int, number: int, rows: Sequence[int], kept: Sequence[int] | None = None) -> Job:
+        """A job that runs on these rows; where one is -1 a pod is missing, and a row may be kept for it."""
+        return self._model(job, number, Status.RUNNING, rows, kept)
 
-    def _model(self, job: int, number: int, status: Status, rows: Sequence[int] | None) -> Job:
+    def _model(
+        self, job: int, number: int, status: Status, rows: Sequence[int] | None, kept: Sequence[int] | None = None
+    ) -> Job:
         trace = self.trace
-        stand = RunningGang(job, number, float(trace.arrival[job]), trace.queues[trace.queue[job]], status, rows)
-        return gang(stand, self.pods(job), _SOFT if self.aware else None)
+        stand = RunningGang(job, number, float(trace.arrival[job]), trace.queues[trace.queue[job]], status, rows, kept)
+        made = gang(stand, self.pods(job), _SOFT if self.aware else None)
+        if not self.replaces:
+            return made
+        ranks = {task.key: task.rank for task in made.tasks}
+        several = len(made.tasks) > 1
+        terms = RepairTerms(spares=self.spares if several else 0, borrows=bool(self.spares) and not several)
+        return replace(made, ranks=ranks, world_size=len(ranks), repair=terms)
 
 
 class RunningGang(msgspec.Struct, frozen=True):
@@ -74,17 +86,22 @@ class RunningGang(msgspec.Struct, frozen=True):
     created: float
     queue: str = QUEUE
     status: Status = Status.PENDING
-    rows: Sequence[int] | None = None  # where it runs, or what is kept for it while it waits
+    rows: Sequence[int] | None = None  # where it runs, -1 for lost pods, or what is kept for it while it waits
+    kept: Sequence[int] | None = None  # for lost pods of one that runs
 
 
 def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | None = None) -> Job:
     """A job of the model with pods of these shapes, in the order of ranks."""
     key, runs, created = f"{NAMESPACE}/job-{stand.job}", stand.status is Status.RUNNING, stand.created
     rows = stand.rows if stand.rows is not None else (-1,) * len(shapes)
+    kept = (stand.kept or (-1,) * len(shapes)) if runs else rows
     tasks = tuple(
-        Task(f"{key}-{i}", s, "", stand.status, row if runs else -1, -1 if runs else row, created, rank=i)
+        Task(f"{key}-{i}", s, "", Status.RUNNING, row, -1, created, rank=i)
+        if runs and row >= 0
+        else Task(f"{key}-{i}", s, "", Status.PENDING, -1, kept[i], created, rank=i)
         for i, (s, row) in enumerate(zip(shapes, rows, strict=True))
     )
+    held = [task.row for task in tasks if task.status is Status.RUNNING]
     order: tuple[object, ...] = (stand.job,)
     sub = SubJob(
         key=key,
@@ -96,11 +113,11 @@ def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | N
         match_index=0,
         order=order,
         priority=shapes[0].priority,
-        pod_sets=() if runs else _parts(tasks),
+        pod_sets=_parts([task for task in tasks if task.status is Status.PENDING]),
         total=len(tasks),
         request=np.add.reduce([s.request for s in shapes]),
-        held=np.array(rows, dtype=np.int64) if runs else _NOWHERE,
-        ready=len(tasks) if runs else 0,
+        held=np.array(held, dtype=np.int64) if runs else _NOWHERE,
+        ready=len(held),
         tasks=tasks,
     )
     return Job(
@@ -122,8 +139,8 @@ def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | N
     )
 
 
-def _parts(tasks: tuple[Task, ...]) -> tuple[PodSet, ...]:
+def _parts(tasks: Sequence[Task]) -> tuple[PodSet, ...]:
     """Whole hosts first, then the pod for the rest."""
     same = sum(task.shape is tasks[0].shape for task in tasks)
     cuts = (tasks[:same], tasks[same:])
-    return tuple(PodSet(some[0].shape, "", -1, some) for some in cuts if some)
+    return tuple(PodSet(some[0].shape, "", -1, tuple(some)) for some in cuts if some)

@@ -1,4 +1,4 @@
-"""What a replay goes by besides its trace: periods, the look-ahead, what a restart costs, which hosts fail, queues."""
+"""What a replay goes by besides its trace: periods, the look-ahead, what a stop costs, which hosts fail, queues."""
 
 from __future__ import annotations
 
@@ -20,3 +20,4 @@ class Rules(msgspec.Struct, frozen=True):
     incidents: tuple[Incident, ...] = ()
     controllers: bool = False  # whether jobs go through the embedded cluster and its controllers
     queues: tuple[Queue, ...] = ()  # those of the trace, in its order; where none are given, all jobs wait in one
+    checkpoint_interval: float = 0.0  # of work; 0 where a gang that stops repeats the restart cost alone

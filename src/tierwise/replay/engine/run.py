@@ -130,6 +130,11 @@ class Comparison:
                 "period_seconds": 1.0 if self.rules.controllers else self.rules.period,
                 "look_ahead": self.rules.look_ahead,
                 "restart_cost_seconds": self.rules.restart_cost,
+                **(
+                    {"checkpoint_interval_seconds": self.rules.checkpoint_interval}
+                    if self.rules.checkpoint_interval
+                    else {}
+                ),
                 "incidents": len(self.rules.incidents),
                 "queues": [
                     {"queue": q.name, "weight": q.weight, "deserved_gpus": q.deserved.get(GPU)}

@@ -51,6 +51,7 @@ class ReplayState(msgspec.Struct):
     running: dict[int, tuple[float, tuple[int, ...]]] = {}  # job -> start, rows by rank
     waiting: set[int] = msgspec.field(default_factory=set)
     refused: list[int] = []
+    repairing: dict[int, tuple[int, ...]] = {}  # gangs that wait for replacements -> rows by rank, -1 for lost ones
     down: set[int] = msgspec.field(default_factory=set)  # rows out of service
     failures: int = 0  # gangs stopped by failing hosts
     useful: float = 0.0  # GPU-seconds of work that counts
@@ -58,6 +59,12 @@ class ReplayState(msgspec.Struct):
     window_held: float = 0.0  # the same up to the last arrival
     window_service: float = 0.0  # GPU-seconds of hosts in service up to the last arrival
     window_wanted: float = 0.0  # GPU-seconds that could have been held: the smaller of asked for and in service
+    halted: float = 0.0  # GPU-seconds held by gangs that wait for replacements
+    failed_at: dict[int, float] = {}  # gangs of several pods that a failing host stopped -> when, until they go on
+    recoveries: list[float] = []  # seconds that each of these took
+    replaced: int = 0  # pods that came for those on failing hosts
+    window_worked: float = 0.0  # GPU-seconds that gangs worked up to the last arrival
+    window_lost: float = 0.0  # what of that has to be done again
     cycles: int = 0
     events: int = 0
     samples: list[Sample] = []
@@ -91,8 +98,11 @@ class ReplayState(msgspec.Struct):
             for s in raw["samples"]
         ]
         running = {int(job): (start, tuple(rows)) for job, (start, rows) in raw["running"].items()}
+        failed_at = {int(job): time for job, time in raw["failed_at"].items()}
+        repairing = {int(job): tuple(rows) for job, rows in raw["repairing"].items()}
         sets = {name: set(raw[name]) for name in ("waiting", "down")}
-        return cls(**{**raw, **arrays, **sets, "samples": samples, "running": running})
+        dicts = {"running": running, "repairing": repairing, "failed_at": failed_at}
+        return cls(**{**raw, **arrays, **sets, **dicts, "samples": samples})
 
     def finished(self) -> Ints:
         """The jobs that ended, by number."""

@@ -12,7 +12,7 @@ import msgspec
 from tierwise import __version__
 from tierwise.replay.engine.cluster import SLOT_SIZES
 from tierwise.replay.report.plots import WHOLE, Series, bars, coincidences, heat, key, lines
-from tierwise.replay.report.table import DECISIVE, FIGURES, Figure, duration, verdict
+from tierwise.replay.report.table import DECISIVE, FIGURES, Figure, duration, shown_figures, verdict
 
 __all__ = ["Head", "pair", "report", "section", "sheet", "table"]
 
@@ -146,7 +146,7 @@ def report(results: dict[str, Any], command: str = "") -> str:
         _traffic(outcomes),
         _by_queue(outcomes),
         pair(*(_heat(told, outcome) for outcome in outcomes)),
-        table("All numbers", names, [_row(figure, outcomes) for figure in FIGURES], apart),
+        table("All numbers", names, [_row(figure, outcomes) for figure in shown_figures(outcomes)], apart),
     )
     title = f"Simulation of {told['trace']}: {_and(names)}"
     return sheet(Head(title, verdict(outcomes), intro, names, command), body)

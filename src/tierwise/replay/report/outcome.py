@@ -113,7 +113,7 @@ def outcome(engine: Engine | EmbeddedReplay) -> Data:
             "arrived": state.arrived,
             "finished": len(ended),
             "running": len(state.running),
-            "waiting": len(state.waiting),
+            "waiting": len(state.waiting) + len(state.repairing),
             "refused": len(state.refused),
         },
         "gpus": {
@@ -136,9 +136,23 @@ def outcome(engine: Engine | EmbeddedReplay) -> Data:
             if state.samples and state.samples[0].fragmentation
         },
         "stops": {"evictions": int(state.evictions.sum()), "failures": state.failures},
+        **(_of_failures(state) if engine.rules.incidents else {}),
         "cycles": state.cycles,
         "events": state.events,
         "samples": [_sample(sample) for sample in state.samples],
+    }
+
+
+def _of_failures(state: ReplayState) -> Data:
+    """What hosts that fail leave of the GPUs in service up to the last arrival, and what waiting for others costs."""
+    worked = state.window_worked - state.window_lost
+    return {
+        "failures": {
+            "goodput": _ratio(worked, state.window_service),
+            "recovery_seconds": figures(np.array(state.recoveries)),
+            "pods_replaced": state.replaced,
+            "gpu_hours_halted": round(state.halted / HOUR, 3),
+        }
     }
 
 

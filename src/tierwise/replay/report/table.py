@@ -11,7 +11,7 @@ from rich.text import Text
 from tierwise.explain.text.page import Page, wrapped
 from tierwise.explain.text.tables import Cell, TableColumn, table
 
-__all__ = ["DECISIVE", "FIGURES", "Figure", "duration", "lines", "verdict"]
+__all__ = ["DECISIVE", "FIGURES", "Figure", "duration", "lines", "shown_figures", "verdict"]
 
 
 def _share(value: float | None) -> str:
@@ -107,6 +107,21 @@ FIGURES: Sequence[Figure] = (
 )
 """The numbers that are shown, in their order."""
 
+_OF_FAILURES: Final[Sequence[Figure]] = (
+    Figure("goodput", lambda o: o["failures"]["goodput"], _share, 1),
+    Figure("recovery of gangs, mean", lambda o: o["failures"]["recovery_seconds"]["mean"], duration, -1),
+    Figure("recovery of gangs, 95th percentile", lambda o: o["failures"]["recovery_seconds"]["p95"], duration, -1),
+    Figure("pods replaced", lambda o: o["failures"]["pods_replaced"], _count),
+    Figure("GPU time held by halted gangs", lambda o: o["failures"]["gpu_hours_halted"], _hours, -1),
+)
+"""The same where hosts fail."""
+
+
+def shown_figures(outcomes: Sequence[dict[str, Any]]) -> Sequence[Figure]:
+    """The numbers that these outcomes have."""
+    return (*FIGURES, *_OF_FAILURES) if all("failures" in outcome for outcome in outcomes) else FIGURES
+
+
 _DECIDE: Final = ("GPU occupancy", "wait, mean", "leaves per gang, mean", "GPU time lost")
 DECISIVE: Sequence[Figure] = tuple(figure for figure in FIGURES if figure.title in _DECIDE)
 """The numbers that a verdict is about."""
@@ -165,7 +180,7 @@ def lines(page: Page, results: dict[str, Any], command: str = "") -> list[Text]:
     )
     outcomes = results["outcomes"]
     columns = (TableColumn("", least=16), *(TableColumn(o["profile"], right=True) for o in outcomes))
-    rows: list[Sequence[Cell]] = [(figure.title, *_compared(figure, outcomes)) for figure in FIGURES]
+    rows: list[Sequence[Cell]] = [(figure.title, *_compared(figure, outcomes)) for figure in shown_figures(outcomes)]
     return [
         *(line for said in verdict(outcomes) for line in wrapped(Text(said, style="bold"), page.width)),
         Text(),
