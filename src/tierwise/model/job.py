@@ -112,6 +112,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     ended: float = 0.0  # when it succeeded or failed, as far as is known
     active_deadline: float = 0.0  # seconds after its start at which its node stops it; 0 where it would not
     expected: float = 0.0  # seconds that it says it runs; 0 where it does not say
+    deleted: float = 0.0  # when its deletion was asked for; 0 where it was not
     tolerations: tuple[Toleration, ...] = ()  # of a task with a node, whose shape is without its rules about nodes
     node_rules: bool = False  # a task with a node has such rules
 

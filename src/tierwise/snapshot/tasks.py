@@ -345,24 +345,36 @@ class TaskStore:
         return row, nominated
 
 
+_GRACE = 30
+"""Seconds that a pod gets to terminate where it names no other time."""
+
+
 class _Times(TypedDict):
     started: float
     checkpointed: float
     noticed: float
     ended: float
+    deleted: float
 
 
 def _times(pod: Pod, created: float) -> _Times:
-    """Since when a pod with a node runs and until when, and when it last saved its work and was given notice."""
+    """Since when a pod with a node runs and until when, when it last saved its work, was given notice and deleted."""
     if not pod.spec.node_name:
-        return {"started": 0.0, "checkpointed": 0.0, "noticed": 0.0, "ended": 0.0}
+        return {"started": 0.0, "checkpointed": 0.0, "noticed": 0.0, "ended": 0.0, "deleted": 0.0}
     checkpointed, noticed = told_times(pod)
     return {
         "started": started_at(pod) or created,
         "checkpointed": checkpointed,
         "noticed": noticed,
         "ended": ended_at(pod),
+        "deleted": _deleted_at(pod) if pod.metadata.deletion_timestamp else 0.0,
     }
+
+
+def _deleted_at(pod: Pod) -> float:
+    """When the deletion of a pod was asked for: its time is that at which its grace period ends."""
+    grace = pod.spec.termination_grace_period_seconds
+    return parse_time(pod.metadata.deletion_timestamp) - (_GRACE if grace is None else max(grace, 0))
 
 
 def _status(pod: Pod) -> Status | None:

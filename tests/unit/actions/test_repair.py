@@ -26,8 +26,12 @@ def _with(world: World, **nodes: Raw) -> World:
 
 def _node(raw: Raw) -> str:
     """The name of a node; "" for everything else."""
+    return _name(raw) if raw["kind"] == "Node" else ""
+
+
+def _name(raw: Raw) -> str:
     metadata = raw["metadata"]
-    return str(metadata["name"]) if raw["kind"] == "Node" and isinstance(metadata, dict) else ""
+    return str(metadata["name"]) if isinstance(metadata, dict) else ""
 
 
 def _evicted(outcome: Outcome) -> dict[str, str]:
@@ -132,6 +136,16 @@ def test_pods_that_are_going_already_count_as_lost() -> None:
     outcome = allocate(world, gang("train", tasks=2, on="n0 n1!", marks={ON_LOSS: "restart-all"}))
 
     assert ["train-0"] == [*_evicted(outcome)]
+
+
+def test_what_was_made_anew_is_not_restarted_again() -> None:
+    """A pod that stays terminating on a lost node restarts its gang once, not whenever a part of it runs again."""
+    world = _with(draw(RACKS), n1=NOT_READY)
+    train = gang("train", tasks=2, minimum=1, on="n0 n1!", marks={ON_LOSS: "restart-all"})
+    later: Raw = {"metadata": {"creationTimestamp": "2999-01-01T00:00:00Z"}}
+    raws = [merged(raw, later if _name(raw) == "train-0" else {}) for raw in train.manifests()]
+
+    assert {} == _evicted(allocate(World((*world.manifests, *raws), world.drawing)))
 
 
 # -- replacements

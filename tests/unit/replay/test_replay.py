@@ -57,6 +57,8 @@ def check(engine: Engine) -> None:
             left -= 8
     assert (taken <= 8).all()
     working = sum((state.clock - start) * int(trace.gpus[job]) for job, (start, _) in state.running.items())
+    if state.clock <= trace.span:
+        assert state.window_worked == pytest.approx(state.held - state.halted, rel=1e-9, abs=1e-3)
     known = state.useful + float(state.lost.sum()) + working + state.halted
     assert known == pytest.approx(state.held, rel=1e-9, abs=1e-3)
 

@@ -9,6 +9,7 @@ has a place elsewhere. Only jobs that say what they want, or profiles that say i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
@@ -126,6 +127,7 @@ def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str]) -
     first = next(task for task in job.tasks if task.key in why)
     where = f"node {names[first.row]}" if first.row >= 0 else "the node"
     struck = {sub.number for sub in job.subs if any(task.key in why for task in sub.tasks)}
+    since = _lost_at(job.tasks, why)
     for sub in job.subs:
         for task in sub.tasks:
             if task.status is not Status.RUNNING:
@@ -133,6 +135,8 @@ def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str]) -
             if task.key in why:
                 node = f"node {names[task.row]}" if task.row >= 0 else "its node"
                 reason = f"{node} {why[task.key]}"
+            elif task.created and task.created >= since:
+                continue  # it was made anew for this loss
             elif wish is OnNodeLoss.RESTART_ALL:
                 reason = f"the job restarts: {where} of pod {first.key} {why[first.key]}"
             elif wish is OnNodeLoss.RESTART_SUBGROUP and sub.number in struck:
@@ -142,6 +146,14 @@ def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str]) -
             else:
                 continue
             _evict(cycle, job, sub, task, reason)
+
+
+def _lost_at(tasks: Sequence[Task], why: Mapping[str, str]) -> float:
+    """Until when what was made belongs to what was lost: pods on a lost node may be terminating for long."""
+    lost = [task for task in tasks if task.key in why]
+    if any(task.status is Status.RUNNING for task in lost):
+        return math.inf
+    return max(task.deleted for task in lost)
 
 
 def _evict(cycle: Cycle, job: Job, sub: SubJob, task: Task, reason: str) -> None:
