@@ -7,7 +7,7 @@ changes with the functions here. What is asked about and does not exist is an In
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -296,8 +296,26 @@ class SetPriority(msgspec.Struct, frozen=True):
             key = _pod_key(task.key)
             puts[key] = merged(_raw(scenario.objects, key), {"spec": {**spec, "priority": self.value}})
         for key in _groups_of(scenario.objects, job):
-            puts[key] = merged(_raw(scenario.objects, key), {"spec": spec})
+            group = scenario.objects.raw(key)
+            if group is not None:  # else its pods declare it
+                puts[key] = merged(group, {"spec": spec})
         return scenario.with_objects(puts)
+
+
+def _kubernetes_level(key: str) -> Raw:
+    return {"spec": {"schedulingConstraints": {"topology": [{"key": key}]}}}
+
+
+def _grove_level(key: str) -> Raw:
+    return {"spec": {"topologyConstraint": {"packConstraint": {"required": key}}}}
+
+
+_LEVEL_PATHS: Final[Mapping[tuple[str, str], Callable[[str], Raw]]] = {
+    ("scheduling.k8s.io", "PodGroup"): _kubernetes_level,
+    ("scheduling.k8s.io", "CompositePodGroup"): _kubernetes_level,
+    ("scheduler.grove.io", "PodGang"): _grove_level,
+}
+"""Where groups of languages that name labels of nodes have the level that they require."""
 
 
 class SetConstraint(msgspec.Struct, frozen=True):
@@ -322,8 +340,25 @@ class SetConstraint(msgspec.Struct, frozen=True):
         if self.policy and self.policy not in (names := [policy.name for policy in job.policies]):
             known = f" ({', '.join(names)})" if names else ": it has none"
             raise InputError(f'"{self.policy}" is none of its sub-group policies{known}', obj=job.key)
+        if self.mode == "hard" and not self.policy and (named := self._by_label(scenario, snapshot, job)) is not None:
+            return named
         constraint = self._constraint(snapshot, job)
         return scenario.amended(lambda seen: self._amended(seen, job.key, constraint))
+
+    def _by_label(self, scenario: Scenario, snapshot: Snapshot, job: Job) -> Scenario | None:
+        """The group with a label of nodes as its level that no group has named yet; None where it is no such change.
+
+        Languages that name labels have trees of those that are named: another one comes with the object that names it.
+        """
+        key = job.declared_by
+        path = _LEVEL_PATHS.get((key.group, key.kind)) if key is not None else None
+        known = levels(snapshot, Constraint(hard=True, kind=job.constraint.kind if job.constraint else snapshot.kind))
+        if key is None or path is None or any(self.tier in (str(tier), name) for tier, name in known):
+            return None
+        if not any(self.tier in node.metadata.labels for node in scenario.objects.every(Node).values()):
+            return None
+        raw = scenario.objects.raw(key)
+        return scenario.with_objects({key: merged(raw, path(self.tier))}) if raw is not None else None
 
     def _constraint(self, snapshot: Snapshot, job: Job) -> Constraint | None:
         old = [job.constraint, *(policy.constraint for policy in job.policies)]
@@ -508,10 +543,16 @@ def _check_number(number: int) -> None:
 
 
 def _nodes_named(scenario: Scenario, name: str, *, domains: bool = True) -> list[str]:
-    """The node of that name, or the nodes of the domain of that name on any tree."""
+    """The node of that name, the nodes of the domain of that name on any tree, or those with a label KEY=VALUE."""
     nodes = scenario.objects.every(Node)
     if name in nodes:
         return [name]
+    label, equals, value = name.partition("=")
+    if domains and equals:
+        found = [node for node, record in nodes.items() if record.metadata.labels.get(label) == value]
+        if found:
+            return found
+        raise InputError(f"no node has the label {name}")
     snapshot = scenario.snapshot()
     if domains and name in snapshot.topology.index:
         return _domain_nodes(snapshot, name)
