@@ -178,7 +178,9 @@ async def _worked_out(work: Callable[[], T]) -> T:
 
 def _answer(runs: _Runs, ask: Callable[[RunView, Mapping[str, str]], CachedBody]) -> Handler:
     async def serve(request: web.Request) -> web.Response:
-        show = await asyncio.to_thread(_run(runs, request)[0].show)
+        source, history = _run(runs, request)
+        past = await asyncio.to_thread(history.at, _number(request.query, "at")) if "at" in request.query else None
+        show = past if isinstance(past, RunView) else await asyncio.to_thread(source.show)
         if isinstance(show, str):
             raise web.HTTPServiceUnavailable(text=f"{show}\n")
         asked = {**request.query, **request.match_info}

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -29,6 +30,7 @@ from tierwise.runtime.loop import SchedulerProfile
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.what_if import prepared
 from tierwise.snapshot.builder import Reader
 from tierwise.web.recording import MOST_MOMENTS, thinned
 from tierwise.web.views import RunView
@@ -101,9 +103,13 @@ class JournalRecording:
             cluster.apply(effects(snapshot, report))
             run = Run([(snapshot, report)], after.read(cluster.read(), now), duty.profile, report.evictions)
         place = f"journal:{self._folder}@{number}"
-        board = Board(run, [cycle_entry(snapshot, report, number, {})])
         return RunView(
-            board, mode="recording", title=self._title, options=shlex.join(["-f", place, "--config", place]), made=now
+            Board(run, [cycle_entry(snapshot, report, number, {})]),
+            mode="recording",
+            title=self._title,
+            options=shlex.join(["-f", place, "--config", place]),
+            made=now,
+            scenario=cache(lambda: prepared(recorded.objects, duty.profile, now)),
         )
 
 

@@ -54,6 +54,7 @@ class RecordedHistory:
         self._recording = recording
         self._views: OrderedDict[int, RunView] = OrderedDict()
         self._lines: OrderedDict[int, bytes] = OrderedDict()
+        self._latest: tuple[int, RunView] | None = None
         self._lock = threading.Lock()
 
     def show(self) -> RunView | str:
@@ -61,7 +62,13 @@ class RecordedHistory:
         moments = self._recording.moments()
         if not moments:
             return "nothing is recorded yet"
-        return self.at(cast("int", moments[-1]["id"])) or "nothing is recorded yet"
+        number, known = cast("int", moments[-1]["id"]), self._latest
+        if known is None or known[0] != number:  # it is asked for all the time, whatever others look at
+            view = self.at(number)
+            if view is None:
+                return "nothing is recorded yet"
+            self._latest = known = number, view
+        return known[1]
 
     def saw(self, view: RunView) -> None:
         """Nothing to keep: everything is recorded already."""

@@ -6,6 +6,7 @@ import asyncio
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.browser import BROWSER, Page, browser
@@ -54,6 +55,8 @@ async def _choose(page: Page, key: str, value: str) -> None:
 def test_a_recording_plays_in_the_page(tmp_path: Path) -> None:
     """The end is shown first and called recorded; keys and buttons lead through time, on the same map."""
     histories = _histories()
+    moments: Any = histories["default"].wire()["moments"]
+    lost = next(moment["id"] for moment in moments if moment["evicted"])
     port = free_port()
     text = "document.getElementById('time').innerText"
 
@@ -84,6 +87,9 @@ def test_a_recording_plays_in_the_page(tmp_path: Path) -> None:
         await page.press("Enter")
         await page.until(f"{text}.includes('day 1, 00:10:')")
         assert "1 node stopped taking pods" in await page.ask(text)
+        # who lost its place, and why
+        await page.ask(f"location.hash = '#/?at={lost}'")
+        await page.until(f"{text}.includes('evicted of replay/job-') && {text}.includes('its host failed')")
         # another run at the same time, and a job of that moment
         await _choose(page, "run", "random")
         await page.until("location.hash.includes('run=random') && !location.hash.includes('@')")

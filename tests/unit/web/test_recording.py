@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from tests.support.commands import run
 from tests.support.depth import examples
 from tests.support.draw import draw, gang, objects_of
+from tests.support.ports import HOST, free_port
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT
@@ -25,11 +27,13 @@ from tierwise.replay.engine.rules import Rules
 from tierwise.replay.traces.fabric import GPU
 from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.runtime.journal import Journal, JournalCursor, JournalWriter
+from tierwise.runtime.listener import listening
 from tierwise.runtime.loop import LoopPass, SchedulerProfile
 from tierwise.sim.incidents import Incident as SimIncident
 from tierwise.sim.incidents import NodeLost
 from tierwise.sim.simulation import Simulation
 from tierwise.snapshot.builder import SCHEDULER_NAMES
+from tierwise.web.app import pages
 from tierwise.web.journal import JournalRecording
 from tierwise.web.recording import RecordedHistory, Recording, thinned
 from tierwise.web.replayed import ReplayRecording
@@ -190,3 +194,23 @@ def test_a_replay_is_put_together_as_it_was(seed: int, failing: bool, profile: s
             tree, jobs = board["fabrics"][0], board["jobs"]
             assert expected == (_used(board), jobs["waiting"], tree["shut"][0], jobs["running"])
     assert known
+
+
+def test_questions_are_about_the_moment_shown(folder: Path) -> None:
+    """What a change would have done at a past moment, and the least that would have started a job then."""
+    history = RecordedHistory(JournalRecording(folder))
+    waiting = next(moment for moment in JournalRecording(folder).moments() if moment["waiting"])
+    port = free_port()
+
+    def ask(path: str) -> Any:
+        with urllib.request.urlopen(f"http://{HOST}:{port}/api/{path}", timeout=60) as answer:
+            return json.load(answer)
+
+    with listening(pages(history, recordings={"": history}), HOST, port):
+        then = ask(f"what-if?at={waiting['id']}&if=add-domains%3D1%3Dr0")
+        end = ask("what-if?if=add-domains%3D1%3Dr0")
+        least = ask(f"least/default/job-2?at={waiting['id']}")
+
+    assert "starts" in [job["effect"] for job in then["jobs"]]
+    assert [] == end["jobs"]
+    assert least["ways"]

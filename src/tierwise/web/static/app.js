@@ -35,7 +35,7 @@ function address(what, route, asked = {}) {
   const query = new URLSearchParams(asked);
   if (route.run) query.set("run", route.run);
   if (route.at) query.set("at", route.at);
-  else if (route.changes) query.set("if", route.changes);
+  if (route.changes) query.set("if", route.changes);
   return `/api/${what}${query.size ? `?${query}` : ""}`;
 }
 const none = { value: null, changed: false };
@@ -74,6 +74,7 @@ async function refresh({ force = false } = {}) {
     const [board, history] = await Promise.all([ask(address("board", route)), ask(past)]);
     if (!board.value) { go({ ...route, at: "", run: history.value?.runs.includes(route.run) ? route.run : "" }); return; } // the moment is not kept any more
     const { moments, whole, recorded } = history.value;
+    if (route.at && route.changes && !whole) { go({ ...route, at: "" }); return; } // questions are about now, or a recording
     countFromStart(history.value.elapsed);
     const newest = moments.at(-1)?.id, chosen = shownMoment(history.value, route);
     const told = !route.at || whole; // whether nodes and stories are there
@@ -89,7 +90,7 @@ async function refresh({ force = false } = {}) {
       ask(listAddress("running", route)),
       route.at && chosen < moments.length - 1 ? between(moments[chosen].id, newest) : none,
       (route.at || recorded) && chosen > 0 ? between(moments[chosen - 1].id, moments[chosen].id) : none,
-      route.changes ? ask(address("what-if", { changes: route.changes })) : none,
+      route.changes ? ask(address("what-if", { changes: route.changes, run: route.run, at: route.at })) : none,
       moments.length > 1 && !recorded ? ask("/api/history/queues") : none,
     ]);
     if (location.hash !== "" && link(parse(location.hash)) !== link(route)) return; // somebody went on meanwhile
@@ -117,7 +118,7 @@ async function refresh({ force = false } = {}) {
 /** What is wrong, and how old the picture is. */
 function tell() {
   const { board, fault } = state;
-  if (board?.mode === "recording") { // nothing of it is of now
+  if (state.history?.recorded) { // nothing of it is of now
     at("asof").textContent = "recorded";
     at("fault").hidden = !fault;
     at("fault").textContent = fault;
@@ -199,7 +200,7 @@ async function askNodes() {
 async function askLeast() {
   if (state.found || !state.story) return;
   const { key } = state.story;
-  try { state.found = (await ask(`/api/least/${path(key)}`)).value; } catch (error) { state.found = { fault: error.message }; }
+  try { state.found = (await ask(address(`least/${path(key)}`, { ...parse(location.hash), changes: "" }))).value; } catch (error) { state.found = { fault: error.message }; }
   if (state.story?.key === key) redraw();
 }
 
@@ -227,7 +228,7 @@ function draw(route, zoom) {
   fill(at("waiting"), drawWaiting(view));
   fill(at("running"), drawRunning(view));
   at("what").hidden = !view.asks;
-  at("what").setAttribute("href", link({ ...route, asking: "1", at: "" }));
+  at("what").setAttribute("href", link({ ...route, asking: "1", at: state.history.whole ? route.at : "" }));
   at("whatif").hidden = !(route.asking || route.changes);
   fill(at("whatif"), at("whatif").hidden ? [] : drawWhatIf(view));
   if (asked !== route.asking + route.changes) { // what was asked for is in view, and a half-written change has the focus

@@ -20,7 +20,7 @@ const EFFECTS = { starts: ["starts", "good"], stops: ["stops", "bad"], "waits-lo
 export function withChange(route, kind, text) {
   const asked = new URLSearchParams(route.changes);
   asked.append(kind, text);
-  return link({ ...route, changes: String(asked), asking: "", job: "", node: "", at: "" });
+  return link({ ...route, changes: String(asked), asking: "", job: "", node: "" });
 }
 
 function without(route, number) {
@@ -30,7 +30,7 @@ function without(route, number) {
 
 /** The address in which the form asks for a change that is half written: its kind, and how its text begins. */
 export function asking(route, kind, text = "") {
-  return link({ ...route, asking: `${kind}=${text}`, job: "", node: "", at: "" });
+  return link({ ...route, asking: `${kind}=${text}`, job: "", node: "" });
 }
 
 /** Questions about one thing as links: [title, kind, text]. */
@@ -129,7 +129,8 @@ export async function submitted(route, text) {
   return withChange(route, "submit", name);
 }
 
-function compared({ comparison, route, first }) {
+function compared({ history, comparison, route, first }) {
+  const then = history.recorded ? "as it was" : "now";
   const { before, after, jobs, notes } = comparison;
   const share = (side) => (side.capacity ? percent(side.used / side.capacity) : "–");
   const rows = [["jobs that run", (s) => count(s.running)], ["jobs that wait", (s) => count(s.waiting)], ["pods on nodes", (s) => count(s.podsOnNodes)],
@@ -141,10 +142,10 @@ function compared({ comparison, route, first }) {
   };
   const kind = (job) => EFFECTS[job.effect] ?? [job.effect, "soft"];
   return [
-    table([["figure", ([title]) => title], ["now", ([, text]) => text(before), "num"], ["with the changes", ([, text]) => h("b", { class: text(before) === text(after) ? "" : "warn" }, text(after)), "num"]], rows),
+    table([["figure", ([title]) => title], [then, ([, text]) => text(before), "num"], ["with the changes", ([, text]) => h("b", { class: text(before) === text(after) ? "" : "warn" }, text(after)), "num"]], rows),
     notes.map((note) => h("p", { class: "soft" }, note)),
     jobs.length ? table([["job", (job) => h("a", { href: toJob(route, job.podGroup) }, job.name), "long"], ["effect", (job) => h("span", { class: `chip ${kind(job)[1]}` }, kind(job)[0])],
-      ["now", (job) => place(job.before), "grow"], ["with the changes", (job) => place(job.after), "grow"]], jobs.slice(0, 100)) : h("p", {}, "It does nothing to any job."),
+      [then, (job) => place(job.before), "grow"], ["with the changes", (job) => place(job.after), "grow"]], jobs.slice(0, 100)) : h("p", {}, "It does nothing to any job."),
     h("p", { class: "soft" }, `${many(comparison.unchanged, "other job")} as now.${jobs.length > 100 ? ` ${count(jobs.length - 100)} more that change are not listed.` : ""} The map and the lists show the cluster with the changes.`),
   ];
 }
