@@ -10,7 +10,7 @@ Called by `allocate`, job by job in the order in which it serves them. All trial
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -65,12 +65,11 @@ class _Run(msgspec.Struct, frozen=True):
 class _Timeline:
     """Who ends when: groups of runs that end together, numbered from 1 on; unknown ends come last, one by one."""
 
-    def __init__(self, cycle: Cycle, ends: ExpectedEnds) -> None:
-        runs = sorted(_runs(cycle, ends), key=lambda run: (run.end.planned, run.since, run.key))
-        self.runs = runs
+    def __init__(self, runs: Sequence[_Run]) -> None:
+        self.runs = sorted(runs, key=lambda run: (run.end.planned, run.since, run.key))
         self.times = [-inf]  # by group; the first one stands for now
         self.group: list[int] = []  # of each run
-        for run in runs:
+        for run in self.runs:
             if run.end.planned == inf or run.end.planned != self.times[-1]:
                 self.times.append(run.end.planned)
             self.group.append(len(self.times) - 1)
@@ -79,9 +78,9 @@ class _Timeline:
     def last(self) -> int:
         return len(self.times) - 1
 
-    def at(self, time: float) -> int:
-        """The last group that has ended at a time."""
-        return bisect_right(self.times, time) - 1 if time < inf else self.last
+    def at(self, time: float, unknown: int = 0) -> int:
+        """The last group that has ended at a time; of an infinite one, so many of the unknown ends have come."""
+        return bisect_right(self.times, time) - 1 if time < inf else bisect_left(self.times, inf) - 1 + unknown
 
     @cached_property
     def columns(self) -> tuple[Ints, Ints, Ints]:
@@ -134,10 +133,11 @@ class Reservations:
         self._cycle, self._rules, self._find = cycle, rules, find
         self._now = cycle.snapshot.now
         self._held: list[Reservation] = []
-        self._asked: dict[int, tuple[Demand, int]] = {}  # by job: what its reservation is for, and who must end before
+        self._asked: dict[int, tuple[Demand, int]] = {}  # by job: what its is for, and how many unknown ends it awaits
         self._served: set[str] = set()  # queues whose first waiting job has one
-        self._started: list[tuple[float, Held]] = []  # jobs of this cycle: when they end, and what they hold
-        self._seen = 0  # decisions that are among them
+        self._running: list[_Run] = []  # what runs, and what this cycle has started
+        self._seen = -1  # decisions that are among them; -1 before anybody has looked
+        self._known_timeline = _Timeline(())
 
     def __bool__(self) -> bool:
         """Whether anybody has one."""
@@ -147,9 +147,25 @@ class Reservations:
     def _ends(self) -> ExpectedEnds:
         return ExpectedEnds(self._cycle.snapshot)
 
-    @cached_property
+    @property
     def _timeline(self) -> _Timeline:
-        return _Timeline(self._cycle, self._ends)
+        """Who ends when, by now."""
+        decisions = self._cycle.report.decisions
+        if self._seen != len(decisions):
+            if self._seen < 0:
+                self._running, self._seen = list(_runs(self._cycle, self._ends)), 0
+            for decision in decisions[self._seen :]:
+                if decision.bound:
+                    tasks = [
+                        (task.shape, row)
+                        for part in decision.placed
+                        for task, row in zip(part.tasks, part.rows.tolist(), strict=True)
+                    ]
+                    job = decision.job
+                    self._running.append(_Run(job, job.key, self._end(job), self._now, tasks))
+            self._seen = len(decisions)
+            self._known_timeline = _Timeline(self._running)
+        return self._known_timeline
 
     # -- who gets one
 
@@ -160,12 +176,12 @@ class Reservations:
         asked = demand(self._cycle, job)
         if not asked.enough or not asked.task_groups:
             return
-        self._follow()
         place = self._earliest(job, asked)
         if place is None:
             return
         self._served.add(queue)
-        self._asked[job.number] = asked, place.group
+        timeline = self._timeline
+        self._asked[job.number] = asked, place.group - timeline.at(inf) if place.time == inf else 0
         self._held.append(self._reservation(job, asked, place))
 
     def _entitled(self, job: Job, queue: str) -> bool:
@@ -246,23 +262,15 @@ class Reservations:
 
     @property
     def _ends_columns(self) -> tuple[Ints, Ints, Ints]:
-        """Row, group and amounts of everything that ends, what was started in this cycle included."""
-        timeline = self._timeline
-        parts = [(row, group, shape) for shape, row, group, _ in timeline.by_shape]
-        for end, held in self._started:
-            if end < inf:
-                group = min(timeline.at(end) + (end not in timeline.times), timeline.last)
-                parts += [
-                    (np.repeat(rows, counts), np.full(int(counts.sum()), group), shape) for shape, rows, counts in held
-                ]
-        resources = len(self._cycle.view.axis)
+        """Row, group and amounts of everything that ends."""
+        parts = self._timeline.by_shape
         if not parts:
             nothing = np.zeros(0, dtype=np.int64)
-            return nothing, nothing, np.zeros((resources, 0), dtype=np.int64)
-        amounts = [np.repeat(shape.request[:, None], len(rows), axis=1) for rows, _, shape in parts]
+            return nothing, nothing, np.zeros((len(self._cycle.view.axis), 0), dtype=np.int64)
+        amounts = [np.repeat(shape.request[:, None], len(rows), axis=1) for shape, rows, _, _ in parts]
         return (
-            np.concatenate([rows for rows, _, _ in parts]),
-            np.concatenate([group for _, group, _ in parts]),
+            np.concatenate([rows for _, rows, _, _ in parts]),
+            np.concatenate([group for _, _, group, _ in parts]),
             np.concatenate(amounts, axis=1),
         )
 
@@ -279,7 +287,7 @@ class Reservations:
         """Where the search places a job once a group has ended, without what others have reserved meanwhile."""
         cycle = self._cycle
         with cycle.ledger.statement():
-            self._let_end(job, group, time)
+            self._let_end(job, group)
             for held in self._overlapping(job, time) if beside is None else beside:
                 self._set_aside(held.held, 1)
             if within is not None:
@@ -295,17 +303,15 @@ class Reservations:
                     return None
             return _held(found)
 
-    def _let_end(self, job: Job, group: int, time: float) -> None:
+    def _let_end(self, job: Job, group: int) -> None:
+        """Count everybody else as gone who ends in a group or before."""
         timeline, ledger = self._timeline, self._cycle.ledger
-        own = next((i for i, run in enumerate(timeline.runs) if run.job is job), -1)
+        own = [i for i, run in enumerate(timeline.runs) if run.job is job]
         for shape, row, groups, run in timeline.by_shape:
-            rows, counts = np.unique(row[(groups <= group) & (run != own)], return_counts=True)
+            gone = groups <= group
+            rows, counts = np.unique(row[gone & ~np.isin(run, own) if own else gone], return_counts=True)
             if len(rows):
                 ledger.let_end(shape, rows, counts)
-        for end, held in self._started:
-            if end <= time and end < inf:
-                for shape, rows, counts in held:
-                    ledger.let_end(shape, rows, counts)
 
     def _overlapping(self, job: Job, time: float) -> list[Reservation]:
         """The reservations of others that are still running, or start, while a job runs that starts at a time."""
@@ -320,13 +326,13 @@ class Reservations:
 
         A reservation that holds with another arrangement inside its domain has that one from then on.
         """
-        self._follow()
         end, rows = self._end(job), np.concatenate([placement.rows for placement in found.placements])
         moved: list[tuple[int, Reservation]] = []
         for i, held in enumerate(self._held):
             if _ends_before(end.safe, held) or not any(np.isin(rows, own).any() for _, own, _ in held.held):
                 continue
-            asked, group = self._asked[held.job.number]
+            asked, unknown = self._asked[held.job.number]
+            group = self._timeline.at(held.start, unknown)
             again = self._trial(held.job, asked, group, held.start, within=held.rows)
             if again is None:
                 return _delays(held, end)
@@ -362,14 +368,6 @@ class Reservations:
         ledger.await_releases()
         for shape, rows, counts in held:
             ledger.place(shape, rows, sign * counts, pool=Pool.FUTURE_IDLE)
-
-    def _follow(self) -> None:
-        """Take note of what this cycle has started."""
-        for decision in self._cycle.report.decisions[self._seen :]:
-            if decision.bound:
-                held = _counted([(part.tasks[0].shape, part.rows) for part in decision.placed if part.tasks])
-                self._started.append((self._end(decision.job).planned, held))
-        self._seen = len(self._cycle.report.decisions)
 
     def tell(self) -> None:
         """Say of every job with a reservation that it has one, beside what keeps it waiting."""

@@ -23,7 +23,7 @@ from tierwise.cli.pages import opening, pages_options, play
 from tierwise.replay.engine.checkpoint import load, save
 from tierwise.replay.engine.contenders import BUILT_IN, Contender
 from tierwise.replay.engine.failures import draw
-from tierwise.replay.engine.rules import Rules
+from tierwise.replay.engine.rules import DURATIONS, STATED, Rules
 from tierwise.replay.engine.run import Comparison, Replay
 from tierwise.replay.shared_gpu.filling import Fillings
 from tierwise.replay.shared_gpu.openb import WHOLE, is_openb, order, read_nodes, read_pods
@@ -217,7 +217,7 @@ Examples:
     multiple=True,
     default=("default",),
     metavar="NAME",
-    help="default, propose, patient, repair, spares, best-fit, random, or a configuration file. May be repeated.  "
+    help="default, propose, patient, easy, conservative, repair, spares, best-fit, random, or a configuration file. "
     "[default: default]",
 )
 @click.option("--gpus-per-host", type=click.IntRange(1, 64), default=8, show_default=True)
@@ -269,6 +269,13 @@ Examples:
 @click.option(
     "--spares", type=click.IntRange(0), default=1, show_default=True, help="Spares of each gang with profile spares."
 )
+@click.option(
+    "--durations",
+    type=click.Choice(DURATIONS),
+    default=STATED,
+    show_default=True,
+    help="What profiles with reservations know of durations: the true ones, those of ended jobs, or nothing.",
+)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--checkpoint", metavar="FILE", help="Keep the state here; an interrupted run goes on from it.")
 @click.option("--html", metavar="FILE", help="Write a report with plots, one file.")
@@ -292,6 +299,7 @@ def simulate(
     restart_cost: float,
     checkpoint_interval: float,
     spares: int,
+    durations: str,
     seed: int,
     checkpoint: str | None,
     html: str | None,
@@ -309,9 +317,7 @@ def simulate(
     the --load of all GPUs (1), and what is allocated then is shown; profiles are fragmentation, stranding, best-fit,
     or a configuration file.
     """
-    from tierwise.replay.engine.rules import Rules
-
-    rules = Rules(period, look_ahead, restart_cost, seed, controllers=through == "controllers")
+    rules = Rules(period, look_ahead, restart_cost, seed, controllers=through == "controllers", durations=durations)
     rules = replace(rules, checkpoint_interval=checkpoint_interval)
     asked = SimulateOptions(topology, trace, profiles, gpus_per_host, load, jobs, queues, 3600 * mtbf, 3600 * repair)
     asked = replace(asked, spares=spares)

@@ -28,7 +28,7 @@ class ReservationRules(msgspec.Struct, frozen=True):
     pods: int = 2  # jobs with a smaller minimum get none
     duration: float = 0.0  # seconds that jobs of any queue run where nothing else says so; 0 for unknown
     by_queue: Mapping[str, float] = {}
-    history: str = ""  # the ConfigMap, namespace/name, that keeps the runs that have ended; "" for none
+    history: str = ""  # the namespace in which a record is kept of the runs that have ended; "" for none
 
     def duration_of(self, queue: str) -> float:
         return self.by_queue.get(queue, self.duration)
@@ -44,8 +44,8 @@ def reservation_rules(profile: Profile, file: str | None = None) -> ReservationR
         if name.startswith(f"{_DURATION}.")
     }
     history = given.get("runHistory", "")
-    if not isinstance(history, str) or (history and history.count("/") != 1):
-        raise InputError("expected a ConfigMap as namespace/name", file=file, field=_field("runHistory"))
+    if not isinstance(history, str) or "/" in history:
+        raise InputError(f'"{history}" is not the name of a namespace', file=file, field=_field("runHistory"))
     return ReservationRules(
         mode=mode,
         depth=_number(given.get("reservationDepth", 16), "reservationDepth", file),

@@ -9,6 +9,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.meta import format_time
 from tierwise.explain.message import message, refusal
 from tierwise.explain.proposal import proposal_wire
+from tierwise.explain.reservations import reservation_wire
 from tierwise.explain.text.evictions import eviction_wire
 from tierwise.explain.wire import pod_group_wire
 from tierwise.framework.report import CycleReport
@@ -37,7 +38,14 @@ def job_wire(
         "proposal": _proposal(job, reports),
         "ladder": _ladder(job),
         "tried": [_tried(tried) for tried in rejection.tried] if rejection is not None else [],
+        **_reservation(job, *reports[-1]),
     }
+
+
+def _reservation(job: Job, snapshot: Snapshot, report: CycleReport) -> Raw:
+    """The reservation of the job, where it has one."""
+    found = next((reservation for reservation in report.reservations if reservation.job.key == job.key), None)
+    return {"reservation": reservation_wire(snapshot, found)} if found is not None else {}
 
 
 def _proposal(job: Job, reports: Sequence[tuple[Snapshot, CycleReport]]) -> Raw | None:

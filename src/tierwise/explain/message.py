@@ -119,6 +119,8 @@ def _on_nodes(reason: Reason, nodes: int) -> str:
 
 def _part(whole: Rejection, child: Rejection) -> str:
     """A cause of the same subject stands for itself; one of a sub-group names it."""
+    if child.stage == "reservation":
+        return child.reason.text
     if child.subject == whole.subject:
         return f"{child.reason.plugin}: {message(child)}"
     return f"sub-group {child.subject.removeprefix(f'{whole.subject}/')}: {message(child)}"

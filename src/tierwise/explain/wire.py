@@ -10,6 +10,7 @@ from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.message import message, refusal
 from tierwise.explain.naming import sub_id
+from tierwise.explain.reservations import reservations_wire
 from tierwise.explain.text.evictions import eviction_wire
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job, Status, Task
@@ -50,6 +51,7 @@ def schedule_wire(
         "problems": [problem_wire(p) for p in after.topology.problems]
         + [{"object": f.subject, "code": f.code, "message": f.text} for f in (*after.faults, *complaints)],
         "work": {"trials": report.search_counts.trials, "domains": report.search_counts.domains},
+        **reservations_wire(after, report),
     }
 
 

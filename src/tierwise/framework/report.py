@@ -168,6 +168,10 @@ class CycleReport(msgspec.Struct, frozen=True):
     notices: tuple[Notice, ...] = ()  # tasks that would be evicted and have time left
     reservations: tuple[Reservation, ...] = ()  # of jobs that wait, in the order in which they were served
 
+    def reservation(self, job: Job) -> Reservation | None:
+        """The reservation of a job; None where it has none."""
+        return next((reservation for reservation in self.reservations if reservation.job is job), None)
+
     @property
     def retry_at(self) -> float | None:
         """When a further cycle may decide differently without any change of objects; None if never."""

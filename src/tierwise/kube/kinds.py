@@ -22,6 +22,8 @@ __all__ = ["Resource", "discover", "of_interest"]
 
 _OTHERS: Final = frozenset({("", "ConfigMap"), ("", "Service"), ("networking.k8s.io", "NetworkPolicy")})
 """Kinds that others keep a great deal in."""
+_RUN_HISTORY: Final = "tierwise-run-history"
+"""The record of jobs that have ended; a profile says in which namespace it counts."""
 
 
 def of_interest(
@@ -29,12 +31,14 @@ def of_interest(
 ) -> bool:
     """Whether a controller of ours may look at an object: of some kinds that is little, and the rest is not kept.
 
-    What was made for a job, what network discovery is told by, in a `trusted` namespace (None: any), and measurements,
-    which their keys show (`entries`), as people choose the names of the ConfigMaps.
+    What was made for a job, the record of runs, what network discovery is told by, in a `trusted` namespace (None:
+    any), and measurements, which their keys show (`entries`), as people choose the names of the ConfigMaps.
     """
     if (group, kind) not in _OTHERS:
         return True
     if any(owner.kind == "Job" for owner in meta.owner_references):
+        return True
+    if kind == "ConfigMap" and meta.name == _RUN_HISTORY:
         return True
     measured = any(entry.startswith("netperf") for entry in entries)
     return kind == "ConfigMap" and (measured or _discovers(meta, trusted))

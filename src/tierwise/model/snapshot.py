@@ -65,6 +65,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     tree_aliases: dict[str, str] = {}  # further names of trees, and the kinds that they stand for
     history: tuple[FinishedRun, ...] = ()  # jobs that have ended and may be gone from the cluster
     held_places: HeldPlaces = HeldPlaces()  # for jobs whose pods are being moved
+    history_in: str = ""  # the namespace in which their record is kept; "" where none is
 
     kept_columns: TaskColumns | None = None  # see `columns`: what a reader keeps from snapshot to snapshot
     kept_unsettled: tuple[Job, ...] = ()  # see `unsettled`

@@ -9,7 +9,16 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.api.core import Namespace, Node, Pod, PodDisruptionBudget, PodSpec, PriorityClass, ResourceQuota
+from tierwise.api.core import (
+    ConfigMap,
+    Namespace,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    PodSpec,
+    PriorityClass,
+    ResourceQuota,
+)
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.eviction_terms import ended_at, told_times
 from tierwise.api.kai import Queue as KaiQueue
@@ -31,6 +40,7 @@ from tierwise.dialects.languages import Declared, read_languages, tree_aliases
 from tierwise.dialects.network_aware.services import app_groups, group_homes, network_topologies, services
 from tierwise.dialects.volcano.pod_group import read_queue
 from tierwise.model.arrays import Ints
+from tierwise.model.expected_ends import FinishedRun
 from tierwise.model.held import ColumnCache
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue as ModelQueue
@@ -45,6 +55,7 @@ from tierwise.snapshot.held_places import read_held_places
 from tierwise.snapshot.jobs import JobCache
 from tierwise.snapshot.nodes import NodeIndex, node_table, read_nodes, renewed
 from tierwise.snapshot.quotas import left_by_namespace
+from tierwise.snapshot.run_history import history_key, read_history
 from tierwise.snapshot.shapes import Priorities, Shapes
 from tierwise.snapshot.tasks import TaskStore
 from tierwise.snapshot.templates import Common, Template, Templates, has_node_rules
@@ -116,6 +127,7 @@ class Reader:
         self._profile = profile
         self._follow = follow
         self._rules = reservation_rules(profile)
+        self._history: tuple[ConfigMap, tuple[FinishedRun, ...], tuple[Fault, ...]] | None = None
         self._schedulers = SCHEDULER_NAMES.union(profile.schedulers) if schedulers is None else schedulers
         # Budgets matter to evictions alone; reading them costs a look at every pod.
         self._conditions = profile.listed("repair", "conditions")  # that make a node unhealthy
@@ -191,6 +203,7 @@ class Reader:
         jobs, others = tuple(found.jobs), tuple(chain.from_iterable(found.others))
         self._services = self._read_services(objects)
         held_places, unread = read_held_places(objects, axis, table.row, found.jobs)
+        history, unreadable = self._read_history(objects)
         self._objects = objects
         self._last = Snapshot(
             axis=axis,
@@ -214,6 +227,7 @@ class Reader:
                 *self._unknown_classes(objects),
                 *_crowded(table, axis, store.used),
                 *unread,
+                *unreadable,
             ),
             now=now,
             budgets=budgets.allowed,
@@ -222,8 +236,23 @@ class Reader:
             storage=self._volumes.storage,
             resource_quotas=left_by_namespace(objects.every(ResourceQuota).values(), pods.values(), axis),
             held_places=held_places,
+            history=history,
+            history_in=self._rules.history,
         )
         return self._last
+
+    def _read_history(self, objects: Objects) -> tuple[tuple[FinishedRun, ...], tuple[Fault, ...]]:
+        """The record of runs that have ended, and what is wrong with it."""
+        record = objects.record(history_key(self._rules.history)) if self._rules.history else None
+        if not isinstance(record, ConfigMap):
+            return (), ()
+        if self._history is None or self._history[0] is not record:
+            try:
+                self._history = record, read_history(record), ()
+            except ValueError as error:
+                path = f"ConfigMap {record.metadata.namespace}/{record.metadata.name}"
+                self._history = record, (), (Fault(path, "RunHistoryUnreadable", f"{error}; it is written anew"),)
+        return self._history[1:]
 
     def _with_durations(self, queues: dict[str, ModelQueue]) -> dict[str, ModelQueue]:
         """The queues with what the profile says of how long their jobs run, where they do not say it themselves."""

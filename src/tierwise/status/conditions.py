@@ -1,25 +1,26 @@
-"""Conditions of a pod group as users of Volcano know them: `Scheduled` and `Unschedulable`.
+"""Conditions of a pod group: `Scheduled` and `Unschedulable` as users of Volcano know them, and `Reserved`.
 
-Both follow from where the group is now, and one that says what it said before is the same, with its time and its
+They follow from where the group is now, and one that says what it said before is the same, with its time and its
 transition: writing them twice changes nothing. Volcano leaves an Unschedulable that no longer holds at "True"; here it
 turns "False".
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Condition
+from tierwise.api.reservation import RESERVATION, spell_reservation
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.kubernetes.identity import made_up_uid
 from tierwise.explain.message import message
-from tierwise.framework.report import CycleReport
+from tierwise.framework.report import CycleReport, Reservation
 from tierwise.model.job import Job, Phase, Status
 from tierwise.model.reason import Rejection
 
-__all__ = ["READY", "conditions", "phase_after", "unschedulable"]
+__all__ = ["READY", "conditions", "phase_after", "reservation_mark", "unschedulable"]
 
 
 # The phase of a pod group after a cycle, whichever dialect it is written in.
@@ -49,6 +50,8 @@ def phase_after(job: Job, report: CycleReport, bound: int) -> Phase:
 READY: Final = "tasks in gang are ready to be scheduled"
 SCHEDULED: Final = "Scheduled"
 UNSCHEDULABLE: Final = "Unschedulable"
+RESERVED: Final = "Reserved"
+_NOT_RESERVED: Final = "nothing is reserved for it"
 
 
 def unschedulable(job: Job, rejection: Rejection, bound: int) -> str:
@@ -58,12 +61,19 @@ def unschedulable(job: Job, rejection: Rejection, bound: int) -> str:
 
 
 def conditions(
-    present: Sequence[Condition], job: Job, *, ready: bool, waits: tuple[str, str] | None, now: float
+    present: Sequence[Condition],
+    job: Job,
+    *,
+    ready: bool,
+    waits: tuple[str, str] | None,
+    now: float,
+    reserved: Reservation | None = None,
 ) -> list[Raw]:
     """The conditions of a group whose minimum stands or not, and of which some wait (code and text) or none."""
     wanted: dict[str, tuple[bool, str, str]] = {
         SCHEDULED: (ready, READY if ready else "NotEnoughTasks", READY if ready else "the gang is below its minimum"),
         UNSCHEDULABLE: (True, *waits) if waits is not None else (False, "NothingWaits", "no task waits for a place"),
+        RESERVED: (True, RESERVED, reserved.text) if reserved is not None else (False, "NotReserved", _NOT_RESERVED),
     }
     known = {condition.type: condition for condition in present}
     kept = [_shown(condition) for condition in present if condition.type not in wanted]
@@ -99,3 +109,12 @@ def _shown(condition: Condition) -> Raw:
         "lastTransitionTime": condition.last_transition_time,
         "transitionID": condition.transition_id,
     }
+
+
+# The reservation of a group as an annotation, in every language: it is read back after a restart.
+
+
+def reservation_mark(annotations: Mapping[str, str], reserved: Reservation | None) -> dict[str, str]:
+    """The annotation of a reservation where it differs from the present one; empty for one that is no more."""
+    wanted = spell_reservation(reserved.record) if reserved is not None else ""
+    return {RESERVATION: wanted} if annotations.get(RESERVATION, "") != wanted else {}

@@ -16,7 +16,7 @@ from tierwise.model.job import Job, Phase
 from tierwise.model.reason import Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
-from tierwise.status.conditions import READY, phase_after
+from tierwise.status.conditions import READY, phase_after, reservation_mark
 
 __all__ = ["MESSAGE_ANNOTATION", "gang_statuses", "told"]
 
@@ -50,6 +50,7 @@ def _of_gang(objects: Objects, report: CycleReport, job: Job, gang: Gang, decisi
     phase = _PHASES[phase_after(job, report, bound)]
     events, marks = told(key, gang.metadata, report.rejections.get(job.key), bound, decision)
     yield from events
+    marks |= reservation_mark(gang.metadata.annotations, report.reservation(job))
     status: Raw = {"phase": phase} if gang.status.phase != phase else {}
     if status or marks:
         yield PatchStatus(key, status, marks)

@@ -23,7 +23,7 @@ from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.job import Job, Phase
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
-from tierwise.status.conditions import READY, phase_after
+from tierwise.status.conditions import READY, phase_after, reservation_mark
 from tierwise.status.koordinator import MESSAGE_ANNOTATION, told
 
 __all__ = ["language_status"]
@@ -37,14 +37,18 @@ def language_status(
     record: Object | None = objects.record(key) if key is not None else None
     if key is None or record is None or isinstance(record, KueueWorkload):
         return  # a Workload's status is Kueue's, and its pods say why they wait
+    reserved = reservation_mark(record.metadata.annotations, report.reservation(job))
     if isinstance(record, PodGroup | CompositePodGroup | Workload | PodGang):
         yield from _Kubernetes(objects, snapshot, report, job, decisions).effects(key, record)
+        if reserved:
+            yield PatchStatus(key, {}, reserved)
         return
     bound = sum(decision.count() for decision in decisions if decision.bound)
     events, marks = told(
         key, record.metadata, report.rejections.get(job.key), bound, decision_id(snapshot.now, job.key)
     )
     yield from events
+    marks |= reserved
     status = _of_plugin_group(objects, job, record) if isinstance(record, PluginGroup) else {}
     if isinstance(record, KaiGroup):
         ready = phase_after(job, report, bound) in (Phase.RUNNING, Phase.COMPLETED)

@@ -26,7 +26,8 @@ from tierwise.model.job import Job, Phase, Task
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import HYPERNODES, Topology
 from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
-from tierwise.status.conditions import READY, conditions, phase_after, unschedulable
+from tierwise.snapshot.run_history import history_effects
+from tierwise.status.conditions import READY, conditions, phase_after, reservation_mark, unschedulable
 from tierwise.status.koordinator import gang_statuses
 from tierwise.status.languages import language_status
 
@@ -73,7 +74,12 @@ class StatusWriter:
             else:
                 self._told[job.key] = job.tasks
             effects += asked
-        return [*effects, *gang_statuses(objects, snapshot, report), *_complaints(snapshot, report)]
+        return [
+            *effects,
+            *gang_statuses(objects, snapshot, report),
+            *_complaints(snapshot, report),
+            *history_effects(objects, snapshot),
+        ]
 
     def _changed(self, objects: Objects, snapshot: Snapshot, heard: Collection[str]) -> list[Job]:
         """The declared jobs whose status may have become another one."""
@@ -113,6 +119,7 @@ class _Writer:
         self._snapshot = snapshot
         self._report = report
         self._pods = pods
+        self._reserved = {reservation.job.key: reservation for reservation in report.reservations}
 
     def of(self, job: Job, decisions: list[Decision]) -> Iterator[Effect]:
         """What becomes of one group."""
@@ -133,7 +140,9 @@ class _Writer:
         yield from _events(key, record, bound, waits, decision)
         if bound or rejection is not None:
             yield from _unknown_tiers(self._snapshot, job, key, decision)
-        marks = self._marks(record, job, decisions)
+        marks = self._marks(record, job, decisions) | reservation_mark(
+            record.metadata.annotations, self._reserved.get(job.key)
+        )
         if wanted or any(record.metadata.annotations.get(mark) != value for mark, value in marks.items()):
             yield PatchStatus(key, wanted, marks)
 
@@ -143,7 +152,8 @@ class _Writer:
         phases = Counter(pod.status.phase for pod in self._pods.of(job.key))
         running, succeeded, failed = (phases[past] for past in ("Running", "Succeeded", "Failed"))
         ready = phase in (Phase.RUNNING, Phase.COMPLETED)
-        said = conditions(status.conditions, job, ready=ready, waits=waits, now=self._snapshot.now)
+        reserved, now = self._reserved.get(job.key), self._snapshot.now
+        said = conditions(status.conditions, job, ready=ready, waits=waits, now=now, reserved=reserved)
         differs = {
             "phase": status.phase != phase.value,
             "conditions": [(c.type, c.transition_id) for c in status.conditions]

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from math import inf
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from tests.support.draw import World, draw, gang
+from tests.support.draw import World, draw
+from tests.support.reservations import BIG, BUSY, HOUR, MINUTE, NOW, TWO_RACKS, job, profile, running
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
-from tierwise.api.eviction_terms import EXPECTED_DURATION
 from tierwise.api.meta import format_time
 from tierwise.api.reservation import RESERVATION, ReservationRecord, spell_reservation
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
@@ -23,36 +22,6 @@ from tierwise.scheduler import cycle
 from tierwise.scheduler.cycle import check_profile
 from tierwise.snapshot.builder import build
 from tierwise.status.pod import more_nodes_help
-
-NOW = 1_000_000.0
-MINUTE, HOUR = 60.0, 3600.0
-TWO_RACKS = draw("s0[r0[n0 n1] r1[n2 n3]]", node="gpu=8")
-
-
-def profile(mode: str = "easy", **arguments: Any) -> Profile:
-    """The default profile with reservations."""
-    return replace(DEFAULT, action_arguments={"allocate": {"reservations": mode, **arguments}})
-
-
-def job(name: str, tasks: int = 1, *, lasts: str = "", turn: int = 0, marks: Any = None, **settings: Any) -> list[Raw]:
-    """A gang of whole nodes that waits, created in its turn."""
-    raws = gang(name, tasks=tasks, each=settings.pop("each", "gpu=8"), **settings).manifests()
-    for raw in raws:
-        body: Any = raw
-        body["metadata"]["creationTimestamp"] = format_time(NOW - HOUR + turn)
-        if raw["kind"] == "PodGroup":
-            body["metadata"]["annotations"] = {**({EXPECTED_DURATION: lasts} if lasts else {}), **(marks or {})}
-    return raws
-
-
-def running(name: str, on: str, *, ends_in: float | None = None, ago: float = HOUR, **settings: Any) -> list[Raw]:
-    """A gang that runs for an hour, and states when it ends, or does not."""
-    lasts = f"{int(ago + ends_in)}s" if ends_in is not None else ""
-    raws = job(name, len(on.split()), lasts=lasts, on=on, **settings)
-    for raw in raws:
-        if raw["kind"] == "Pod":
-            raw["status"] = {"phase": "Running", "startTime": format_time(NOW - ago)}
-    return raws
 
 
 def report(given: Profile, *parts: list[Raw], world: World = TWO_RACKS, now: float = NOW) -> CycleReport:
@@ -69,10 +38,6 @@ def started(found: CycleReport) -> set[str]:
 def reserved(found: CycleReport) -> dict[str, tuple[str, float]]:
     """Where and in how many seconds."""
     return {one.job.key.partition("/")[2]: (one.domain, one.start - NOW) for one in found.reservations}
-
-
-BUSY = [*running("a", "n0", ends_in=HOUR), *running("b", "n2", ends_in=HOUR / 2)]
-BIG = job("big", 2, within=1, turn=1)
 
 
 def test_a_gang_is_given_the_first_rack_that_comes_free() -> None:
@@ -292,7 +257,7 @@ def test_wrong_arguments_are_refused() -> None:
         ({"reservationPods": "many"}, "reservationPods"),
         ({"expectedDuration": "soon"}, "expectedDuration"),
         ({"expectedDuration.prod": "-1h"}, "expectedDuration.prod"),
-        ({"runHistory": "history"}, "runHistory"),
+        ({"runHistory": "a/b"}, "runHistory"),
     ):
         with pytest.raises(InputError, match=r"[a-z]") as caught:
             check_profile(replace(DEFAULT, action_arguments={"allocate": arguments}))

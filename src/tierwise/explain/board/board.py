@@ -22,6 +22,7 @@ from tierwise.explain.board.tree import BoardTree
 from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.message import decision_id
 from tierwise.explain.naming import belongs_to
+from tierwise.explain.reservations import reservation_wire, reserved_rows
 from tierwise.explain.text.schedule import Run, headline
 from tierwise.explain.wire import problem_wire
 from tierwise.framework.report import CycleReport, Eviction
@@ -141,7 +142,18 @@ class Board:
                 for key in (*_texts(cycle, "decisions", "job"), *_texts(cycle, "evictions", "job", "by"))
             ),
             "problems": self._problems(),
+            **self._reservations(),
         }
+
+    def _reservations(self) -> Raw:
+        """Where jobs that wait will fit, with the domain of each tree that is around it; nothing without any."""
+        run, trees = self._run, self._fabric.trees.values()
+        found: list[Raw] = []
+        for reservation in run.last.reservations:
+            rows = reserved_rows(reservation)[0]
+            around = [tree.topology.meet_rows(tree.positions[rows]) for tree in trees]
+            found.append({**reservation_wire(run.after, reservation), "domains": around})
+        return {"reservations": found} if found else {}
 
     def _told(self) -> list[Raw]:
         """The last cycles that decided something, the newest first, and the very last in any case."""

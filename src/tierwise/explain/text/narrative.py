@@ -174,7 +174,10 @@ def rejection_lines(page: Page, topology: Topology, rejection: Rejection, *, ind
     told = (tried_line(t, tier_title(topology, t.tier), never=never) for t in rejection.tried)
     texts = [rejection.reason.text, *told]
     lines = [line for text in texts for line in wrapped(Text(text), page.width, first=lead, rest=lead + "  ")]
-    for child in rejection.children[:_CHILDREN]:
+    reserved = next((child.reason.text for child in rejection.children if child.stage == "reservation"), "")
+    if reserved:
+        lines += wrapped(Text(reserved, style="cyan"), page.width, first=lead, rest=lead + "  ")
+    for child in [child for child in rejection.children if child.stage != "reservation"][:_CHILDREN]:
         same = child.subject == rejection.subject  # a further cause, not a part of the job
         part = child.subject.removeprefix(f"{rejection.subject}/")
         title = f"{child.reason.plugin}:" if same else f"sub-group {part}:"

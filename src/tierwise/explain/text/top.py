@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 import msgspec
 import numpy as np
 from rich.text import Text
 
 from tierwise.api.codec import Raw
+from tierwise.api.meta import format_time
+from tierwise.api.reservation import ReservationRecord
 from tierwise.explain.free_slots import one_slot, slots_now
 from tierwise.explain.naming import ObjectNames, tier_label
 from tierwise.explain.text.page import Page, count, heading, wrapped
@@ -17,7 +20,7 @@ from tierwise.explain.usage import held, scarce, short
 from tierwise.model.job import Job, Status
 from tierwise.model.slots import SIZES, TierSlots
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import ROOT
+from tierwise.model.topology import ROOT, ROOT_NAME
 
 __all__ = ["top_lines", "top_wire"]
 
@@ -72,7 +75,38 @@ def top_lines(page: Page, snapshot: Snapshot, gangs: Sequence[int] = SIZES) -> l
     ]
     if shares:
         lines += [*heading("Gangs"), *_gangs(page, snapshot, resource, shares)]
+    reserved = _reserved(snapshot)
+    if reserved:
+        lines += [*heading("Reservations"), *_reservations(page, snapshot, reserved)]
     return lines
+
+
+def _reserved(snapshot: Snapshot) -> list[tuple[Job, ReservationRecord]]:
+    """The gangs that wait with a reservation, by when it begins; those without a known time come last."""
+    found = [
+        (job, job.reserved)
+        for job in snapshot.jobs
+        if job.reserved is not None and any(task.status is Status.PENDING for task in job.tasks)
+    ]
+    return sorted(found, key=lambda entry: (entry[1].start, entry[0].key))
+
+
+def _reservations(page: Page, snapshot: Snapshot, reserved: Sequence[tuple[Job, ReservationRecord]]) -> list[Text]:
+    names = ObjectNames(snapshot.jobs)
+    columns = (TableColumn("podGroup", least=16), TableColumn("hyperNode", least=8), TableColumn("from", least=20))
+    rows: list[list[Cell]] = [
+        [Text(names.of(job), style=names.style(job)), _named(record.domain), _from(record) or "not known"]
+        for job, record in reserved
+    ]
+    return table(page, columns, rows)
+
+
+def _named(domain: str) -> str:
+    return "several" if domain == ROOT_NAME else domain
+
+
+def _from(record: ReservationRecord) -> str | None:
+    return format_time(record.start) if record.start < inf else None
 
 
 def _tiers(page: Page, snapshot: Snapshot, resource: str, gangs: Sequence[int]) -> list[Text]:
@@ -171,4 +205,10 @@ def top_wire(snapshot: Snapshot, gangs: Sequence[int] = SIZES) -> Raw:
             }
             for share in _shares(snapshot, resource)
         },
+        **_reservations_wire(snapshot),
     }
+
+
+def _reservations_wire(snapshot: Snapshot) -> Raw:
+    found = {job.key: {"hyperNode": record.domain, "from": _from(record)} for job, record in _reserved(snapshot)}
+    return {"reservations": found} if found else {}

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from tierwise.api.repair import OnNodeLoss
 from tierwise.config.actions import EVICTING
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
+from tierwise.config.reservations import OFF, reservation_rules
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, NodeScorer, ScoreEffect
 from tierwise.framework.registry import extended
@@ -40,6 +41,10 @@ class Contender(msgspec.Struct, frozen=True):
     def replaces(self) -> bool:
         """Whether gangs keep their place when a host fails, and wait for replacements."""
         return OnNodeLoss.REPLACE.value in self.profile.listed("repair", "onNodeLoss")
+
+    @property
+    def reserves(self) -> bool:
+        return reservation_rules(self.profile).mode != OFF
 
 
 @takes_part(NodeScorer)
@@ -86,12 +91,18 @@ def _with(name: str, *more: PluginChoice) -> Contender:
     return Contender(name, replace(DEFAULT, tiers=(first, (*second, *more))))
 
 
+def _reserving(mode: str) -> Contender:
+    return Contender(mode, replace(DEFAULT, action_arguments={"allocate": {"reservations": mode}}))
+
+
 BUILT_IN: Mapping[str, Callable[[int], Contender]] = {
     "default": lambda _seed: Contender("default", DEFAULT),
     "propose": lambda _seed: _with("propose", _PROPOSE),
     "patient": lambda _seed: _with("patient", _PROPOSE, PluginChoice("patience", {"time": "4h"})),
     "repair": lambda _seed: _with("repair", _REPAIR),
     "spares": lambda _seed: replace(_with("spares", _REPAIR), spares=1),
+    "easy": lambda _seed: _reserving("easy"),
+    "conservative": lambda _seed: _reserving("conservative"),
     "best-fit": lambda _seed: _naive("best-fit", PluginChoice("binpack")),
     "random": lambda seed: _naive("random", PluginChoice("replay-random", {"seed": seed})),
 }

@@ -16,15 +16,19 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.api.eviction_terms import EvictionTerms
+from tierwise.api.reservation import ReservationRecord
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.arrays import Ints
+from tierwise.model.expected_ends import FinishedRun
+from tierwise.model.job import Job
 from tierwise.model.queue import Queue
 from tierwise.model.snapshot import Snapshot
 from tierwise.replay.engine.cluster import ReplayCluster, ReplayEvent, most
 from tierwise.replay.engine.contenders import Contender, plugins
-from tierwise.replay.engine.rules import Rules
+from tierwise.replay.engine.rules import HISTORY, STATED, Rules
 from tierwise.replay.engine.state import NEVER, ReplayState
-from tierwise.replay.traces.fabric import AXIS, Fabric
+from tierwise.replay.traces.fabric import AXIS, NAMESPACE, Fabric
 from tierwise.replay.traces.trace import QUEUE, Trace
 from tierwise.scheduler import cycle
 
@@ -32,6 +36,12 @@ __all__ = ["CycleOutcome", "Decider", "Engine"]
 
 
 # What the scheduler decides at a moment: the books as a snapshot, one cycle, and who stops or starts by it.
+
+
+_RUNS = 1000
+"""How many of the jobs that have ended are remembered."""
+_FIRST = 1e-6
+"""When the first jobs start: 0 would stand for not known."""
 
 
 class CycleOutcome(msgspec.Struct, frozen=True):
@@ -53,6 +63,9 @@ class Decider:
         self._queues = {queue.name: queue for queue in rules.queues or (Queue(QUEUE),)}
         self._shapes = tuple(books.gangs.shapes)
         self._kept: dict[int, dict[int, int]] = {}  # rows that the last cycle nominated jobs for, by rank
+        self._reserves, self._durations = contender.reserves, rules.durations
+        self._reserved: dict[int, ReservationRecord] = {}  # what the last cycle reserved
+        self._history: tuple[int, tuple[FinishedRun, ...]] = (0, ())  # how many jobs have ended, and the last of them
 
     def picture(self) -> tuple[Snapshot, Snapshot, CycleReport]:
         """What a cycle sees now and decides, and all that there is besides: who waits behind its look-ahead, who runs.
@@ -79,27 +92,31 @@ class Decider:
         started = tuple((job, _by_rank(rows)) for job, rows in bound if job not in repairing)
         replaced = tuple((job, rows) for job, rows in bound if job in repairing)
         self._kept = dict(_rows(decision) for decision in report.decisions if not decision.bound)
-        stopped = tuple(dict.fromkeys(int(str(eviction.job.order[0])) for eviction in report.evictions))
+        self._reserved = {_number(reservation.job): reservation.record for reservation in report.reservations}
+        stopped = tuple(dict.fromkeys(_number(eviction.job) for eviction in report.evictions))
         more = bool(stopped) or len(started) == len(shown) >= self._look_ahead
         return CycleOutcome(stopped, started, replaced, final=not more, again=report.retry_at)
 
     def _most(self, gpus: int) -> int:
-        if self._contender.evicts or len(self._queues) > 1:  # what a queue asks for counts, be there room or not
-            return self._look_ahead
+        if self._contender.evicts or self._reserves or len(self._queues) > 1:
+            return self._look_ahead  # what waits counts, be there room or not
         return most(self._books.idle, self._books.fabric.gpus_per_host, gpus)
 
     def _snapshot(self, shown: list[int]) -> Snapshot:
-        """What the cycle sees. Who runs is told one by one only to profiles that evict."""
+        """What the cycle sees. Who runs is told one by one only to profiles that evict or reserve."""
         books, kept = self._books, self._kept
-        jobs = [books.gangs.waiting(j, i, _by_rank(kept[j]) if j in kept else None) for i, j in enumerate(shown)]
+        jobs = [self._waiting(job, number) for number, job in enumerate(shown)]
         for job, rows in sorted(books.state.repairing.items()):
             room = tuple(kept.get(job, {}).get(rank, -1) for rank in range(len(rows)))
             jobs.append(books.gangs.running(job, len(jobs), rows, room))
         standing: dict[int, Ints] = {}
         standing_in: dict[str, Ints] = {}
-        if self._contender.evicts:
+        if self._contender.evicts or self._reserves:
             running = sorted(books.state.running.items())
-            jobs += [books.gangs.running(j, number, rows) for number, (j, (_, rows)) in enumerate(running, len(jobs))]
+            jobs += [
+                self._running(job, number, start, rows)
+                for number, (job, (start, rows)) in enumerate(running, len(jobs))
+            ]
         else:
             every, (counted, held) = np.arange(len(books.nodes)), books.counted()
             standing = {n: np.repeat(every, counts) for n, counts in enumerate(counted) if counts.any()}
@@ -117,12 +134,59 @@ class Decider:
             now=books.state.clock,
             standing=standing,
             standing_in=standing_in,
+            history=self._past(),
         )
+
+    def _waiting(self, job: int, number: int) -> Job:
+        kept = self._kept.get(job)
+        made = self._books.gangs.waiting(job, number, _by_rank(kept) if kept is not None else None)
+        return replace(made, terms=self._expected(job), reserved=self._reserved.get(job)) if self._reserves else made
+
+    def _running(self, job: int, number: int, start: float, rows: tuple[int, ...]) -> Job:
+        made = self._books.gangs.running(job, number, rows)
+        if not self._reserves:
+            return made
+        tasks = tuple(replace(task, started=max(start, _FIRST)) for task in made.tasks)
+        subs = tuple(replace(sub, tasks=tasks) for sub in made.subs)
+        return replace(made, tasks=tasks, subs=subs, terms=self._expected(job))
+
+    def _expected(self, job: int) -> EvictionTerms | None:
+        """What a job says of its duration: what is left of it, as a gang that was stopped goes on."""
+        stated = self._durations == STATED
+        return EvictionTerms(expected=float(self._books.state.remaining[job])) if stated else None
+
+    def _past(self) -> tuple[FinishedRun, ...]:
+        """The last jobs that have ended, in the order of their ends."""
+        if not self._reserves or self._durations != HISTORY:
+            return ()
+        trace, end = self._books.trace, self._books.state.end
+        ended = np.flatnonzero(end >= 0)
+        if len(ended) != self._history[0]:
+            last = ended[np.argsort(end[ended], kind="stable")][-_RUNS:].tolist()
+            self._history = (
+                len(ended),
+                tuple(
+                    FinishedRun(
+                        job=f"{NAMESPACE}/job-{job}",
+                        queue=trace.queues[trace.queue[job]],
+                        pods=len(self._books.gangs.pods(job)),
+                        seconds=float(trace.duration[job]),
+                        ended=float(end[job]),
+                    )
+                    for job in last
+                ),
+            )
+        return self._history[1]
+
+
+def _number(job: Job) -> int:
+    """The place of a job in its trace."""
+    return int(str(job.order[0]))
 
 
 def _rows(decision: Decision) -> tuple[int, dict[int, int]]:
     by_rank = {task.rank: row for p in decision.placed for task, row in zip(p.tasks, p.rows.tolist(), strict=True)}
-    return int(str(decision.job.order[0])), by_rank
+    return _number(decision.job), by_rank
 
 
 def _by_rank(rows: dict[int, int]) -> tuple[int, ...]:

@@ -7,7 +7,11 @@ import msgspec
 from tierwise.model.queue import Queue
 from tierwise.replay.engine.failures import Incident
 
-__all__ = ["Rules"]
+__all__ = ["DURATIONS", "HISTORY", "STATED", "Rules"]
+
+STATED, HISTORY, UNKNOWN = "stated", "history", "unknown"
+DURATIONS = (STATED, HISTORY, UNKNOWN)
+"""Every job states its true duration; or only what has ended is known; or nothing is."""
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -19,5 +23,6 @@ class Rules(msgspec.Struct, frozen=True):
     seed: int = 1
     incidents: tuple[Incident, ...] = ()
     controllers: bool = False  # whether jobs go through the embedded cluster and its controllers
+    durations: str = STATED  # what profiles with reservations are told of how long jobs run: one of `DURATIONS`
     queues: tuple[Queue, ...] = ()  # those of the trace, in its order; where none are given, all jobs wait in one
     checkpoint_interval: float = 0.0  # of work; 0 where a gang that stops repeats the restart cost alone
