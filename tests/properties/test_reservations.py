@@ -96,7 +96,7 @@ def lived(jobs: Sequence[Drawn], given_profile: Profile) -> list[tuple[Snapshot,
         given_profile,
         start=START,
         user=Submitter(jobs),
-        observe=lambda snapshot, report: seen.append((snapshot, report)),
+        observe=lambda snapshot, report, _: seen.append((snapshot, report)),
     )
     for _ in cluster.run(100_000.0):
         pass
