@@ -35,7 +35,7 @@ export function drawQueues(view) {
       ["may use", (q) => amount(q.capability[at]), "num"],
       ["weight", (q) => (q.elastic ? "–" : String(q.weight)), "num"],
       ...Object.keys(series).length && view.overTime.moments.length > 1 ? [["over time", (q) => line(series[q.name], q, resource, top), "num"]] : [],
-    ], shown), shown, { "aria-label": "Queues" }) : h("p", { class: "soft" }, "There are no queues."),
+    ], shown), shown, { "aria-label": "Queues and quotas" }) : h("p", { class: "soft" }, "There are no queues."),
     shown.length < board.queues.length ? h("button", { class: "more", "data-key": "more-queues", on: { click: view.showQueues } }, `Show all ${count(board.queues.length)}`) : null,
   ];
 }

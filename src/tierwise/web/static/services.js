@@ -40,9 +40,9 @@ function target(view, workload) {
 }
 
 /** The calls of an application, or those of one workload, as a table. */
-export const callsOf = (view, group, workload) => calls(view, group, (call) => call.caller === workload || call.callee === workload, true);
+export const callsOf = (view, group, workload) => calls(view, group, (call) => call.caller === workload || call.callee === workload, workload);
 
-function calls(view, group, wanted = () => true, narrow = false) {
+function calls(view, group, wanted = () => true, workload = "") {
   const { zones } = view.board.services;
   const names = new Map(group.workloads.map((workload) => [workload.name, workload]));
   const end = (name) => h("a", { href: target(view, names.get(name)) }, called(names.get(name)));
@@ -54,8 +54,8 @@ function calls(view, group, wanted = () => true, narrow = false) {
     ["caller", (call) => end(call.caller), "long"], ["calls", (call) => end(call.callee), "long"],
     ["from where to where", (call) => (call.ways.length ? call.ways.slice(0, 6).map(way) : "–"), "grow"],
     ["cost", (call) => (call.ways.length ? count(call.cost) : "–"), "num"], ["at most", (call) => count(call.max_cost), "num"],
-    ...narrow ? [] : [["bandwidth", (call) => (call.bandwidth ? bits(call.bandwidth) : "–"), "num"]], ["limit", state],
-  ], found, { "aria-label": `Calls of ${group.name}` }) : h("p", { class: "soft" }, "There are none.");
+    ...workload ? [] : [["bandwidth", (call) => (call.bandwidth ? bits(call.bandwidth) : "–"), "num"]], ["limit", state],
+  ], found, { "aria-label": `Calls of ${workload || group.name}` }) : h("p", { class: "soft" }, "There are none.");
 }
 
 /** Bandwidth in bits per second, as manifests write it. */
@@ -87,7 +87,7 @@ function drawing(view, group) {
   return [
     h("div", { class: "services" }, svg("svg", { viewBox: `0 0 ${places.width} ${places.height}`, width: places.width, height: places.height, role: "group", "aria-label": `${group.name} on its zones` },
       svg("defs", {}, ["kept", "unknown", "violated"].map((state) => svg("marker", { id: `tip-${state}`, class: `tip ${state}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" }, svg("path", { d: "M0 0L8 4L0 8Z" })))),
-      places.boxes.map(({ x, y, width, height, title, kind }) => [svg("rect", { x, y, width, height, rx: kind === "region" ? 10 : 7, class: kind }), svg("text", { x: x + 9, y: y + 15, class: `${kind}-name` }, title)]),
+      places.boxes.map(({ x, y, width, height, title, kind }) => [svg("rect", { x, y, width, height, rx: kind === "region" ? 10 : 7, class: kind }), svg("text", { x: x + 9, y: y + 15, class: `${kind}-name` }, svg("title", {}, title), cut(title, width - 14))]),
       lines.map(([call, way]) => line(places, call, way)),
       group.workloads.flatMap((workload) => workload.zones.map(([spot, pods]) => chip(view, group, workload, pods, places.chips.get(`${spot} ${workload.name}`)))))),
     places.empty.length ? h("p", { class: "soft" }, `Nothing of it in ${places.empty.join(", ")}.`) : null,
@@ -153,6 +153,12 @@ function zone(places, { spot, place, stacks, width, height }, x, y) {
     x: x + ZONE.pad + column * (CHIP.width + CHIP.lane), y: y + ZONE.head + 4 + (i + (tallest - found.length) / 2) * (CHIP.height + CHIP.gap) })));
 }
 
+/** A text that fits a width, more or less. */
+function cut(text, width) {
+  const most = Math.floor(width / 6.8);
+  return text.length > most ? `${text.slice(0, most - 1)}…` : text;
+}
+
 function chip(view, group, workload, pods, { x, y }) {
   const text = called(workload) + (pods > 1 ? ` ×${pods}` : "");
   const wrong = group.calls.some((call) => call.violated && (call.caller === workload.name || call.callee === workload.name));
@@ -160,7 +166,7 @@ function chip(view, group, workload, pods, { x, y }) {
   const label = `${text}, ${many(pods, "pod")}${calling.length ? `; calls ${calling.join("; ")}` : "; calls nobody"}`;
   return svg("a", { href: target(view, workload), class: `workload${wrong ? " wrong" : ""}`, "aria-label": label },
     svg("title", {}, label), svg("rect", { x, y, width: CHIP.width, height: CHIP.height, rx: 6 }),
-    svg("text", { x: x + 8, y: y + 16 }, text.length > 17 ? `${text.slice(0, 16)}…` : text));
+    svg("text", { x: x + 8, y: y + 16 }, cut(text, CHIP.width - 12)));
 }
 
 /** A call from one chip to another: from side to side, or in a bow where they stand above each other. */
