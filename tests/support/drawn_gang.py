@@ -107,6 +107,7 @@ class Gang(_Call, frozen=True):
     spec: Raw = msgspec.field(default_factory=dict)  # further fields of every pod's spec
     marks: Mapping[str, str] = {}  # annotations of the pod group
     told: Mapping[str, Mapping[str, str]] = {}  # annotations, by pod
+    owned: bool = False  # somebody makes its pods anew
 
     def manifests(self) -> list[Raw]:
         members: list[tuple[str, str, dict[str, str]]] = [
@@ -127,7 +128,12 @@ class Gang(_Call, frozen=True):
 
     def _metadata(self, pod: str, labels: Mapping[str, str]) -> Raw:
         annotations = {"scheduling.k8s.io/group-name": self.name, **self.told.get(pod, {})}
-        return {"labels": {**labels, **self.labels.get(pod, {})}, "annotations": annotations}
+        marks: Raw = {"labels": {**labels, **self.labels.get(pod, {})}, "annotations": annotations}
+        if self.owned:
+            marks["ownerReferences"] = [
+                {"apiVersion": "example.com/v1", "kind": "Set", "name": self.name, "uid": self.name, "controller": True}
+            ]
+        return marks
 
     def _pod_group(self, tasks: int) -> Raw:
         created = f"1970-01-01T00:{self.created // 60:02}:{self.created % 60:02}Z"

@@ -115,6 +115,7 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     deleted: float = 0.0  # when its deletion was asked for; 0 where it was not
     tolerations: tuple[Toleration, ...] = ()  # of a task with a node, whose shape is without its rules about nodes
     node_rules: bool = False  # a task with a node has such rules
+    unowned: bool = False  # nobody would make it anew
 
 
 class PodSet(msgspec.Struct, frozen=True, eq=False):

@@ -328,6 +328,7 @@ class TaskStore:
             expected=expected_seconds(pod),
             tolerations=pod.spec.tolerations if pod.spec.node_name else (),
             node_rules=bool(pod.spec.node_name) and has_node_rules(pod.spec),
+            unowned=not any(owner.controller for owner in pod.metadata.owner_references),
         )
 
     def _place(self, path: str, pod: Pod, key: str, status: Status) -> tuple[int, int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from msgspec.structs import replace as replaced
 from tests.support.draw import Outcome, World, allocate, draw, gang, groups, placed, spots, waiting, why
@@ -17,6 +19,9 @@ TAINTED: Raw = {"spec": {"taints": [{"key": "maintenance", "effect": "NoExecute"
 SICK: Raw = {"status": {"conditions": [{"type": "GPUUnhealthy", "status": "True"}]}}
 WATCHING = replaced(DEFAULT, tiers=(*DEFAULT.tiers, (PluginChoice("repair", {"conditions": ["GPUUnhealthy"]}),)))
 RACKS = "s0: r0[n0 n1 n2] r1[n3 n4 n5]"
+
+
+_gang = partial(gang, owned=True)
 
 
 def _with(world: World, **nodes: Raw) -> World:
@@ -49,14 +54,14 @@ def test_pods_on_lost_nodes_are_evicted(fields: Raw, text: str) -> None:
     """A job that wants replacements loses the pods of the lost node at once, and no others."""
     world = _with(draw(RACKS), n1=fields)
 
-    outcome = allocate(world, gang("train", tasks=3, within=1, on="n0 n1 n2", marks=REPLACE))
+    outcome = allocate(world, _gang("train", tasks=3, within=1, on="n0 n1 n2", marks=REPLACE))
 
     assert {"train-1": text} == _evicted(outcome)
 
 
 def test_a_node_that_is_gone_is_lost() -> None:
     """Pods that name a node which no longer exists are evicted."""
-    outcome = allocate(draw(RACKS), gang("train", tasks=2, within=1, on="n0 n9", marks=REPLACE))
+    outcome = allocate(draw(RACKS), _gang("train", tasks=2, within=1, on="n0 n9", marks=REPLACE))
 
     assert {"train-1": "its node is gone"} == _evicted(outcome)
 
@@ -64,7 +69,7 @@ def test_a_node_that_is_gone_is_lost() -> None:
 def test_conditions_count_where_the_profile_lists_them() -> None:
     """A listed condition of a node counts as its loss; others do not."""
     world = _with(draw(RACKS), n1=SICK)
-    train = gang("train", tasks=2, within=1, on="n0 n1", marks=REPLACE)
+    train = _gang("train", tasks=2, within=1, on="n0 n1", marks=REPLACE)
 
     assert {} == _evicted(allocate(world, train))
     assert {"train-1": "node n1 has condition GPUUnhealthy=True"} == _evicted(allocate(world, train, profile=WATCHING))
@@ -74,7 +79,7 @@ def test_nothing_is_placed_on_unhealthy_nodes() -> None:
     """A gang does not start on nodes with a condition that the profile lists."""
     world = _with(draw("r0[n0 n1]", node="cpu=1"), n1=SICK)
 
-    outcome = allocate(world, gang("train", tasks=2), profile=WATCHING)
+    outcome = allocate(world, _gang("train", tasks=2), profile=WATCHING)
 
     assert {} == placed(outcome, "train")
 
@@ -83,7 +88,7 @@ def test_pods_stay_on_an_unhealthy_node_while_there_is_no_other() -> None:
     """A pod that still runs is not evicted from an unhealthy node without room for a replacement."""
     world = _with(draw("r0[n0 n1]", node="cpu=1"), n1=SICK)
 
-    outcome = allocate(world, gang("train", tasks=2, within=1, on="n0 n1", marks=REPLACE), profile=WATCHING)
+    outcome = allocate(world, _gang("train", tasks=2, within=1, on="n0 n1", marks=REPLACE), profile=WATCHING)
 
     assert {} == _evicted(outcome)
     attempts = outcome.report.eviction_attempts["default/train"]
@@ -94,16 +99,16 @@ def test_a_taint_that_is_tolerated_for_good_evicts_nobody() -> None:
     """Toleration for some seconds is no reason to wait for them; toleration for good is one to stay."""
     world = _with(draw(RACKS), n1=TAINTED)
     toleration: Raw = {"key": "maintenance", "operator": "Exists", "effect": "NoExecute"}
-    for_good = gang("train", tasks=2, on="n0 n1", marks=REPLACE, spec={"tolerations": [toleration]})
+    for_good = _gang("train", tasks=2, on="n0 n1", marks=REPLACE, spec={"tolerations": [toleration]})
     limited: Raw = {"tolerations": [{**toleration, "tolerationSeconds": 300}]}
-    a_while = gang("train", tasks=2, on="n0 n1", marks=REPLACE, spec=limited)
+    a_while = _gang("train", tasks=2, on="n0 n1", marks=REPLACE, spec=limited)
 
     assert ({}, ["train-1"]) == (_evicted(allocate(world, for_good)), [*_evicted(allocate(world, a_while))])
 
 
 def test_who_says_nothing_is_left_alone() -> None:
     """Without the annotation nothing is evicted, and a profile may say it for all."""
-    world, train = _with(draw(RACKS), n1=NOT_READY), gang("train", tasks=2, on="n0 n1")
+    world, train = _with(draw(RACKS), n1=NOT_READY), _gang("train", tasks=2, on="n0 n1")
     usual = replaced(DEFAULT, tiers=(*DEFAULT.tiers, (PluginChoice("repair", {"onNodeLoss": "restart-all"}),)))
 
     assert {} == _evicted(allocate(world, train))
@@ -124,7 +129,7 @@ def test_who_says_nothing_is_left_alone() -> None:
 def test_a_job_chooses_what_is_restarted(wish: str, expected: list[str]) -> None:
     """The pod alone, its sub-group, or everything."""
     world = _with(draw(RACKS), n1=NOT_READY)
-    train = gang("train", groups=(groups(2, 2, within=1),), on="n0 n1 n3 n4", marks={ON_LOSS: wish})
+    train = _gang("train", groups=(groups(2, 2, within=1),), on="n0 n1 n3 n4", marks={ON_LOSS: wish})
 
     assert expected == sorted(_evicted(allocate(world, train)))
 
@@ -133,7 +138,7 @@ def test_pods_that_are_going_already_count_as_lost() -> None:
     """Where somebody else deletes the pods of a lost node first, the rest is restarted all the same."""
     world = _with(draw(RACKS), n1=NOT_READY)
 
-    outcome = allocate(world, gang("train", tasks=2, on="n0 n1!", marks={ON_LOSS: "restart-all"}))
+    outcome = allocate(world, _gang("train", tasks=2, on="n0 n1!", marks={ON_LOSS: "restart-all"}))
 
     assert ["train-0"] == [*_evicted(outcome)]
 
@@ -141,11 +146,22 @@ def test_pods_that_are_going_already_count_as_lost() -> None:
 def test_what_was_made_anew_is_not_restarted_again() -> None:
     """A pod that stays terminating on a lost node restarts its gang once, not whenever a part of it runs again."""
     world = _with(draw(RACKS), n1=NOT_READY)
-    train = gang("train", tasks=2, minimum=1, on="n0 n1!", marks={ON_LOSS: "restart-all"})
+    train = _gang("train", tasks=2, minimum=1, on="n0 n1!", marks={ON_LOSS: "restart-all"})
     later: Raw = {"metadata": {"creationTimestamp": "2999-01-01T00:00:00Z"}}
     raws = [merged(raw, later if _name(raw) == "train-0" else {}) for raw in train.manifests()]
 
     assert {} == _evicted(allocate(World((*world.manifests, *raws), world.drawing)))
+
+
+def test_pods_that_nobody_would_make_anew_stay() -> None:
+    """Neither are they evicted from lost nodes, nor does a gang move that has one of them."""
+    lost = allocate(_with(draw(RACKS), n1=NOT_READY), gang("train", tasks=2, on="n0 n1", marks=REPLACE))
+    world = draw(RACKS, node="cpu=1", running="n2:cpu=1")
+    stuck = allocate(world, gang("train", tasks=3, within=1, on="n0 n1", marks=REPLACE))
+
+    told = [child.reason.text for child in stuck.report.rejections["default/train"].children]
+    assert ({}, {}) == (_evicted(lost), _evicted(stuck))
+    assert told[0].endswith("elsewhere: nobody would make pod default/train-0 anew")
 
 
 # -- replacements
@@ -162,7 +178,7 @@ def test_replacements_go_where_their_block_of_the_grid_is() -> None:
     world = draw("s0: r0[n0 n1 n2 n3] r1[n4 n5 n6 n7] r2[n8 n9]", node="cpu=1")
     marks = {"tierwise.io/pattern": "dp=2,tp=4", **REPLACE}
     on = "n0 n1 - n3 n4 n5 n6 -"
-    outcome = allocate(world, gang("train", tasks=8, within=2, on=on, marks=marks, told=_ranked("train", 8, 2, 7)))
+    outcome = allocate(world, _gang("train", tasks=8, within=2, on=on, marks=marks, told=_ranked("train", 8, 2, 7)))
 
     assert {"train-2": "n2", "train-7": "n7"} == outcome.bindings
 
@@ -171,7 +187,7 @@ def test_the_rack_of_the_block_comes_before_the_rack_with_most_of_the_gang() -> 
     """A lost rank does not go where more of the gang is, but where those are that it talks to."""
     world = draw("s0: r0[n0 n1 n2 n3] r1[n4 n5 n6]", node="cpu=1")
     marks = {"tierwise.io/pattern": "dp=2,tp=3"}
-    train = gang("train", tasks=6, within=2, on="n0 n1 n2 n4 n5 -", marks=marks, told=_ranked("train", 6, 5))
+    train = _gang("train", tasks=6, within=2, on="n0 n1 n2 n4 n5 -", marks=marks, told=_ranked("train", 6, 5))
 
     assert {"train-5": "n6"} == allocate(world, train).bindings
 
@@ -181,7 +197,7 @@ def test_a_replacement_leaves_the_room_of_others_alone() -> None:
     world = draw("s0: r0[n0 n1 n2] r1[n3 n4 n5] r2[n6]", node="cpu=1", running="n2:cpu=1")
     marks = {"tierwise.io/pattern": "dp=2,tp=3", **REPLACE}
     outcome = allocate(
-        world, gang("train", tasks=6, within=2, on="n0 n1 - n3 n4 -", marks=marks, told=_ranked("train", 6, 2, 5))
+        world, _gang("train", tasks=6, within=2, on="n0 n1 - n3 n4 -", marks=marks, told=_ranked("train", 6, 2, 5))
     )
 
     assert {"train-2": "n6", "train-5": "n5"} == outcome.bindings
@@ -193,7 +209,7 @@ def test_a_replacement_leaves_the_room_of_others_alone() -> None:
 def test_the_smallest_part_moves() -> None:
     """Where a sub-group's rack has no room for a replacement, the sub-group moves and the other one stays."""
     world = draw("s0: r0[n0 n1] r1[n2 n3] r2[n4 n5]", node="cpu=1", running="n1:cpu=1")
-    train = gang("train", groups=(groups(2, 2, within=1),), on="n0 - n2 n3", marks=REPLACE)
+    train = _gang("train", groups=(groups(2, 2, within=1),), on="n0 - n2 n3", marks=REPLACE)
     outcome = allocate(world, train)
 
     assert ["train-part-0-0"] == [*_evicted(outcome)]
@@ -203,7 +219,7 @@ def test_the_smallest_part_moves() -> None:
 def test_the_gang_moves_where_all_of_it_has_a_place() -> None:
     """A gang within a rack that cannot be completed there moves to one that holds it."""
     world = draw(RACKS, node="cpu=1", running="n2:cpu=1")
-    outcome = allocate(world, gang("train", tasks=3, within=1, on="n0 n1", marks=REPLACE))
+    outcome = allocate(world, _gang("train", tasks=3, within=1, on="n0 n1", marks=REPLACE))
 
     assert ["train-0", "train-1"] == sorted(_evicted(outcome))
 
@@ -211,7 +227,7 @@ def test_the_gang_moves_where_all_of_it_has_a_place() -> None:
 def test_nobody_moves_without_a_place() -> None:
     """What runs goes on where the gang has no place elsewhere, and the reason says so."""
     world = draw(RACKS, node="cpu=1", running="n2:cpu=1 n3:cpu=1")
-    outcome = allocate(world, gang("train", tasks=3, within=1, on="n0 n1", marks=REPLACE))
+    outcome = allocate(world, _gang("train", tasks=3, within=1, on="n0 n1", marks=REPLACE))
 
     told = [child.reason.code for child in outcome.report.rejections["default/train"].children]
     assert ({}, ["NoRoomForReplacements"]) == (_evicted(outcome), told)
@@ -227,8 +243,8 @@ BORROWER = {"tierwise.io/borrows-spares": "true"}
 def test_spares_are_kept_from_others() -> None:
     """The last free node of the owner's rack is not for everybody."""
     world = draw("r0[n0 n1 n2]", node="cpu=1")
-    owner = gang("train", tasks=2, within=1, on="n0 n1", marks=OWNER)
-    outcome = allocate(world, owner, gang("small", tasks=1))
+    owner = _gang("train", tasks=2, within=1, on="n0 n1", marks=OWNER)
+    outcome = allocate(world, owner, _gang("small", tasks=1))
 
     told = [child.reason.text for child in outcome.report.rejections["default/small"].children]
     assert ({}, ["1 spare of default/train is kept free, where it would fit"]) == (placed(outcome, "small"), told)
@@ -237,8 +253,8 @@ def test_spares_are_kept_from_others() -> None:
 def test_spares_are_kept_after_their_owner_was_served() -> None:
     """An owner that takes one of two free nodes keeps the other one."""
     world = draw("r0[n0 n1 n2]", node="cpu=1")
-    owner = gang("train", tasks=2, within=1, on="n0 -", marks=OWNER, priority=1)
-    outcome = allocate(world, owner, gang("small", tasks=1))
+    owner = _gang("train", tasks=2, within=1, on="n0 -", marks=OWNER, priority=1)
+    outcome = allocate(world, owner, _gang("small", tasks=1))
 
     assert (1, {}) == (len(placed(outcome, "train")), placed(outcome, "small"))
 
@@ -246,25 +262,25 @@ def test_spares_are_kept_after_their_owner_was_served() -> None:
 def test_spares_may_be_borrowed() -> None:
     """A job that says so runs on spares."""
     world = draw("r0[n0 n1 n2]", node="cpu=1")
-    owner = gang("train", tasks=2, within=1, on="n0 n1", marks=OWNER)
+    owner = _gang("train", tasks=2, within=1, on="n0 n1", marks=OWNER)
 
-    assert "n2" == spots(allocate(world, owner, gang("small", tasks=1, marks=BORROWER)), "small")
+    assert "n2" == spots(allocate(world, owner, _gang("small", tasks=1, marks=BORROWER)), "small")
 
 
 def test_what_is_lent_counts_as_kept() -> None:
     """No second spare is kept while the first is lent."""
     world = draw("r0[n0 n1 n2 n3]", node="cpu=1")
-    owner = gang("train", tasks=2, within=1, on="n0 n1", marks=OWNER)
-    lent = gang("lent", tasks=1, on="n2", marks=BORROWER)
+    owner = _gang("train", tasks=2, within=1, on="n0 n1", marks=OWNER)
+    lent = _gang("lent", tasks=1, on="n2", marks=BORROWER)
 
-    assert "n3" == spots(allocate(world, owner, lent, gang("small", tasks=1)), "small")
+    assert "n3" == spots(allocate(world, owner, lent, _gang("small", tasks=1)), "small")
 
 
 def test_borrowers_give_back_at_once() -> None:
     """In the cycle in which the owner needs a replacement the borrower is evicted, and its node is kept for it."""
     world = draw("r0[n0 n1 n2] r1[n3]", node="cpu=1")
-    owner = gang("train", tasks=2, within=1, on="n0 -", marks=OWNER)
-    others = (gang("lent", tasks=1, on="n2", marks=BORROWER), gang("busy", tasks=1, on="n1"))
+    owner = _gang("train", tasks=2, within=1, on="n0 -", marks=OWNER)
+    others = (_gang("lent", tasks=1, on="n2", marks=BORROWER), _gang("busy", tasks=1, on="n1"))
     outcome = allocate(world, owner, *others)
 
     assert {"lent-0": "it gives back a spare, whose owner has lost a node"} == _evicted(outcome)
@@ -274,8 +290,8 @@ def test_borrowers_give_back_at_once() -> None:
 def test_a_gang_of_borrowers_goes_as_a_whole() -> None:
     """A borrower that would stand below its minimum is evicted with all its pods."""
     world = draw("r0[n0 n1 n2] r1[n3]", node="cpu=1")
-    owner = gang("train", tasks=2, within=1, on="n0 -", marks=OWNER)
-    others = (gang("lent", tasks=2, on="n2 n3", marks=BORROWER), gang("busy", tasks=1, on="n1"))
+    owner = _gang("train", tasks=2, within=1, on="n0 -", marks=OWNER)
+    others = (_gang("lent", tasks=2, on="n2 n3", marks=BORROWER), _gang("busy", tasks=1, on="n1"))
 
     assert ["lent-0", "lent-1"] == sorted(_evicted(allocate(world, owner, *others)))
 
@@ -283,16 +299,16 @@ def test_a_gang_of_borrowers_goes_as_a_whole() -> None:
 def test_spares_in_each_domain_of_a_tier() -> None:
     """`1@rack` keeps one in each rack that the job runs in, and none elsewhere."""
     world = draw("s0: r0[n0 n1] r1[n2 n3] r2[n4 n5]", node="cpu=1", tier_names={1: "rack"})
-    owner = gang("train", tasks=2, within=2, on="n0 n2", marks={"tierwise.io/spares": "1@rack"})
-    outcome = allocate(world, owner, *(gang(f"small-{i}", tasks=1) for i in range(4)))
+    owner = _gang("train", tasks=2, within=2, on="n0 n2", marks={"tierwise.io/spares": "1@rack"})
+    outcome = allocate(world, owner, *(_gang(f"small-{i}", tasks=1) for i in range(4)))
 
     assert ["n4", "n5"] == sorted(outcome.bindings.values())
 
 
 def test_an_unknown_tier_of_spares_is_told() -> None:
     """No spares are kept in domains of a tier that does not exist, and somebody hears of it."""
-    owner = gang("train", tasks=2, on="n0 n1", marks={"tierwise.io/spares": "1@floor"})
-    outcome = allocate(draw("r0[n0 n1 n2]"), owner, gang("small", tasks=1))
+    owner = _gang("train", tasks=2, on="n0 n1", marks={"tierwise.io/spares": "1@floor"})
+    outcome = allocate(draw("r0[n0 n1 n2]"), owner, _gang("small", tasks=1))
 
     assert ["UnknownTier"] == [reason.code for _, reason in outcome.report.complaints]
 
@@ -310,7 +326,7 @@ def test_an_unknown_tier_of_spares_is_told() -> None:
 )
 def test_bad_values_are_told(marks: dict[str, str], text: str) -> None:
     """A gang with a value that cannot be read waits, with one line that names annotation and value."""
-    outcome = allocate(draw(RACKS), gang("train", tasks=2, marks=marks))
+    outcome = allocate(draw(RACKS), _gang("train", tasks=2, marks=marks))
 
     reason = outcome.report.rejections["default/train"].reason
     assert ("InvalidRepairTerms", f"annotation {next(iter(marks))}: {text}") == (reason.code, reason.text)

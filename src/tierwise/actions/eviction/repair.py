@@ -4,7 +4,8 @@ Before anything is placed, pods on lost nodes are evicted, and with them what th
 replacements are made at once. A node is lost where it is not ready, gone, has a taint with effect NoExecute that a pod
 does not tolerate for good, or a condition that the profile lists. Where replacements find no place beside the rest of
 their gang, `Replacements` makes room: borrowers of its spares go first; else the smallest part of the gang moves that
-has a place elsewhere. Only jobs that say what they want, or profiles that say it for them, are repaired.
+has a place elsewhere. Only jobs that say what they want, or profiles that say it for them, are repaired, and pods that
+nobody would make anew stay where they are.
 """
 
 from __future__ import annotations
@@ -105,12 +106,10 @@ def evict_lost(cycle: Cycle, wishes: Mapping[str, OnNodeLoss]) -> None:
         wish = wishes.get(job.key)
         if wish is None or not (lost.any or any(t.row < 0 and t.status in _HOLDING for t in job.tasks)):
             continue
-        why = {task.key: found for task in job.tasks if task.status in _HOLDING and (found := lost.why(task))}
-        sick = {
-            task.key: found
-            for task in job.tasks
-            if task.status is Status.RUNNING and task.key not in why and (found := lost.unhealthy(task))
-        }
+        holding = [task for task in job.tasks if task.status in _HOLDING and not task.unowned]
+        why = {task.key: found for task in holding if (found := lost.why(task))}
+        running = (task for task in holding if task.status is Status.RUNNING and task.key not in why)
+        sick = {task.key: found for task in running if (found := lost.unhealthy(task))}
         if sick and not _room_elsewhere(cycle, job, why.keys() | sick.keys()):
             text = f"{count(len(sick), 'pod')} {verb(len(sick), 'runs', 'run')} on unhealthy nodes, and there is no"
             text = f"{text} room for {verb(len(sick), 'a replacement', 'replacements')}"
@@ -130,7 +129,7 @@ def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str]) -
     since = _lost_at(job.tasks, why)
     for sub in job.subs:
         for task in sub.tasks:
-            if task.status is not Status.RUNNING:
+            if task.status is not Status.RUNNING or task.unowned:
                 continue
             if task.key in why:
                 node = f"node {names[task.row]}" if task.row >= 0 else "its node"
@@ -405,6 +404,8 @@ def _pending_again(job: Job, keys: Collection[str]) -> Job | str:
         tasks: list[Task] = []
         for task in sub.tasks:
             if task.key in keys:
+                if task.unowned:
+                    return f": nobody would make pod {task.key} anew"
                 shape = waiting.get(_likeness(task))
                 if shape is None and task.node_rules:
                     return f": pod {task.key} has rules about nodes that are not known while it runs"
