@@ -132,5 +132,5 @@ class WhatIfs:
 
 def _of(show: RunView) -> Scenario:
     if show.scenario is None:
-        raise InputError("what-if is answered by `tierwise serve`, on this machine alone")
+        raise InputError("questions are answered by `tierwise serve`, of manifests, a cluster or a journal")
     return show.scenario()
