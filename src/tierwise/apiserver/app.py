@@ -21,6 +21,7 @@ from tierwise.api.yaml_text import documents
 from tierwise.apiserver import discovery, openapi, protobuf
 from tierwise.apiserver.failures import ApiFailure, bad_request, expired
 from tierwise.apiserver.kinds import find
+from tierwise.apiserver.metrics import node_metrics, pod_metrics
 from tierwise.apiserver.objects import Answer, ObjectApi, Place
 from tierwise.apiserver.patches import merge_patch
 from tierwise.apiserver.store import Change, meta_of
@@ -67,6 +68,9 @@ def add_api(app: web.Application, api: ObjectApi) -> None:
     _add_reviews(app)
     for path, handler in routes.items():
         app.router.add_get(path, handler)
+    for path in ("{kind:nodes}", "{kind:pods}", "namespaces/{namespace}/{kind:pods}"):
+        app.router.add_get(f"/apis/metrics.k8s.io/v1beta1/{path}", server.metrics)
+        app.router.add_get(f"/apis/metrics.k8s.io/v1beta1/{path}/{{name}}", server.metrics)
     app.router.add_route("*", "/api/v1{rest:.*}", server.serve)
     app.router.add_route("*", "/apis/{rest:.*}", server.serve)
     app.on_startup.append(server.start)
@@ -186,6 +190,17 @@ class _Server:
         response = _body(discovery.aggregated(core=core, form=asked[1]))
         response.headers["Content-Type"] = f"{_JSON};g=apidiscovery.k8s.io;v={asked[1]};as=APIGroupDiscoveryList"
         return response
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        """What nodes or pods use."""
+        asked, cluster = request.match_info, self._api.cluster
+        name, namespace, query = asked.get("name", ""), asked.get("namespace", ""), request.query
+        try:
+            if asked["kind"] == "nodes":
+                return _body(await asyncio.to_thread(node_metrics, cluster, name, query))
+            return _body(await asyncio.to_thread(pod_metrics, cluster, namespace, name, query))
+        except ApiFailure as failure:
+            return _refusal(failure)
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         try:

@@ -29,13 +29,17 @@ def version() -> Raw:
     }
 
 
+_BESIDE: Final = {"metrics.k8s.io": ["v1beta1"]}
+"""Groups that are served and hold no objects; their resources have the names of others, and are not listed."""
+
+
 @cache
 def _versions() -> dict[str, list[str]]:
     """The versions of every group, the preferred one first."""
     found: dict[str, dict[str, None]] = {}
     for served in KINDS:
         found.setdefault(served.group, {}).update(dict.fromkeys(served.versions))
-    return {group: list(versions) for group, versions in found.items()}
+    return {**{group: list(versions) for group, versions in found.items()}, **_BESIDE}
 
 
 def core_versions(address: str) -> Raw:
@@ -57,7 +61,7 @@ def _group(group: str) -> Raw:
 def resources(group: str, version: str) -> Raw | None:
     """The answer at /api/v1 or /apis/GROUP/VERSION; None where there is no such version."""
     found = [served for served in KINDS if served.group == group and version in served.versions]
-    if not found:
+    if not found and version not in _BESIDE.get(group, ()):
         return None
     listed: list[Raw] = []
     for served in found:

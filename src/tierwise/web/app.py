@@ -196,7 +196,9 @@ def _manifests(source: RunSource, what_ifs: WhatIfs) -> Handler:
             raise web.HTTPForbidden(text=f"{_HEADER} is missing\n")
         show = await asyncio.to_thread(source.show)
         if isinstance(show, str) or show.scenario is None:
-            raise web.HTTPForbidden(text="questions are answered by `tierwise serve`, of manifests, a cluster or a journal\n")
+            raise web.HTTPForbidden(
+                text="questions are answered by `tierwise serve`, of manifests, a cluster or a journal\n"
+            )
         text = await request.read()  # bounded by the application's client_max_size
         name = await _worked_out(lambda: what_ifs.keep(text))
         return web.json_response({"name": name})

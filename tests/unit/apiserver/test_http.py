@@ -336,3 +336,51 @@ def test_the_clock_of_the_cluster_is_the_one_that_ages_go_by() -> None:
 
     assert 1_800_000_000.0 == START
     assert ("60m", "70m", "2027-01-15T08:10:00Z") == (row[3], later[3], made)
+
+
+def test_pods_that_run_use_what_they_ask_for() -> None:
+    """For `kubectl top`: by pod and container, and in sum by node; what does not run uses nothing."""
+    ground = Playground(nodes("n0", "n1"))
+    made = deployment(replicas=2)
+    made["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "250m", "memory": "1Mi"}}
+    ground.create("apps/v1/deployments", made)
+    at = "/apis/metrics.k8s.io/v1beta1"
+    with _serving(ground) as to:
+        before = to.get(f"{at}/nodes")["items"]
+        ground.live(10)
+        used = {item["metadata"]["name"]: item["usage"] for item in to.get(f"{at}/nodes")["items"]}
+        listed = to.get(f"{at}/namespaces/default/pods?labelSelector=app%3Dweb")["items"]
+        others = to.get(f"{at}/pods?labelSelector=app%3Dnone")["items"]
+        one = to.get(f"{at}/namespaces/default/pods/{listed[0]['metadata']['name']}")
+        missing = to.ask("GET", f"{at}/nodes/n9")
+        known = to.get("/apis/metrics.k8s.io/v1beta1")
+
+    assert {"0m"} == {item["usage"]["cpu"] for item in before}
+    assert 500 == sum(int(usage["cpu"].removesuffix("m")) for usage in used.values())
+    assert [[{"name": "main", "usage": {"cpu": "250m", "memory": "1024Ki"}}]] * 2 == [
+        pod["containers"] for pod in listed
+    ]
+    assert listed[0]["containers"] == one["containers"]
+    assert [] == others
+    assert (404, "NotFound") == (missing[0], missing[1]["reason"])
+    assert [] == known["resources"]
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("authorization.k8s.io/v1/selfsubjectaccessreviews", {"allowed": True}),
+        ("authorization.k8s.io/v1/selfsubjectrulesreviews", {"incomplete": False}),
+        (
+            "authentication.k8s.io/v1/selfsubjectreviews",
+            {"userInfo": {"username": "tierwise", "groups": ["system:masters"]}},
+        ),
+    ],
+)
+def test_clients_may_ask_about_themselves(path: str, told: Json) -> None:
+    """Who has come so far may do everything, and has a name."""
+    with _serving(Playground()) as to:
+        status, answer = to.ask("POST", f"/apis/{path}", {"spec": {}})
+
+    assert 201 == status
+    assert told.items() <= answer["status"].items()

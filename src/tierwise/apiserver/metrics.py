@@ -1,0 +1,94 @@
+"""What pods and nodes use, for `kubectl top`: nothing runs here, so a pod that runs uses what it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tierwise.api.codec import Raw
+from tierwise.api.errors import InputError
+from tierwise.api.quantity import amount
+from tierwise.apiserver.failures import not_found
+from tierwise.apiserver.selectors import selector
+from tierwise.apiserver.store import ServedCluster, meta_of
+from tierwise.controllers.stamp import stamp
+
+__all__ = ["node_metrics", "pod_metrics"]
+
+_VERSION = "metrics.k8s.io/v1beta1"
+_SHOWN = ("cpu", "memory")
+
+
+def pod_metrics(cluster: ServedCluster, namespace: str, name: str, query: Mapping[str, str]) -> Raw:
+    """Pods that run: one by name, or all of a namespace, or of all."""
+    wanted = selector("Pod", query.get("labelSelector", ""), "")
+    found = []
+    for raw in _running(cluster):
+        meta = meta_of(raw)
+        if (namespace and meta.get("namespace") != namespace) or name not in ("", meta.get("name")) or not wanted(raw):
+            continue
+        containers = [{"name": one.get("name"), "usage": _written(_asked(one))} for one in _containers(raw)]
+        about = {field: value for field, value in meta.items() if field in ("name", "namespace", "labels")}
+        found.append({**_head("PodMetrics", about, cluster), "containers": containers})
+    return _answer("PodMetrics", "pods", name, found)
+
+
+def node_metrics(cluster: ServedCluster, name: str, query: Mapping[str, str]) -> Raw:
+    """Nodes, with the sum over the pods that run on each."""
+    sums: dict[str, dict[str, int]] = {}
+    for raw in _running(cluster):
+        used = sums.setdefault(str(_part(raw, "spec").get("nodeName")), dict.fromkeys(_SHOWN, 0))
+        for one in _containers(raw):
+            for resource, number in _asked(one).items():
+                used[resource] += number
+    wanted = selector("Node", query.get("labelSelector", ""), "")
+    nothing = dict.fromkeys(_SHOWN, 0)
+    found = []
+    for key, raw in cluster.all("", "Node")[0]:
+        if name in ("", key.name) and wanted(raw):
+            about = {field: value for field, value in meta_of(raw).items() if field in ("name", "labels")}
+            usage = _written(sums.get(key.name, nothing))
+            found.append({**_head("NodeMetrics", about, cluster), "usage": usage})
+    return _answer("NodeMetrics", "nodes", name, found)
+
+
+def _running(cluster: ServedCluster) -> Iterator[Raw]:
+    return (raw for _, raw in cluster.all("", "Pod")[0] if _part(raw, "status").get("phase") == "Running")
+
+
+def _containers(raw: Raw) -> Iterator[Raw]:
+    listed = _part(raw, "spec").get("containers")
+    return (one for one in (listed if isinstance(listed, list) else ()) if isinstance(one, dict))
+
+
+def _asked(container: Raw) -> dict[str, int]:
+    """Cpu in thousandths and memory in bytes; what cannot be read, which admission lets through nowhere, as none."""
+    resources = _part(container, "resources")
+    asked = {**_part(resources, "limits"), **_part(resources, "requests")}
+    found = dict.fromkeys(_SHOWN, 0)
+    for name in _SHOWN:
+        try:
+            found[name] = amount(name, str(asked.get(name, "0")))
+        except (InputError, ValueError):
+            continue
+    return found
+
+
+def _written(amounts: Mapping[str, int]) -> Raw:
+    return {"cpu": f"{amounts['cpu']}m", "memory": f"{amounts['memory'] // 1024}Ki"}
+
+
+def _head(kind: str, about: Raw, cluster: ServedCluster) -> Raw:
+    return {"kind": kind, "apiVersion": _VERSION, "metadata": about, "timestamp": stamp(cluster.now), "window": "1s"}
+
+
+def _answer(kind: str, plural: str, name: str, found: list[Raw]) -> Raw:
+    if not name:
+        return {"kind": f"{kind}List", "apiVersion": _VERSION, "metadata": {}, "items": found}
+    if not found:
+        raise not_found(f"{plural}.metrics.k8s.io", name)
+    return found[0]
+
+
+def _part(raw: Raw, name: str) -> Raw:
+    found = raw.get(name)
+    return found if isinstance(found, dict) else {}
