@@ -11,7 +11,7 @@ cheapest (`plans_by_pod`). quota-preempt evicts from the job's own queue, the ot
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
 from itertools import chain
 
@@ -327,36 +327,38 @@ class GangPreemptor:
         local = local[surplus[running.job[local]] != 0]
         left = {j: int(surplus[j]) for j in np.unique(running.job[local]).tolist()}
         shape = asked.task_groups[0].remaining[0].pod_set.shape
-        free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
-        request = running.request[shape.asked]
-        order = np.lexsort((running.rank[local], -running.created[local], running.priority[local]))
+        local = local[np.lexsort((running.rank[local], -running.created[local], running.priority[local]))]
+        amounts = dict(zip(local.tolist(), running.request[np.ix_(shape.asked, local)].T.tolist(), strict=True))
+        owner = dict(zip(local.tolist(), running.job[local].tolist(), strict=True))
         by_row: dict[int, list[int]] = {}
-        for task in local[order].tolist():
-            by_row.setdefault(int(running.row[task]), []).append(task)
+        for task, row in zip(local.tolist(), running.row[local].tolist(), strict=True):
+            by_row.setdefault(row, []).append(task)
+        wanted = shape.request[shape.asked]
+        free = cycle.ledger.free(shape.asked, np.array(list(by_row), dtype=np.int64), Pool.FUTURE_IDLE)
+        lacks = dict(zip(by_row, (wanted[:, None] - free).T.tolist(), strict=True))
         choices = []
         for row, tasks in by_row.items():
-            lack = shape.request[shape.asked] - free[:, row]
-            if (lack > 0).any():
-                chosen = _enough(tasks, request, lack)
+            if any(lack > 0 for lack in lacks[row]):
+                chosen = _enough(tasks, amounts, lacks[row])
                 if chosen:
                     choices.append((len(chosen), int(cycle.nodes.rank[row]), row, tasks))
-        going: list[int] = []
+        going: dict[int, None] = {}
         missing = asked.tasks - int(
             cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE)[cycle.topology.span(domain)].sum()
         )
         for _, _, row, tasks in sorted(choices):
             while missing > 0:
-                lack = shape.request[shape.asked] - free[:, row]
-                rest = [t for t in tasks if t not in going and left[int(running.job[t])] != 0]
-                chosen = _within(_enough(rest, request, lack), running.job, left)
+                rest = [t for t in tasks if t not in going and left[owner[t]] != 0]
+                chosen = _within(_enough(rest, amounts, lacks[row]), owner, left)
                 if not chosen:
                     break
-                going += chosen
-                free[:, row] += request[:, chosen].sum(axis=1) - shape.request[shape.asked]
+                going |= dict.fromkeys(chosen)
+                freed = (sum(column) for column in zip(*(amounts[task] for task in chosen), strict=True))
+                lacks[row] = [a + b - c for a, b, c in zip(lacks[row], wanted.tolist(), freed, strict=True)]
                 missing -= 1
                 for task in chosen:
-                    left[int(running.job[task])] -= 1
-        return np.sort(np.array(going, dtype=np.int64))
+                    left[owner[task]] -= 1
+        return np.sort(np.array(list(going), dtype=np.int64))
 
     def _candidates(self, preemptor: Preemptor) -> Ints:
         """Whom neither a mark nor a filter spares, each by itself."""
@@ -443,17 +445,12 @@ class GangPreemptor:
         return True
 
     def _with_attempt(self, plan: EvictionPlan, looked: tuple[str, ...]) -> EvictionAttempt:
-        bundles, efficiency = plan.bundles, plan.bundles.efficiency()
+        bundles, jobs = plan.bundles, self._cycle.snapshot.jobs
+        taken = bundles.numbers(np.isin(bundles.victims, plan.victims))
+        columns = (bundles.job, bundles.safe, np.diff(bundles.start), bundles.efficiency(), taken)
         notes = tuple(
-            BundleSummary(
-                job=self._cycle.snapshot.jobs[int(bundles.job[b])].key,
-                safe=bool(bundles.safe[b]),
-                tasks=len(bundles.of(b)),
-                efficiency=float(efficiency[b]),
-                taken=taken,
-                by_pod=self._options.by_pod,
-            )
-            for b, taken in enumerate(bundles.numbers(np.isin(bundles.victims, plan.victims)).tolist())
+            BundleSummary(jobs[job].key, safe, tasks, efficiency, number, by_pod=self._options.by_pod)
+            for job, safe, tasks, efficiency, number in zip(*(c.tolist() for c in columns), strict=True)
         )
         return EvictionAttempt(self._action, None, looked, self._cycle.topology.name[plan.domain], notes)
 
@@ -517,27 +514,27 @@ class GangPreemptor:
         return why_no_candidate(self._cycle, preemptor, others, less=less, action=self._action)
 
 
-def _enough(tasks: list[int], request: Ints, lack: Ints) -> list[int]:
+def _enough(tasks: list[int], amounts: Mapping[int, list[int]], lack: list[int]) -> list[int]:
     """The first tasks that free what is lacking, less those that are not needed; none where all free too little."""
-    freed = np.zeros_like(lack)
     going: list[int] = []
     for task in tasks:
-        if (freed >= lack).all():
+        if all(short <= 0 for short in lack):
             break
-        if (request[lack > freed, task] > 0).any():
+        if any(short > 0 and amount > 0 for short, amount in zip(lack, amounts[task], strict=True)):
             going.append(task)
-            freed = freed + request[:, task]
-    if not (freed >= lack).all():
+            lack = [short - amount for short, amount in zip(lack, amounts[task], strict=True)]
+    if any(short > 0 for short in lack):
         return []
     for task in going[::-1]:
-        if (freed - request[:, task] >= lack).all():
+        without = [short + amount for short, amount in zip(lack, amounts[task], strict=True)]
+        if all(short <= 0 for short in without):
             going.remove(task)
-            freed = freed - request[:, task]
+            lack = without
     return going
 
 
-def _within(tasks: list[int], jobs: Ints, left: dict[int, int]) -> list[int]:
+def _within(tasks: list[int], owner: Mapping[int, int], left: dict[int, int]) -> list[int]:
     """The tasks where no gang loses more of them than it has left (below 0: it is broken already); else none."""
-    owners = [int(jobs[task]) for task in tasks]
+    owners = [owner[task] for task in tasks]
     fine = all(left[owner] < 0 or owners.count(owner) <= left[owner] for owner in owners)
     return tasks if fine else []

@@ -67,9 +67,10 @@ class PriceBounds:
             for r in preemptor.weighed.tolist():
                 free = self._cycle.ledger.free(np.array([r]), slice(0, len(rows)), Pool.FUTURE_IDLE)[0]
                 missing = _least(asked, r) - topology.totals(np.maximum(free, 0) * rows)[domains]
+                offer = self._offer(preemptor, r, gone)
                 for group in np.unique(tier[missing > 0]).tolist():
                     here = np.flatnonzero((tier == group) & (missing > 0))
-                    found = self._in_tier(preemptor, (r, gone), breakable, domains[here], missing[here])
+                    found = self._in_tier(preemptor, offer, breakable, domains[here], missing[here])
                     least[:, here] = np.maximum(least[:, here], found)
             if preemptor.purpose is not Purpose.PREEMPT:
                 least[0] = 0
@@ -90,22 +91,26 @@ class PriceBounds:
             rows |= fit_counts_without(self._cycle, shape, self._running, gone) > 0
         return rows, gone[rows[self._running.row[gone]]]
 
-    def _in_tier(
-        self, preemptor: Preemptor, offer: tuple[int, Ints], breakable: Bools, domains: Ints, missing: Ints
-    ) -> Floats:
-        """The first three numbers of the price for domains of one tier where so much of a resource is missing."""
-        running, jobs, weighed = self._running, self._running.jobs, preemptor.weighed
-        segments = self._tier(int(self._cycle.topology.tier[domains[0]]))
-        if not len(segments.first):
-            return np.full((3, len(domains)), math.inf)
-        places = np.searchsorted(segments.domains, domains)
-        resource, gone = offer
+    def _offer(self, preemptor: Preemptor, resource: int, gone: Ints) -> tuple[Ints, Floats]:
+        """How much of a resource each running task frees if it goes, and what a unit of it costs."""
+        running, weighed = self._running, preemptor.weighed
         freed, rate = np.zeros(len(running), dtype=np.int64), np.full(len(running), math.inf)
         freed[gone] = running.request[resource, gone]
         giving = gone[freed[gone] > 0]
         shares = running.request[np.ix_(weighed, giving)] / preemptor.need[weighed, None]
         rate[giving] = shares.sum(axis=0) / freed[giving]
-        freed, rate = freed[segments.order], rate[segments.order]
+        return freed, rate
+
+    def _in_tier(
+        self, preemptor: Preemptor, offer: tuple[Ints, Floats], breakable: Bools, domains: Ints, missing: Ints
+    ) -> Floats:
+        """The first three numbers of the price for domains of one tier where so much of a resource is missing."""
+        jobs, weighed = self._running.jobs, preemptor.weighed
+        segments = self._tier(int(self._cycle.topology.tier[domains[0]]))
+        if not len(segments.first):
+            return np.full((3, len(domains)), math.inf)
+        places = np.searchsorted(segments.domains, domains)
+        freed, rate = (column[segments.order] for column in offer)
         total = np.add.reduceat(freed, segments.first)
         surplus = jobs.surplus(self._cycle.ledger.ready)[segments.job]
         most = surplus * np.maximum.reduceat(freed, segments.first)
