@@ -498,6 +498,8 @@ register(
 register(f"{kueue.GROUP}/v1beta2", "Topology", kueue.Topology, namespaced=False, older=("v1beta1", "v1alpha1"))
 register(f"{kueue.GROUP}/v1beta2", "ResourceFlavor", kueue.ResourceFlavor, namespaced=False, older=("v1beta1",))
 register(f"{kueue.GROUP}/v1beta2", "Workload", kueue.Workload, older=("v1beta1",))
+register(f"{kueue.GROUP}/v1beta2", "LocalQueue", kueue.LocalQueue, older=("v1beta1",))
+register(f"{kueue.GROUP}/v1beta2", "ClusterQueue", kueue.ClusterQueue, namespaced=False, older=("v1beta1",))
 register(f"{grove.GROUP}/v1alpha1", "PodGang", grove.PodGang)
 register(f"{kai.GROUP}/v2alpha2", "PodGroup", kai.PodGroup)
 register(f"{kai.GROUP}/v2", "Queue", kai.Queue, namespaced=False)

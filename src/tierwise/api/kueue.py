@@ -63,10 +63,30 @@ class PodSet(Record, frozen=True):
     count: Int = 1
 
 
+class LocalQueueSpec(Record, frozen=True):
+    """Where a queue of a namespace leads."""
+
+    cluster_queue: str = ""
+
+
+class LocalQueue(Record, frozen=True):
+    """A queue that the pods of a namespace name."""
+
+    metadata: ObjectMeta
+    spec: LocalQueueSpec = LocalQueueSpec()
+
+
+class ClusterQueue(Record, frozen=True):
+    """What the queues of namespaces draw from; Kueue keeps its quotas, and only its marks are read."""
+
+    metadata: ObjectMeta
+
+
 class WorkloadSpec(Record, frozen=True):
     """The pods of a workload."""
 
     pod_sets: tuple[PodSet, ...] = ()
+    queue_name: str = ""
 
 
 class PodSetAssignment(Record, frozen=True):

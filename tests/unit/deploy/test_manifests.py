@@ -54,6 +54,8 @@ BUILT_IN = {
     ("kueue.x-k8s.io", "Topology"): "topologies",
     ("scheduler.grove.io", "PodGang"): "podgangs",
     ("kueue.x-k8s.io", "ResourceFlavor"): "resourceflavors",
+    ("kueue.x-k8s.io", "LocalQueue"): "localqueues",
+    ("kueue.x-k8s.io", "ClusterQueue"): "clusterqueues",
     ("kueue.x-k8s.io", "Workload"): "workloads",
     ("resource.k8s.io", "ResourceClaim"): "resourceclaims",
     ("resource.k8s.io", "ResourceClaimTemplate"): "resourceclaimtemplates",

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.support.commands import answer, manifests, run
 from tests.support.draw import World, draw, gang
+from tests.support.languages import kueue_gang
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -19,6 +20,7 @@ from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.port import Objects, key_of_raw
 from tierwise.scheduler import cycle
+from tierwise.sim.cluster import merged
 from tierwise.snapshot.builder import Reader, build
 
 NOW = 100_000.0
@@ -151,6 +153,26 @@ def test_reclaiming_has_a_time_of_its_own() -> None:
         (queues[name].minimum_run_time, queues[name].reclaim_run_time) for name in ("one", "two")
     ]
     assert queues["default"].reclaim_run_time is None
+
+
+@pytest.mark.parametrize(
+    ("local", "above", "own", "expected"),
+    [("30m", "", "", 1800), ("", "30m", "", 1800), ("30m", "1h", "", 3600), ("30m", "", "2h", 7200), ("", "", "", 0)],
+)
+def test_kueue_queues_say_how_long(local: str, above: str, own: str, expected: int) -> None:
+    """The longest of what its queue, the queue behind that and the gang itself say."""
+
+    def queue(kind: str, name: str, text: str, **spec: object) -> Raw:
+        meta = {"name": name, "annotations": {RUN: text} if text else {}}
+        return {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": kind, "metadata": meta, "spec": spec}
+
+    pods = kueue_gang("g", 2)
+    if own:
+        pods = [merged(raw, {"metadata": {"annotations": {RUN: own}}}) for raw in pods]
+    queues = [queue("LocalQueue", "team", local, clusterQueue="all"), queue("ClusterQueue", "all", above)]
+    (job,) = build(Objects.of((codec.decode(raw), raw) for raw in (*queues, *pods)), NOW).jobs
+
+    assert expected == (job.terms.minimum_run_time if job.terms is not None else 0)
 
 
 def test_elastic_quotas_say_how_long() -> None:

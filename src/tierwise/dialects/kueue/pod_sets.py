@@ -17,8 +17,10 @@ import msgspec
 
 from tierwise.api.codec import Object, Unknown
 from tierwise.api.core import Pod
+from tierwise.api.duration import seconds
+from tierwise.api.eviction_terms import MINIMUM_RUN_TIME, queue_times
 from tierwise.api.fabric import CONSTRAINTS, FABRIC
-from tierwise.api.kueue import GROUP, ResourceFlavor, Topology, Workload
+from tierwise.api.kueue import GROUP, ClusterQueue, LocalQueue, ResourceFlavor, Topology, Workload
 from tierwise.api.limits import PODS
 from tierwise.api.meta import read_number
 from tierwise.dialects.fabrics import marked
@@ -31,8 +33,16 @@ from tierwise.port import Key, Objects
 __all__ = ["LANGUAGE", "READS", "assigned", "named", "read", "sub_group", "tree_of", "trees"]
 
 LANGUAGE: Final = GROUP
-READS: Final[tuple[type[Object], ...]] = (Topology, ResourceFlavor, Workload, Unknown)  # owners are of any kind
+READS: Final[tuple[type[Object], ...]] = (
+    Topology,
+    ResourceFlavor,
+    Workload,
+    LocalQueue,
+    ClusterQueue,
+    Unknown,  # owners are of any kind
+)
 
+_QUEUE: Final = f"{GROUP}/queue-name"
 _GROUP_NAME: Final = f"{GROUP}/pod-group-name"
 _TOTAL: Final = f"{GROUP}/pod-group-total-count"
 _WORKLOAD: Final = f"{GROUP}/workload"
@@ -133,11 +143,27 @@ def _group(objects: Objects, path: str, pods: list[Pod]) -> Group | None:
         key=Key(GROUP, "Workload", namespace, name),
         minimum=total or 1,
         created=created(record.metadata if record is not None else first.metadata),
-        annotations=record.metadata.annotations if record is not None else _fabric_marks(first),
+        annotations=_with_queue(objects, record, first),
         constraint=_constraint(objects, marks) if asks else None,
         sub_groups=() if isinstance(layers, str) or not layers else tuple(_slices(objects, layers, 0, total or 0)),
         refusal=refusal,
     )
+
+
+def _with_queue(objects: Objects, record: Workload | None, pod: Pod) -> Mapping[str, str]:
+    """The marks of a gang, with the minimum run time of its queues where that is longer than its own."""
+    marks = record.metadata.annotations if record is not None else _fabric_marks(pod)
+    named = pod.metadata.labels.get(_QUEUE, "") or (record.spec.queue_name if record is not None else "")
+    local = objects.every(LocalQueue).get(f"{pod.metadata.namespace or 'default'}/{named}") if named else None
+    if local is None:
+        return marks
+    above = objects.every(ClusterQueue).get(local.spec.cluster_queue)
+    queues = [queue_times(queue.metadata.annotations)[0] for queue in (local, above) if queue is not None]
+    own = marks.get(MINIMUM_RUN_TIME, pod.metadata.annotations.get(MINIMUM_RUN_TIME))
+    stated = seconds(own) if own is not None else 0.0
+    if stated is None or max(queues) <= stated:
+        return marks
+    return {**marks, MINIMUM_RUN_TIME: f"{max(queues):.0f}s"}
 
 
 def _fabric_marks(pod: Pod) -> dict[str, str]:
