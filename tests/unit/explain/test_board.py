@@ -220,6 +220,7 @@ def test_queues_stand_in_trees_with_what_they_borrow() -> None:
     borrowed = {queue["name"]: (queue["used"][0], queue["borrowed"][0]) for queue in found}
     assert {"a": (4, 2), "a.x": (3, 2), "a.y": (1, 0), "b": (0, 0)}.items() <= borrowed.items()
     assert (4, None) == borrowed["root"]
+    assert {""} == {queue["path"] for queue in found}
 
 
 @pytest.mark.parametrize("name", sorted(path.parent.name for path in EXAMPLES.glob("*/cluster.yaml")))

@@ -49,6 +49,7 @@ def queues_wire(run: Run, jobs: Sequence[Line], resources: Sequence[str]) -> lis
                 "parent": queue.parent,
                 "depth": depth,
                 "tree": queue.tree,
+                "path": queue.hierarchy,
                 "weight": queue.weight,
                 "priority": queue.priority,
                 "open": queue.open,

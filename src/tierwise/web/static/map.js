@@ -193,7 +193,7 @@ class Drawing {
     const last = fabric.children[d].at(-1);
     if (!(route.asking || route.changes) || tree || last === undefined) return null;
     const title = `Add a domain like ${fabric.name(last)} to ${fabric.name(d)}`;
-    return h("a", { class: "add", href: withChange(route, "add-domains", `1=${fabric.name(last)}`), title, "aria-label": text === "+" ? title : null }, text);
+    return h("a", { class: text === "+" ? "add stop" : "add", tabindex: text === "+" ? "-1" : null, href: withChange(route, "add-domains", `1=${fabric.name(last)}`), title, "aria-label": text === "+" ? title : null }, text);
   }
 
   /** An innermost domain as a tile with a bar. */

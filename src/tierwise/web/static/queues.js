@@ -47,6 +47,7 @@ function name(view, q) {
     h("a", { href: link({ ...route, queue: chosen ? "" : q.name }), "aria-current": chosen ? "true" : null, title: chosen ? "Show the jobs of all queues" : `Show the jobs of ${q.name}` }, q.name),
     q.parent && q.depth ? unseen(`, below ${q.parent}`) : null,
     view.asks && !q.elastic && (view.route.asking || view.route.changes) ? h("a", { class: "add", href: asking(view.route, "quota", `${q.name}:${view.resource}=`), title: `Change what ${q.name} may use`, "aria-label": `Change the quota of ${q.name}` }, "change") : null,
+    q.path ? h("span", { class: "soft", title: "its path for hierarchical fairness" }, ` ${q.path}`) : null,
     q.tree ? h("span", { class: "soft" }, ` tree ${q.tree}`) : null, q.open ? null : h("span", { class: "chip warn" }, "closed"));
 }
 
