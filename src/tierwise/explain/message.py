@@ -15,7 +15,7 @@ from tierwise.model.job import Job, Phase
 from tierwise.model.reason import Reason, Rejection, Tried, Verdict
 from tierwise.model.topology import ROOT_NAME
 
-__all__ = ["DECISION", "decision_id", "decisive", "message", "refusal", "tried_line"]
+__all__ = ["DECISION", "decision_id", "decisive", "message", "on_nodes", "refusal", "tried_line"]
 
 
 # The identity of a decision: the same in the log, in the event that users see, and in the last cycle's report.
@@ -62,7 +62,7 @@ def decisive(rejection: Rejection) -> str:
         return f"{tried.layer}: {tried.short}"
     fits = tried.short or _fits(tried, never=rejection.verdict is Verdict.NEVER)
     where = "in the whole cluster" if tried.best == ROOT_NAME else f"in {tried.best}"
-    causes = _on_nodes(*tried.causes[0]) if tried.causes and not tried.short else ""
+    causes = on_nodes(*tried.causes[0]) if tried.causes and not tried.short else ""
     return f"{fits} {where}; {causes}" if causes else f"{fits} {where}"
 
 
@@ -105,13 +105,13 @@ def _telling(tried: Sequence[Tried]) -> Sequence[Tried]:
 
 
 def _causes(causes: Sequence[tuple[Reason, int]]) -> str:
-    shown = [_on_nodes(reason, nodes) for reason, nodes in causes[:_CAUSES]]
+    shown = [on_nodes(reason, nodes) for reason, nodes in causes[:_CAUSES]]
     if len(causes) > _CAUSES:
         shown.append(f"and {count(len(causes) - _CAUSES, 'other reason')}")
     return "; ".join(shown)
 
 
-def _on_nodes(reason: Reason, nodes: int) -> str:
+def on_nodes(reason: Reason, nodes: int) -> str:
     """Reasons speak of nodes as Kubernetes does, in the plural: "were unschedulable"."""
     text = f"was {reason.text[5:]}" if nodes == 1 and reason.text.startswith("were ") else reason.text
     return f"{count(nodes, 'node')} {text}"

@@ -100,6 +100,7 @@ def test_the_story_of_a_job_is_that_of_explain() -> None:
     assert [(t["best"], t["fits"], t["asked"], t["causes"]) for t in told["tried"]] == [
         (t["bestName"], t["fits"], t["asked"], [_cause(c) for c in t["causes"]]) for t in waits["why"]["tried"]
     ]
+    assert all(c["told"].startswith(f"{c['nodes']} node") for t in waits["why"]["tried"] for c in t["causes"])
     assert [0, 24] == stands["domains"][0][0]
     assert {f"worker-{n}": 4 for n in range(6)} == {part["name"]: part["standing"] for part in stands["parts"]}
     assert "worker 0-3" == stands["places"][0][0]["pods"]

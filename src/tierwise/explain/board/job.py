@@ -10,7 +10,7 @@ import numpy as np
 from tierwise.api.codec import Raw
 from tierwise.api.natural import natural
 from tierwise.explain.board.pods import BoardPod, PodState, is_single
-from tierwise.explain.message import message, refusal
+from tierwise.explain.message import message, on_nodes, refusal
 from tierwise.explain.naming import ObjectNames, name_of_pod, sub_id, tier_title
 from tierwise.explain.ranges import compact, pods
 from tierwise.explain.text.evictions import eviction_wire
@@ -95,7 +95,10 @@ def _tried(trees: Trees, tried: Tried) -> Raw:
         "here": tried.here,
         "outside": tried.outside,
         "short": tried.short,
-        "causes": [{"reason": reason.code, "text": reason.text, "nodes": n} for reason, n in tried.causes],
+        "causes": [
+            {"reason": reason.code, "text": reason.text, "nodes": n, "told": on_nodes(reason, n)}
+            for reason, n in tried.causes
+        ],
     }
 
 

@@ -95,7 +95,7 @@ function rejection(view, why, whole) {
       ["domains", (t) => String(t.domains), "num"],
       ["best", (t) => (t.best >= 0 ? domain(view, t.best, t.fabric) : t.bestName), "num left"],
       ["pods that fit", (t) => [`${t.fits} of ${t.asked}`, gauge(t.fits, t.asked)], "num"],
-      ["what its nodes lack", (t) => t.short || t.causes.map((c) => h("div", {}, `${many(c.nodes, "node")} ${c.text}`)), "grow"],
+      ["what its nodes lack", (t) => t.short || t.causes.map((c) => h("div", {}, c.told)), "grow"],
     ], why.tried, { "aria-label": "Tiers that were tried" }) : null,
     why.bounded ? h("p", { class: "soft" }, "The search stopped at its bound, so a place may exist.") : null,
     nested,

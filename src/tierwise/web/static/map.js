@@ -182,7 +182,7 @@ class Drawing {
       labelled ? h("div", { class: "name" },
         h("a", { class: "stop", href: toDomain(route, fabric.name(d)), title: this.title(d), tabindex: "-1" }, this.label(d, width), unseen(` ${this.title(d)}`)),
         width > 240 ? gauge(used, total, fresh) : null,
-        h("span", { class: "num" }, 7 * (amounts.length + fabric.name(d).length) + 24 < width ? amounts : total ? percent(used / total) : "–"),
+        width < 110 && (this.more(d) || this.badge(d)) ? null : h("span", { class: "num" }, 7 * (amounts.length + fabric.name(d).length) + 24 < width ? amounts : total ? percent(used / total) : "–"),
         this.more(d), this.badge(d)) : null,
       this.inside(d, depth, width));
   }
