@@ -295,6 +295,13 @@ Examples:
     help="How many hours of work on GPUs (or cores, where there are none) moves may lose in an hour.",
 )
 @click.option(
+    "--eta-every",
+    callback=options.seconds_of,
+    default=None,
+    metavar="TIME",
+    help="How often to write expected starts on waiting podGroups.  [default: never]",
+)
+@click.option(
     "--pages",
     "with_pages",
     is_flag=True,
@@ -318,6 +325,7 @@ def run(
     defrag_every: float,
     defrag_moves: int,
     defrag_hours: float,
+    eta_every: float | None,
 ) -> None:
     """Schedule the pods of a cluster, and run the controllers, until told to end.
 
@@ -331,7 +339,8 @@ def run(
     with connected(access, manner, component="tierwise", by_eviction=evict_by == "eviction") as cluster:
         duties = profiles_of(names, config_file, profiles)
         pages = access.server if with_pages else ""
-        with writing(journal, journal_size, duties) as writers:
+        with writing(journal, journal_size, duties) as writers, foretelling(cluster, eta_every) as also:
+            writers = (*writers, *also)
             controllers = not no_controllers
             serve(cluster, manner, duties, with_controllers=controllers, pages=pages, also=writers, defrag=defrag)
 
@@ -346,6 +355,24 @@ def _kept_open(rooms: tuple[str, ...], every: float, moves: int, hours: float) -
     for room in rooms:
         check_form(room, "--defrag")
     return DefragSettings(rooms, every=every, moves=moves, hours=hours)
+
+
+@contextlib.contextmanager
+def foretelling(cluster: KubeCluster, every: float | None) -> Iterator[Sequence[Observer]]:
+    """The writer of expected starts, where they are asked for, with a thread of its own."""
+    if every is None:
+        yield ()
+        return
+    import time
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tierwise.runtime.forecasts import ForecastWriter
+
+    executor = ThreadPoolExecutor(1, "forecasts")
+    try:
+        yield (ForecastWriter(cluster, executor, ticks=time.monotonic, every=every),)
+    finally:
+        executor.shutdown(wait=False, cancel_futures=True)
 
 
 @contextlib.contextmanager

@@ -276,6 +276,12 @@ Examples:
     show_default=True,
     help="What profiles with reservations know of durations: the true ones, those of ended jobs, or nothing.",
 )
+@click.option(
+    "--calibrate-eta",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Instead, ask about N jobs while they wait, and count the starts inside the stated ranges.",
+)
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
 @click.option("--checkpoint", metavar="FILE", help="Keep the state here; an interrupted run goes on from it.")
 @click.option("--html", metavar="FILE", help="Write a report with plots, one file.")
@@ -300,6 +306,7 @@ def simulate(
     checkpoint_interval: float,
     spares: int,
     durations: str,
+    calibrate_eta: int | None,
     seed: int,
     checkpoint: str | None,
     html: str | None,
@@ -321,6 +328,9 @@ def simulate(
     rules = replace(rules, checkpoint_interval=checkpoint_interval)
     asked = SimulateOptions(topology, trace, profiles, gpus_per_host, load, jobs, queues, 3600 * mtbf, 3600 * repair)
     asked = replace(asked, spares=spares)
+    if calibrate_eta is not None:
+        _calibrate(asked, rules, calibrate_eta, output_format)
+        return
     nodes = shared_nodes(topology)
     if served and (checkpoint or nodes is not None):
         raise click.UsageError("--serve plays a whole run of gangs: it goes neither with --checkpoint nor shared GPUs")
@@ -344,6 +354,29 @@ def _recordings(run: Comparison) -> dict[str, Recording]:
         contender.name: ReplayRecording(run.fabric, run.trace, contender, run.rules, log)
         for contender, log in zip(run.contenders, run.logs, strict=True)
     }
+
+
+def _calibrate(asked: SimulateOptions, rules: Rules, asks: int, output_format: str) -> None:
+    """Forecasts of starts against what happened, for every profile."""
+    from tierwise.cli.progress import show_progress
+    from tierwise.cli.screen import print_json, print_page
+    from tierwise.replay.engine.calibration import Asked, calibrate, calibration_wire
+    from tierwise.replay.report.calibration import calibration_lines
+
+    if rules.controllers or shared_nodes(asked.topology) is not None:
+        raise InputError("starts are forecast in replays of jobs through the cycle alone", field="--calibrate-eta")
+    run = comparison(asked, rules, None)
+    found = []
+    for contender in run.contenders:
+        with show_progress(f"asking about jobs under {contender.name}", asks) as progress:
+            told: list[Asked] = []
+            for told in calibrate(run.fabric, run.trace, contender, run.rules, asks=asks):
+                progress(len(told))
+        found.append(calibration_wire(contender.name, told))
+    if output_format == "json":
+        print_json({"seed": rules.seed, "calibration": found})
+    else:
+        print_page(lambda page: calibration_lines(page, found))
 
 
 _ASIDE = ("checkpoint", "html", "served", "listen", "names", "output_format")

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.eviction_terms import parse_terms
+from tierwise.api.expected_start import EXPECTED_START, parse_expected_start
 from tierwise.api.ladder import FORM, LADDER, LadderStep, parse_ladder
 from tierwise.api.limits import PODS, POLICIES
 from tierwise.api.meta import parse_time, read_number
@@ -328,6 +329,7 @@ class JobBuilder:
             terms=terms,
             repair=repair,
             ladder=ladder,
+            expected_start=parse_expected_start(marks.get(EXPECTED_START, "")),
             reserved=parse_reservation(marks.get(RESERVATION, "")),
             **rest,
         )

@@ -16,6 +16,7 @@ from tierwise.model.topology import HYPERNODES, is_fabric
 if TYPE_CHECKING:
     from tierwise.api.core import Toleration
     from tierwise.api.eviction_terms import EvictionTerms
+    from tierwise.api.expected_start import ExpectedStart
     from tierwise.api.ladder import LadderStep
     from tierwise.api.pattern import Pattern
     from tierwise.api.repair import RepairTerms
@@ -222,6 +223,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     terms: EvictionTerms | None = None  # what it says of its own eviction
     repair: RepairTerms | None = None  # what it says of the loss of nodes
     ladder: tuple[LadderStep, ...] = ()  # for how long it holds out for which tier, step by step
+    expected_start: ExpectedStart | None = None  # what was last said of its start
     reserved: ReservationRecord | None = None  # the reservation that it was last given
     inner_groups: tuple[InnerGroup, ...] = ()  # of a nested job: itself and its groups of groups, in preorder
     further: tuple[Constraint, ...] = ()  # constraints on other trees

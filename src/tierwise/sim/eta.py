@@ -43,7 +43,7 @@ from tierwise.sim.forward import ForwardRun, pod_key, run_forward, waits
 from tierwise.sim.start_ranges import ForecastErrors, StartRange, range_of_runs
 from tierwise.sim.what_if import prepared
 
-__all__ = ["RUNS", "Forecasts", "etas", "forecasts", "positions", "waiting_scenario"]
+__all__ = ["RUNS", "Forecasts", "etas", "forecasts", "positions", "summary", "waiting_snapshot"]
 
 RUNS: Final = 21
 """Runs ahead where ends are uncertain and the cluster is small; an odd number, so that the median is one of them."""
@@ -58,10 +58,11 @@ _NAMED: Final = 3
 """Jobs of which one sentence names."""
 
 
-def waiting_scenario(objects: Objects, profile: Profile, now: float) -> tuple[Scenario, frozenset[str]]:
-    """The cluster with the pods of all jobs, and the podGroups that are still to be let in.
+def waiting_snapshot(objects: Objects, profile: Profile, now: float) -> tuple[Scenario, Snapshot]:
+    """The cluster with the pods of all jobs, and what a cycle sees of it.
 
-    Controllers make the pods of a podGroup once it has left phase Pending; a run ahead needs them before.
+    Controllers make the pods of a podGroup once it has left phase Pending; a run ahead needs them before. In the
+    snapshot such podGroups still wait to be let in.
     """
     scenario = prepared(objects, profile, now)
     held: dict[Key, Raw] = {}
@@ -72,9 +73,15 @@ def waiting_scenario(objects: Objects, profile: Profile, now: float) -> tuple[Sc
             kept = status if isinstance(status, dict) else {}
             held[key_of(record)] = {**raw, "status": {**kept, "phase": Phase.INQUEUE.value}}
     if not held:
-        return scenario, frozenset()
-    entered = prepared(scenario.with_objects(held).objects, profile, now)
-    return entered, frozenset(key.path for key in held)
+        return scenario, scenario.snapshot()
+    scenario = prepared(scenario.with_objects(held).objects, profile, now)
+    outside = {key.path for key in held}
+    snapshot = scenario.snapshot()
+    jobs = (
+        replace(job, phase=Phase.PENDING) if job.key in outside and job.phase is Phase.INQUEUE else job
+        for job in snapshot.jobs
+    )
+    return scenario, replace(snapshot, jobs=tuple(jobs))
 
 
 def positions(snapshot: Snapshot, profile: Profile, waiting: Collection[Job]) -> dict[str, tuple[int, int]]:
@@ -215,8 +222,7 @@ def etas(
 
     `alternatives` also asks for the least changes that would start each of them now.
     """
-    scenario, held = waiting_scenario(objects, profile, now)
-    snapshot = _held_back(scenario.snapshot(), held)
+    scenario, snapshot = waiting_snapshot(objects, profile, now)
     chosen = [job_named(snapshot, name) for name in names]
     until = {job.key for job in chosen} if names else None
     found = forecasts(snapshot, profile, until=until, runs=runs, seed=seed)
@@ -224,14 +230,6 @@ def etas(
     if not alternatives:
         return report
     return replace(report, jobs=tuple(_with_alternatives(scenario, snapshot, eta) for eta in report.jobs))
-
-
-def _held_back(snapshot: Snapshot, held: Collection[str]) -> Snapshot:
-    """The snapshot in which podGroups that were let in for their pods' sake wait outside again."""
-    if not held:
-        return snapshot
-    jobs = (replace(j, phase=Phase.PENDING) if j.key in held and j.phase is Phase.INQUEUE else j for j in snapshot.jobs)
-    return replace(snapshot, jobs=tuple(jobs))
 
 
 def summary(
@@ -278,6 +276,7 @@ def _eta(found: Forecasts, job: Job, names: ObjectNames, place: tuple[int, int],
     if ranges.start == inf:
         return _not_expected(found, job, names, told)
     said = errors.corrected(now, ranges) if errors is not None else ranges
+    said = ranges if said.start == inf else said  # nobody knows by how much later
     run = found.runs[starts.index(ranges.start)]
     return replace(
         told,

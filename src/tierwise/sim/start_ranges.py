@@ -2,11 +2,11 @@
 
 Runs ahead know how jobs of the past have lasted, and not what else changes: jobs that come later, users who do the same
 thing at the same time, a bad day. So a forecast is corrected by how far off earlier ones were (split conformal
-prediction, online). An error is the distance of the start from the median of the runs, on a logarithmic scale of
-waiting, in units of the width that these runs themselves had: a forecast that knew little is allowed to be far off. The
+prediction, online). An error is by what factor a job waited longer than the median of its runs, as a logarithm. The
 corrected range is the one that would have held the wanted share of the latest forecasts. Forecasts whose job still
 waits count as errors of at least their present size (product-limit estimate), or only early starts would be learned
-from.
+from. The widths of the runs themselves are not used then: they were tried as units of the error, and forecasts that
+came out narrow by chance made the tails of the others.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ SHARES: Final = (0.5, 0.9)
 """The shares of starts that the two stated ranges hold."""
 _FLOOR: Final = 30.0
 """Seconds that are added to waiting times before their logarithm is taken: nobody plans by seconds."""
-_NARROWEST: Final = 0.1
-"""The least width of a forecast, in logarithms: 10 % of the waiting time."""
-_LATEST: Final = 150
+_LATEST: Final = 200
 """Forecasts that are learned from: enough for the tails of 5 %, and soon others where times change."""
-_PRIOR: Final = tuple(NormalDist().inv_cdf((i + 0.5) / 20) / NormalDist().inv_cdf(0.75) for i in range(20))
-"""Errors as they would be if runs ahead were right; what is learned weighs more from the twentieth forecast on."""
+_PRIOR: Final = tuple(0.7 * NormalDist().inv_cdf(i / 20) for i in range(1, 20))
+"""Errors as one would guess them, half of them within a factor of 1.6; they count until as many are known."""
+_FEWEST: Final = 5
+"""Forecasts that have to have turned out before anything is corrected."""
 
 
 class StartRange(msgspec.Struct, frozen=True):
@@ -60,7 +60,6 @@ def range_of_runs(starts: Sequence[float]) -> StartRange:
 class _Forecast(msgspec.Struct):
     asked: float
     centre: float
-    width: float
     error: float = inf  # infinite while the job waits
 
 
@@ -75,8 +74,7 @@ class ForecastErrors:
         """A job was forecast for the first time; of later forecasts of the same job nothing is learned."""
         if job in self._forecasts or runs.half[1] == inf:
             return
-        centre, width = _shape(asked, runs)
-        self._forecasts[job] = _Forecast(asked, centre, width)
+        self._forecasts[job] = _Forecast(asked, _waiting(runs.start - asked))
         self._latest.append(job)
         if len(self._latest) > _LATEST:
             del self._forecasts[self._latest.popleft()]
@@ -100,17 +98,16 @@ class ForecastErrors:
 
     def corrected(self, asked: float, runs: StartRange) -> StartRange:
         """The ranges with which the wanted shares of the latest forecasts would have been right."""
-        if runs.half[1] == inf:
+        if runs.half[1] == inf or self.known < _FEWEST:
             return runs
-        centre, width = _shape(asked, runs)
+        centre = _waiting(runs.start - asked)
         errors, left = self._distribution(asked)
 
         def at(share: float) -> float:
             index = int(np.searchsorted(1 - left, share - 1e-12))
             if index >= len(errors):
                 return inf
-            moved = centre + width * float(errors[index])
-            return inf if moved > 700 else asked + max(0.0, exp(moved) - _FLOOR)
+            return asked + max(0.0, exp(centre + float(errors[index])) - _FLOOR)
 
         half, most = ((at((1 - share) / 2), at((1 + share) / 2)) for share in SHARES)
         return StartRange(at(0.5), half, most)
@@ -126,11 +123,10 @@ class ForecastErrors:
         return errors, left
 
 
-def _shape(asked: float, runs: StartRange) -> tuple[float, float]:
-    """The centre and the width of a forecast on the scale of errors."""
-    low, centre, high = (log(max(0.0, at - asked) + _FLOOR) for at in (runs.half[0], runs.start, runs.half[1]))
-    return centre, max(_NARROWEST, (high - low) / 2)
+def _waiting(seconds: float) -> float:
+    """Waiting time on the scale of errors."""
+    return log(max(0.0, seconds) + _FLOOR)
 
 
 def _error(forecast: _Forecast, at: float) -> float:
-    return (log(max(0.0, at - forecast.asked) + _FLOOR) - forecast.centre) / forecast.width
+    return _waiting(at - forecast.asked) - forecast.centre

@@ -87,6 +87,8 @@ def add_pages(
         "/api/what-if", _answer(runs, lambda show, asked: what_ifs.comparison(show, asked.get("if", "")))
     )
     app.router.add_get("/api/least/{name:.+}", _answer(runs, lambda show, asked: what_ifs.least(show, asked["name"])))
+    app.router.add_get("/api/eta", _answer(runs, lambda show, _: what_ifs.eta(show)))
+    app.router.add_get("/api/eta/{name:.+}", _answer(runs, lambda show, asked: what_ifs.eta(show, asked["name"])))
     app.router.add_post(_MANIFESTS, _manifests(source, what_ifs))
     app.router.add_get("/api/history", _history(runs))
     app.router.add_get("/api/history/queues", _queues_over_time(runs))

@@ -20,10 +20,12 @@ from tierwise.api.codec import Object, Raw
 from tierwise.api.errors import InputError
 from tierwise.explain.board import Board
 from tierwise.explain.comparison import least_change_wire
+from tierwise.explain.eta import etas_wire
 from tierwise.explain.text.schedule import Run
 from tierwise.port import Objects
 from tierwise.sim.change_texts import read_change
 from tierwise.sim.changes import Change, Scenario, Submit
+from tierwise.sim.eta import etas
 from tierwise.sim.least_change import least_change
 from tierwise.sim.manifests import read
 from tierwise.sim.what_if import what_if, what_if_wire
@@ -51,6 +53,7 @@ class WhatIfs:
     def __init__(self) -> None:
         self._manifests: OrderedDict[str, tuple[tuple[Object, Raw], ...]] = OrderedDict()
         self._answers: OrderedDict[tuple[int, str], tuple[RunView, RunView, CachedBody]] = OrderedDict()
+        self._etas: OrderedDict[tuple[int, str], tuple[RunView, CachedBody]] = OrderedDict()
         self._working = threading.Lock()
         self._room = threading.Semaphore(_WAITING)
 
@@ -78,6 +81,23 @@ class WhatIfs:
     def least(self, show: RunView, job: str) -> CachedBody:
         """The least that makes a job start."""
         return self._alone(lambda: CachedBody.of(msgspec.json.encode(least_change_wire(least_change(_of(show), job)))))
+
+    def eta(self, show: RunView, job: str = "") -> CachedBody:
+        """When a job is expected to start, or all that wait."""
+        key = id(show), job
+        known = self._etas.get(key)
+        return known[1] if known is not None else self._alone(lambda: self._foretell(show, key))
+
+    def _foretell(self, show: RunView, key: tuple[int, str]) -> CachedBody:
+        if key in self._etas:  # somebody else asked the same meanwhile
+            return self._etas[key][1]
+        scenario, job = _of(show), key[1]
+        report = etas(scenario.objects, scenario.profile, scenario.now, names=(job,) if job else ())
+        body = CachedBody.of(msgspec.json.encode(etas_wire(report)))
+        self._etas[key] = show, body
+        while len(self._etas) > _ANSWERS:
+            self._etas.popitem(last=False)
+        return body
 
     def _answer(self, show: RunView, text: str) -> tuple[RunView, RunView, CachedBody]:
         key = id(show), text  # the view is kept in the answer, so that no other has its identity

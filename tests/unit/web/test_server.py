@@ -198,6 +198,8 @@ def test_questions_are_answered_where_they_may_be_asked() -> None:
         board = json.loads(_get(to, "/api/board?if=drain%3Dn0")[1])
         wrong = [_get(to, f"/api/what-if?if={text}") for text in ("drain%3Dn9", "nonsense%3D1", "x", "submit%3Dgone")]
         least = json.loads(_get(to, "/api/least/default/a")[1])
+        eta, every = (json.loads(_get(to, path)[1]) for path in ("/api/eta/default/a", "/api/eta"))
+        nobody = _get(to, "/api/eta/default/b")[0].status
         to.request("POST", "/api/manifests", b"kind: Pod")
         forbidden = to.getresponse()
         forbidden.read()
@@ -212,5 +214,8 @@ def test_questions_are_answered_where_they_may_be_asked() -> None:
     assert [400] * 4 == [response.status for response, _ in wrong]
     assert all(text.count(b"\n") == 1 for _, text in wrong)
     assert least["startsAnyway"]
+    assert [("default/a", "now", 1, 1)] == [(j["podGroup"], j["kind"], j["position"], j["of"]) for j in eta["jobs"]]
+    assert eta["jobs"] == every["jobs"]
+    assert 400 == nobody
     assert (403, 400) == (forbidden.status, refused.status)
     assert (400, 1) == (unasked.status, said.count(b"\n"))

@@ -56,6 +56,7 @@ class Line(msgspec.Struct, frozen=True):
     reason: str
     decisive: str  # its shortest sentence
     message: str
+    expected: str = ""  # what was last said of its start, where it waits
 
     @property
     def waits(self) -> bool:
@@ -189,6 +190,7 @@ def _line(run: Run, job: Job, standing: Sequence[BoardPod], tree: BoardTree, *, 
         reason=reason,
         decisive=short,
         message=text,
+        expected=job.expected_start.text if waiting and job.expected_start is not None else "",
     )
 
 

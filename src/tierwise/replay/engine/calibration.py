@@ -1,11 +1,11 @@
 """How often forecasts of starts are right: jobs of a trace are asked about while they wait, and then what happened.
 
-A replay is run twice. The first run says who waits, and some of these jobs are drawn; in the second each of them is
-asked about at the moment at which it begins to wait. The answer knows what had happened until then and nothing else:
-who runs since when, who waits, which jobs have ended after how long (`model.expected_ends`), and when jobs have come.
-From there the same engine runs ahead several times on a trace of its own, with durations drawn from like jobs and with
-arrivals as in a stretch of the past. The ranges of the starts are corrected by the errors of the forecasts before
-(`sim.start_ranges`). Shares are counted with and without the correction.
+A replay is run twice. The first run says who waits and what happens, and some of these jobs are drawn; in the second
+each of them is asked about at the moment at which it begins to wait. The answer knows what had happened until then and
+nothing else: who runs since when, who waits, which jobs have ended after how long (`model.expected_ends`), and when
+jobs have come. From there the same engine runs ahead several times on a trace of its own, with durations drawn from
+like jobs and with arrivals as in a stretch of the past. The ranges of the starts are corrected by the errors of the
+forecasts before (`sim.start_ranges`). Shares are counted with and without the correction.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ from tierwise.replay.traces.fabric import Fabric
 from tierwise.replay.traces.trace import Trace
 from tierwise.sim.start_ranges import ForecastErrors, StartRange, range_of_runs
 
-__all__ = ["Asked", "calibrate", "calibration_wire"]
+__all__ = ["RUNS", "Asked", "calibrate", "calibration_wire"]
+
+RUNS: Final = 5
+"""Runs ahead for every question; what they leave out is learned from errors."""
 
 _STEP: Final = 0.1
 """Moments of a run ahead that are closer together than this share of the time ahead are one."""
@@ -37,8 +40,8 @@ _EVENTS: Final = 6000
 """Arrivals and ends of one run ahead at most."""
 _ARRIVALS: Final = 2500
 """Jobs that come later in one run ahead at most."""
-_WARM: Final = 200
-"""Jobs that have to have ended before anybody is asked about: there is nothing to learn from before."""
+_WARM: Final = 0.1
+"""The share of jobs, the first to come, that are not asked about: there is nothing to learn from before."""
 _EVERY: Final = "*"
 """The name under which all runs are alike, for queues that have none of their own yet."""
 
@@ -58,40 +61,39 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 def calibrate(
-    fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, *, asks: int, runs: int
+    fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, *, asks: int, runs: int = RUNS
 ) -> Iterator[list[Asked]]:
-    """Ask about so many jobs that wait; yields what is known so far after every question, the last time in the end."""
+    """Ask about so many jobs that wait; yields all that was asked and said so far after every question."""
     first = _Unmeasured(fabric, trace, contender, rules)
     for _ in first.run():
         pass
+    happened = first.state.first_start
     chosen = _chosen(first, asks, rules.seed)
     engine = _Unmeasured(fabric, trace, contender, rules)
-    known = _Known(engine)
+    known = _Known(engine, trace)
     errors = ForecastErrors()
     told: list[Asked] = []
-    waiting: list[Asked] = []
     for state in engine.run():
         known.follow()
         for job in sorted(chosen & state.waiting):
             chosen.discard(job)
-            for asked in [asked for asked in waiting if state.first_start[asked.job] != NEVER]:
-                errors.started(str(asked.job), float(state.first_start[asked.job]))
-                waiting.remove(asked)
-            starts = known.ahead(job, runs, rules.seed)
-            found = range_of_runs(starts)
-            asked = Asked(job, int(trace.gpus[job]), state.clock, found, errors.corrected(state.clock, found), NEVER)
+            for asked in told:
+                if asked.start <= state.clock:
+                    errors.started(str(asked.job), asked.start)
+            found = range_of_runs(known.ahead(job, runs, rules.seed))
+            said = errors.corrected(state.clock, found)
             errors.note(str(job), state.clock, found)
-            told.append(asked)
-            waiting.append(asked)
+            told.append(Asked(job, int(trace.gpus[job]), state.clock, found, said, float(happened[job])))
             yield told
-    yield [replace(asked, start=float(engine.state.first_start[asked.job])) for asked in told]
+        if not chosen:
+            return
 
 
 def _chosen(engine: Engine, asks: int, seed: int) -> set[int]:
     """Some of the jobs that were not started by the first cycle that saw them, drawn with the seed."""
     state, trace, period = engine.state, engine.trace, engine.rules.period
     seen = np.ceil(trace.arrival / period) * period if period else trace.arrival
-    waited = (state.first_start > seen + 1e-6) & (np.arange(len(trace)) >= _WARM)
+    waited = (state.first_start > seen + 1e-6) & (np.arange(len(trace)) >= _WARM * len(trace))
     return set(np.random.default_rng((seed, 17)).permutation(np.flatnonzero(waited))[:asks].tolist())
 
 
@@ -132,14 +134,15 @@ class _Ahead(_Unmeasured):
 class _Known:
     """All that is known at a moment of a replay, and runs from there."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, trace: Trace) -> None:
         self._engine = engine
+        self._trace = trace  # with its queues, though all jobs may wait in one line
         self._history = RunHistory()
         self._running: dict[int, float] = {}
 
     def follow(self) -> None:
         """Take note of the jobs that have ended since."""
-        state, trace = self._engine.state, self._engine.trace
+        state, trace = self._engine.state, self._trace
         running = state.running
         for job in [job for job in self._running if job not in running]:
             del self._running[job]
@@ -153,7 +156,7 @@ class _Known:
 
     def _like(self, job: int) -> tuple[str, str, int]:
         """Jobs of one queue with as many GPUs are alike."""
-        trace = self._engine.trace
+        trace = self._trace
         gpus = int(trace.gpus[job])
         queue = trace.queues[trace.queue[job]]
         return f"{queue}/gpus{gpus}", queue, max(1, -(-gpus // self._engine.fabric.gpus_per_host))
@@ -168,7 +171,7 @@ class _Known:
 
     def _fresh(self, jobs: Ints, rng: np.random.Generator) -> Floats:
         """How long jobs run that have not begun, drawn for those that are alike together."""
-        trace = self._engine.trace
+        trace = self._trace
         alike, which = np.unique(trace.queue[jobs] * (1 << 20) + trace.gpus[jobs], return_inverse=True)
         found = np.empty(len(jobs))
         for number in range(len(alike)):

@@ -39,7 +39,7 @@ function address(what, route, asked = {}) {
   return `/api/${what}${query.size ? `?${query}` : ""}`;
 }
 const none = { value: null, changed: false };
-const state = { board: null, story: null, node: null, nodes: null, asked: null, lists: {}, changed: "", history: null, overTime: null, moreQueues: false, changes: null, happened: null, comparison: null, question: "", found: null, playing: false, timer: 0, speed: 1, fault: "", answered: 0, limits: { waiting: FIRST, running: FIRST }, moreNodes: false };
+const state = { board: null, story: null, node: null, nodes: null, asked: null, lists: {}, changed: "", history: null, overTime: null, moreQueues: false, changes: null, happened: null, comparison: null, question: "", found: null, eta: null, etas: null, playing: false, timer: 0, speed: 1, fault: "", answered: 0, limits: { waiting: FIRST, running: FIRST }, moreNodes: false };
 
 /** The number of the tree that the address asks for; the first one is that of rows. */
 function treeOf(board, route) {
@@ -96,7 +96,7 @@ async function refresh({ force = false } = {}) {
     if (location.hash !== "" && link(parse(location.hash)) !== link(route)) return; // somebody went on meanwhile
     const [nodes, story, node, waiting, running, changes, happened, comparison, overTime] = answers.map((answer) => answer.value);
     const another = story?.key !== state.story?.key;
-    if (another || board.changed) Object.assign(state, { asked: null, found: null });
+    if (another || board.changed) Object.assign(state, { asked: null, found: null, eta: null, ...(board.changed ? { etas: null } : {}) });
     const changed = board.changed || history.changed || force || answers.some((answer) => answer.changed);
     Object.assign(state, { board: board.value, nodes, story, node, lists: { waiting, running }, history: history.value, overTime, changes, happened, comparison, question: "", fault: board.value.fault, answered: Date.now() });
     if (changed) draw(route, zoom);
@@ -150,7 +150,7 @@ function viewOf(route, zoom) {
     showNodes() { state.moreNodes = true; refresh({ force: true }); },
     overTime: state.overTime, moreQueues: state.moreQueues, showQueues() { state.moreQueues = true; redraw(); },
     showMore(name) { state.limits[name] += STEP; refresh({ force: true }); },
-    asks: board.whatIf || route.changes !== "", askNodes, askLeast, found: state.found, comparison: state.comparison, question: state.question,
+    asks: board.whatIf || route.changes !== "", askNodes, askLeast, askEta, askEtas, eta: state.eta, etas: state.etas, found: state.found, comparison: state.comparison, question: state.question,
     async submit(text) {
       try { location.hash = await submitted(route, text); } catch (error) { state.question = error.message; redraw(); }
     },
@@ -202,6 +202,18 @@ async function askLeast() {
   const { key } = state.story;
   try { state.found = (await ask(address(`least/${path(key)}`, { ...parse(location.hash), changes: "" }))).value; } catch (error) { state.found = { fault: error.message }; }
   if (state.story?.key === key) redraw();
+}
+
+async function askEta() {
+  if (state.eta || !state.story) return;
+  const { key } = state.story;
+  try { state.eta = { key, ...(await ask(`/api/eta/${path(key)}`)).value }; } catch (error) { state.eta = { key, fault: error.message }; }
+  if (state.story?.key === key) redraw();
+}
+
+async function askEtas() {
+  try { state.etas = (await ask("/api/eta")).value; } catch (error) { state.etas = { fault: error.message }; }
+  redraw();
 }
 
 function redraw() {

@@ -22,6 +22,7 @@ export function drawJob(view) {
     story.constraints.length ? [h("h3", {}, "Constraints on fabrics"), constraints(view, story.constraints)] : null,
     story.why ? [h("h3", {}, "Why it waits"), rejection(view, story.why, story.key)] : null,
     line?.waiting ? nodesFor(view) : null,
+    line?.waiting && view.asks ? expected(view) : null,
     line?.waiting && view.asks && !line.lone ? least(view) : null,
     jobQuestions(view, line?.path ?? story.key),
     story.eviction.length ? [h("h3", {}, "Making room"), story.eviction.map((told) => eviction(view, told))] : null,
@@ -114,6 +115,26 @@ function nodesFor(view) {
       asked.reasons.length ? table([["nodes", (r) => String(r.count), "num"], ["do not, because", (r) => r.reason, "grow"], ["which", (r) => r.nodes, "long"]], asked.reasons) : null,
       asked.otherReasons ? h("p", { class: "soft" }, `and ${many(asked.otherReasons, "other reason")}`) : null]);
 }
+
+/** When it is expected to start, worked out when somebody opens it: its place, ranges, and what it depends on. */
+function expected(view) {
+  const { eta, story } = view;
+  const open = (event) => { if (event.currentTarget.open) view.askEta(); };
+  const own = eta?.key === story.key ? eta : null;
+  const job = own?.jobs?.[0];
+  const range = (bounds) => `${moment(bounds[0])} to ${bounds[1] ? moment(bounds[1]) : "later"}`;
+  return h("details", { "data-key": "eta", on: { toggle: open } }, h("summary", {}, "Expected start"),
+    own?.fault ? h("p", { class: "warn" }, own.fault) : !job ? h("p", { class: "soft" }, "Running ahead …") : [
+      h("p", { class: "said" }, job.text),
+      h("dl", {}, [["place", job.position ? `${job.position} of ${job.of} in queue ${job.queue || "none"}` : ""],
+        ["50 %", job.range50 ? range(job.range50) : ""], ["90 %", job.range90 ? range(job.range90) : ""],
+        ...job.after.map((other) => ["after", [h("a", { href: toJob(view.route, other.name) }, other.name), other.end ? ` ends ${moment(other.end)}` : " has to start first", other.source ? `: ${other.source}` : ""]])]
+        .filter(([, text]) => text.length).map(([title, text]) => [h("dt", {}, title), h("dd", {}, text)])),
+      own.stopped ? h("p", { class: "soft" }, own.stopped) : null]);
+}
+
+/** A time of the answer as people read it, in UTC. */
+const moment = (text) => `${text.slice(0, 10)} ${text.slice(11, 16)}`;
 
 function eviction(view, told) {
   if (told.obstacle) return h("p", {}, `${told.action}: ${told.obstacle}`);

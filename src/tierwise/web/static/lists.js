@@ -15,6 +15,8 @@ export function drawWaiting(view) {
   const grouped = !view.route.sort;
   return [listHead(view, "Waiting", waiting, view.board.jobs.waiting, "sort", SORTS),
     waiting.reasons.length > 1 || view.route.reason ? reasons(view, waiting.reasons) : null,
+    waiting.count && view.asks && !view.etas ? h("p", {}, h("button", { type: "button", on: { click: view.askEtas } }, "When do they start?")) : null,
+    view.etas?.fault ? h("p", { class: "warn" }, view.etas.fault) : null,
     waiting.count ? null : h("p", { class: "soft" }, view.board.jobs.waiting ? "No job that waits matches." : "Nothing waits."),
     grouped ? [...queues].map(([queue, jobs]) => [
       h("h3", { class: "queue" }, h("a", { href: link({ ...view.route, queue: view.route.queue === queue ? "" : queue }) }, `queue ${queue || "none"}`)),
@@ -62,7 +64,14 @@ function entryOfWaiting(view, job) {
   const where = `in ${place(view, job)}`;
   return entry(view, job, [h("b", {}, job.name), kept, job.waiting ? verdict(job.verdict) : null],
     [`${count(number)}${part} ${number === 1 && !part ? "pod" : "pods"}${asks}${since ? ` · ${since}` : ""}`],
-    h("p", {}, job.waiting ? job.decisive : `${view.words.keeps} ${where}`));
+    [h("p", {}, job.waiting ? job.decisive : `${view.words.keeps} ${where}`), expected(view, job)]);
+}
+
+/** When it is expected to start: worked out for this page, else what the scheduler wrote last. */
+function expected(view, job) {
+  const told = view.etas?.jobs?.find((eta) => eta.podGroup === job.key);
+  const text = told ? `${told.position} of ${told.of}, expected start: ${told.text}` : job.expected ? `expected start: ${job.expected}` : "";
+  return text ? h("p", { class: "soft" }, text) : null;
 }
 
 export function drawRunning(view) {

@@ -1,0 +1,112 @@
+"""Expected starts on podGroups: worked out now and then beside the loop, and written where they have changed.
+
+An observer of the loop. Runs ahead take seconds on a large cluster, so a thread does them on the snapshot of one turn,
+and a later turn writes what came of it. A forecast is written with an annotation (`api.expected_start`), and again only
+where it has changed by more than a step: a queue of a thousand jobs that moves up by one writes nothing. The errors of
+forecasts are remembered, as long as the process lives, and correct the ranges of the next ones.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Final
+
+from tierwise.api.expected_start import EXPECTED_START, ExpectedStart, parse_expected_start, spell_expected_start
+from tierwise.api.volcano import PodGroup
+from tierwise.config.profile import Profile
+from tierwise.explain.eta import Eta, EtaReport, eta_text
+from tierwise.model.expected_ends import started_at
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Cluster, Effect, Key, Objects, PatchStatus
+from tierwise.runtime.loop import LoopPass
+from tierwise.scheduler.guard import Crash
+from tierwise.sim.eta import Forecasts, forecasts, summary, waiting_snapshot
+from tierwise.sim.forward import waits
+from tierwise.sim.start_ranges import ForecastErrors, range_of_runs
+
+__all__ = ["ForecastWriter", "forecast_effects"]
+
+log = logging.getLogger(__name__)
+
+_GROUP: Final = "scheduling.volcano.sh"
+
+
+class ForecastWriter:
+    """Writes expected starts every so many seconds. Told of turns by the loop, in its thread."""
+
+    def __init__(self, cluster: Cluster, executor: Executor, *, ticks: Callable[[], float], every: float) -> None:
+        self._cluster, self._executor, self._ticks, self._every = cluster, executor, ticks, every
+        self._errors = ForecastErrors()
+        self._working: tuple[Profile, Future[Forecasts]] | None = None
+        self._due = ticks()
+
+    def saw(self, turn: LoopPass) -> None:
+        """Write what is ready; begin anew where it is time."""
+        self._learn(turn.snapshot)
+        if self._working is not None and self._working[1].done():
+            (profile, done), self._working = self._working, None
+            self._write(profile, done)
+        if self._working is None and self._ticks() >= self._due and any(map(waits, turn.snapshot.jobs)):
+            self._due = self._ticks() + self._every
+            self._working = turn.profile, self._executor.submit(_ahead, turn)
+
+    def crashed(self, crash: Crash) -> None:
+        """What was set aside waits for nothing that could be foretold."""
+
+    def _learn(self, snapshot: Snapshot) -> None:
+        for job in snapshot.jobs:
+            start = started_at(job) if not waits(job) else None
+            if start is not None:
+                self._errors.started(job.key, start)
+
+    def _write(self, profile: Profile, done: Future[Forecasts]) -> None:
+        error = done.exception()
+        if error is not None:
+            log.error("expected starts could not be worked out: %s", error, exc_info=error)
+            return
+        found = done.result()
+        report = summary(found, profile, errors=self._errors)
+        for job in found.waiting:
+            self._errors.note(job.key, report.now, range_of_runs(found.starts(job)))
+        effects = forecast_effects(self._cluster.read(), report)
+        if effects:
+            self._cluster.apply(effects)
+
+
+def _ahead(turn: LoopPass) -> Forecasts:
+    """Runs ahead from the objects of a turn, in which its binds may be on their way."""
+    if turn.objects is None:
+        return forecasts(turn.snapshot, turn.profile)
+    _, snapshot = waiting_snapshot(turn.objects, turn.profile, turn.snapshot.now)
+    return forecasts(snapshot, turn.profile)
+
+
+def forecast_effects(objects: Objects, report: EtaReport) -> list[Effect]:
+    """The annotations of podGroups of which something else is to be said than what they have."""
+    found: list[Effect] = []
+    for eta in report.jobs:
+        namespace, _, name = eta.job.partition("/")
+        key = Key(_GROUP, "PodGroup", namespace, name)
+        record = objects.record(key)
+        if not isinstance(record, PodGroup):
+            continue
+        told = _told(eta, report.now)
+        known = parse_expected_start(record.metadata.annotations.get(EXPECTED_START, ""))
+        if known is None or known.differs(told):
+            found.append(PatchStatus(key, {}, {EXPECTED_START: spell_expected_start(told)}))
+    return found
+
+
+def _told(eta: Eta, now: float) -> ExpectedStart:
+    return ExpectedStart(
+        kind=eta.kind.value,
+        text=eta_text(eta, now)[:1000],
+        said=now,
+        position=eta.position,
+        of=eta.of,
+        start=eta.start,
+        half=eta.half,
+        most=eta.most,
+    )
