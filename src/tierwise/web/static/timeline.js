@@ -3,7 +3,7 @@
 
 import { h, head, svg } from "./dom.js";
 import { age, clock, count, many, percent, short } from "./format.js";
-import { link, toJob } from "./route.js";
+import { link, toJob, toNode } from "./route.js";
 
 const WIDTH = 600, HEIGHT = 34;
 const SPEEDS = [1, 4, 16]; // moments a second
@@ -110,15 +110,18 @@ function happened(view, chosen) {
   const news = view.board.cycles.filter((cycle) => recorded || cycle.now > before.now);
   const name = (key) => (view.board.names[key] ? h("a", { href: toJob(view.route, view.board.names[key][1]) }, view.board.names[key][0]) : key);
   const lost = news.flatMap((cycle) => cycle.evictions);
-  const nodes = nodeChanges(before, moments[chosen]);
+  const nodes = nodeChanges(view, before, moments[chosen]);
   return h("div", { "data-key": "happened" }, h("h3", {}, `What happened here, since ${clock(before.now)}`),
     h("ul", {}, lost.slice(0, 8).map((e) => h("li", {}, h("b", { class: "bad" }, `${many(e.pods.length, "pod")} evicted`), " of ", name(e.job), e.by ? [" for ", name(e.by)] : "", `: ${e.reason}`)),
-      nodes.map((text) => h("li", {}, text)), lines(view, view.happened), lost.length || nodes.length || any(view.happened) ? null : h("li", { class: "soft" }, "No job started, ended or began to wait.")));
+      nodes.map((told) => h("li", {}, told)), lines(view, view.happened), lost.length || nodes.length || any(view.happened) ? null : h("li", { class: "soft" }, "No job started, ended or began to wait.")));
 }
 
-function nodeChanges(before, now) {
+/** Nodes that came, went, or stopped taking pods; by name where all that take none are new, and few. */
+function nodeChanges(view, before, now) {
   const told = (by, more, less) => (by > 0 ? [`${many(by, "node")} ${more}`] : by < 0 ? [`${many(-by, "node")} ${less}`] : []);
-  return [...told(now.shut - before.shut, "stopped taking pods", "took pods again or left"), ...told(now.nodes - before.nodes, "came", "left")];
+  const shut = before.shut ? [] : (view.nodes ?? []).filter((node) => node.state);
+  const names = shut.length <= 3 && shut.length === now.shut ? shut.map((node, i) => [i ? ", " : ": ", h("a", { href: toNode(view.route, node.name) }, node.name), ` (${node.state})`]) : [];
+  return [...told(now.shut - before.shut, "stopped taking pods", "took pods again or left").map((text) => [text, names]), ...told(now.nodes - before.nodes, "came", "left")];
 }
 
 function since(view) {
