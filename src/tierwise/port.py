@@ -167,7 +167,7 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
         log = self.log if self.at == self.log.last and self is not _EMPTY else _Log()
         log.add((*puts, *gone))
         made = _Table(self.base, over, size, log, log.last)
-        return made if len(over) <= _FEW + size // _FEW else made.rebased()
+        return made if len(over) <= size // _FEW else made.rebased()
 
     def rebased(self) -> _Table:
         """The same with nothing over its base."""

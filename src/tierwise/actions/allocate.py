@@ -179,6 +179,9 @@ class _Allocation:
         queues = [(self._queue_key(name), name) for name in self._waiting]
         heapq.heapify(queues)
         while queues:
+            if self._may_place() <= 0:
+                self._cycle.report.unfinished = True
+                break
             _, name = heapq.heappop(queues)
             waiting = self._waiting[name]
             overused = self._overused(name)
@@ -194,6 +197,16 @@ class _Allocation:
                 heapq.heappush(queues, (self._queue_key(name), name))
         self._rejection_cache.tell()
         self._reservations.tell()
+
+    def _may_place(self) -> float:
+        """How many more pods this cycle may place before it leaves the rest to the next one.
+
+        Where shares decide whose turn it is, cutting a cycle could change the order: it is done in one.
+        """
+        most = self._cycle.most_pods
+        if most is None or self._cycle.pipeline.shares_move:
+            return float("inf")
+        return most - self._cycle.report.placed
 
     # Plain pods: those of a Deployment are jobs of one task each, all alike, and there may be thousands.
 
@@ -215,8 +228,8 @@ class _Allocation:
         )
         if each_for_itself or not self._plain(job):
             return alike
-        shape = job.subs[0].pod_sets[0].shape
-        while waiting:
+        shape, most = job.subs[0].pod_sets[0].shape, self._may_place()
+        while waiting and len(alike) < most:
             other = waiting[0][2]
             if other.queue != job.queue or not self._plain(other) or other.subs[0].pod_sets[0].shape is not shape:
                 break

@@ -191,6 +191,7 @@ class Cycle(msgspec.Struct, frozen=True):
     report: ReportBuilder
     backlog: Backlog = msgspec.field(default_factory=Backlog)
     inspect: Callable[[Cycle, Job], None] | None = None  # called for each job before it is served; set by `explain`
+    most_pods: int | None = None  # after so many placed pods no further job is served; None: all are
     _running: list[RunningTable] = []
 
     @property

@@ -167,6 +167,7 @@ class CycleReport(msgspec.Struct, frozen=True):
     undone: dict[Key, str] = {}  # by claim: why its volume or devices, which did not come to be, are taken back
     notices: tuple[Notice, ...] = ()  # tasks that would be evicted and have time left
     reservations: tuple[Reservation, ...] = ()  # of jobs that wait, in the order in which they were served
+    unfinished: bool = False  # the cycle had placed as many pods as it may, and the rest has its turn in the next one
 
     def reservation(self, job: Job) -> Reservation | None:
         """The reservation of a job; None where it has none."""
@@ -200,9 +201,12 @@ class ReportBuilder(msgspec.Struct):
     undone: dict[Key, str] = {}
     notices: list[Notice] = []
     reservations: list[Reservation] = []
+    unfinished: bool = False
+    placed: int = 0  # pods
 
     def decide(self, decision: Decision) -> None:
         self.decisions.append(decision)
+        self.placed += decision.count()
         self.rejections.pop(decision.job.key, None)
         if self.watch is not None:
             self.watch(decision.job, decision)
@@ -255,4 +259,5 @@ class ReportBuilder(msgspec.Struct):
             dict(self.undone),
             tuple(self.notices),
             tuple(reservation for reservation in self.reservations if reservation.job.key in rejections),
+            self.unfinished,
         )

@@ -108,6 +108,9 @@ _CHECK: Final = 1800.0
 
 _SHOWN: Final = 5
 
+_MOST_PODS: Final = 2000
+"""Pods that one cycle places before it leaves the rest to the next: their binds are sent in between."""
+
 _ON_ITS_WAY: Final = 2.0
 """Seconds for which the podGroup that a pod names may be on its way before the pod is told that there is none.
 
@@ -159,9 +162,10 @@ class Loop:
         fetching: Fetching | None = None,
         defrag: DefragController | None = None,
         observers: Sequence[Observer] = (),
+        most_pods: int | None = _MOST_PODS,
     ) -> None:
         """`clock` gives seconds since the epoch, `ticks` seconds that never jump; `fetching` goes with controllers,
-        `defrag` with the scheduler.
+        `defrag` with the scheduler. A cycle places `most_pods` at most, and the next one follows at once.
         """
         self._cluster = cluster
         self._duties = duties
@@ -183,6 +187,8 @@ class Loop:
         self._orphans: list[dict[str, float]] = [{} for _ in duties]  # pods whose group is not known -> since when
         self._again: list[float | None] = [None for _ in duties]  # when time alone lets a cycle decide otherwise
         self._checked = [ticks()] * len(duties)  # when each was last compared with a fresh one
+        self._most_pods = most_pods
+        self.unfinished = False  # whether the last turn left jobs to the next one
         self.turned = ticks()  # when the last turn ended
 
     def run(self, *, period: float, rest: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:
@@ -190,10 +196,11 @@ class Loop:
         seen = Version(-1)
         while not stopping():
             # Without the lease there is nothing to do at any time; getting the lease counts as a change.
-            version = self._cluster.wait(seen, self._wait_time(period) if may() else period)
+            goes_on = self.unfinished and may()
+            version = self._cluster.wait(seen, 0.0 if goes_on else self._wait_time(period) if may() else period)
             if stopping():
                 return
-            if version != seen >= 0:
+            if version != seen >= 0 and not goes_on:
                 # What comes together is decided together: a gang's pods arrive one by one.
                 self._cluster.wait(Version(2**62), rest)
             # Noted before reading, so that what changes from here on brings another turn.
@@ -224,6 +231,7 @@ class Loop:
             if self._fetching is not None:
                 guard.call("fetching", self._fetch)
             guard.call("reconciling", self._reconcile)
+        self.unfinished = False
         for index in range(len(self._duties)):
             rehearse = partial(self._rehearse, index)
             if not guard.run("scheduling", self._cluster.read(), partial(self._schedule, index), rehearse):
@@ -307,7 +315,8 @@ class Loop:
         marks.append(self._ticks())
         snapshot = self._readers[index].read(objects, self._clock())
         marks.append(self._ticks())
-        report = cycle(snapshot, duty.profile)
+        report = cycle(snapshot, duty.profile, most_pods=self._most_pods)
+        self.unfinished = self.unfinished or report.unfinished
         if whole:
             _check_made(report)
         marks.append(self._ticks())

@@ -195,9 +195,15 @@ def cycle(
     inspect: Callable[[Cycle, Job], None] | None = None,
     watch: Watch | None = None,
     plugins: Mapping[str, Factory] = PLUGINS,
+    most_pods: int | None = None,
 ) -> CycleReport:
-    """Run the profile's actions once over a snapshot; `plugins` says what its names of plugins mean."""
-    current = open_cycle(snapshot, profile, inspect=inspect, watch=watch, plugins=plugins)
+    """Run the profile's actions once over a snapshot; `plugins` says what its names of plugins mean.
+
+    Where `most_pods` are given, no further job is served after so many pods were placed, and no later action runs: the
+    report is unfinished, and the next cycle goes on where this one ended.
+    """
+    opened = open_cycle(snapshot, profile, inspect=inspect, watch=watch, plugins=plugins)
+    current = replace(opened, most_pods=most_pods) if most_pods is not None else opened
     if "enqueue" not in profile.actions:
         promote(current)
     wishes = _wishes(snapshot, profile)
@@ -214,23 +220,32 @@ def cycle(
         if action == "backfill":
             filled = len(current.report.decisions)
 
+    def cut() -> bool:
+        """Whether all that is left has its turn in the next cycle."""
+        return current.report.unfinished
+
     def follow() -> None:
         """Best-effort pods of a gang that was bound since backfill ran wait for no other cycle."""
         if "backfill" in done and any(decision.bound for decision in current.report.decisions[filled:]):
             run("backfill")
 
     for name in profile.actions:
+        if cut():
+            break
         if profile.immediate_preemption and name in EVICTING_BY_POD:
             continue
         for ahead in _due_before(name, profile, done):
             run(ahead)
             done[ahead] = _news(current)
+        if cut():
+            break
         if name in EVICTING:
             follow()
         if done.get(name) is None or done[name] != _news(current):
             run(name)
             done[name] = None
-    follow()
+    if not cut():
+        follow()
     if _nobody_allocates(profile):
         for job in snapshot.jobs:
             if job.key not in current.report.rejections and current.backlog.open(job):
