@@ -90,9 +90,8 @@ def test_an_unknown_profile_is_named(files: list[str]) -> None:
     """Those that need no file are listed."""
     result = run(*files, "--profile", "best")
     assert result.exit_code == 2
-    assert (
-        "best is neither a file nor one of default, propose, patient, repair, spares, best-fit, random" in result.stderr
-    )
+    known = "default, propose, patient, repair, spares, easy, conservative, best-fit, random"
+    assert f"best is neither a file nor one of {known}" in result.stderr
 
 
 def test_bad_numbers_of_a_synthetic_trace_are_named() -> None:
