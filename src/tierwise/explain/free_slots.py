@@ -21,7 +21,7 @@ from tierwise.model.job import Job, Status
 from tierwise.model.resources import CPU
 from tierwise.model.slots import SIZES, TierSlots, count_slots, histogram
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import ROOT
+from tierwise.model.topology import ROOT, AlternateTopology
 
 __all__ = ["FreeSlots", "free_slots", "one_slot", "slots_lines", "slots_now", "slots_wire"]
 
@@ -49,16 +49,21 @@ def slots_now(snapshot: Snapshot, sizes: Sequence[int] = SIZES) -> tuple[TierSlo
     return count_slots(snapshot.topology, *_units(snapshot, scarce(snapshot)), sizes)
 
 
-def free_slots(snapshot: Snapshot, sizes: Sequence[int] = SIZES) -> FreeSlots:
-    """What is free in a snapshot. Nodes that take no pods have nothing free, and nothing to begin with."""
+def free_slots(snapshot: Snapshot, sizes: Sequence[int] = SIZES, *, tree: AlternateTopology | None = None) -> FreeSlots:
+    """What is free in a snapshot, in domains of the tree that rows follow unless another one is named.
+
+    Nodes that take no pods have nothing free, and nothing to begin with.
+    """
     resource = scarce(snapshot)
-    idle, total = _units(snapshot, resource)
-    slots = count_slots(snapshot.topology, idle, total, sizes)
+    topology = tree.topology if tree is not None else snapshot.topology
+    rows = tree.rows if tree is not None else np.arange(len(snapshot.nodes))
+    idle, total = (units[rows] for units in _units(snapshot, resource))
+    slots = count_slots(topology, idle, total, sizes)
     lost = []
     for job in _youngest(snapshot):
-        without = np.minimum(idle + _taken(snapshot, job, resource), total)
-        lost.append((job, count_slots(snapshot.topology, without, total, sizes)))
-    return FreeSlots(resource, slots, histogram(snapshot.topology, idle, total), tuple(lost))
+        without = np.minimum(idle + _taken(snapshot, job, resource)[rows], total)
+        lost.append((job, count_slots(topology, without, total, sizes)))
+    return FreeSlots(resource, slots, histogram(topology, idle, total), tuple(lost))
 
 
 def _units(snapshot: Snapshot, resource: str) -> tuple[Ints, Ints]:
@@ -133,9 +138,9 @@ def _tier(snapshot: Snapshot, tier: int) -> str:
     return "cluster" if tier == snapshot.topology.tier[ROOT] else tier_label(snapshot.topology, tier)
 
 
-def slots_wire(snapshot: Snapshot) -> Raw:
+def slots_wire(snapshot: Snapshot, tree: AlternateTopology | None = None) -> Raw:
     """The same for programs."""
-    found = free_slots(snapshot)
+    found = free_slots(snapshot, tree=tree)
     lost: list[Raw] = [
         {"podGroup": job.key, "tier": n.tier, "size": n.size, "gangs": w.gangs - n.gangs}
         for job, without in found.lost

@@ -314,6 +314,9 @@ def test_every_fabric_is_a_tree_of_its_own_over_the_same_nodes() -> None:
     assert [["worker-0", ["nvl-3"]], ["worker-1", ["nvl-4"]]] == [
         [name, [names[1][d] for d in domains]] for name, domains in story["constraints"][2]["places"]
     ]
+    assert [[4, 4, 4], [3, 4], [4, 4]] == [  # 12, 12 and 8 GPUs are free in three NVLink domains
+        [s["gangs"] for s in slots["tiers"] if s["size"] == 8] for slots in wire["slots"]
+    ]
     waits: Any = board.job("default/three-feeds")
     tried = waits["why"]["tried"][0]
     assert ("feed-a", "3 feeds of fabric power or more: 2 of them take a pod") == (

@@ -133,7 +133,7 @@ class Board:
             "jobs": jobs_wire(jobs),
             "queues": queues_wire(run, jobs, fabric.resources),
             "services": services_wire(run, self._standing, {line.key: line.path for line in jobs}),
-            "slots": slots_wire(run.after),
+            "slots": [slots_wire(run.after, tree) for tree in fabric.trees.values()],
             "account": self._account.wire(),
             "cycles": cycles,
             "names": self._names(

@@ -5,8 +5,8 @@ import { count, percent, unit } from "./format.js";
 
 const FILLING = ["full", "partly", "mostly free", "free"];
 
-export function drawSlots({ board, first: fabric }) {
-  const { slots } = board;
+export function drawSlots({ board, fabric, tree }) {
+  const slots = board.slots[tree];
   const sizes = [...new Set(slots.tiers.map((slot) => slot.size))];
   const tiers = [...new Set(slots.tiers.map((slot) => slot.tier))];
   const root = Math.max(...tiers);
