@@ -112,7 +112,7 @@ def _siblings(cycle: Cycle, ask: Ask) -> list[Ints]:
     """For each domain, the number of placed tasks of the sub-job, and then of the whole job."""
     own = cycle.ledger.placed_rows(ask.sub)
     found = [cycle.topology.spread(*own)] if own is not None else []
-    if len(ask.job.subs) > 1:
+    if len(ask.job.subs) > 1 and cycle.ledger.placed_span(ask.job) is not None:
         every = cycle.ledger.placed_spread(ask.job)
         if every[ROOT] > (found[0][ROOT] if found else 0):
             found.append(every)
