@@ -220,7 +220,7 @@ def _pod(name: str, node: str, gpus: int) -> dict[str, object]:
 
 
 @given(cluster=busy_clusters())
-@settings(max_examples=size(10, 300))
+@settings(max_examples=size(4, 300))
 def test_what_is_planned_is_done(cluster: Busy) -> None:
     """Undisturbed, an execution ends with the room wherever there is a plan, and with every gang whole."""
     run = Run(cluster, ())
@@ -234,7 +234,7 @@ def test_what_is_planned_is_done(cluster: Busy) -> None:
 
 
 @given(cluster=busy_clusters(), wrong=faults())
-@settings(max_examples=size(30, 1000))
+@settings(max_examples=size(10, 1000))
 def test_no_gang_is_stranded(cluster: Busy, wrong: tuple[Fault, ...]) -> None:
     """Whatever fails, and whoever goes on with it, every gang has its minimum in the end, in its domain."""
     run = Run(cluster, wrong)
@@ -245,7 +245,7 @@ def test_no_gang_is_stranded(cluster: Busy, wrong: tuple[Fault, ...]) -> None:
 
 
 @given(cluster=busy_clusters(), wrong=faults())
-@settings(max_examples=size(20, 600))
+@settings(max_examples=size(6, 600))
 def test_a_process_that_is_gone_strands_nobody(cluster: Busy, wrong: tuple[Fault, ...]) -> None:
     """Where nobody goes on with an execution, the gang in hand still comes to its place."""
     run = Run(cluster, wrong)

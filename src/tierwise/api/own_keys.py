@@ -18,10 +18,10 @@ PREFIX: Final = "tierwise.io/"
 
 _NAMES: Final = """
 borrows-spares checkpointed-at coordinates decision depends-on device-binding-failed-at diminished-since
-eviction-notice exit-code expected-duration fabric family hypernode made-for minimum-run-time observed-revision
-on-node-loss partial-since pattern provision-after quota-over-since rank ranks reservation restart-cost run-for
-selected-at selected-node spares start-after stop-after sub-groups tier topology topology-constraints topology-ladder
-unschedulable volume-binding-failed-at
+eviction-notice exit-code expected-duration expected-start fabric family hypernode made-for minimum-run-time
+observed-revision on-node-loss partial-since pattern provision-after quota-over-since rank ranks reservation
+restart-cost run-for selected-at selected-node spares start-after stop-after sub-groups tier topology
+topology-constraints topology-ladder unschedulable volume-binding-failed-at
 """
 
 OWN_KEYS: Final = frozenset(f"{PREFIX}{name}" for name in _NAMES.split())
