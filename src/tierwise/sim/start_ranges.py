@@ -30,10 +30,8 @@ _FLOOR: Final = 30.0
 """Seconds that are added to waiting times before their logarithm is taken: nobody plans by seconds."""
 _LATEST: Final = 200
 """Forecasts that are learned from: enough for the tails of 5 %, and soon others where times change."""
-_PRIOR: Final = tuple(0.7 * NormalDist().inv_cdf(i / 20) for i in range(1, 20))
-"""Errors as one would guess them, half of them within a factor of 1.6; they count until as many are known."""
-_FEWEST: Final = 5
-"""Forecasts that have to have turned out before anything is corrected."""
+_PRIOR: Final = tuple(1.2 * NormalDist().inv_cdf(i / 20) for i in range(1, 20))
+"""Errors as one would guess them, half of them within a factor of 2.2; they count until as many are known."""
 
 
 class StartRange(msgspec.Struct, frozen=True):
@@ -66,7 +64,9 @@ class _Forecast(msgspec.Struct):
 class ForecastErrors:
     """How far off the latest forecasts were."""
 
-    def __init__(self) -> None:
+    def __init__(self, fewest: int = 5) -> None:
+        """Nothing is corrected before so many forecasts have turned out."""
+        self._fewest = fewest
         self._latest: deque[str] = deque()
         self._forecasts: dict[str, _Forecast] = {}
 
@@ -98,7 +98,7 @@ class ForecastErrors:
 
     def corrected(self, asked: float, runs: StartRange) -> StartRange:
         """The ranges with which the wanted shares of the latest forecasts would have been right."""
-        if runs.half[1] == inf or self.known < _FEWEST:
+        if runs.half[1] == inf or self.known < self._fewest:
             return runs
         centre = _waiting(runs.start - asked)
         errors, left = self._distribution(asked)

@@ -71,7 +71,7 @@ def calibrate(
     chosen = _chosen(first, asks, rules.seed)
     engine = _Unmeasured(fabric, trace, contender, rules)
     known = _Known(engine, trace)
-    errors = ForecastErrors()
+    errors = ForecastErrors(fewest=0)
     told: list[Asked] = []
     for state in engine.run():
         known.follow()
