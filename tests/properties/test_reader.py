@@ -248,19 +248,24 @@ def test_best_effort_roles_are_numbered_anew() -> None:
 @given(pick=st.randoms(use_true_random=False))
 @examples(45)
 def test_node_rules_of_bound_pods_are_not_read(pick: Random) -> None:
-    """A pod with a node is read as if it had never said which nodes it may stand on; its rules about pods stay."""
+    """A pod with a node is read as if it had never said which nodes it may stand on; its rules about pods stay.
+
+    Tolerations are kept beside its shape, for taints that evict.
+    """
     raws = {key_of_raw(raw): raw for raw in (some(pick) for _ in range(30))}
 
-    def settled(raw: Any) -> Raw:
+    def settled(raw: Any, *left_out: str) -> Raw:
         spec = raw.get("spec", {})
         if raw["kind"] != "Pod" or not spec.get("nodeName"):
             return dict(raw)
-        kept = {name: value for name, value in spec.items() if name not in ("nodeSelector", "tolerations", "affinity")}
+        kept = {name: value for name, value in spec.items() if name not in ("nodeSelector", "affinity", *left_out)}
         between = {name: rule for name, rule in spec.get("affinity", {}).items() if name != "nodeAffinity"}
         return {**raw, "spec": {**kept, **({"affinity": between} if between else {})}}
 
     given_rules = build(Objects().changed(raws), 0.0)
     without = build(Objects().changed({key: settled(raw) for key, raw in raws.items()}), 0.0)
 
+    intolerant = build(Objects().changed({key: settled(raw, "tolerations") for key, raw in raws.items()}), 0.0)
+
     assert [] == differences(given_rules, without)
-    assert len(without.shapes) == len(given_rules.shapes)
+    assert len(intolerant.shapes) == len(without.shapes) == len(given_rules.shapes)

@@ -134,6 +134,7 @@ _STAGES = {
     "WaitsForCloserPlace": "place",
     "WouldDelayReservation": "place",
     "AwaitsNotice": "place",
+    "MovesForRepair": "place",
     "WaitsForVolume": "bind",
     "WaitsForDevice": "bind",
     "VolumeBindingFailed": "bind",
