@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Key, Objects, key_of_raw
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
+from tierwise.snapshot import tasks
 from tierwise.snapshot.builder import Reader, build
 from tierwise.snapshot.consistency import differences
 
@@ -250,7 +252,7 @@ def test_best_effort_roles_are_numbered_anew() -> None:
 def test_node_rules_of_bound_pods_are_not_read(pick: Random) -> None:
     """A pod with a node is read as if it had never said which nodes it may stand on; its rules about pods stay.
 
-    Tolerations are kept beside its shape, for taints that evict.
+    What repair asks of it stands beside its shape: its tolerations, and whether there are such rules.
     """
     raws = {key_of_raw(raw): raw for raw in (some(pick) for _ in range(30))}
 
@@ -262,10 +264,10 @@ def test_node_rules_of_bound_pods_are_not_read(pick: Random) -> None:
         between = {name: rule for name, rule in spec.get("affinity", {}).items() if name != "nodeAffinity"}
         return {**raw, "spec": {**kept, **({"affinity": between} if between else {})}}
 
-    given_rules = build(Objects().changed(raws), 0.0)
-    without = build(Objects().changed({key: settled(raw) for key, raw in raws.items()}), 0.0)
-
-    intolerant = build(Objects().changed({key: settled(raw, "tolerations") for key, raw in raws.items()}), 0.0)
+    with patch.object(tasks, "has_node_rules", return_value=False):
+        given_rules = build(Objects().changed(raws), 0.0)
+        without = build(Objects().changed({key: settled(raw) for key, raw in raws.items()}), 0.0)
+        intolerant = build(Objects().changed({key: settled(raw, "tolerations") for key, raw in raws.items()}), 0.0)
 
     assert [] == differences(given_rules, without)
     assert len(intolerant.shapes) == len(without.shapes) == len(given_rules.shapes)
