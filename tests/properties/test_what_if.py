@@ -28,6 +28,8 @@ from tierwise.sim.changes import (
 )
 from tierwise.sim.least_change import least_change
 from tierwise.sim.what_if import outcome_of, prepared, what_if
+from tierwise.snapshot.builder import Reader
+from tierwise.snapshot.consistency import differences
 
 TREE = "s0[r0[n0 n1] r1[n2 n3]]"
 CHANGES: tuple[Change, ...] = (
@@ -83,6 +85,20 @@ def test_a_question_leaves_no_trace(objects: Objects, changes: list[Change]) -> 
     assert first == what_if(scenario, changes).comparison
     if not changes:
         assert () == first.jobs
+
+
+@given(objects=clusters(), changes=st.lists(st.sampled_from(CHANGES), min_size=1, max_size=4))
+def test_a_reader_of_other_questions_tells_the_same(objects: Objects, changes: list[Change]) -> None:
+    """Runs that read what differs from the run before them end as runs that read everything."""
+    scenario = prepared(objects, DEFAULT, 0.0)
+    reader: Reader | None = Reader(DEFAULT)
+    for change in changes:
+        changed = change.apply(scenario)
+        history, outcome = outcome_of(changed, reader=reader)
+        reader = history.reader
+
+        assert reader is not None
+        assert [] == differences(outcome.snapshot, outcome_of(changed)[1].snapshot)
 
 
 def _brute_force(scenario: Scenario) -> int | None:

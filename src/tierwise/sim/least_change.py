@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import product
+from math import prod
 from typing import Final, Protocol
 
 import msgspec
@@ -43,19 +44,48 @@ from tierwise.sim.changes import (
     levels,
 )
 from tierwise.sim.what_if import outcome_of
+from tierwise.snapshot.builder import Reader
 
-__all__ = ["PLENTY", "Counting", "Counts", "Kind", "fewest", "fewest_by_count", "least_change", "may_go", "of_size"]
+__all__ = [
+    "BRIEF",
+    "PLENTY",
+    "THOROUGH",
+    "Counting",
+    "Counts",
+    "Effort",
+    "Kind",
+    "fewest",
+    "fewest_by_count",
+    "least_change",
+    "may_go",
+    "of_size",
+]
 
-_TRIALS: Final = (12, 200)
-"""Runs of the scheduler that one way may cost, on a large cluster and on a small one."""
-_WORK: Final = 60_000
-"""Objects that these runs may look at together."""
 _CRITICAL: Final = 2_000_000_000
 _ENDED: Final = ("Succeeded", "Failed")
 _COMBINATIONS: Final = 4096
 """Choices of pods on one node that are compared one by one."""
+_RARE: Final = 8
+"""The part of the runs that is spent on what rarely helps."""
 PLENTY: Final = 2**60
 """A number of units that stands for: however many, they will not do."""
+
+
+class Effort(msgspec.Struct, frozen=True):
+    """What one way may cost before it is left unproved: runs of the scheduler, and objects that these may look at."""
+
+    least: int  # runs on a large cluster
+    most: int  # and on a small one
+    work: int  # objects that the runs look at together
+
+    def trials(self, objects: int) -> int:
+        """The runs for a cluster of so many objects."""
+        return max(self.least, min(self.most, self.work // max(1, objects)))
+
+
+THOROUGH: Final = Effort(12, 200, 60_000)
+BRIEF: Final = Effort(20, 40, 20_000)
+"""For people who wait for a page."""
 
 
 class _Unit(msgspec.Struct, frozen=True):
@@ -68,20 +98,21 @@ class _Unit(msgspec.Struct, frozen=True):
 Counts = tuple[int, ...]
 
 
-def least_change(scenario: Scenario, name: str) -> LeastChange:
+def least_change(scenario: Scenario, name: str, effort: Effort = THOROUGH) -> LeastChange:
     """The ways to make a job start now, the simplest first; InputError where there is no such job."""
     job = job_named(scenario.snapshot(), name)
-    if _starts(scenario, job.key):
+    runs = _Runs(scenario, job.key, effort)
+    if runs.start(scenario):
         return LeastChange(job.key, full_name(job), starts=True)
     counting = Counting.of(scenario, job)
     found: list[Answer] = []
     hopeless: list[str] = []
     for way, answer in (
-        ("uncordon", _uncordon(scenario, job)),
-        ("relax", _relax(scenario, job)),
-        ("quota", _quota(scenario, job)),
-        ("evict", _evict(scenario, job, counting)),
-        ("add-nodes", _add_nodes(scenario, job, counting)),
+        ("uncordon", _uncordon(scenario, job, runs)),
+        ("relax", _relax(scenario, job, runs)),
+        ("quota", _quota(scenario, job, runs)),
+        ("evict", _evict(scenario, job, runs, counting)),
+        ("add-nodes", _add_nodes(scenario, job, runs, counting)),
     ):
         if isinstance(answer, Answer):
             found.append(answer)
@@ -90,9 +121,19 @@ def least_change(scenario: Scenario, name: str) -> LeastChange:
     return LeastChange(job.key, full_name(job), starts=False, answers=tuple(found), hopeless=tuple(hopeless))
 
 
-def _starts(scenario: Scenario, key: str) -> bool:
-    _, outcome = outcome_of(scenario)
-    return any(job.key == key and started(outcome.snapshot, job) for job in outcome.snapshot.jobs)
+class _Runs:
+    """Runs of the scheduler on one cluster with changes; each reads what differs from the one before it."""
+
+    def __init__(self, scenario: Scenario, job: str, effort: Effort) -> None:
+        self._job, self._profile = job, scenario.profile
+        self._reader = Reader(scenario.profile)
+        self.trials = effort.trials(len(scenario.objects))
+
+    def start(self, scenario: Scenario) -> bool:
+        """Whether the job starts."""
+        history, outcome = outcome_of(scenario, reader=self._reader)
+        self._reader = history.reader or Reader(self._profile)
+        return any(job.key == self._job and started(outcome.snapshot, job) for job in outcome.snapshot.jobs)
 
 
 # -- the fewest units that will do
@@ -133,6 +174,9 @@ def fewest(
     if best is None:
         full = tuple(most)
         best = _reduced(full, passes, lambda: test.left > trials // 3) if passes(full) else None
+    if best is None and prod(number + 1 for number in most) > test.left:
+        # Fewer than all might do where all do not, because others take the room; that is rare, and cannot be ruled out.
+        test.left = min(test.left, trials // _RARE)
     largest = sum(best) - 1 if best is not None else sum(most)
     for size in range(max(lower, 1), largest + 1):
         for counts in of_size(most, size):
@@ -203,17 +247,16 @@ def _texts(changes: Sequence[Change]) -> tuple[str, ...]:
 class _Test:
     """Whether the job starts where so many of each unit are done."""
 
-    def __init__(self, scenario: Scenario, job: Job, units: Sequence[_Unit]) -> None:
-        self._scenario, self._job, self._units = scenario, job.key, units
-        least, most = _TRIALS
-        self.left = max(least, min(most, _WORK // max(1, len(scenario.objects))))
+    def __init__(self, scenario: Scenario, units: Sequence[_Unit], runs: _Runs) -> None:
+        self._scenario, self._units, self._runs = scenario, units, runs
+        self.left = runs.trials
 
     def __call__(self, counts: Counts) -> bool:
         self.left -= 1
         changed = self._scenario
         for change in _changes(self._units, counts):
             changed = change.apply(changed)
-        return _starts(changed, self._job)
+        return self._runs.start(changed)
 
 
 # -- counting
@@ -275,7 +318,7 @@ def _limit(snapshot: Snapshot, constraint: Constraint | None) -> int | None:
 # -- evictions
 
 
-def _evict(scenario: Scenario, job: Job, counting: Counting | None) -> Answer | bool:
+def _evict(scenario: Scenario, job: Job, runs: _Runs, counting: Counting | None) -> Answer | bool:
     """The fewest running pods whose going makes the job start; False where no pod may go, True where none helps."""
     kinds = _victims(scenario, job)
     units = [_Unit(len(pods), lambda n, pods=pods: EvictPods(tuple(pods[:n]))) for _, _, pods in kinds]  # type: ignore[misc]
@@ -284,7 +327,7 @@ def _evict(scenario: Scenario, job: Job, counting: Counting | None) -> Answer | 
     lower, proposals = fewest_by_count(counting, kinds) if counting is not None else (1, [])
     if lower >= PLENTY:
         return True
-    found = fewest([unit.most for unit in units], _Test(scenario, job, units), lower=lower, proposals=proposals)
+    found = fewest([unit.most for unit in units], _Test(scenario, units, runs), lower=lower, proposals=proposals)
     if found is None:
         return True
     counts, exact = found
@@ -415,12 +458,12 @@ def _cheapest(rows: Sequence[Sequence[tuple[int, dict[int, int]]]], need: int) -
 # -- nodes
 
 
-def _uncordon(scenario: Scenario, job: Job) -> Answer | bool:
+def _uncordon(scenario: Scenario, job: Job, runs: _Runs) -> Answer | bool:
     nodes = [name for name, node in scenario.objects.every(Node).items() if node.spec.unschedulable]
     if not nodes:
         return False
     units = [_Unit(1, lambda _, name=name: Uncordon(name)) for name in nodes]  # type: ignore[misc]
-    found = fewest([unit.most for unit in units], _Test(scenario, job, units))
+    found = fewest([unit.most for unit in units], _Test(scenario, units, runs))
     if found is None:
         return True
     counts, exact = found
@@ -429,7 +472,7 @@ def _uncordon(scenario: Scenario, job: Job) -> Answer | bool:
     return Answer("uncordon", text, len(chosen), exact, tuple(chosen), _texts(_changes(units, counts)))
 
 
-def _add_nodes(scenario: Scenario, job: Job, counting: Counting | None) -> Answer | bool:
+def _add_nodes(scenario: Scenario, job: Job, runs: _Runs, counting: Counting | None) -> Answer | bool:
     """The fewest nodes like present ones, beside these."""
     models = _models(scenario)
     if not models:
@@ -439,7 +482,7 @@ def _add_nodes(scenario: Scenario, job: Job, counting: Counting | None) -> Answe
     lower, proposals = _added_by_count(counting, models) if counting is not None else (1, [])
     if lower >= PLENTY:
         return True
-    found = fewest([unit.most for unit in units], _Test(scenario, job, units), lower=lower, proposals=proposals)
+    found = fewest([unit.most for unit in units], _Test(scenario, units, runs), lower=lower, proposals=proposals)
     if found is None:
         return True
     counts, exact = found
@@ -489,7 +532,7 @@ def _added_by_count(counting: Counting, models: Sequence[str]) -> tuple[int, lis
 # -- tiers and quotas
 
 
-def _relax(scenario: Scenario, job: Job) -> Answer | bool:
+def _relax(scenario: Scenario, job: Job, runs: _Runs) -> Answer | bool:
     """The fewest tiers by which the limits of a job and its sub-groups must be raised; above the last is no limit."""
     snapshot = scenario.snapshot()
     held = [("", job.constraint), *((policy.name, policy.constraint) for policy in job.policies)]
@@ -502,7 +545,7 @@ def _relax(scenario: Scenario, job: Job) -> Answer | bool:
         return _Unit(len(ladder) + 1, lambda n: _relaxed(job, policy, ladder, n))
 
     units = [unit(policy, ladder) for (policy, _), ladder in zip(hard, ladders, strict=True)]
-    found = fewest([unit.most for unit in units], _Test(scenario, job, units))
+    found = fewest([unit.most for unit in units], _Test(scenario, units, runs))
     if found is None:
         return True
     counts, exact = found
@@ -543,7 +586,7 @@ def _name(job: Job) -> str:
     return job.gangs[0] if job.gangs else job.key
 
 
-def _quota(scenario: Scenario, job: Job) -> Answer | bool:
+def _quota(scenario: Scenario, job: Job, runs: _Runs) -> Answer | bool:
     """How much more of which resource the job's queue, or one around it, must be given; in steps of one pod."""
     snapshot = scenario.snapshot()
     queue = snapshot.queues.get(job.queue)
@@ -570,7 +613,7 @@ def _quota(scenario: Scenario, job: Job) -> Answer | bool:
 
     full = tuple(tasks for _ in fields)
     units = [_Unit(tasks, lambda n, index=index: raised(index, n)) for index in range(len(fields))]  # type: ignore[misc]
-    test = _Test(scenario, job, units)
+    test = _Test(scenario, units, runs)
     if not test(full):
         return True
     best = list(full)

@@ -19,7 +19,7 @@ from tierwise.scheduler.guard import Guard
 from tierwise.sim import claims, workloads
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.provisioner import provision
-from tierwise.snapshot.builder import build
+from tierwise.snapshot.builder import Reader, build
 from tierwise.status.pod_group import UNKNOWN_TIER, statuses
 
 __all__ = ["Amend", "History", "all_controllers", "look", "reconcile", "schedule"]
@@ -47,6 +47,7 @@ class History(msgspec.Struct):
     reports: list[tuple[Snapshot, CycleReport]] = []
     guard: Guard = msgspec.field(default_factory=Guard)
     amend: Amend | None = None
+    reader: Reader | None = None  # that has read most of these objects before; None once it has failed
 
     def complaints(self) -> list[Fault]:
         """What plugins could not do as pods ask for, in any cycle, what was set aside, is beyond a limit or limits
@@ -65,7 +66,9 @@ class History(msgspec.Struct):
 
     def seen(self, objects: Objects, now: float) -> Snapshot:
         """What a cycle sees of these objects."""
-        snapshot = build(objects, now, self.profile)
+        reader, self.reader = self.reader, None  # one that fails may have kept halves of two reads
+        snapshot = reader.read(objects, now) if reader is not None else build(objects, now, self.profile)
+        self.reader = reader
         return self.amend(snapshot) if self.amend is not None else snapshot
 
 
@@ -111,9 +114,14 @@ def schedule(
     cycles: int | None = None,
     progress: Callable[[int], None] | None = None,
     amend: Amend | None = None,
+    reader: Reader | None = None,
 ) -> History:
-    """Run so many cycles, or as many as change anything."""
-    history = History(EmbeddedCluster(objects, start=now), profile, all_controllers(profile), amend=amend)
+    """Run so many cycles, or as many as change anything; a `reader` for the profile that knows most of the objects
+    spares reading them anew.
+    """
+    history = History(
+        EmbeddedCluster(objects, start=now), profile, all_controllers(profile), amend=amend, reader=reader
+    )
     for number in range(cycles if cycles is not None else _MOST):
         if progress is not None:
             progress(number)

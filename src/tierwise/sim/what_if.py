@@ -23,6 +23,7 @@ from tierwise.sim import rounds
 from tierwise.sim.changes import Change, Scenario
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.rounds import History
+from tierwise.snapshot.builder import Reader
 
 __all__ = ["WhatIf", "outcome_of", "prepared", "what_if", "what_if_wire"]
 
@@ -48,10 +49,14 @@ def prepared(objects: Objects, profile: Profile, now: float) -> Scenario:
     return Scenario(cluster.read(), profile, now)
 
 
-def outcome_of(scenario: Scenario, *, cycles: int | None = None) -> tuple[History, Outcome]:
-    """A scenario scheduled until nothing changes."""
+def outcome_of(
+    scenario: Scenario, *, cycles: int | None = None, reader: Reader | None = None
+) -> tuple[History, Outcome]:
+    """A scenario scheduled until nothing changes; a `reader` has read most of its objects before."""
     amend = scenario.amend if scenario.amendments else None
-    history = rounds.schedule(scenario.objects, scenario.profile, now=scenario.now, cycles=cycles, amend=amend)
+    history = rounds.schedule(
+        scenario.objects, scenario.profile, now=scenario.now, cycles=cycles, amend=amend, reader=reader
+    )
     snapshot = history.after(scenario.now)
     return history, Outcome(snapshot, history.report, history.evictions, tuple(_lone(history, snapshot)))
 

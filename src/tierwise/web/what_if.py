@@ -26,7 +26,7 @@ from tierwise.port import Objects
 from tierwise.sim.change_texts import read_change
 from tierwise.sim.changes import Change, Scenario, Submit
 from tierwise.sim.eta import etas
-from tierwise.sim.least_change import least_change
+from tierwise.sim.least_change import BRIEF, least_change
 from tierwise.sim.manifests import read
 from tierwise.sim.what_if import what_if, what_if_wire
 from tierwise.web.views import CachedBody, RunView
@@ -80,7 +80,9 @@ class WhatIfs:
 
     def least(self, show: RunView, job: str) -> CachedBody:
         """The least that makes a job start."""
-        return self._alone(lambda: CachedBody.of(msgspec.json.encode(least_change_wire(least_change(_of(show), job)))))
+        return self._alone(
+            lambda: CachedBody.of(msgspec.json.encode(least_change_wire(least_change(_of(show), job, BRIEF))))
+        )
 
     def eta(self, show: RunView, job: str = "") -> CachedBody:
         """When a job is expected to start, or all that wait."""
