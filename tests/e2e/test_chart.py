@@ -32,6 +32,7 @@ KUBECTL = shutil.which("kubectl")
 SECRET = [{"namespace": "default", "name": "ufm"}]
 TOLERATION = [{"key": "role", "operator": "Exists"}]
 RESOURCES = {"requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"memory": "3Gi"}}
+ROOMS = ["nvidia.com/gpu=8x16@rack"]
 VALUES: dict[str, list[Any]] = {
     "image.repository": ["registry.example.org/tierwise"],
     "image.tag": ["0.1.1"],
@@ -46,6 +47,13 @@ VALUES: dict[str, list[Any]] = {
     **{f"{part}.resources": [RESOURCES] for part in ("scheduler", "controllers", "webhook")},
     **{f"{part}.nodeSelector": [{"role": "system"}] for part in ("scheduler", "controllers", "webhook")},
     **{f"{part}.tolerations": [TOLERATION] for part in ("scheduler", "controllers", "webhook")},
+    "scheduler.defrag.rooms": [ROOMS],
+    "scheduler.defrag.every": ["1h"],
+    "scheduler.defrag.movesPerHour": [1],
+    "scheduler.defrag.hoursPerHour": [8],
+    "scheduler.journal.enabled": [True],
+    "scheduler.journal.sizeMiB": [64],
+    "scheduler.journal.volume.emptyDir.sizeLimit": ["1Gi"],
     "controllers.enabled": [False],
     "webhook.enabled": [False],
     "webhook.failurePolicy": ["Fail"],
@@ -79,7 +87,14 @@ VALUES: dict[str, list[Any]] = {
 }
 """Every value of the chart, and what else it may be."""
 
-ALWAYS = {"nodePrograms.": "enabled", "serviceMonitor.": "enabled", "prometheusRule.": "enabled"}
+ALWAYS: dict[str, Json] = {
+    "scheduler.defrag.": {"scheduler.defrag.rooms": ROOMS},
+    "scheduler.journal.": {"scheduler.journal.enabled": True},
+    "nodePrograms.": {"nodePrograms.probe.enabled": True, "nodePrograms.advertiseBandwidth.enabled": True},
+    "serviceMonitor.": {"serviceMonitor.enabled": True},
+    "prometheusRule.": {"prometheusRule.enabled": True},
+}
+"""The values below a name, and those without which they would have no effect."""
 
 
 def _rendered(helm: Helm, values: Json, folder: Path) -> list[str]:
@@ -100,15 +115,12 @@ def _leaves(values: Json, above: str = "") -> Iterator[str]:
 
 
 def _setting(path: str, value: Any) -> Json:
-    """One value, with the switch without which it would have no effect."""
+    """One value, with those without which it would have no effect."""
     found: Json = {}
     names = {path: value}
-    for start, switch in ALWAYS.items():
+    for start, needed in ALWAYS.items():
         if path.startswith(start):
-            parts = path.split(".")
-            programs = ("probe", "advertiseBandwidth") if start == "nodePrograms." else ()
-            for program in programs or ("",):
-                names.setdefault(".".join(filter(None, [parts[0], program, switch])), True)
+            names = {**needed, **names}
     for name, given in names.items():
         *inner, last = name.split(".")
         at = found
