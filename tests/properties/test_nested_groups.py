@@ -41,7 +41,7 @@ from tierwise.scheduler import cycle
 from tierwise.sim.rounds import schedule
 from tierwise.snapshot.builder import build
 
-BATCHES, SIZE = (20, 200) if DEEP else (2, 60)
+BATCHES, SIZE = (20, 200) if DEEP else (2, 36)
 KINDS = ("alike", "unlike", "choosing", "elastic", "running", "shapes")
 
 

@@ -10,7 +10,7 @@ from tests.support.draw import allocate
 from tests.support.oracle import feasible, puzzle_of, random_instance, solvable
 from tests.support.reference import Judge
 
-BATCHES, SIZE = (40, 250) if DEEP else (4, 80)
+BATCHES, SIZE = (40, 250) if DEEP else (3, 60)
 KINDS = ("one-level", "alike", "unlike", "running", "elastic")
 
 

@@ -11,7 +11,7 @@ from tests.support.oracle import Puzzle, puzzle_of
 from tests.support.reference import Judge
 from tests.support.shapes_oracle import random_mixture, tightest
 
-BATCHES, SIZE = (40, 100) if DEEP else (2, 40)
+BATCHES, SIZE = (40, 100) if DEEP else (2, 28)
 KINDS = ("one-level", "alike", "bundles", "unlike", "running", "elastic")
 
 
