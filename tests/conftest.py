@@ -18,7 +18,7 @@ UNHURRIED = [HealthCheck.too_slow]
 # that ran before in the same process: without them a run draws what every other run draws.
 providers._get_local_constants = lambda: providers._local_constants
 
-settings.register_profile("default", max_examples=26, deadline=None, derandomize=True, suppress_health_check=UNHURRIED)
+settings.register_profile("default", max_examples=16, deadline=None, derandomize=True, suppress_health_check=UNHURRIED)
 settings.register_profile("deep", max_examples=2_000, deadline=None, suppress_health_check=UNHURRIED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
