@@ -361,7 +361,7 @@ def _calibrate(asked: SimulateOptions, rules: Rules, asks: int, output_format: s
     from tierwise.cli.progress import show_progress
     from tierwise.cli.screen import print_json, print_page
     from tierwise.replay.engine.calibration import Asked, calibrate, calibration_wire
-    from tierwise.replay.report.calibration import calibration_lines
+    from tierwise.replay.report.table import calibration_lines
 
     if rules.controllers or shared_nodes(asked.topology) is not None:
         raise InputError("starts are forecast in replays of jobs through the cycle alone", field="--calibrate-eta")
