@@ -7,11 +7,11 @@ does I/O, and no package below `sim` and `kube` knows which cluster it is used w
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from functools import lru_cache
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Final, NewType, Protocol, TypeVar, cast
+from typing import Any, Final, NewType, Protocol, TypeVar, cast
 
 import msgspec
 
@@ -82,9 +82,9 @@ class Key(msgspec.Struct, frozen=True, order=True):
 
 def key_of(record: Object) -> Key:
     """The identity of a record; a type of record that serves several groups counts as the first one's."""
-    kind = codec.kind_of(record)
-    namespace, _, name = codec.key(record).rpartition("/")
-    return Key(codec.api_group(kind.api_version), kind.name, namespace, name)
+    kind, meta = codec.kind_of(record), record.metadata
+    namespace = meta.namespace or "default" if kind.namespaced else ""
+    return Key(codec.api_group(kind.api_version), kind.name, namespace, meta.name)
 
 
 def key_of_raw(raw: Raw) -> Key:
@@ -305,10 +305,18 @@ class Objects(msgspec.Struct, frozen=True):
     def changed(self, puts: Mapping[Key, Raw], deletes: Iterable[Key] = ()) -> Objects:
         """The next version, with these objects gone and these manifests put (in that order); the rest is shared.
 
-        Only what is put is decoded (InputError where it cannot be), and only tables of the kinds named are copied.
+        Only what is put is decoded (InputError where it cannot be), of an object that was there only what is another
+        object than before; and only tables of the kinds named are copied.
         """
-        decoded = {key: (codec.decode(raw), raw) for key, raw in puts.items()}
+        decoded = {key: (self._decoded(key, raw), raw) for key, raw in puts.items()}
         return self.updated(decoded, deletes, self.version + 1)
+
+    def _decoded(self, key: Key, raw: Raw) -> Object:
+        table = self._tables.get((key.group, key.kind), _EMPTY)
+        before, record = table.raw(key.path), table.record(key.path)
+        known = record is not None and isinstance(before, dict)
+        found: Object = codec.decode_changed(raw, before, record) if known else codec.decode(raw)  # type: ignore[arg-type]
+        return found
 
     def updated(self, puts: Mapping[Key, tuple[Object, Raw | None]], deletes: Iterable[Key], version: int) -> Objects:
         """As `changed`, from records that were decoded before; a record may come without its manifest."""
@@ -329,11 +337,10 @@ class Objects(msgspec.Struct, frozen=True):
         Where the type serves several groups and two objects share a key, the one of the first group counts.
         """
         kinds = codec.KINDS_OF.get(record) or [kind for kind in self._tables if _type(kind) is record]
-        found = [kind for kind in kinds if kind in self._tables]
-        if not found:
-            return cast(Mapping[str, R], _InOrder(_EMPTY))
-        if len(found) == 1:
-            return cast(Mapping[str, R], _InOrder(self._tables[found[0]]))
+        found = kinds if len(kinds) == 1 else [kind for kind in kinds if kind in self._tables]
+        if len(found) < 2:
+            only: Mapping[str, Any] = _InOrder(self._tables.get(found[0], _EMPTY) if found else _EMPTY)
+            return only
         tables = [self._tables[kind] for kind in sorted(found)]
         merged = {path: found for table in reversed(tables) for path, found in table.records().items()}
         return MappingProxyType({path: cast(R, merged[path]) for path in sorted(merged, key=natural)})
@@ -341,6 +348,10 @@ class Objects(msgspec.Struct, frozen=True):
     def of_kind(self, group: str, kind: str) -> Mapping[str, Object]:
         """All records of one API group and kind by path, in natural order."""
         return _InOrder(self._tables.get((group, kind), _EMPTY))
+
+    def any_of(self, kinds: Collection[tuple[str, str]]) -> bool:
+        """Whether there are objects of some of these groups and kinds."""
+        return any(table.size for kind, table in self._tables.items() if kind in kinds)
 
     def record(self, key: Key) -> Object | None:
         """The record of one object."""
@@ -360,42 +371,49 @@ class Objects(msgspec.Struct, frozen=True):
 
     def alike(self, other: Objects, *records: type[Object]) -> bool:
         """Whether objects of these types are certainly the same in both: one was made from the other without them."""
-        kinds = (kind for kind in {*self._tables, *other._tables} if _type(kind) in records)
-        return all(self._tables.get(kind) is other._tables.get(kind) for kind in kinds)
+        mine, others = self._tables, other._tables
+        return all(
+            mine.get(kind) is others.get(kind) for record in records for kind in codec.KINDS_OF.get(record, ())
+        ) and (codec.Unknown not in records or all(_type(kind) in codec.KINDS_OF for kind in self._differing(other)))
 
     def alike_but(self, other: Objects, record: type[Object]) -> bool:
         """Whether objects of all other types are certainly the same in both."""
-        kinds = (kind for kind in {*self._tables, *other._tables} if _type(kind) is not record)
-        return all(self._tables.get(kind) is other._tables.get(kind) for kind in kinds)
+        return all(_type(kind) is record for kind in self._differing(other))
+
+    def _differing(self, other: Objects) -> list[tuple[str, str]]:
+        """Groups and kinds of which not all objects are certainly the same in both, in order."""
+        mine, others = self._tables, other._tables
+        found = [kind for kind, table in mine.items() if others.get(kind) is not table]
+        return sorted([*found, *(others.keys() - mine.keys())])
 
     def changes(self, since: Objects, record: type[Object]) -> list[str]:
         """Which objects of a type have come, gone or become others, by "namespace/name" or "name".
 
         Records are told apart by identity, so that the many which stayed cost next to nothing.
         """
+        kinds = codec.KINDS_OF.get(record) or [kind for kind in self._differing(since) if _type(kind) is record]
         found: list[str] = []
-        for kind in sorted({*self._tables, *since._tables}):
+        for kind in sorted(kinds) if len(kinds) > 1 else kinds:
             new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)
-            if _type(kind) is record and new is not old:
+            if new is not old:
                 found += new.changes(old)
         return found
 
     def changed_keys(self, since: Objects) -> dict[type[Object], list[Key]]:
         """All objects that have come, gone or become others, by type."""
         found: dict[type[Object], list[Key]] = {}
-        for kind in sorted({*self._tables, *since._tables}):
-            new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)
-            if new is not old and (paths := new.changes(old)):
+        for kind in self._differing(since):
+            paths = self._tables.get(kind, _EMPTY).changes(since._tables.get(kind, _EMPTY))
+            if paths:
                 split = (path.rpartition("/") for path in paths)
                 found.setdefault(_type(kind), []).extend(Key(*kind, namespace, name) for namespace, _, name in split)
         return found
 
     def differing(self, since: Objects) -> Iterator[tuple[tuple[str, str], str]]:
         """Every object that has come, gone or become another: its group and kind, and its path."""
-        for kind in sorted({*self._tables, *since._tables}):
+        for kind in self._differing(since):
             new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)
-            if new is not old:
-                yield from ((kind, path) for path in new.changes(old))
+            yield from ((kind, path) for path in new.changes(old))
 
     def __len__(self) -> int:
         return sum(table.size for table in self._tables.values())

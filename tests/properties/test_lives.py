@@ -13,9 +13,16 @@ from tests.support.manifests import job, task
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
-from tierwise.port import Objects
+from tierwise.config.profile import DEFAULT
+from tierwise.controllers import run
+from tierwise.port import Objects, RecordEvent
+from tierwise.scheduler import cycle
+from tierwise.scheduler.effects import effects
 from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
+from tierwise.sim.provisioner import provision
 from tierwise.sim.simulation import Moment, Simulation
+from tierwise.snapshot.builder import build
+from tierwise.status.pod_group import statuses
 
 NODES = ("n0", "n1", "n2")
 LETTERS = {
@@ -74,6 +81,22 @@ def _bytes(world: Objects) -> str:
 
 def _run(raws: list[Raw], incidents: list[Incident]) -> tuple[Simulation, list[Moment]]:
     return lived(machines(*NODES, allocatable="cpu=2 pods=9"), raws, incidents=incidents, until=1200)
+
+
+@given(gangs(), INCIDENTS)
+@examples(4)
+def test_nobody_has_anything_left_to_do_at_the_end_of_a_moment(raws: list[Raw], incidents: list[Incident]) -> None:
+    """Whoever is passed over because nothing concerns him would do nothing: the scheduler, controllers, storage."""
+    life, moments = _run(raws, incidents)
+    for moment in moments:
+        if moment.at == 1200:
+            continue  # the end of the run, at which nobody acts
+        now = life.start + moment.at
+        snapshot = build(moment.objects, now, DEFAULT)
+        report = cycle(snapshot, DEFAULT)
+        written = [e for e in statuses(moment.objects, snapshot, report) if not isinstance(e, RecordEvent)]
+        asked = (*effects(snapshot, report), *written, *run(moment.objects, now))
+        assert () == (*asked, *provision(moment.objects, now).effects)
 
 
 @given(gangs(), INCIDENTS)

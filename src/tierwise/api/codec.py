@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 from msgspec import ValidationError
+from msgspec.structs import replace
 
 from tierwise.api import (
     amounts,
@@ -41,6 +42,7 @@ __all__ = [
     "Unknown",
     "api_group",
     "decode",
+    "decode_changed",
     "decode_json",
     "encode",
     "explain",
@@ -316,6 +318,32 @@ def decode(raw: object) -> Any:
     except RecursionError:
         raise InputError("nested too deeply", obj=shown) from None
     return _completed(found)
+
+
+_PARTS: Final = ("metadata", "spec", "status")
+
+
+def decode_changed(raw: Raw, before: Raw, record: Any) -> Any:
+    """As `decode`, for a manifest that replaces another, of which the record is known.
+
+    Parts that are the same object in both manifests are taken over. So a status that is written costs no reading of
+    the spec, and whoever keeps what follows from a spec can tell by identity that it still holds.
+    """
+    same = (part for part in _PARTS if part in raw and raw[part] is before.get(part))
+    kept = {part: getattr(record, part) for part in same if part in record.__struct_fields__}
+    if not kept or raw.get("kind") != before.get("kind") or raw.get("apiVersion") != before.get("apiVersion"):
+        return decode(raw)
+    rest: Raw = {field: value for field, value in raw.items() if field not in kept}
+    if "metadata" in kept:
+        rest["metadata"] = {}
+    else:
+        _identity(raw, type(record), str(raw["kind"]))
+    try:
+        found = replace(_convert(rest, type(record)), **kept)
+        _check(found)
+    except InputError:
+        return decode(raw)  # which says what is wrong
+    return found if "spec" in kept else _completed(found)
 
 
 def decode_json(data: bytes | memoryview | msgspec.Raw, record: type[R]) -> R | None:

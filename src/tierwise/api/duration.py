@@ -6,6 +6,7 @@ duration is None, not an error, because Volcano ignores it too.
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 __all__ = ["seconds", "spelled"]
@@ -24,6 +25,7 @@ _PART: Final = re.compile(r"([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h)")
 _LONGEST_TEXT: Final = 64
 
 
+@lru_cache(maxsize=1 << 12)
 def seconds(text: str) -> float | None:
     """The duration in seconds; None where the text is no duration that Go would read."""
     sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))

@@ -99,6 +99,7 @@ def read_number(text: str) -> int | None:
     return -size if text.startswith("-") else size
 
 
+@lru_cache(maxsize=1 << 8)
 def format_time(seconds: float) -> str:
     """Seconds since the epoch as the API shows times: RFC 3339, UTC, whole seconds, at most the end of year 9999."""
     moment = datetime.fromtimestamp(min(max(int(seconds), _FIRST), _LAST), UTC)
@@ -110,6 +111,7 @@ def format_micro_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
+@lru_cache(maxsize=1 << 14)
 def parse_time(text: str) -> float:
     """Seconds since the epoch for an RFC 3339 time; ValueError for anything else.
 

@@ -59,6 +59,8 @@ class Controllers:
         """The effects of every controller, in a fixed order; `now` is in seconds since the epoch."""
         self._follow(objects)
         effects = [effect for controller in self._all for effect in controller.reconcile(objects, now)]
+        if not effects:
+            return effects
         # All controllers see the same moment: one may describe what another is about to remove.
         gone = {effect.key for effect in effects if isinstance(effect, Delete)}
         return [effect for effect in effects if not (isinstance(effect, PatchStatus) and effect.key in gone)]
@@ -72,6 +74,8 @@ class Controllers:
         return self._jobs.due(objects)
 
     def _follow(self, objects: Objects) -> None:
+        if objects is self._seen:
+            return
         changed = objects.changed_keys(self._seen)
         for controller in self._all:
             controller.enqueue(objects, changed)
@@ -92,14 +96,16 @@ class WholeController:
     """A controller that looks at all that it reads, whenever any of it has changed or was not as it should be."""
 
     def __init__(self, reads: Collection[type[Object]], reconcile: Callable[[Objects, float], list[Effect]]) -> None:
-        self._reads = reads
+        self._reads = frozenset(reads)
         self._reconcile = reconcile
         self._touched = True
 
     def enqueue(self, objects: Objects, changed: Changes) -> None:
-        self._touched = self._touched or any(kind in changed for kind in self._reads)
+        self._touched = self._touched or not self._reads.isdisjoint(changed)
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
-        effects = self._reconcile(objects, now) if self._touched else []
+        if not self._touched:
+            return []
+        effects = self._reconcile(objects, now)
         self._touched = bool(effects)
         return effects

@@ -37,7 +37,9 @@ class Index(Generic[R]):
 
     def follow(self, objects: Objects, changed: Changes) -> set[str]:
         """Take note of the objects that have changed; the keys that they were or are found by."""
-        keys = changed.get(self._record, ())
+        keys = changed.get(self._record)
+        if not keys:
+            return set()
         found = {key: record for key in keys if isinstance(record := objects.record(key), self._record)}
         said = {key: name for key, record in found.items() if (name := self._key(record)) is not None}
         touched = set(said.values())
@@ -78,7 +80,7 @@ class WorkQueue:
 
     def waiting(self) -> list[str]:
         """Whoever is to be reconciled whatever the time, in natural order."""
-        return sorted(self._waiting, key=natural)
+        return sorted(self._waiting, key=natural) if self._waiting else []
 
     def run(self, now: float, reconcile: Callable[[str], Requeue]) -> list[Effect]:
         """Reconcile whoever is to be, in natural order; who asks for nothing leaves the queue."""

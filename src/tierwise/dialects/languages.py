@@ -40,6 +40,7 @@ from tierwise.port import Objects
 __all__ = [
     "LANGUAGES",
     "TREES_READ",
+    "TREE_ALIASES_READ",
     "Declared",
     "Language",
     "Name",
@@ -88,6 +89,12 @@ LANGUAGES: Final[Mapping[str, Language]] = {
 TREES_READ: Final = (PodGroup, CompositePodGroup, PodGang, Topology, KueueTopology, ResourceFlavor, ComputeDomain)
 """The records that label trees follow from."""
 
+TREE_ALIASES_READ: Final = (ClusterNetworkTopology, Topology, KueueTopology)
+"""The records that further names of trees follow from."""
+
+_GROUPS_READ: Final = tuple({record: None for language in LANGUAGES.values() for record in language.READS})
+"""The records that groups follow from."""
+
 
 def named_group(pod: Pod) -> Name | None:
     """The group that a pod names in one of these languages; None where it names none."""
@@ -120,6 +127,9 @@ def read_languages(objects: Objects, pods: Mapping[Name, Pod], last: Declared) -
 
     `pods` are the names that pods call, with the first pod of each.
     """
+    same = pods.keys() == last.pods.keys() and all(last.pods[name] is pod for name, pod in pods.items())
+    if same and objects.alike(last.objects, *_GROUPS_READ):
+        return Declared(last.groups, objects, pods)
     found: dict[Name, Group] = {}
     for name, language in LANGUAGES.items():
         own = {path: pod for (called, path), pod in pods.items() if called == name}

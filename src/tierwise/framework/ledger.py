@@ -126,10 +126,10 @@ class Ledger:
         self._spreads: dict[int, list[Ints]] = {}  # by job that was asked about
         self._journal: list[tuple[Ints | list[Any], _Index, Ints | int]] = []
         self._count_held_tasks(snapshot)
-        self.domain_allocatable = np.stack([self._topology.totals(a) for a in snapshot.nodes.allocatable])
+        self.domain_allocatable = self._topology.all_totals(snapshot.nodes.allocatable)
         owned = np.maximum(self.idle, 0)  # an oversubscribed node does not reduce its domain's idle sum
-        self.domain_idle = np.stack([self._topology.totals(a) for a in owned])
-        self.domain_releasing = np.stack([self._topology.totals(a) for a in self.releasing])
+        self.domain_idle = self._topology.all_totals(owned)
+        self.domain_releasing = self._topology.all_totals(self.releasing)
 
     def _count_held_tasks(self, snapshot: Snapshot) -> None:
         """Subtract all tasks that hold resources at the start of the cycle from the idle amounts."""
@@ -137,6 +137,8 @@ class Ledger:
         queued, queues = np.flatnonzero(np.array(column, dtype=np.int64) >= 0), np.array(column, dtype=np.int64)
         for status in (Status.RUNNING, Status.RELEASING):
             tasks = snapshot.columns.held(status)
+            if status is Status.RELEASING and not len(tasks.row):
+                break
             found, used = tasks.by_shape(), tasks.requests(snapshot.shapes, self.job_used.T.shape)
             if status is Status.RUNNING:
                 self.job_used[:] = used.T

@@ -302,6 +302,11 @@ class _PluginsAt(Generic[Point]):
         return tuple((c, plugin) for c, plugin in self._members if c.scheduler in (None, scheduler))
 
 
+def _enabled(declaring: Iterable[tuple[PluginChoice, Any]], flag: str) -> _PluginsAt[Any]:
+    """Those of the plugins at a point that are not switched off for it; their classes were checked to be of it."""
+    return _PluginsAt(tuple([(choice, made) for choice, made in declaring if choice.enabled(flag)]))
+
+
 class Pipeline:
     """The plugins of a profile in one cycle."""
 
@@ -315,6 +320,7 @@ class Pipeline:
         self._broken: list[tuple[str | None, Reason]] = []  # plugins that could not be constructed, and their scheduler
         tiers = [self._make_tier(tier, factories) for tier in profile.tiers]
         self._plugins = [made for tier in tiers for made in tier]
+        self._declaring = self._by_point(self._plugins)
         self._static = self._at(StaticFilter)
         self._movers = self._at(MovingFilter)
         self._scorers = self._at(NodeScorer)
@@ -328,7 +334,8 @@ class Pipeline:
         self._task_keys = [(plugin, plugin.task_key) for plugin in self._at(TaskOrder).all]
         self._gates = self._at(Gate)
         self._enqueue_tiers = [
-            (self._of(tier, "JobEnqueued", EnqueueGate), self._of(tier, "JobEnqueued", EnqueuePermit)) for tier in tiers
+            (_enabled(of.get(EnqueueGate, ()), "JobEnqueued"), _enabled(of.get(EnqueuePermit, ()), "JobEnqueued"))
+            for of in map(self._by_point, tiers)
         ]
         self.gangs = profile.enables("gang", "JobReady")  # False: every task is placed on its own
         self.gangs_wait = profile.enables("gang", "JobPipelined")  # evict for a whole gang or not at all
@@ -391,11 +398,15 @@ class Pipeline:
         return self._among(SWITCHES[point.__name__][0], point)
 
     def _among(self, flag: str, point: type[Point]) -> _PluginsAt[Point]:
-        return self._of(self._plugins, flag, point)
+        return _enabled(self._declaring.get(point, ()), flag)
 
-    def _of(self, plugins: Iterable[tuple[PluginChoice, object]], flag: str, point: type[Point]) -> _PluginsAt[Point]:
-        found = ((choice, made) for choice, made in plugins if choice.enabled(flag) and point in self._points[id(made)])
-        return _PluginsAt(tuple(found))  # type: ignore[arg-type]  # as its class declares, which was checked
+    def _by_point(self, plugins: Iterable[tuple[PluginChoice, object]]) -> dict[type, list[tuple[PluginChoice, Any]]]:
+        """Plugins by the points that they declare, in the profile's order."""
+        found: dict[type, list[tuple[PluginChoice, Any]]] = {}
+        for choice, made in plugins:
+            for point in self._points[id(made)]:
+                found.setdefault(point, []).append((choice, made))
+        return found
 
     def _whose(self, gang: Job | SubJob) -> str:
         return gang.scheduler if isinstance(gang, Job) else self._view.jobs[gang.job_number].scheduler

@@ -303,10 +303,10 @@ def nothing_waits(snapshot: Snapshot, profile: Profile) -> bool:
         return False
     if any(shape.volumes is not None for shape in snapshot.shapes) or _some_lost(snapshot, profile):
         return False
-    return all(
-        job.phase is not Phase.PENDING and all(task.status not in _WAITING for task in job.tasks)
-        for job in snapshot.jobs
-    )
+    # A job that is settled is in another phase.
+    if any(job.phase is Phase.PENDING for job in snapshot.unsettled):
+        return False
+    return not any(snapshot.columns.with_status(status) for status in _WAITING)
 
 
 def _due_before(name: str, profile: Profile, done: Container[str]) -> tuple[str, ...]:

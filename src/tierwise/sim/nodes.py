@@ -78,7 +78,7 @@ class SimNodes:
     def sync(self, objects: Objects, now: float) -> NodeSync:
         """What the node controller and the kubelets of living machines do at a time."""
         self._follow(objects)
-        watch = self._watch(objects, now)
+        watch = self._watch(objects, now) if self.down or _LOST in self._lost else NodeSync()
         gone = list(watch.gone)
         nodes, pods = objects.every(Node), objects.every(Pod)
 
@@ -98,6 +98,8 @@ class SimNodes:
         return NodeSync(effects, tuple(gone), min((wake for wake in wakes if wake is not None), default=None))
 
     def _follow(self, objects: Objects) -> None:
+        if objects is self._seen:
+            return
         changed = objects.changed_keys(self._seen)
         self._pods.follow(objects, changed)
         self._lost.follow(objects, changed)

@@ -29,17 +29,20 @@ from tierwise.api.storage import (
     StorageClass,
     class_of,
 )
+from tierwise.controllers.workqueue import Index
 from tierwise.dialects.kubernetes.identity import made_up_uid
 from tierwise.dialects.kubernetes.volumes import CHOSEN_AT, CHOSEN_NODE, read_time
 from tierwise.port import Create, Effect, Key, Objects, PatchStatus, Prepare, RecordEvent, key_of
 
-__all__ = ["PROVISION_AFTER", "Provisioned", "provision"]
+__all__ = ["PROVISION_AFTER", "Provisioned", "Provisioner", "provision"]
 
 PROVISION_AFTER: Final = "tierwise.io/provision-after"
 """On a storage class: how long its provisioner takes to make a volume."""
 
 _ZONE: Final = "topology.kubernetes.io/zone"
 _PROVISIONED_BY: Final = "pv.kubernetes.io/provisioned-by"
+_EPHEMERAL: Final = "ephemeral"
+"""The key of pods that have ephemeral volumes."""
 
 
 class Provisioned(msgspec.Struct, frozen=True):
@@ -49,9 +52,33 @@ class Provisioned(msgspec.Struct, frozen=True):
     wake: float | None = None
 
 
+class Provisioner:
+    """Storage that is asked again and again about one cluster; pods without ephemeral volumes are not looked at."""
+
+    def __init__(self) -> None:
+        self._seen = Objects()
+        self._pods = Index(Pod, _ephemeral_key)
+
+    def provision(self, objects: Objects, now: float | None) -> Provisioned:
+        """As the function of this name."""
+        self._pods.follow(objects, objects.changed_keys(self._seen))
+        self._seen = objects
+        if _EPHEMERAL not in self._pods and not objects.every(PersistentVolumeClaim):
+            return Provisioned()
+        return _provision(objects, self._pods[_EPHEMERAL], now)
+
+
+def _ephemeral_key(pod: Pod) -> str | None:
+    return _EPHEMERAL if any(volume.ephemeral is not None for volume in pod.spec.volumes) else None
+
+
 def provision(objects: Objects, now: float | None = None) -> Provisioned:
     """What storage does about claims; without a time, only what follows from a choice of the scheduler."""
-    effects: list[Effect] = list(_ephemeral(objects))
+    return Provisioner().provision(objects, now)
+
+
+def _provision(objects: Objects, pods: Iterable[Pod], now: float | None) -> Provisioned:
+    effects: list[Effect] = list(_ephemeral(objects, pods))
     wakes: list[float] = []
     claims, classes = objects.every(PersistentVolumeClaim), objects.every(StorageClass)
     volumes = objects.every(PersistentVolume)
@@ -85,10 +112,10 @@ def provision(objects: Objects, now: float | None = None) -> Provisioned:
     return Provisioned(tuple(effects), min(wakes, default=None))
 
 
-def _ephemeral(objects: Objects) -> Iterable[Effect]:
+def _ephemeral(objects: Objects, pods: Iterable[Pod]) -> Iterable[Effect]:
     """Claims for the ephemeral volumes of pods, as their templates say."""
     claims = objects.every(PersistentVolumeClaim)
-    for pod in objects.every(Pod).values():
+    for pod in pods:
         if pod.metadata.deletion_timestamp or pod.status.phase in ("Succeeded", "Failed"):
             continue
         for volume in pod.spec.volumes:

@@ -20,7 +20,7 @@ from tierwise.framework.extension import Factory
 from tierwise.framework.report import CycleReport, ReportBuilder
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
-from tierwise.port import Effect, Key, Objects, RecordEvent
+from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
 from tierwise.scheduler import cycle
 from tierwise.scheduler.cycle import nothing_waits
 from tierwise.scheduler.effects import effects
@@ -32,7 +32,7 @@ from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
 from tierwise.sim.kubelet import killed
 from tierwise.sim.nodes import SimNodes
 from tierwise.sim.pod_behaviour import Pace, check_habits
-from tierwise.sim.provisioner import provision
+from tierwise.sim.provisioner import Provisioner
 from tierwise.snapshot.builder import Reader
 from tierwise.status.pod_group import StatusWriter, statuses
 
@@ -77,6 +77,15 @@ class Moment(msgspec.Struct, frozen=True):
     report: CycleReport
 
 
+class _Decided(msgspec.Struct, frozen=True):
+    """What one cycle saw and decided; `idle` says that there was nothing to decide, and no cycle."""
+
+    snapshot: Snapshot
+    report: CycleReport
+    effects: list[Effect]
+    idle: bool = False
+
+
 class Simulation:
     """A cluster that lives. What makes a stage raise is set aside by name, as on a real one."""
 
@@ -91,10 +100,12 @@ class Simulation:
         plugins: Mapping[str, Factory] = PLUGINS,
         cluster: EmbeddedCluster | None = None,
         pace: Pace = _OWN_PACE,
+        log: bool = True,
         observe: Callable[[Snapshot, CycleReport, Objects], None] = lambda *_: None,
     ) -> None:
         """`cluster` is one that others write to as well, and holds the objects already; kubelets play pods at a `pace`;
-        `observe` is told of every cycle: what it saw, what it decided, and the objects that it saw it in.
+        without a `log` nothing is written down of what happens, for runs of which nobody reads it; `observe` is told
+        of every cycle: what it saw, what it decided, and the objects that it saw it in.
         """
         check_habits(objects)
         _check_nodes(objects, incidents)
@@ -104,6 +115,7 @@ class Simulation:
         self.cluster = cluster if cluster is not None else EmbeddedCluster(objects, self.start, self.start)
         self._observe = observe
         self.chronicle = EventLog(self.start)
+        self._log = log
         self.profile, self._plugins = profile, plugins
         self._reader = Reader(profile)
         self._statuses = StatusWriter()
@@ -112,6 +124,7 @@ class Simulation:
         self._user = user or NoUser()
         self._ahead = sorted(incidents, key=lambda incident: incident.after)
         self._machines = SimNodes(self.guard, pace)
+        self._storage = Provisioner()
         self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
         self._last: tuple[Snapshot, CycleReport] | None = None
         self._again = math.inf  # when the scheduler is to look though nothing has changed
@@ -151,7 +164,9 @@ class Simulation:
         self._apply_incidents(now)
         for _ in range(_MOST):
             before = self.cluster.read()
-            self.cluster.apply(self._user.act(before, now))
+            asked = self._user.act(before, now)
+            if asked:
+                self.cluster.apply(asked)
             rounds.reconcile(self.cluster, now, self.profile, self.guard, self._controllers)
             self._note(before, now)
             if self.cluster.read() is not self._seen or self._again <= now:
@@ -164,13 +179,14 @@ class Simulation:
     def _cycle(self, now: float) -> tuple[Snapshot, CycleReport]:
         before = self.cluster.read()
 
-        def decide(shown: Objects, reader: Reader) -> tuple[Snapshot, CycleReport, list[Effect]]:
+        def decide(shown: Objects, reader: Reader) -> _Decided:
             snapshot = reader.read(shown, now)
-            idle = nothing_waits(snapshot, self.profile)
-            report = ReportBuilder().build() if idle else cycle(snapshot, self.profile, plugins=self._plugins)
-            return snapshot, report, effects(snapshot, report)
+            if nothing_waits(snapshot, self.profile):
+                return _Decided(snapshot, ReportBuilder().build(), [], idle=True)
+            report = cycle(snapshot, self.profile, plugins=self._plugins)
+            return _Decided(snapshot, report, effects(snapshot, report))
 
-        def act(shown: Objects) -> tuple[Snapshot, CycleReport, list[Effect]]:
+        def act(shown: Objects) -> _Decided:
             try:
                 return decide(shown, self._reader)
             except Exception:
@@ -180,21 +196,26 @@ class Simulation:
         decided = self.guard.run("scheduling", before, act, lambda shown: decide(shown, Reader(self.profile)))
         if decided is None:
             raise RuntimeError("scheduling fails, however many objects are set aside")
-        snapshot, report, asked = decided
-        self.cluster.apply(asked)
-        self.chronicle.cycle(snapshot, report, now)
+        snapshot, report, asked = decided.snapshot, decided.report, decided.effects
+        if asked:
+            self.cluster.apply(asked)
+        if self._log:
+            self.chronicle.cycle(snapshot, report, now)
         told = self.guard.run(
             "writing statuses",
             self.cluster.read(),
             lambda shown: self._statuses.write(shown, snapshot, report),
             lambda shown: statuses(shown, snapshot, report),
         )
-        self.cluster.apply(told or ())
+        if told:
+            self.cluster.apply(told)
         self._note(before, now)
         self.cycles += 1
         self._again = math.inf if report.retry_at is None else math.ceil(report.retry_at)
         self._observe(snapshot, report, self.guard.over(before))
-        self._seen, self._last = before, (snapshot, report)
+        after, own = self.cluster.read(), before.version + bool(told)
+        settled = decided.idle and after.version == own and _only_counts(told)
+        self._seen, self._last = after if settled else before, (snapshot, report)
         return self._last
 
     def _tell(self, crash: Crash) -> None:
@@ -206,9 +227,11 @@ class Simulation:
     def _kubelets(self, now: float) -> float | None:
         """Let storage, the node controller and every kubelet that lives do their work."""
         before = self.cluster.read()
-        machines, storage = self._machines.sync(before, now), provision(before, now)
-        self.cluster.apply([*machines.effects, *storage.effects])
-        self.cluster.remove(machines.gone)
+        machines, storage = self._machines.sync(before, now), self._storage.provision(before, now)
+        if machines.effects or storage.effects:
+            self.cluster.apply([*machines.effects, *storage.effects])
+        if machines.gone:
+            self.cluster.remove(machines.gone)
         self._note(before, now)
         return min((wake for wake in (machines.wake, storage.wake) if wake is not None), default=None)
 
@@ -242,7 +265,9 @@ class Simulation:
         self.cluster.apply([RecordEvent(Key("", "Pod", namespace, name), "Warning", "NotRunning", text)])
 
     def _note(self, before: Objects, now: float) -> None:
-        self.chronicle.effects(self.cluster.done, before, self.cluster.read(), now)
+        after = self.cluster.read()
+        if self._log and (self.cluster.done or after is not before):
+            self.chronicle.effects(self.cluster.done, before, after, now)
         self.cluster.done = []
 
     def following(self, now: float) -> float | None:
@@ -252,6 +277,11 @@ class Simulation:
         befalls = [self.start + incident.after for incident in self._ahead[:1]]
         ahead = (self._wake, due and math.ceil(due), again, self._user.due(), *befalls)
         return min((float(time) for time in ahead if time is not None and time > now), default=None)
+
+
+def _only_counts(told: Sequence[Effect] | None) -> bool:
+    """Whether statuses say nothing new that another cycle would look at while nothing waits: no group's phase."""
+    return all(isinstance(effect, PatchStatus) and "phase" not in effect.status for effect in told or ())
 
 
 def _node(name: str) -> Key:

@@ -25,6 +25,7 @@ from tierwise.api.kai import Queue as KaiQueue
 from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import natural
 from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
+from tierwise.api.nvidia import ComputeDomain
 from tierwise.api.volcano import PodGroup, Queue
 from tierwise.config.actions import EVICTING_BY_POD
 from tierwise.config.profile import DEFAULT, Profile
@@ -36,7 +37,7 @@ from tierwise.dialects.koordinator.elastic_quota import Quotas, firm
 from tierwise.dialects.koordinator.gangs import default_match_policy, drawn_to, groups_across_namespaces
 from tierwise.dialects.kubernetes.compute_domains import domains
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, counted, firm_request
-from tierwise.dialects.languages import Declared, read_languages, tree_aliases
+from tierwise.dialects.languages import TREE_ALIASES_READ, Declared, read_languages, tree_aliases
 from tierwise.dialects.network_aware.services import app_groups, group_homes, network_topologies, services
 from tierwise.dialects.volcano.pod_group import read_queue
 from tierwise.model.arrays import Ints
@@ -114,6 +115,34 @@ class _Frame(msgspec.Struct, frozen=True):
     domains: Mapping[str, str]
 
 
+_SETTINGS = (ElasticQuota, Queue, KaiQueue, PriorityClass, ComputeDomain, AppGroup, KepAppGroup, *TREE_ALIASES_READ)
+"""The types of objects that settings are read from."""
+
+
+class _Settings(msgspec.Struct, frozen=True):
+    """What follows from objects that seldom change: kept while those are the same."""
+
+    quotas: Quotas
+    queues: dict[str, ModelQueue]
+    priorities: Priorities
+    tree_aliases: dict[str, str]
+    domains: dict[str, str]
+    apps: dict[str, str]
+
+    @classmethod
+    def of(cls, objects: Objects, profile: Profile) -> _Settings:
+        queues = objects.every(Queue)
+        quotas = Quotas(objects.every(ElasticQuota), profile, queues)
+        return cls(
+            quotas=quotas,
+            queues={**_queues(objects.every(KaiQueue), queues), **quotas.queues},
+            priorities=Priorities(objects.every(PriorityClass)),
+            tree_aliases=tree_aliases(objects),
+            domains=domains(objects),
+            apps=group_homes((*objects.every(AppGroup), *objects.every(KepAppGroup)), profile),
+        )
+
+
 class Reader:
     """Reads one cluster again and again, for one profile.
 
@@ -138,6 +167,7 @@ class Reader:
         self._table: NodeTable | None = None
         self._plain_table: NodeTable | None = None  # without the columns that count devices
         self._services = Services()
+        self._settings: _Settings
         self._declared = Declared()
         self._templates = Templates()
         self._pods: dict[str, tuple[Pod, Template]] = {}
@@ -146,6 +176,7 @@ class Reader:
         self._tight = False  # whether so much is asked for that the amounts of nodes are bounded by the pods as well
         self._axis = Axis.of(())
         self._ceiling = 0  # what no amount of the table is more than
+        self._limits: tuple[NodeTable, tuple[tuple[str, ...], int], tuple[int, ...]] | None = None
         self._frame: _Frame | None = None
         self._group_classes: dict[str, str] = {}  # the priority class that each pod group of Volcano's names, if any
         self._columns = ColumnCache()
@@ -175,7 +206,9 @@ class Reader:
             self._group_classes[path] = groups[path].spec.priority_class_name if path in groups else ""
             if not self._group_classes[path]:
                 del self._group_classes[path]
-        quotas = Quotas(objects.every(ElasticQuota), self._profile, objects.every(Queue))
+        if self._last is None or not objects.alike(self._objects, *_SETTINGS):
+            self._settings = _Settings.of(objects, self._profile)
+        settings, quotas = self._settings, self._settings.quotas
         budgets = Budgets(objects.every(PodDisruptionBudget) if self._evicts else {}, pods.values())
         axis, table, asking = self._read_nodes(site, objects, quotas, paths)
         changed |= dict.fromkeys(asking, False)
@@ -192,7 +225,7 @@ class Reader:
         }
         self._declared = read_languages(objects, first, self._declared)
         found = self._job_cache.sort(
-            JobBuilder(axis, quotas, domains(objects)),
+            JobBuilder(axis, quotas, settings.domains),
             store,
             groups,
             regrouped,
@@ -211,8 +244,8 @@ class Reader:
             topology=site.topology,
             kind=site.kind,
             alternate_topologies=site.alternate_topologies,
-            tree_aliases=tree_aliases(objects),
-            queues=self._with_durations({**_queues(objects.every(KaiQueue), objects.every(Queue)), **quotas.queues}),
+            tree_aliases=settings.tree_aliases,
+            queues=self._with_durations(settings.queues),
             jobs=jobs,
             shapes=store.shapes.all(),
             others=others,
@@ -224,7 +257,7 @@ class Reader:
                 *quotas.faults,
                 *found.faults,
                 *_in_order(store.faults),
-                *self._unknown_classes(objects),
+                *self._unknown_classes(),
                 *_crowded(table, axis, store.used),
                 *unread,
                 *unreadable,
@@ -356,7 +389,7 @@ class Reader:
     ) -> None:
         """Bring the store up to date, or begin a new one."""
         common, priorities = self._templates.common(), self._read_priorities(objects)
-        most = _limits(table, axis, self._crowd)
+        most = self._limits_of(table, axis)
         frame = _Frame(
             rows=site.names,
             resources=axis.names,
@@ -367,8 +400,8 @@ class Reader:
             quotas=quotas.homes(),
             namespaces=_labels(objects.every(Namespace), common.namespace_keys),
             devices=self._devices.frame if self._devices else (),
-            domains=domains(objects),
-            apps=group_homes((*objects.every(AppGroup), *objects.every(KepAppGroup)), self._profile),
+            domains=self._settings.domains,
+            apps=self._settings.apps,
         )
         last, self._frame = self._frame, frame
         if last is not None and priorities is not None and frame == _others_of(last, frame):
@@ -383,7 +416,7 @@ class Reader:
                 labelled = (path for path, (pod, _) in self._pods.items() if not keys.isdisjoint(pod.metadata.labels))
                 changed = {**changed, **dict.fromkeys(labelled, False)}
         else:
-            classes = Priorities(objects.every(PriorityClass))
+            classes = self._settings.priorities
             shapes = self._start_shapes(axis, np.array(most, dtype=np.int64), common, classes, quotas)
             if last is None:
                 self._store = TaskStore(
@@ -401,9 +434,16 @@ class Reader:
                 self._store.put(path, *self._pods[path])
         self._store.flush()
 
+    def _limits_of(self, table: NodeTable, axis: Axis) -> tuple[int, ...]:
+        """As `_limits`, once for a table."""
+        known = self._limits
+        if known is None or known[0] is not table or known[1] != (axis.names, self._crowd):
+            known = self._limits = table, (axis.names, self._crowd), _limits(table, axis, self._crowd)
+        return known[2]
+
     def _read_priorities(self, objects: Objects) -> Priorities | None:
         """What classes say now; None where that is something else for a pod or a group that names one of them."""
-        now = Priorities(objects.every(PriorityClass))
+        now = self._settings.priorities
         if not objects.alike(self._objects, PriorityClass):
             before = Priorities(self._objects.every(PriorityClass))
             names = {"", *self._templates.common().class_names}
@@ -447,9 +487,9 @@ class Reader:
         )
         return shapes
 
-    def _unknown_classes(self, objects: Objects) -> list[Fault]:
+    def _unknown_classes(self) -> list[Fault]:
         """Priority classes that are named and do not exist: an API server would have refused the pods."""
-        priorities = Priorities(objects.every(PriorityClass))
+        priorities = self._settings.priorities
         groups = {name for name in self._group_classes.values() if name}
         names = sorted(name for name in groups | self._templates.common().classes if not priorities.knows(name))
         text = f"it does not exist, so pods that name it have priority {priorities.of_class('')}"

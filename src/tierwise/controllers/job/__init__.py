@@ -12,16 +12,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise.api.codec import Object
 from tierwise.api.core import ConfigMap, NetworkPolicy, Pod, PriorityClass, Service
 from tierwise.api.limits import LIMIT_EXCEEDED, beyond
 from tierwise.api.meta import parse_time
-from tierwise.api.volcano import Command, Job, PodGroup
+from tierwise.api.volcano import Command, Job, JobSpec, PodGroup
 from tierwise.controllers.job import commands, owned_objects, pod_group, pods, status, transitions
 from tierwise.controllers.job.controlled_resources import restarts_part
 from tierwise.controllers.job.events import job_events
-from tierwise.controllers.job.job_pods import JobPods
+from tierwise.controllers.job.job_pods import JobPods, PodSlot, pod_slots
 from tierwise.controllers.job.phases import FINISHED
 from tierwise.controllers.job.policies import PolicyAction, policy_actions
 from tierwise.controllers.workqueue import Changes, Index, Requeue, WorkQueue
@@ -41,6 +42,9 @@ class JobController:
         self._pods = Index(Pod, _job_of)
         self._commands = Index(Command, commands.job_of)
         self._queue = WorkQueue()
+        self._priorities: Mapping[str, int] = {}  # of classes; the same object while they stay
+        self._facts: dict[str, _JobFacts] = {}
+        self._groups = pod_group.PodGroupSpecs()
 
     def enqueue(self, objects: Objects, changed: Changes) -> None:
         """Take note of what has changed."""
@@ -49,39 +53,77 @@ class JobController:
         self._queue.add(key.path for key in changed.get(Job, ()))
         jobs = objects.every(Job)
         if PriorityClass in changed:
+            self._priorities = {name: class_.value for name, class_ in objects.every(PriorityClass).items()}
             self._queue.add(jobs)
         products = (key.path for kind in _PRODUCTS for key in changed.get(kind, ()))
         self._queue.add(job for path in products for job in _namesakes(path) if job in jobs)
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
         """Let each of these jobs take the turn that is due, or bring its objects to where its status says it is."""
-        priorities = {name: class_.value for name, class_ in objects.every(PriorityClass).items()}
+        jobs = objects.every(Job)
 
         def one(path: str) -> Requeue:
-            job = objects.every(Job).get(path)
+            job = jobs.get(path)
             if job is None or job.metadata.deletion_timestamp:
+                self._facts.pop(path, None)
+                self._groups.forget(path)
                 return (), None
-            refused = next(beyond(job), None)
-            if refused is not None:
-                return _refused(job, ": ".join(refused)), None
-            case = self._case(objects, path, job)
-            return list(_reconciled(objects, case, priorities, now)), _due(case)
+            facts = self._facts_of(path, job)
+            if facts.refused:
+                return _refused(job, facts.refused), None
+            case = self._case(objects, path, job, facts)
+            effects = list(_reconciled(objects, case, self._groups, self._priorities, now))
+            return effects, _due(case) if facts.minds_time else None
 
         return self._queue.run(now, one)
 
     def due(self, objects: Objects) -> float | None:
         """The next moment at which time alone gives a job something to do; None where no timer runs."""
         for path in self._queue.waiting():
-            job = objects.every(Job).get(path)
-            gone = job is None or job.metadata.deletion_timestamp or any(beyond(job))
-            self._queue.after(path, None if job is None or gone else _due(self._case(objects, path, job)))
+            job, due = objects.every(Job).get(path), None
+            if job is not None and not job.metadata.deletion_timestamp:
+                facts = self._facts_of(path, job)
+                if facts.minds_time and not facts.refused:
+                    due = _due(self._case(objects, path, job, facts))
+            self._queue.after(path, due)
         return self._queue.due()
 
-    def _case(self, objects: Objects, path: str, declared: Job) -> _Case:
-        job, own = defaulted(declared), self._pods[path]
+    def _facts_of(self, path: str, job: Job) -> _JobFacts:
+        facts = self._facts.get(path)
+        if facts is None or facts.declared is not job.spec:
+            facts = self._facts[path] = _JobFacts.of(job)
+        return facts
+
+    def _case(self, objects: Objects, path: str, declared: Job, facts: _JobFacts) -> _Case:
+        job, own = replace(declared, spec=facts.spec), self._pods[path]
         group = objects.every(PodGroup).get(f"{path.partition('/')[0]}/{pod_group_name(job)}")
         raw = objects.raw(key_of(declared)) or {}
-        return _Case(job, raw, group, own, JobPods.of(job, own), commands.in_order(self._commands[path]))
+        job_pods = JobPods.of(job, own, facts.slots)
+        answers: Sequence[PolicyAction] = ()
+        if facts.has_policies and job_pods.wanted:
+            answers = tuple(policy_actions(job, job_events(job, group, job_pods)))
+        return _Case(job, raw, group, own, job_pods, commands.in_order(self._commands[path]), answers)
+
+
+class _JobFacts(msgspec.Struct, frozen=True):
+    """What follows from the spec of a job, whatever becomes of it: kept while the spec is the same object."""
+
+    declared: JobSpec
+    spec: JobSpec  # with its defaults filled in
+    slots: Mapping[str, PodSlot]
+    refused: str  # what is beyond a limit
+    has_policies: bool
+    minds_time: bool
+
+    @classmethod
+    def of(cls, job: Job) -> _JobFacts:
+        refused = next(beyond(job), None)
+        if refused is not None:
+            return cls(job.spec, job.spec, {}, ": ".join(refused), has_policies=False, minds_time=False)
+        full = defaulted(job)
+        policies = (*full.spec.policies, *(policy for task in full.spec.tasks for policy in task.policies))
+        timed = full.spec.ttl_seconds_after_finished is not None or any(policy.timeout for policy in policies)
+        return cls(job.spec, full.spec, pod_slots(full), "", has_policies=bool(policies), minds_time=timed)
 
 
 def _job_of(pod: Pod) -> str | None:
@@ -124,33 +166,28 @@ class _Case(msgspec.Struct, frozen=True):
     pods: Sequence[Pod]
     job_pods: JobPods
     commands: Sequence[Command]
+    answers: Sequence[PolicyAction]  # of its policies to what has happened; none once it wants no pods any more
 
     def group_if_any(self) -> list[PodGroup]:
         return [self.group] if self.group is not None else []
 
-    def policy_actions(self) -> list[PolicyAction]:
-        """What the policies say to what has happened; nothing is asked once the job wants no pods any more."""
-        if not self.job_pods.wanted or not _has_policies(self.job):
-            return []
-        return list(policy_actions(self.job, job_events(self.job, self.group, self.job_pods)))
 
-
-def _reconciled(objects: Objects, case: _Case, priorities: Mapping[str, int], now: float) -> Iterable[Effect]:
+def _reconciled(
+    objects: Objects, case: _Case, groups: pod_group.PodGroupSpecs, priorities: Mapping[str, int], now: float
+) -> Iterable[Effect]:
     expiry = _expiry(case.job)
     if expiry is not None and expiry <= now:
         return _remove(case.job, [*case.group_if_any(), *owned_objects.made(objects, case.job), *case.pods])
     turn = _transition(case, now)
     if turn is not None:
         return status.write(case.job, case.raw, case.job_pods, turn, now)
-    return _bring(objects, case, priorities, now)
+    return _bring(objects, case, groups, priorities, now)
 
 
 def _due(case: _Case) -> float | None:
     """When time alone gives a job something to do."""
-    if not _minds_time(case.job):
-        return None
     expiry = _expiry(case.job)
-    moments = [a.due for a in case.policy_actions() if math.isfinite(a.due) and transitions.applies(case.job, a)]
+    moments = [a.due for a in case.answers if math.isfinite(a.due) and transitions.applies(case.job, a)]
     return min([*moments, expiry] if expiry is not None else moments, default=None)
 
 
@@ -162,33 +199,26 @@ def _transition(case: _Case, now: float) -> transitions.PhaseChange | None:
     for command in case.commands:
         if not commands.is_done(case.job, command):
             return transitions.by_command(case.job, command)
-    return transitions.by_policy(case.job, case.policy_actions(), now) or transitions.by_pods(
+    return transitions.by_policy(case.job, case.answers, now) or transitions.by_pods(
         case.job, case.group, case.job_pods
     )
 
 
-def _bring(objects: Objects, case: _Case, priorities: Mapping[str, int], now: float) -> Iterator[Effect]:
+def _bring(
+    objects: Objects, case: _Case, groups: pod_group.PodGroupSpecs, priorities: Mapping[str, int], now: float
+) -> Iterator[Effect]:
     """No turn is due: every module brings its objects to what the status asks for."""
     job, group, job_pods = case.job, case.group, case.job_pods
     # Whatever command is left was carried out.
     yield from (Delete(key_of(command)) for command in case.commands)
     state = job.status
     anew = state.state.phase == "Restarting" and not restarts_part(state.controlled_resources, state.retry_count)
-    yield from pod_group.reconcile_pod_group(objects, job, group, priorities, wanted=job_pods.wanted and not anew)
+    yield from groups.reconcile(objects, job, group, priorities, wanted=job_pods.wanted and not anew)
     yield from owned_objects.reconcile_owned_objects(objects, job, wanted=job_pods.wanted)
     yield from pods.reconcile_pods(objects.every(Pod), job, group, job_pods)
-    step = status.observed(job, group, job_pods, case.policy_actions(), now)
+    step = status.observed(job, group, job_pods, case.answers, now)
     memory = commands.remembered(step.controlled_resources, case.commands)
     yield from status.write(job, case.raw, job_pods, step.remembering(memory), now)
-
-
-def _minds_time(job: Job) -> bool:
-    policies = (*job.spec.policies, *(policy for task in job.spec.tasks for policy in task.policies))
-    return job.spec.ttl_seconds_after_finished is not None or any(policy.timeout for policy in policies)
-
-
-def _has_policies(job: Job) -> bool:
-    return bool(job.spec.policies) or any(task.policies for task in job.spec.tasks)
 
 
 # Jobs that are over are deleted after a while, where they ask for it (`ttlSecondsAfterFinished`).

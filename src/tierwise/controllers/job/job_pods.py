@@ -20,7 +20,17 @@ from tierwise.controllers.job.controlled_resources import restarted_at, restarts
 from tierwise.controllers.job.phases import phase_rule
 from tierwise.dialects.volcano.job import TASK_SPEC, partition_of, pod_name, uid_of
 
-__all__ = ["JOB_VERSION", "RETRY_COUNT", "JobPod", "JobPods", "has_ended", "is_owned", "owner_reference"]
+__all__ = [
+    "JOB_VERSION",
+    "RETRY_COUNT",
+    "JobPod",
+    "JobPods",
+    "PodSlot",
+    "has_ended",
+    "is_owned",
+    "owner_reference",
+    "pod_slots",
+]
 
 
 # The mark that a job puts on what it makes.
@@ -45,6 +55,10 @@ def is_owned(record: Object, job: Job) -> bool:
 
 JOB_VERSION: Final = "volcano.sh/job-version"
 RETRY_COUNT: Final = "volcano.sh/job-retry-count"
+
+
+PodSlot = tuple[str, int, str]
+"""A pod that a job asks for: its task, its index there, and its partition ("" where the task is not parted)."""
 
 
 class JobPod(msgspec.Struct, frozen=True):
@@ -78,15 +92,10 @@ class JobPods(msgspec.Struct, frozen=True):
     wanted: bool  # whether the job is in a phase in which it wants pods
 
     @classmethod
-    def of(cls, job: Job, pods: Iterable[Pod]) -> JobPods:
-        """The pods of a job with its defaults filled in."""
-        asked = {
-            pod_name(job, task, index): (task.name, index, partition_of(task, index))
-            for task in job.spec.tasks
-            for index in range(task.replicas)
-        }
+    def of(cls, job: Job, pods: Iterable[Pod], slots: Mapping[str, PodSlot]) -> JobPods:
+        """The pods of a job; `slots` are those that it asks for, see `pod_slots`."""
         restarted = restarts(job.status.controlled_resources)
-        members = tuple(_member(job.status.version, restarted, pod, asked) for pod in pods)
+        members = tuple(_member(job.status.version, restarted, pod, slots) for pod in pods)
         return cls(members, phase_rule(job.status.state.phase).wants_pods)
 
     def current(self) -> Iterator[JobPod]:
@@ -113,15 +122,24 @@ class JobPods(msgspec.Struct, frozen=True):
         return found
 
 
+def pod_slots(job: Job) -> dict[str, PodSlot]:
+    """The pods that a job with its defaults filled in asks for, by name."""
+    return {
+        pod_name(job, task, index): (task.name, index, partition_of(task, index))
+        for task in job.spec.tasks
+        for index in range(task.replicas)
+    }
+
+
 def has_ended(pod: Pod) -> bool:
     """Whether a pod has run to its end, well or not."""
     return pod.status.phase in ("Succeeded", "Failed")
 
 
-def _member(version: int, restarted: Mapping[str, int], pod: Pod, asked: Mapping[str, tuple[str, int, str]]) -> JobPod:
+def _member(version: int, restarted: Mapping[str, int], pod: Pod, slots: Mapping[str, PodSlot]) -> JobPod:
     meta = pod.metadata
     named = meta.annotations.get(TASK_SPEC) or meta.labels.get(TASK_SPEC, "")
-    task, index, partition = asked.get(meta.name, (named, -1, ""))
+    task, index, partition = slots.get(meta.name, (named, -1, ""))
     last = restarted_at(restarted, task, partition, index)
     past = _number(pod, JOB_VERSION) < version or _number(pod, RETRY_COUNT) < last
     return JobPod(pod, task, index, partition, past)

@@ -14,13 +14,13 @@ from typing import Final
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.quantity import LARGEST, amount, show
-from tierwise.api.volcano import Job, NetworkTopologySpec, PodGroup, PodGroupSpec, TaskSpec
+from tierwise.api.volcano import Job, JobSpec, NetworkTopologySpec, PodGroup, PodGroupSpec, TaskSpec
 from tierwise.controllers.job.job_pods import owner_reference
 from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.dialects.volcano.job import PARTITION_ID, TASK_SPEC, pod_group_name, task_minimum
 from tierwise.port import DEPENDS_ON_ANNOTATION, Create, Delete, Effect, Objects, Update, key_of
 
-__all__ = ["minimum_resources", "reconcile_pod_group"]
+__all__ = ["PodGroupSpecs", "minimum_resources"]
 
 
 # What the pods that must start together ask for: the pod group's `minResources`.
@@ -71,27 +71,44 @@ _OWNED: Final = frozenset(
 _OF_KUBECTL: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
-def reconcile_pod_group(
-    objects: Objects, job: Job, group: PodGroup | None, priorities: Mapping[str, int], *, wanted: bool
-) -> list[Effect]:
-    """Create the pod group of a job with its defaults filled in, or make it follow the job; delete it if not wanted."""
-    if group is None:
-        return [Create(_manifest(job, priorities))] if wanted else []
-    if group.metadata.deletion_timestamp:
-        return []
-    if not wanted:
-        return [Delete(key_of(group))]
-    manifest = _manifest(job, priorities)
-    if _meaning(group.spec) == _meaning(codec.decode(manifest).spec):
-        return []
-    raw = objects.raw(key_of(group)) or {}
-    present, spec = raw.get("spec"), manifest["spec"]
-    assert isinstance(spec, dict)
-    # Volcano does not hand on later changes of the job's own topology; there is no reason not to.
-    kept = (
-        {field: value for field, value in present.items() if field not in _OWNED} if isinstance(present, dict) else {}
-    )
-    return [Update(key_of(group), {**raw, "spec": {**kept, **spec}})]
+class PodGroupSpecs:
+    """Pod groups of jobs, and which of their specs were found to follow from which jobs': both told by identity."""
+
+    def __init__(self) -> None:
+        self._following: dict[str, tuple[JobSpec, PodGroupSpec, Mapping[str, int]]] = {}
+
+    def forget(self, job: str) -> None:
+        """Drop what is known of a job, by its key."""
+        self._following.pop(job, None)
+
+    def reconcile(
+        self, objects: Objects, job: Job, group: PodGroup | None, priorities: Mapping[str, int], *, wanted: bool
+    ) -> list[Effect]:
+        """Create the pod group of a job with its defaults filled in, or let it follow the job; delete it if not wanted.
+
+        The same `priorities` of classes must come as the same object for anything to be remembered.
+        """
+        if group is None:
+            return [Create(_manifest(job, priorities))] if wanted else []
+        if group.metadata.deletion_timestamp:
+            return []
+        if not wanted:
+            return [Delete(key_of(group))]
+        path = codec.key(job)
+        known = self._following.get(path)
+        if known is not None and all(a is b for a, b in zip(known, (job.spec, group.spec, priorities), strict=True)):
+            return []
+        manifest = _manifest(job, priorities)
+        if _meaning(group.spec) == _meaning(codec.decode(manifest).spec):
+            self._following[path] = job.spec, group.spec, priorities
+            return []
+        raw = objects.raw(key_of(group)) or {}
+        present, spec = raw.get("spec"), manifest["spec"]
+        assert isinstance(spec, dict)
+        present = present if isinstance(present, dict) else {}
+        # Volcano does not hand on later changes of the job's own topology; there is no reason not to.
+        kept = {field: value for field, value in present.items() if field not in _OWNED}
+        return [Update(key_of(group), {**raw, "spec": {**kept, **spec}})]
 
 
 def _meaning(spec: PodGroupSpec) -> tuple[object, ...]:

@@ -55,7 +55,7 @@ def understood(group: str, kind: str) -> bool:
 
 def children(objects: Objects) -> Iterator[Raw]:
     """The manifests of all children of all workloads that are missing; InputError where a workload cannot be read."""
-    if not any(objects.of_kind(*kind) for kind in WORKLOADS):
+    if not objects.any_of(WORKLOADS):
         return
     family = Family.of(objects, WORKLOADS)
     for owner, expand in _owners(objects, family):

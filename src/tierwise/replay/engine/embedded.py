@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+import numpy as np
+
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
@@ -173,6 +175,7 @@ class EmbeddedReplay:
             incidents=self._ahead,
             user=_Submitter(self._books, aware=contender.aware),
             plugins=plugins(),
+            log=False,
         )
 
     def record(self) -> list[ReplayEvent]:
@@ -206,23 +209,28 @@ class EmbeddedReplay:
             books.host(self.fabric.nodes.row[incident.node], up=isinstance(incident, NodeBack))
             state.incidents += 1
             state.events += 1
-        self._follow(objects)
+        touched = self._follow(objects)
         jobs, working = objects.every(Job), self._working
-        for job, (start, _) in list(state.running.items()):
+        for job in [job for job in state.running if job in touched]:
             if f"{NAMESPACE}/job-{job}" not in jobs:
                 books.finish(job)
                 state.events += 1
-            elif job not in working or working[job][0] > start:
+            elif job not in working or working[job][0] > state.running[job][0]:
                 books.evict(job)
         for job in sorted(state.waiting & working.keys()):
             since, rows = working[job]
             if since >= state.ready_since[job] and state.down.isdisjoint(rows):
                 books.start(job, rows)
 
-    def _follow(self, objects: Objects) -> None:
-        """Bring up to date which gangs run with every pod: since when, and on which rows in the order of ranks."""
-        for name in self._pods.follow(objects, objects.changed_keys(self._seen)):
-            job = number_of(name)
+    def _follow(self, objects: Objects) -> set[int]:
+        """Bring up to date which gangs run with every pod: since when, and on which rows in the order of ranks.
+
+        The jobs that something has happened to.
+        """
+        changed = objects.changed_keys(self._seen)
+        of_pods = set(map(number_of, self._pods.follow(objects, changed)))
+        for job in of_pods:
+            name = f"job-{job}"
             pods = len(self._books.gangs.pods(job))
             running = [(pod, since) for pod in self._pods.of(name) if (since := _running_since(pod)) is not None]
             self._working.pop(job, None)
@@ -231,6 +239,7 @@ class EmbeddedReplay:
                 start = max(since for _, since in running) - _START
                 self._working[job] = start, tuple(rows[rank] for rank in sorted(rows))
         self._seen = objects
+        return of_pods.union(number_of(key.name) for key in changed.get(Job, ()))
 
 
 class _Submitter:
@@ -239,6 +248,8 @@ class _Submitter:
     def __init__(self, books: ReplayCluster, *, aware: bool) -> None:
         self._books, self._aware = books, aware
         self._submitted = 0
+        self._now = -math.inf
+        self._stopped: list[int] = []  # jobs that were stopped before this moment, and are not over
         self._seen = Objects()
         self._pods = Index(Pod, _job_of)
 
@@ -249,7 +260,10 @@ class _Submitter:
             if trace.gpus[self._submitted] <= self._books.fabric.gpus:
                 effects.append(Create(job_of(trace, self._submitted, per_host, aware=self._aware)))
             self._submitted += 1
-        return [*effects, *self._resumed(objects)]
+        if now > self._now:
+            remaining = self._books.state.remaining  # counted at the end of each moment
+            self._now, self._stopped = now, np.flatnonzero((remaining > 0) & (remaining < trace.duration)).tolist()
+        return [*effects, *self._resumed(objects)] if self._stopped else effects
 
     def due(self) -> float | None:
         trace = self._books.trace
@@ -257,12 +271,10 @@ class _Submitter:
 
     def _resumed(self, objects: Objects) -> Iterator[Effect]:
         """What is left of the work of gangs that wait again, on pods that were made anew."""
-        remaining, whole = self._books.state.remaining, self._books.trace.duration
+        remaining = self._books.state.remaining
         self._pods.follow(objects, objects.changed_keys(self._seen))
         self._seen = objects
-        for job in sorted({*self._books.state.waiting, *self._books.state.running}):
-            if not 0 < remaining[job] < whole[job]:
-                continue
+        for job in self._stopped:
             left = run_for(float(remaining[job]))
             for pod in self._pods[f"job-{job}"]:
                 if pod.metadata.annotations[RUN_FOR] != left:
