@@ -120,7 +120,7 @@ def test_the_same_seed_gives_the_same_world() -> None:
     first, second = cluster(500, load=0.4), cluster(500, load=0.4)
 
     assert np.array_equal(first.topology.start, second.topology.start)
-    assert [(t.key, t.row) for t in first.running] == [(t.key, t.row) for t in second.running]
+    assert [(t.key, t.node) for t in first.running] == [(t.key, t.node) for t in second.running]
     assert mix(20, top=4) == mix(50, top=4)[:20]
 
 

@@ -41,12 +41,12 @@ def test_tasks_counted_at_once_are_those_counted_job_by_job(scene: Scene) -> Non
     held: dict[int, list[int]] = {}
     for job in snapshot.jobs:
         used = np.zeros(len(snapshot.axis), dtype=np.int64)
-        for number, rows in rows_by_shape(job.tasks, Status.RUNNING).items():
+        for number, rows in rows_by_shape(snapshot.nodes, job.tasks, Status.RUNNING).items():
             used += snapshot.shapes[number].request * len(rows)
         assert used.tolist() == ledger.job_used[:, job.number].tolist()
     for status in (Status.RUNNING, Status.RELEASING):
         for tasks in (*(job.tasks for job in snapshot.jobs), snapshot.others):
-            for number, rows in rows_by_shape(tasks, status).items():
+            for number, rows in rows_by_shape(snapshot.nodes, tasks, status).items():
                 held.setdefault(number, []).extend(rows.tolist())
     queued = [job for job in snapshot.jobs if job.queue in ledger.queue_index]
     by_queue = {

@@ -140,9 +140,9 @@ def test_a_plan_never_asks_for_more_than_there_is(jobs: list[Drawn]) -> None:
             free = snapshot.nodes.allocatable.copy()
             for job in snapshot.jobs:
                 for task in job.tasks:
-                    running = task.row >= 0 and task.status.value == "Running"
+                    running = task.node >= 0 and task.status.value == "Running"
                     if running and job.terms is not None and task.started + job.terms.expected > start:
-                        free[:, task.row] -= task.shape.request
+                        free[:, snapshot.nodes.rows[task.node]] -= task.shape.request
             for decision in report.decisions:
                 assert decision.job.terms is not None
                 if snapshot.now + decision.job.terms.expected > start:

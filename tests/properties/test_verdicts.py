@@ -119,7 +119,7 @@ def test_a_running_gang_is_told_of_its_own_domain(scene: Scene) -> None:
     topology = outcome.snapshot.topology
     for job in outcome.snapshot.jobs:
         rejection = outcome.report.rejections.get(job.key)
-        rows = [row for sub in job.subs for row in sub.held.tolist()]
+        rows = [row for sub in job.subs for row in outcome.snapshot.nodes.rows[sub.held].tolist()]
         if rejection is None or not rows or job.policies:
             continue
         here = topology.meet(*[int(topology.leaf[row]) for row in (rows[0], rows[-1])])

@@ -164,6 +164,7 @@ def _table(axis: Axis, nodes: list[NodeDraft]) -> NodeTable:
         names=names,
         row={name: i for i, name in enumerate(names)},
         rank=ranks(sorted(range(len(names)), key=lambda i: natural(names[i]))),
+        number=np.arange(len(names)),
         allocatable=_columns(axis, [n.amounts for n in nodes]),
         labels=LabelTable(names, [dict(n.labels) for n in nodes]),
         taints=tuple(sets),
@@ -209,7 +210,7 @@ def _job(number: int, shape: Shape, pending: int, standing: tuple[Task, ...]) ->
     key = f"{shape.namespace}/job-{shape.number}"
     waiting = tuple(Task(f"{key}-{i}", shape, "", Status.PENDING) for i in range(pending))
     pod_set = PodSet(shape, "", -1, waiting)
-    held = np.array([task.row for task in standing if task.status is Status.RUNNING], dtype=np.int64)
+    held = np.array([task.node for task in standing if task.status is Status.RUNNING], dtype=np.int64)
     sub = SubJob(
         key=key,
         number=number,

@@ -75,12 +75,12 @@ def _place_group(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placemen
 
 def _nominated(cycle: Cycle, pod_set: PodSet, most: int) -> Ints:
     """The nominated rows of the next tasks in rank order, up to the first task without a nomination."""
-    rows = []
+    nodes = []
     for task in cycle.backlog.peek(pod_set, most):
         if task.nominated < 0:
             break
-        rows.append(task.nominated)
-    return np.array(rows, dtype=np.int64)
+        nodes.append(task.nominated)
+    return cycle.nodes.rows[np.array(nodes, dtype=np.int64)]
 
 
 def _place(cycle: Cycle, ask: Ask, pod_set: PodSet, rows: Ints) -> list[Placement] | None:

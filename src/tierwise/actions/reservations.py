@@ -105,17 +105,18 @@ class _Timeline:
 def _runs(cycle: Cycle, ends: ExpectedEnds) -> Iterator[_Run]:
     """Jobs that run, and single pods that say how long they do: others, such as those of services, stay."""
     leaving = {eviction.task.key for eviction in cycle.report.evictions}
+    rows = cycle.nodes.rows.tolist()
     for job in cycle.snapshot.jobs:
         tasks = [
-            (task.shape, task.row)
+            (task.shape, rows[task.node])
             for task in job.tasks
-            if task.status is Status.RUNNING and task.row >= 0 and task.key not in leaving
+            if task.status is Status.RUNNING and task.node >= 0 and task.key not in leaving
         ]
         if tasks:
             yield _Run(job, job.key, ends.of(job), started_at(job) or 0.0, tasks)
     for task in cycle.snapshot.others:
-        if task.status is Status.RUNNING and task.row >= 0 and (task.expected or task.active_deadline):
-            yield _Run(None, f"pod {task.key}", ends.of_task(task), task.started, [(task.shape, task.row)])
+        if task.status is Status.RUNNING and task.node >= 0 and (task.expected or task.active_deadline):
+            yield _Run(None, f"pod {task.key}", ends.of_task(task), task.started, [(task.shape, rows[task.node])])
 
 
 class _Place(msgspec.Struct, frozen=True):

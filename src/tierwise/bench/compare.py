@@ -71,7 +71,7 @@ class Reference:
         self._domain_free: list[list[int]] = [list(domain) for domain in self._domain_size]
         self._journal: list[tuple[int, _Asks]] = []
         for task in snapshot.others:
-            self._take(task.row, self._asks[task.shape.number])
+            self._take(int(snapshot.nodes.rows[task.node]), self._asks[task.shape.number])
 
     def decide(self, job: Job) -> ReferencePlacement | None:
         """The best place for a gang as things stand; None where there is none. Nothing is changed."""

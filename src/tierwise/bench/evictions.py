@@ -82,7 +82,7 @@ def _shares(rng: np.random.Generator, nodes: int, gangs: int) -> tuple[tuple[int
 
 def _standing(job: Job, rows: Sequence[int], minimum: int) -> Job:
     """The same gang, running on these rows."""
-    tasks = tuple(replace(t, status=Status.RUNNING, row=row) for t, row in zip(job.tasks, rows, strict=True))
+    tasks = tuple(replace(t, status=Status.RUNNING, node=row) for t, row in zip(job.tasks, rows, strict=True))
     (sub,) = job.subs
     stands: SubJob = replace(
         sub,

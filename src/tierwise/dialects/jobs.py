@@ -184,7 +184,7 @@ class JobBuilder:
             pod_sets=(),
             total=1,
             request=shape.request,
-            held=np.array([task.row] if task.row >= 0 else [], dtype=np.int64),
+            held=np.array([task.node] if task.node >= 0 else [], dtype=np.int64),
             ready=1,
             tasks=(task,),
         )
@@ -492,5 +492,5 @@ def _request(members: Sequence[Member], resources: int) -> Ints:
 
 
 def _held(members: Sequence[Member]) -> Ints:
-    rows = [m.task.row for m in members if m.task.status is Status.RUNNING and m.task.row >= 0]
-    return np.array(sorted(rows), dtype=np.int64)
+    nodes = [m.task.node for m in members if m.task.status is Status.RUNNING and m.task.node >= 0]
+    return np.array(sorted(nodes), dtype=np.int64)

@@ -140,7 +140,7 @@ class LeastChange(msgspec.Struct, frozen=True):
 
 def started(snapshot: Snapshot, job: Job) -> bool:
     """Whether a job has all that it needs on nodes; one that needs none has a pod there."""
-    placed = any(task.status is Status.RUNNING and task.row >= 0 for task in job.tasks)
+    placed = any(task.status is Status.RUNNING and task.node >= 0 for task in job.tasks)
     return placed and job_ready(Ledger(snapshot), job)
 
 
@@ -180,14 +180,15 @@ def _effect(before: JobState | None, after: JobState | None, *, ran: bool) -> Ef
 def _states(outcome: Outcome) -> dict[str, JobState]:
     snapshot, report = outcome.snapshot, outcome.report
     ledger = Ledger(snapshot)
+    names, rows = snapshot.nodes.names, snapshot.nodes.rows
     found: dict[str, JobState] = {}
     for job in snapshot.jobs:
-        pods = {t.key: snapshot.nodes.names[t.row] for t in job.tasks if t.status is Status.RUNNING and t.row >= 0}
+        pods = {t.key: names[rows[t.node]] for t in job.tasks if t.status is Status.RUNNING and t.node >= 0}
         rejection = refusal(job, report) if report is not None else None
         if not job.tasks and rejection is None:
             continue  # nothing has come of its group yet
         waits = any(task.status in (Status.PENDING, Status.GATED) for task in job.tasks) or not job.tasks
-        place = job_location(snapshot.topology, job).whole
+        place = job_location(snapshot, job).whole
         state = JobState(
             started=bool(pods) and job_ready(ledger, job),
             pods=pods,

@@ -83,9 +83,10 @@ def _one(resource: str) -> int:
 def _taken(snapshot: Snapshot, job: Job, resource: str) -> Ints:
     """Units that the running pods of a job hold, by row."""
     index = snapshot.axis.index[resource]
-    running = [task for task in job.tasks if task.status is Status.RUNNING and task.row >= 0]
+    running = [task for task in job.tasks if task.status is Status.RUNNING and task.node >= 0]
     amounts = [int(task.shape.request[index]) for task in running]
-    taken = np.bincount([task.row for task in running], weights=amounts, minlength=len(snapshot.nodes))
+    rows = snapshot.nodes.rows[np.array([task.node for task in running], dtype=np.int64)]
+    taken = np.bincount(rows, weights=amounts, minlength=len(snapshot.nodes))
     return taken.astype(np.int64) // _one(resource)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from tierwise.explain.naming import sub_id
 from tierwise.framework.report import Decision
 from tierwise.model.job import Job, Status, Task, group_job
+from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
 
 __all__ = ["DomainLocation", "JobLocation", "job_location"]
@@ -36,17 +37,19 @@ class JobLocation(msgspec.Struct, frozen=True):
 
 
 def job_location(
-    topology: Topology,
+    snapshot: Snapshot,
     job: Job,
     decisions: Iterable[Decision] = (),
     *,
     of: Callable[[Task], bool] = lambda _: True,
 ) -> JobLocation:
     """Where the job's pods stand, or some `of` them, together with those that these decisions bind."""
+    topology = snapshot.topology
     rows: dict[int, list[int]] = {}
     for sub in job.subs:
-        standing = (task for task in sub.tasks if task.status is Status.RUNNING and task.row >= 0)
-        rows[sub.number] = [task.row for task in standing if of(task)]
+        standing = (task for task in sub.tasks if task.status is Status.RUNNING and task.node >= 0)
+        nodes = [task.node for task in standing if of(task)]
+        rows[sub.number] = snapshot.nodes.rows[nodes].tolist() if nodes else []
     for decision in decisions:
         for placed in decision.placed if decision.bound else ():
             rows[placed.sub.number] += placed.rows.tolist()

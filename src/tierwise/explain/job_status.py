@@ -78,7 +78,7 @@ def job_progress(
                 retries=batch.status.retry_count,
                 most=defaulted(batch).spec.max_retry,
                 job=job,
-                place=job_location(snapshot.topology, job).whole if job is not None else None,
+                place=job_location(snapshot, job).whole if job is not None else None,
                 last=last.get(key, ""),
             )
         )
@@ -86,7 +86,7 @@ def job_progress(
         declared = groups.get(key) or gangs.get(key)
         phase = declared.status.phase if declared is not None else ""
         phase = phase or (job.phase.value if key in groups else _phase(job, pods[key]))
-        place = job_location(snapshot.topology, job).whole
+        place = job_location(snapshot, job).whole
         found.append(
             JobProgress(
                 key, names.of(job), phase, pods[key], job=job, place=place, last=last.get(key, ""), lone=job.lone
@@ -152,7 +152,7 @@ def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Seq
     for progress in found:
         if progress.job is None or not progress.job.policies:
             continue
-        places = job_location(snapshot.topology, progress.job).subs
+        places = job_location(snapshot, progress.job).subs
         for sub in sorted(progress.job.subs, key=lambda sub: (sub.policy, sub.match_index, sub.order)):
             if sub.policy >= 0:
                 place = places[sub_id(sub)]

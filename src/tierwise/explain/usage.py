@@ -56,7 +56,7 @@ def held(snapshot: Snapshot, resource: str) -> Ints:
         return used
     for status in (Status.RUNNING, Status.RELEASING):
         tasks = chain(*(job.tasks for job in snapshot.jobs), snapshot.others)
-        for number, rows in rows_by_shape(tasks, status).items():
+        for number, rows in rows_by_shape(snapshot.nodes, tasks, status).items():
             used += int(snapshot.shapes[number].request[index]) * np.bincount(rows, minlength=len(used))
     for number, rows in snapshot.standing.items():
         used += int(snapshot.shapes[number].request[index]) * np.bincount(rows, minlength=len(used))

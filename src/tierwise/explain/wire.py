@@ -122,7 +122,7 @@ def pod_group_of(job: Job, task: Task) -> str:
 
 def pod_group_wire(snapshot: Snapshot, job: Job, key: str) -> Raw:
     """One pod group of a job; the job's own key stands for all of them."""
-    found = job_location(snapshot.topology, job, of=lambda task: key in (job.key, pod_group_of(job, task)))
+    found = job_location(snapshot, job, of=lambda task: key in (job.key, pod_group_of(job, task)))
     subs: Raw = {sub: _where(place) for sub, place in found.subs.items()}
     return {"phase": job.phase.value, **_where(found.whole), "subGroups": subs}
 

@@ -96,13 +96,13 @@ class Nominations:
         self._hold(snapshot)
         for job in snapshot.waiting:
             for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
-                rows = [task.nominated for task in pod_set.tasks if task.nominated >= 0]
-                if rows:
+                nodes = [task.nominated for task in pod_set.tasks if task.nominated >= 0]
+                if nodes:
                     with (
                         ledger.statement() as statement,
                         suppress(PluginError),
                     ):  # a plugin that fails here fails again when the job is served
-                        self._keep(job, pod_set.shape, np.array(rows, dtype=np.int64))
+                        self._keep(job, pod_set.shape, snapshot.nodes.rows[nodes])
                         statement.keep()
 
     def _keep(self, job: Job, shape: Shape, rows: Ints) -> None:

@@ -121,6 +121,7 @@ class Ledger:
         self._weights: dict[int, list[tuple[Tally, int]]] = {}  # by shape number: the tallies that count it
         self._followers: list[_Followed] = []
         self._jobs = snapshot.jobs
+        self._rows = snapshot.nodes.rows
         self._placed_rows: dict[int, list[tuple[Ints, Ints]]] = {}
         self._spans: dict[int, list[tuple[int, int]]] = {}  # by job that was asked about; the last entry counts
         self._spreads: dict[int, list[Ints]] = {}  # by job that was asked about
@@ -207,7 +208,8 @@ class Ledger:
         """The entries of a sub-job; the first is what it held at the start of the cycle."""
         entries = self._placed_rows.get(sub.number)
         if entries is None:
-            entries = [(sub.held, np.ones(len(sub.held), dtype=np.int64))] if len(sub.held) else []
+            rows = np.sort(self._rows[sub.held])
+            entries = [(rows, np.ones(len(rows), dtype=np.int64))] if len(rows) else []
             self._placed_rows[sub.number] = entries
         return entries
 

@@ -11,11 +11,12 @@ import numpy as np
 
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Status, Task
+from tierwise.model.node import NodeTable
 from tierwise.model.shape import Shape
 
 __all__ = ["ColumnCache", "HeldTasks", "TaskColumns", "held_amounts", "rows_by_shape"]
 
-_ROW, _SHAPE, _STATUS, _TASKS = map(attrgetter, ("row", "shape.number", "status", "tasks"))
+_NODE, _SHAPE, _STATUS, _TASKS = map(attrgetter, ("node", "shape.number", "status", "tasks"))
 _CODE = {id(status): code for code, status in enumerate(Status)}  # by id: an enum's own hash is a call in Python
 
 
@@ -50,9 +51,13 @@ class ColumnCache:
         self._columns: Ints = np.zeros((3, 0), dtype=np.int64)
 
     def columns(
-        self, jobs: tuple[Job, ...], others: tuple[Task, ...], parts: Sequence[Sequence[Task]] | None = None
+        self,
+        nodes: NodeTable,
+        jobs: tuple[Job, ...],
+        others: tuple[Task, ...],
+        parts: Sequence[Sequence[Task]] | None = None,
     ) -> TaskColumns:
-        """The columns of these; `parts` are the others once more, in pieces that are kept."""
+        """The columns of these on these nodes; `parts` are the others once more, in pieces that are kept."""
         pieces = [*map(_TASKS, jobs), *([others] if parts is None else parts)]
         ids = np.fromiter(map(id, pieces), np.int64, len(pieces))
         sizes = np.fromiter(map(len, pieces), np.int64, len(pieces))
@@ -68,7 +73,7 @@ class ColumnCache:
         self._pieces, self._ids, self._starts, self._columns = pieces, ids, starts, columns
         number = np.repeat(np.arange(len(pieces)), sizes)
         number[number >= len(jobs)] = -1
-        return TaskColumns(jobs, others, columns[0], columns[1], columns[2], number)
+        return TaskColumns(jobs, others, nodes.rows[columns[0]], columns[1], columns[2], number)
 
     def _find(self, ids: Ints) -> tuple[Bools, Ints]:
         """Which pieces are known, and where they stood."""
@@ -82,7 +87,7 @@ class ColumnCache:
 
 def _read(tasks: Sequence[Task]) -> Ints:
     codes = map(_CODE.__getitem__, map(id, map(_STATUS, tasks)))
-    found = (np.fromiter(column, np.int64, len(tasks)) for column in (map(_ROW, tasks), map(_SHAPE, tasks), codes))
+    found = (np.fromiter(column, np.int64, len(tasks)) for column in (map(_NODE, tasks), map(_SHAPE, tasks), codes))
     return np.stack([*found])
 
 
@@ -112,13 +117,13 @@ class HeldTasks(msgspec.Struct, frozen=True):
         return result
 
 
-def rows_by_shape(tasks: Iterable[Task], status: Status) -> dict[int, Ints]:
+def rows_by_shape(nodes: NodeTable, tasks: Iterable[Task], status: Status) -> dict[int, Ints]:
     """Rows of the tasks with a status that stand on a known node, one entry per task, by number of their shape."""
     found: dict[int, list[int]] = {}
     for task in tasks:
-        if task.status is status and task.row >= 0:
-            found.setdefault(task.shape.number, []).append(task.row)
-    return {number: np.array(rows, dtype=np.int64) for number, rows in found.items()}
+        if task.status is status and task.node >= 0:
+            found.setdefault(task.shape.number, []).append(task.node)
+    return {number: nodes.rows[numbers] for number, numbers in found.items()}
 
 
 def held_amounts(shapes: Sequence[Shape], held: Mapping[int, Ints]) -> Iterator[tuple[int, Ints, Ints]]:

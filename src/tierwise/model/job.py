@@ -93,8 +93,8 @@ class Task(msgspec.Struct, frozen=True, eq=False):
     shape: Shape
     role: str
     status: Status
-    row: int = -1  # where it runs; -1 where it does not, or its node is unknown
-    nominated: int = -1  # the row that is kept for it
+    node: int = -1  # the number of its node, see `NodeTable.rows`; -1 where it has none, or it is unknown
+    nominated: int = -1  # the number of the node that is kept for it
     created: float = 0.0
     rank: int = 0  # its place among the tasks of its job, where the job says so
     owner: str = ""  # an owner that it names besides its job; such tasks count once where evictions are priced
@@ -167,7 +167,7 @@ class SubJob(msgspec.Struct, frozen=True, eq=False):
     pod_sets: tuple[PodSet, ...]  # what is pending
     total: int  # all its tasks, whatever their status, failed ones left out
     request: Ints  # of all its tasks together
-    held: Ints  # rows of the tasks that run, one entry per task
+    held: Ints  # numbers of the nodes of the tasks that run, one entry per task
     ready: int  # running and succeeded tasks, and pending best-effort ones (backfill places those)
     tasks: tuple[Task, ...] = ()
     previous_domain: str = ""  # the domain that it was last placed in

@@ -6,6 +6,7 @@ Labels and taints are kept by distinct value: a selector is answered once per va
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -71,12 +72,13 @@ class LabelTable:
         return LabelColumn(codes, values, index)
 
 
-class NodeTable(msgspec.Struct, frozen=True):
+class NodeTable(msgspec.Struct, frozen=True, dict=True):
     """Every node of the cluster, row by row in topology order."""
 
     names: tuple[str, ...]
     row: dict[str, int]
     rank: Ints  # natural order of the names, for ties
+    number: Ints  # by which tasks name the node of each row: it stays while rows change, see `rows`
     allocatable: Ints  # (resources x rows)
     labels: LabelTable
     taints: tuple[tuple[Taint, ...], ...]  # the distinct taint sets
@@ -89,6 +91,13 @@ class NodeTable(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.names)
 
+    @cached_property
+    def rows(self) -> Ints:
+        """By number of a node, the row that it stands on; the last entry is that of -1, of no node: -1."""
+        rows = np.full(int(self.number.max(initial=-1)) + 2, -1, dtype=np.int64)
+        rows[self.number] = np.arange(len(self.number))
+        return rows
+
 
 def plain_nodes(names: tuple[str, ...], rank: Ints, allocatable: Ints) -> NodeTable:
     """Ready nodes with these amounts, and with nothing else: for clusters that are drawn and not read."""
@@ -97,6 +106,7 @@ def plain_nodes(names: tuple[str, ...], rank: Ints, allocatable: Ints) -> NodeTa
         names=names,
         row={name: i for i, name in enumerate(names)},
         rank=rank,
+        number=np.arange(number),
         allocatable=allocatable,
         labels=LabelTable(names, [{}] * number),
         taints=((),),

@@ -19,6 +19,7 @@ import numpy as np
 from tierwise.api.pattern import Pattern
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Status
+from tierwise.model.node import NodeTable
 from tierwise.model.topology import Topology
 
 __all__ = ["crossing", "laid_out", "near_homes", "rank_homes"]
@@ -96,13 +97,14 @@ def _within(topology: Topology, leaf: int, tier: int) -> int:
 # Ranks of a gang that runs in part: where their neighbours are.
 
 
-def rank_homes(topology: Topology, job: Job, keys: Iterable[str]) -> dict[str, int] | None:
+def rank_homes(topology: Topology, nodes: NodeTable, job: Job, keys: Iterable[str]) -> dict[str, int] | None:
     """Of these pending tasks of a job with ranks, the innermost domain around the running ones that each belongs to.
 
     In a grid these are the running ranks of the smallest block around its own; otherwise the nearest rank of its
     sub-job that runs, else of the job. None where nothing of the job runs.
     """
-    rows = {job.ranks[task.key]: task.row for task in job.tasks if task.status is Status.RUNNING and task.row >= 0}
+    running = [task for task in job.tasks if task.status is Status.RUNNING and task.node >= 0]
+    rows = {job.ranks[task.key]: int(nodes.rows[task.node]) for task in running}
     if not rows:
         return None
     pattern = job.pattern

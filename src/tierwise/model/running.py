@@ -76,15 +76,16 @@ def running_table(snapshot: Snapshot) -> RunningTable:
         numbers = {name: number for number, name in job.role_names.items()}
         for sub in job.subs:
             for task in sub.tasks:
-                if task.status is Status.RUNNING and task.row >= 0:
+                if task.status is Status.RUNNING and task.node >= 0:
                     entries.append((task, job, sub.number, numbers.get(task.role, -1)))
     order = ranks(natural_order([task.key for task, _, _, _ in entries]))
-    by_row = np.lexsort((order, _ints([task.row for task, _, _, _ in entries]))).tolist()
+    row = snapshot.nodes.rows[_ints([task.node for task, _, _, _ in entries])]
+    by_row = np.lexsort((order, row)).tolist()
     rows = [entries[i] for i in by_row]
     return RunningTable(
         tasks=tuple(task for task, _, _, _ in rows),
         position={task.key: i for i, (task, _, _, _) in enumerate(rows)},
-        row=_ints([task.row for task, _, _, _ in rows]),
+        row=row[by_row] if rows else row,
         shape=_ints([task.shape.number for task, _, _, _ in rows]),
         job=_ints([job.number for _, job, _, _ in rows]),
         sub=_ints([sub for _, _, sub, _ in rows]),

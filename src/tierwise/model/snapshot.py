@@ -81,7 +81,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
         """All tasks as columns."""
         if self.kept_columns is not None and self._is_kept:
             return self.kept_columns
-        return ColumnCache().columns(self.jobs, self.others)
+        return ColumnCache().columns(self.nodes, self.jobs, self.others)
 
     @cached_property
     def unsettled(self) -> tuple[Job, ...]:

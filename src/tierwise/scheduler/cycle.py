@@ -291,7 +291,7 @@ def _some_lost(snapshot: Snapshot, profile: Profile) -> bool:
 
     lost = LostNodes(snapshot.nodes)
     running = (t for job in snapshot.jobs if job.key in wishes for t in job.tasks if t.status is Status.RUNNING)
-    return any(task.row < 0 or lost.why(task) or lost.unhealthy(task) for task in running)
+    return any(task.node < 0 or lost.why(task) or lost.unhealthy(task) for task in running)
 
 
 def nothing_waits(snapshot: Snapshot, profile: Profile) -> bool:

@@ -95,13 +95,13 @@ def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
 
 
 def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
-    names, leaves = snapshot.nodes.names, snapshot.topology.leaf
+    names, numbers, leaves = snapshot.nodes.names, snapshot.nodes.number, snapshot.topology.leaf
     places: dict[int, dict[str, str]] = {}
     for decision in report.decisions:
         for placed in decision.placed:
             for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
                 if not decision.bound:
-                    if task.nominated != row:
+                    if task.nominated != numbers[row]:
                         yield Nominate(pod_key(task.key), names[row], gang=decision.job.key)
                     continue
                 leaf = int(leaves[row])

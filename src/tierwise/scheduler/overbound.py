@@ -127,12 +127,14 @@ def _guests(objects: Objects, snapshot: Snapshot, rows: set[int]) -> dict[int, l
     pods = objects.every(Pod)
     found: dict[int, list[_BoundPod]] = {row: [] for row in sorted(rows)}
     everyone = ((job, task) for job in snapshot.jobs for task in job.tasks)
+    standing = snapshot.nodes.rows.tolist()
     for job, task in (*everyone, *((None, task) for task in snapshot.others)):
-        if task.row in rows and task.status in (Status.RUNNING, Status.RELEASING) and task.key in pods:
+        row = standing[task.node]
+        if row in rows and task.status in (Status.RUNNING, Status.RELEASING) and task.key in pods:
             pod = pods[task.key]
             up = bool(pod.status.start_time) or pod.status.phase not in ("", "Pending")
             ours = job if job is not None and job.declared else None
-            found[task.row].append(_BoundPod(task, pod, ours, up))
+            found[row].append(_BoundPod(task, pod, ours, up))
     return found
 
 

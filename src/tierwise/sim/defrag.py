@@ -678,7 +678,7 @@ def _packable(free: Ints, sizes: Sequence[Ints], left: list[int]) -> bool:
 
 
 def _running(job: Job) -> tuple[str, ...]:
-    return tuple(task.key for task in job.tasks if task.status is Status.RUNNING and task.row >= 0)
+    return tuple(task.key for task in job.tasks if task.status is Status.RUNNING and task.node >= 0)
 
 
 def _orders(groups: Sequence[list[str]]) -> Iterator[tuple[int, ...]]:

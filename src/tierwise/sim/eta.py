@@ -149,7 +149,7 @@ def forecasts(
 
 
 def _stands(task: Task) -> bool:
-    return task.status is Status.RUNNING and task.row >= 0
+    return task.status is Status.RUNNING and task.node >= 0
 
 
 def _runs(job: Job) -> bool:
@@ -298,13 +298,13 @@ def _awaited(found: Forecasts, names: ObjectNames, run: ForwardRun, job: Job) ->
     """The jobs whose ends its start follows in a run: those on its nodes, else all that ended then."""
     start = run.starts[job.key]
     known = {other.key: other for other in found.snapshot.jobs}
-    pods = {pod_key(task): task.row for task in found.snapshot.others}
+    pods = {pod_key(task): task.node for task in found.snapshot.others}
     nodes = set(start.nodes)
 
     def there(key: str) -> bool:
         if key in run.starts:
             return not nodes.isdisjoint(run.starts[key].nodes)
-        return any(task.row in nodes for task in known[key].tasks) if key in known else pods[key] in nodes
+        return any(task.node in nodes for task in known[key].tasks) if key in known else pods[key] in nodes
 
     keys = [key for key in start.after if there(key)] or list(start.after)
     told = []

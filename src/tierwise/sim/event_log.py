@@ -56,7 +56,7 @@ class EventLog:
 
     def cycle(self, snapshot: Snapshot, report: CycleReport, now: float) -> None:
         """Note where a cycle placed what."""
-        news = [decision for decision in report.decisions if decision.bound or not _was_nominated(decision)]
+        news = [decision for decision in report.decisions if decision.bound or not _was_nominated(snapshot, decision)]
         names = ObjectNames(snapshot.jobs if news else ())
         self.happenings += [self._placed(snapshot, decision, names, now - self.start) for decision in news]
 
@@ -74,7 +74,7 @@ class EventLog:
         if job.lone:
             rows = [row for placed in decision.placed for row in placed.rows.tolist()]
             text = f"{word} on {compact(snapshot.nodes.names[row] for row in rows)}"
-        found = job_location(snapshot.topology, job, [decision])
+        found = job_location(snapshot, job, [decision])
         touched = {sub_id(placed.sub) for placed in decision.placed}
         subs: dict[str, list[str]] = {}
         for sub, place in found.subs.items():
@@ -168,7 +168,7 @@ def _called(group: PodGroup) -> str:
     return owner.name if owner is not None else group.metadata.name
 
 
-def _was_nominated(decision: Decision) -> bool:
+def _was_nominated(snapshot: Snapshot, decision: Decision) -> bool:
     """Whether the same nodes were kept for a gang before: that is no news."""
     pairs = (pair for placed in decision.placed for pair in zip(placed.tasks, placed.rows.tolist(), strict=True))
-    return all(task.nominated == row for task, row in pairs)
+    return all(task.nominated == snapshot.nodes.number[row] for task, row in pairs)

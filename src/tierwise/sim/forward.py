@@ -41,7 +41,7 @@ class JobStart(msgspec.Struct, frozen=True):
 
     at: float
     after: tuple[str, ...]  # jobs that ended since the cycle before; empty where time alone, or nothing, was awaited
-    nodes: tuple[int, ...]  # rows of its tasks
+    nodes: tuple[int, ...]  # numbers of the nodes of its tasks
 
 
 class ForwardRun(msgspec.Struct, frozen=True):
@@ -178,23 +178,24 @@ class _Forward:
             str, dict[str, int]
         ] = {}  # nominations of this cycle; those of before that it did not repeat are gone
         for decision in report.decisions:
-            rows = {t.key: row for p in decision.placed for t, row in zip(p.tasks, p.rows.tolist(), strict=True)}
+            placed = ((p.tasks, self._base.nodes.number[p.rows].tolist()) for p in decision.placed)
+            nodes = {t.key: node for tasks, nodes in placed for t, node in zip(tasks, nodes, strict=True)}
             if decision.bound:
-                self._bind(decision.job.key, rows, clock, ended)
+                self._bind(decision.job.key, nodes, clock, ended)
             else:
-                kept.setdefault(decision.job.key, {}).update(rows)
+                kept.setdefault(decision.job.key, {}).update(nodes)
         for key in report.rejections.keys() - kept.keys():
             if any(task.nominated >= 0 for task in self._jobs[self._number[key]].tasks):
                 kept[key] = {}
-        for key, rows in kept.items():
-            self._nominate(key, rows)
+        for key, nodes in kept.items():
+            self._nominate(key, nodes)
 
-    def _bind(self, key: str, rows: Mapping[str, int], clock: float, ended: tuple[str, ...]) -> None:
+    def _bind(self, key: str, nodes: Mapping[str, int], clock: float, ended: tuple[str, ...]) -> None:
         job = self._jobs[self._number[key]]
         tasks = {
-            task.key: replace(task, status=Status.RUNNING, row=rows[task.key], nominated=-1, started=clock)
+            task.key: replace(task, status=Status.RUNNING, node=nodes[task.key], nominated=-1, started=clock)
             for task in job.tasks
-            if task.key in rows
+            if task.key in nodes
         }
         job = _changed(job, tasks)
         self._put(job)
@@ -202,19 +203,19 @@ class _Forward:
             return
         self._put(replace(job, phase=Phase.RUNNING))
         self._waiting.discard(key)
-        held = tuple(sorted({task.row for task in job.tasks if task.status is Status.RUNNING}))
+        held = tuple(sorted({task.node for task in job.tasks if task.status is Status.RUNNING}))
         self.starts.setdefault(key, JobStart(clock, ended, held))
         end = clock + self._durations.get(key, inf)
         if end < inf:
             self._ends[key] = end
             heapq.heappush(self._heap, (end, key))
 
-    def _nominate(self, key: str, rows: Mapping[str, int]) -> None:
+    def _nominate(self, key: str, nodes: Mapping[str, int]) -> None:
         job = self._jobs[self._number[key]]
         tasks = {
-            task.key: replace(task, nominated=rows.get(task.key, -1))
+            task.key: replace(task, nominated=nodes.get(task.key, -1))
             for task in job.tasks
-            if task.status is Status.PENDING and task.nominated != rows.get(task.key, -1)
+            if task.status is Status.PENDING and task.nominated != nodes.get(task.key, -1)
         }
         if tasks:
             self._put(_changed(job, tasks))
@@ -230,7 +231,7 @@ class _Forward:
             self._waiting.add(key)
             self._ends.pop(key, None)
             job = replace(job, phase=Phase.INQUEUE)
-        tasks = {t.key: replace(t, status=Status.PENDING, row=-1, started=0.0) for t in running if t.key in names}
+        tasks = {t.key: replace(t, status=Status.PENDING, node=-1, started=0.0) for t in running if t.key in names}
         self._put(_changed(job, tasks))
 
     def _put(self, job: Job) -> None:
@@ -278,7 +279,7 @@ def _changed(job: Job, tasks: Mapping[str, Task]) -> Job:
 
 
 def _sub_with(sub: SubJob, tasks: tuple[Task, ...], roles: Mapping[str, int]) -> SubJob:
-    held = sorted(task.row for task in tasks if task.status is Status.RUNNING and task.row >= 0)
+    held = sorted(task.node for task in tasks if task.status is Status.RUNNING and task.node >= 0)
     return replace(
         sub,
         tasks=tasks,

@@ -99,10 +99,10 @@ SCHEDULER_NAMES = frozenset(
 class _Frame(msgspec.Struct, frozen=True):
     """What every task is read by.
 
-    Where rows, watched labels, classes or budgets change, those are read anew whom that concerns; else all of them.
+    Where nodes, watched labels, classes or budgets change, those are read anew whom that concerns; else all of them.
     """
 
-    rows: tuple[str, ...]
+    nodes: Mapping[str, int]
     resources: tuple[str, ...]
     most: tuple[int, ...]
     ports: frozenset[str]
@@ -235,7 +235,7 @@ class Reader:
         )
         jobs, others = tuple(found.jobs), tuple(chain.from_iterable(found.others))
         self._services = self._read_services(objects)
-        held_places, unread = read_held_places(objects, axis, table.row, found.jobs)
+        held_places, unread = read_held_places(objects, axis, table, found.jobs)
         history, unreadable = self._read_history(objects)
         self._objects = objects
         self._last = Snapshot(
@@ -249,7 +249,7 @@ class Reader:
             jobs=jobs,
             shapes=store.shapes.all(),
             others=others,
-            kept_columns=self._columns.columns(jobs, others, found.others),
+            kept_columns=self._columns.columns(table, jobs, others, found.others),
             kept_unsettled=tuple(found.unsettled),
             orphans=found.orphans,
             faults=(
@@ -258,7 +258,7 @@ class Reader:
                 *found.faults,
                 *_in_order(store.faults),
                 *self._unknown_classes(),
-                *_crowded(table, axis, store.used),
+                *_crowded(table, axis, store.used[:, table.number]),
                 *unread,
                 *unreadable,
             ),
@@ -391,7 +391,7 @@ class Reader:
         common, priorities = self._templates.common(), self._read_priorities(objects)
         most = self._limits_of(table, axis)
         frame = _Frame(
-            rows=site.names,
+            nodes=site.number,
             resources=axis.names,
             most=most,
             ports=frozenset(common.ports.names()),
@@ -407,8 +407,8 @@ class Reader:
         if last is not None and priorities is not None and frame == _others_of(last, frame):
             self._store.shapes.adapt(common, priorities)
             self._job_cache.priorities = priorities
-            if frame.rows is not last.rows:
-                self._store.renumber(table.row)
+            if frame.nodes is not last.nodes:
+                self._store.follow_nodes(site.number)
             if frame.budgets != last.budgets:
                 self._store.cover(budgets)
             if frame.watched != last.watched:
@@ -420,10 +420,10 @@ class Reader:
             shapes = self._start_shapes(axis, np.array(most, dtype=np.int64), common, classes, quotas)
             if last is None:
                 self._store = TaskStore(
-                    shapes, table.row, len(axis), self._schedulers, budgets, self._devices.of, self._volumes.of
+                    shapes, site.number, len(axis), self._schedulers, budgets, self._devices.of, self._volumes.of
                 )
             else:
-                self._store.restart(shapes, table.row, len(axis), budgets, self._pods, changed)
+                self._store.restart(shapes, site.number, len(axis), budgets, self._pods, changed)
             changed = dict.fromkeys(changed if last is not None else self._pods, False)
         for path, moved in changed.items():
             if path not in self._pods:
@@ -504,7 +504,7 @@ class Reader:
 
 def _others_of(last: _Frame, frame: _Frame) -> _Frame:
     """The last frame with all that may have changed without everything being read anew."""
-    return replace(last, rows=frame.rows, watched=frame.watched, budgets=frame.budgets)
+    return replace(last, nodes=frame.nodes, watched=frame.watched, budgets=frame.budgets)
 
 
 def _always(_: str) -> bool:

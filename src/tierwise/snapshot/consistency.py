@@ -7,8 +7,10 @@ from collections.abc import Mapping
 import msgspec
 import numpy as np
 
+from tierwise.model.arrays import Ints
 from tierwise.model.devices import DeviceAsk, Devices
-from tierwise.model.node import LabelTable
+from tierwise.model.job import SubJob, Task
+from tierwise.model.node import LabelTable, NodeTable
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 
@@ -21,7 +23,7 @@ _BY_NUMBER = frozenset({"shapes", "standing", "jobs", "others", "kept_columns", 
 def differences(kept: Snapshot, fresh: Snapshot) -> list[str]:
     """What the two tell differently: jobs and pods by their keys, everything else by the name of its field.
 
-    Numbers of shapes do not count, nor does the order of pods that belong to no job.
+    Numbers of shapes and of nodes do not count, nor does the order of pods that belong to no job.
     """
     found = []
     for name in kept.__struct_fields__:
@@ -33,22 +35,33 @@ def differences(kept: Snapshot, fresh: Snapshot) -> list[str]:
 
 
 def _jobs(snapshot: Snapshot) -> dict[str, object]:
-    return {job.key: _plain(job) for job in snapshot.jobs}
+    return {job.key: _plain(job, snapshot.nodes.rows) for job in snapshot.jobs}
 
 
 def _others(snapshot: Snapshot) -> dict[str, object]:
-    return {f"pod {task.key}": _plain(task) for task in snapshot.others}
+    return {f"pod {task.key}": _plain(task, snapshot.nodes.rows) for task in snapshot.others}
 
 
-def _plain(value: object) -> object:
-    """The same as nested tuples, in which equal means equal."""
+_NO_ROWS: Ints = np.full(1, -1, dtype=np.int64)
+
+
+def _plain(value: object, rows: Ints = _NO_ROWS) -> object:
+    """The same as nested tuples, in which equal means equal; tasks are on `rows`, which are given by number of node."""
     match value:
         case np.ndarray():
             return value.shape, value.tobytes()
         case LabelTable():
             return tuple(_plain(value.of(row)) for row in range(len(value)))
-        case Shape():
-            return tuple(_plain(getattr(value, name)) for name in value.__struct_fields__ if name != "number")
+        case Shape() | NodeTable():
+            return _fields(value, rows, without=("number",))
+        case Task():
+            return (
+                int(rows[value.node]),
+                int(rows[value.nominated]),
+                _fields(value, rows, without=("node", "nominated")),
+            )
+        case SubJob():
+            return np.sort(rows[value.held]).tobytes(), _fields(value, rows, without=("held",))
         case DeviceAsk():  # kinds of devices are numbered by who came first
             asked = [(claim.spec, claim.shared) for claim in value.claims]
             spec = value.extended.spec if value.extended else None
@@ -58,10 +71,14 @@ def _plain(value: object) -> object:
             held = [key for key, number in table.index.items() if table.taken[number]]
             return _plain((sorted(value.columns), value.claims, value.classes, sorted(table.index), sorted(held)))
         case msgspec.Struct():
-            return tuple(_plain(getattr(value, name)) for name in value.__struct_fields__)
+            return _fields(value, rows)
         case Mapping():
-            return tuple((_plain(key), _plain(entry)) for key, entry in value.items())
+            return tuple((_plain(key, rows), _plain(entry, rows)) for key, entry in value.items())
         case tuple() | list():
-            return tuple(_plain(entry) for entry in value)
+            return tuple(_plain(entry, rows) for entry in value)
         case _:
             return value
+
+
+def _fields(value: msgspec.Struct, rows: Ints, without: tuple[str, ...] = ()) -> tuple[object, ...]:
+    return tuple(_plain(getattr(value, name), rows) for name in value.__struct_fields__ if name not in without)

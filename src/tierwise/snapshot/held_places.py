@@ -12,6 +12,7 @@ from tierwise.api.defrag_record import RECORD_NAME, DefragRecord, HeldPods, obse
 from tierwise.model.arrays import Ints
 from tierwise.model.held_places import HeldPlace, HeldPlaces
 from tierwise.model.job import Job, Status, Task
+from tierwise.model.node import NodeTable
 from tierwise.model.resources import Axis
 from tierwise.model.snapshot import Fault
 from tierwise.port import Key, Objects
@@ -24,7 +25,7 @@ _PODS: Final = 1 << 10
 
 
 def read_held_places(
-    objects: Objects, axis: Axis, rows: Mapping[str, int], jobs: Sequence[Job]
+    objects: Objects, axis: Axis, nodes: NodeTable, jobs: Sequence[Job]
 ) -> tuple[HeldPlaces, list[Fault]]:
     """What is held, and records that cannot be read."""
     records = objects.of_kind("", "ConfigMap")
@@ -47,8 +48,8 @@ def read_held_places(
             unobserved.append((Key("", "ConfigMap", namespace, name), record.revision))
         if not record.over:
             moving.update(*(move.pods for move in record.moves[:1]))
-        places += _kept(record, axis, rows)
-        places += _held(record, axis, rows, jobs, objects)
+        places += _kept(record, axis, nodes.row)
+        places += _held(record, axis, nodes, jobs, objects)
     return HeldPlaces(tuple(places), tuple(unobserved), frozenset(moving)), faults
 
 
@@ -59,12 +60,13 @@ def _kept(record: DefragRecord, axis: Axis, rows: Mapping[str, int]) -> Iterator
 
 
 def _held(
-    record: DefragRecord, axis: Axis, rows: Mapping[str, int], jobs: Sequence[Job], objects: Objects
+    record: DefragRecord, axis: Axis, nodes: NodeTable, jobs: Sequence[Job], objects: Objects
 ) -> Iterator[HeldPlace]:
     """What is held for jobs, without the pods of theirs that have come."""
     taken: dict[tuple[str, str, str, bytes], int] = {}  # pods that stand for an earlier entry already
     for held in record.held:
-        if held.node not in rows:
+        row = nodes.row.get(held.node)
+        if row is None:
             continue
         request = _vector(axis, held.requests)
         if held.owner:
@@ -74,13 +76,13 @@ def _held(
         else:
             own = [job for job in jobs if _means(held, job)]
             keys = tuple(job.key for job in own)
-            there = sum(_stands(task, rows[held.node], request) for job in own for task in job.tasks)
+            there = sum(_stands(task, int(nodes.number[row]), request) for job in own for task in job.tasks)
         mark = held.job, held.owner, held.node, request.tobytes()
         left = held.pods - max(0, there - taken.get(mark, 0))
         taken[mark] = taken.get(mark, 0) + held.pods
         if left > 0:
             # A job that has no pods at the moment is nobody yet: its places are kept from everybody.
-            yield HeldPlace(keys, rows[held.node], request, min(left, _PODS), record.expires, held.queue)
+            yield HeldPlace(keys, row, request, min(left, _PODS), record.expires, held.queue)
 
 
 def _means(held: HeldPods, job: Job) -> bool:
@@ -88,11 +90,13 @@ def _means(held: HeldPods, job: Job) -> bool:
     return held.job == job.key or (bool(job.owner) and held.job == f"{job.key.partition('/')[0]}/{job.owner}")
 
 
-def _stands(task: Task, row: int, request: Ints) -> bool:
-    """Whether a task has come to its place: on the row, with these requests."""
+def _stands(task: Task, node: int, request: Ints) -> bool:
+    """Whether a task has come to its place: on the node of a number, with these requests."""
     asked = np.flatnonzero(request)
     return (
-        task.status is Status.RUNNING and task.row == row and bool((task.shape.request[asked] == request[asked]).all())
+        task.status is Status.RUNNING
+        and task.node == node
+        and bool((task.shape.request[asked] == request[asked]).all())
     )
 
 

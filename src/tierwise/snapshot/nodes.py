@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, count
 from typing import TypeVar
 
 import msgspec
@@ -56,6 +56,7 @@ def node_table(index: NodeIndex, axis: Axis, most: int, conditions: Sequence[str
         names=index.names,
         row={name: i for i, name in enumerate(index.names)},
         rank=index.rank,
+        number=np.array([index.number[name] for name in index.names], dtype=np.int64),
         allocatable=_allocatable(nodes, axis, most),
         labels=LabelTable(index.names, [node.metadata.labels for node in nodes]),
         taints=taints,
@@ -95,6 +96,7 @@ def renewed(
         names=index.names,
         row=table.row if same_names else {name: i for i, name in enumerate(index.names)},
         rank=index.rank,
+        number=table.number if same_names else np.array([*map(index.number.__getitem__, index.names)], dtype=np.int64),
         allocatable=allocatable,
         labels=table.labels if same_names else LabelTable(index.names, [node.metadata.labels for node in nodes]),
         taints=taints,
@@ -180,6 +182,7 @@ class NodeIndex(msgspec.Struct, frozen=True, eq=False):
     nodes: tuple[Node, ...]
     names: tuple[str, ...]
     rank: Ints  # natural order of the names
+    number: Mapping[str, int]  # by name: each node keeps its own for as long as it is there
     resources: frozenset[str]  # that some node has
     topology: Topology
     faults: tuple[Fault, ...]
@@ -220,6 +223,7 @@ def read_nodes(
             nodes=ordered,
             names=names,
             rank=np.array(found.order, dtype=np.int64),
+            number=_numbers(names, last.number if last is not None else {}),
             resources=frozenset(node_resources(nodes)),
             topology=found.topology,
             faults=found.faults,
@@ -240,6 +244,16 @@ def read_nodes(
     if any(_amounts(records[name]).keys() != _amounts(before[name]).keys() for name in moved):
         resources = frozenset(node_resources(current))
     return replace(last, nodes=tuple(current), resources=resources, former=former)
+
+
+def _numbers(names: Sequence[str], known: Mapping[str, int]) -> Mapping[str, int]:
+    """Numbers for these nodes: those that they have, and for others the lowest that nobody has."""
+    if known.keys() == set(names):
+        return known
+    numbers = {name: known[name] for name in names if name in known}
+    taken = set(numbers.values())
+    free = (number for number in count() if number not in taken)
+    return numbers | {name: next(free) for name in names if name not in known}
 
 
 def _read(node: Node, conditions: Sequence[str]) -> object:

@@ -1,7 +1,8 @@
 """The pods of a cluster as tasks, kept by whom they belong to. Pods come and go one by one.
 
-What a task is depends on more than its pod: on the rows of nodes, the axis of resources, priorities. Where one of them
-changes, tasks are read anew; whom a pod belongs to follows from the pod alone, and stays.
+What a task is depends on more than its pod: on the numbers of nodes, the axis of resources, priorities. Where one of
+them changes, tasks are read anew; whom a pod belongs to follows from the pod alone, and stays. A node keeps its number
+for as long as it is there, whatever row it stands on: where others join and leave, no task changes.
 """
 
 from __future__ import annotations
@@ -76,18 +77,19 @@ class TaskStore:
     def __init__(
         self,
         shapes: Shapes,
-        rows: Mapping[str, int],
+        nodes: Mapping[str, int],
         resources: int,
         schedulers: frozenset[str],
         budgets: Budgets,
         devices: Callable[[str], Asked] = _no_devices,
         volumes: Callable[[str], ReadVolumes | None] = _no_volumes,
     ) -> None:
+        """`nodes` are the numbers of nodes by name."""
         self.shapes = shapes
-        self.used: Ints = np.zeros((resources, len(rows)), dtype=np.int64)
+        self.used: Ints = _nothing_used(resources, nodes)  # (resources x numbers of nodes)
         self.attracting: dict[str, Pod] = {}  # pods that draw others towards them
         self.faults: dict[str, Fault] = {}
-        self._rows = rows
+        self._nodes = nodes
         self._schedulers = schedulers
         self._budgets = budgets
         self._devices = devices  # what a pod asks of them, by its path
@@ -96,6 +98,7 @@ class TaskStore:
         self._of_group: dict[str, list[Cohort]] = {}  # of those that are ours, by the pod group that they name
         self._naming: list[Cohort] | None = None  # see `naming`; None where one of them has come or gone
         self._cohort_of: dict[str, Cohort] = {}  # by path of the pod
+        self._of_node: dict[int, set[str]] = {}  # by number of a node, the paths of pods that stand or are kept there
         self._astray: set[str] = set()  # paths of pods that name a node which does not exist
         self._unsorted: set[Cohort] = set()
         self._touched: set[Cohort] = set()
@@ -134,9 +137,10 @@ class TaskStore:
             return
         before = home.members[path].task
         self.faults.pop(path, None)
-        row, nominated = self._place(path, pod, before.key, status)
+        node, nominated = self._place(path, pod, before.key, status)
         times = _times(pod, before.created)
-        task = replace(before, status=status, row=row, nominated=nominated, **times)
+        task = replace(before, status=status, node=node, nominated=nominated, **times)
+        self._index(path, before, task)
         self._went.append(before)
         self._came.append(task)
         home.members[path] = Member(pod, task)
@@ -160,6 +164,7 @@ class TaskStore:
             self._unsorted.add(home)
         home.members[path] = Member(pod, task)
         self._touch(home)
+        self._index(path, None, task)
         self._came.append(task)
         if pod.metadata.annotations.get(SELECTOR):
             self.attracting[path] = pod
@@ -171,36 +176,46 @@ class TaskStore:
             self._let_go(path, before)
             self._remove(path)
 
-    def renumber(self, rows: Mapping[str, int]) -> None:
-        """Nodes have come, gone or changed places, and nothing else: tasks on rows of other numbers become others."""
-        now = np.array([rows.get(name, -1) for name in self._rows], dtype=np.int64)  # by former row
-        kept = now >= 0
-        used, self.used = self.used, np.zeros((len(self.used), len(rows)), dtype=np.int64)
-        self.used[:, now[kept]] = used[:, kept]
-        self._rows = rows
-        if np.array_equal(now, np.arange(len(now))):
-            for path in [*self._astray]:  # nobody else can be concerned where rows are only added
-                self._replace(path, self._cohort_of[path])
-            return
-        stays = now.tolist()
-        for cohort in self._cohorts.values():
-            for path, member in cohort.members.items():
-                task = member.task
-                if task.row < 0 or task.row != stays[task.row] or task.nominated >= 0 or path in self._astray:
-                    self._replace(path, cohort)
+    def follow_nodes(self, nodes: Mapping[str, int]) -> None:
+        """Nodes have come or gone, or have other numbers: tasks that name one of them become others."""
+        gone = [number for name, number in self._nodes.items() if nodes.get(name) != number]
+        used, self.used = self.used, _nothing_used(len(self.used), nodes)
+        width = min(used.shape[1], self.used.shape[1])
+        self.used[:, :width] = used[:, :width]
+        self.used[:, [number for number in gone if number < width]] = 0
+        self._nodes = nodes
+        concerned = self._astray.union(*(self._of_node.get(number, ()) for number in gone))
+        for path in sorted(concerned):
+            self._replace(path, self._cohort_of[path])
 
     def _replace(self, path: str, cohort: Cohort) -> None:
-        """Look again where the node of a pod stands, and the one that is kept for it."""
+        """Look again which node a pod has, and which is kept for it."""
         pod, task = cohort.members[path].pod, cohort.members[path].task
         self.faults.pop(path, None)
-        row, nominated = self._place(path, pod, task.key, task.status)
-        if (row, nominated) == (task.row, task.nominated):
+        node, nominated = self._place(path, pod, task.key, task.status)
+        if (node, nominated) == (task.node, task.nominated):
             return
-        renewed = replace(task, row=row, nominated=nominated)
+        renewed = replace(task, node=node, nominated=nominated)
         cohort.members[path] = Member(pod, renewed)
-        if task.row < 0:
-            self._came.append(renewed)  # its node was not known, and counts from now on
+        self._index(path, task, renewed)
+        if node != task.node:
+            self._came.append(renewed)  # what it held went with its node, or counts from now on
         self._touch(cohort)
+
+    def _index(self, path: str, before: Task | None, now: Task | None) -> None:
+        """Note on which nodes a pod stands or is kept."""
+        if before is not None and now is not None and (before.node, before.nominated) == (now.node, now.nominated):
+            return
+        for number in (before.node, before.nominated) if before is not None else ():
+            if number >= 0:
+                there = self._of_node.get(number)
+                if there is not None:
+                    there.discard(path)
+                    if not there:
+                        del self._of_node[number]
+        for number in (now.node, now.nominated) if now is not None else ():
+            if number >= 0:
+                self._of_node.setdefault(number, set()).add(path)
 
     def cover(self, budgets: Budgets) -> None:
         """There are other budgets: tasks that they cover otherwise than before become others."""
@@ -215,7 +230,7 @@ class TaskStore:
     def restart(
         self,
         shapes: Shapes,
-        rows: Mapping[str, int],
+        nodes: Mapping[str, int],
         resources: int,
         budgets: Budgets,
         pods: Mapping[str, tuple[Pod, Template]],
@@ -226,14 +241,15 @@ class TaskStore:
             self.attracting.pop(path, None)
             self._astray.discard(path)
             self._remove(path)
-        self.shapes, self._rows, self._budgets = shapes, rows, budgets
-        self.used, self.faults = np.zeros((resources, len(rows)), dtype=np.int64), {}
-        self._came, self._went = [], []
+        self.shapes, self._nodes, self._budgets = shapes, nodes, budgets
+        self.used, self.faults = _nothing_used(resources, nodes), {}
+        self._came, self._went, self._of_node = [], [], {}
         for cohort in self._cohorts.values():
             for path in cohort.members:
                 task = self._task(path, *pods[path])
                 assert task is not None  # or it would not be here
                 cohort.members[path] = Member(pods[path][0], task)
+                self._index(path, None, task)
                 self._came.append(task)
             self._touch(cohort)
 
@@ -247,12 +263,12 @@ class TaskStore:
         self._came, self._went = [], []
 
     def _count(self, tasks: Iterable[Task], sign: int) -> None:
-        held = [task for task in tasks if task.row >= 0 and task.status in _HOLDING]
+        held = [task for task in tasks if task.node >= 0 and task.status in _HOLDING]
         if held:
-            rows = np.array([task.row for task in held], dtype=np.int64)
+            nodes = np.array([task.node for task in held], dtype=np.int64)
             requests = np.stack([task.shape.request for task in held], axis=1)
             for r in np.flatnonzero(requests.any(axis=1)).tolist():
-                np.add.at(self.used[r], rows, sign * requests[r])
+                np.add.at(self.used[r], nodes, sign * requests[r])
 
     def _cohort_for(self, path: str, pod: Pod) -> Cohort:
         group, gang, named = group_of(pod), gang_of(pod), named_group(pod)
@@ -275,6 +291,7 @@ class TaskStore:
         """What a pod was counts no longer; its place among the members stays for the moment."""
         task = cohort.members[path].task
         self.shapes.leave(task.shape)
+        self._index(path, task, None)
         self._went.append(task)
         self.attracting.pop(path, None)
         self.faults.pop(path, None)
@@ -300,7 +317,7 @@ class TaskStore:
         if status is None:
             return None
         key = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
-        row, nominated = self._place(path, pod, key, status)
+        node, nominated = self._place(path, pod, key, status)
         refused = unsupported(pod) if not pod.spec.node_name else None
         devices = self._devices(path)
         volumes = self._volumes(path)
@@ -310,7 +327,7 @@ class TaskStore:
             shape=self.shapes.join(pod, template, devices, volumes),
             role=role_of(pod),
             status=status,
-            row=row,
+            node=node,
             nominated=nominated,
             created=created,
             **_times(pod, created),
@@ -332,18 +349,22 @@ class TaskStore:
         )
 
     def _place(self, path: str, pod: Pod, key: str, status: Status) -> tuple[int, int]:
-        """The row that it stands on, and the one that is kept for it; -1 for none."""
+        """The numbers of the node that it stands on and of the one that is kept for it; -1 for none."""
         name, kept = pod.spec.node_name, pod.status.nominated_node_name
-        row = self._rows.get(name, -1) if name else -1
-        nominated = self._rows.get(kept, -1) if kept else -1
-        if name and row < 0 and status in _HOLDING:
+        node = self._nodes.get(name, -1) if name else -1
+        nominated = self._nodes.get(kept, -1) if kept else -1
+        if name and node < 0 and status in _HOLDING:
             text = f"is bound to node {name}, which does not exist"
             self.faults[path] = Fault(f"Pod {key}", "UnknownNode", text)
-        if (name and row < 0) or (kept and nominated < 0):
+        if (name and node < 0) or (kept and nominated < 0):
             self._astray.add(path)
         else:
             self._astray.discard(path)
-        return row, nominated
+        return node, nominated
+
+
+def _nothing_used(resources: int, nodes: Mapping[str, int]) -> Ints:
+    return np.zeros((resources, max(nodes.values(), default=-1) + 1), dtype=np.int64)
 
 
 _GRACE = 30

@@ -168,7 +168,7 @@ class _Writer:
 
     def _marks(self, record: PodGroup, job: Job, decisions: list[Decision]) -> dict[str, str]:
         """Where the group and its sub-groups stand, or last stood: a sub-group that loses its pods returns there."""
-        found = job_location(self._snapshot.topology, job, decisions)
+        found = job_location(self._snapshot, job, decisions)
         marks: dict[str, str] = {}
         if found.whole is not None and not found.whole.anywhere:
             marks = {HYPERNODE_ANNOTATION: found.whole.name, TIER_ANNOTATION: str(found.whole.tier)}

@@ -162,8 +162,9 @@ def _happened(after: Snapshot, report: CycleReport, events: Sequence[ReplayEvent
             continue
         if event.kind == "started" and job.phase is Phase.RUNNING:
             (sub,) = job.subs
-            placed = PlacedTasks(sub, sub.tasks, sub.held, Pool.IDLE)
-            decisions.append(Decision(job, "allocate", after.topology.meet_rows(sub.held), (placed,), bound=True))
+            rows = after.nodes.rows[sub.held]
+            placed = PlacedTasks(sub, sub.tasks, rows, Pool.IDLE)
+            decisions.append(Decision(job, "allocate", after.topology.meet_rows(rows), (placed,), bound=True))
         elif event.kind in _WHY:
             evictions += [Eviction(task, job, None, *_WHY[event.kind]) for task in job.tasks]
     return replace(report, decisions=tuple(decisions), evictions=tuple(evictions))

@@ -182,7 +182,7 @@ def test_work_since_the_last_checkpoint_is_repeated() -> None:
 def test_tasks_in_count_form_weigh_as_much_as_listed_ones() -> None:
     """The ledger has the same amounts left, and knows of the same tasks by shape."""
     listed = snapshot(cluster(64, load=0.5), jobs([]))
-    counted = replace(listed, others=(), standing=rows_by_shape(listed.others, Status.RUNNING))
+    counted = replace(listed, others=(), standing=rows_by_shape(listed.nodes, listed.others, Status.RUNNING))
     one, other = Ledger(listed), Ledger(counted)
     assert listed.others
     assert (one.idle == other.idle).all()

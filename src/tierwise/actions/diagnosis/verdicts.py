@@ -249,8 +249,8 @@ class _Judge:
 
     def _own(self, job: Job) -> list[tuple[Shape, Ints]]:
         """Where the job's own tasks are: those that run, and those that were placed in this cycle."""
-        shapes = self._cycle.snapshot.shapes
-        own = [(shapes[n], rows[rows >= 0]) for n, rows in rows_by_shape(job.tasks, Status.RUNNING).items()]
+        shapes, nodes = self._cycle.snapshot.shapes, self._cycle.nodes
+        own = [(shapes[n], rows) for n, rows in rows_by_shape(nodes, job.tasks, Status.RUNNING).items()]
         for decision in self._decisions.get(job.number, ()):
             for placed in decision.placed:
                 own.append((placed.tasks[0].shape, placed.rows))

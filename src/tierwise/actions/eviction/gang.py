@@ -207,11 +207,11 @@ class GangPreemptor:
 
     def _awaited(self, job: Job) -> Reason | None:
         """Who has made room for a job already is waited for before anybody else goes."""
-        rows = {task.nominated for task in job.tasks if task.status is Status.PENDING and task.nominated >= 0}
+        nodes = {task.nominated for task in job.tasks if task.status is Status.PENDING and task.nominated >= 0}
         highest = max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
         everyone = chain(*(other.tasks for other in self._cycle.snapshot.jobs), self._cycle.snapshot.others)
-        leaving = (t for t in everyone if t.status is Status.RELEASING and t.row in rows)
-        names = [t.key for t in leaving if t.shape.priority < highest] if rows else []
+        leaving = (t for t in everyone if t.status is Status.RELEASING and t.node in nodes)
+        names = [t.key for t in leaving if t.shape.priority < highest] if nodes else []
         if not names:
             return None
         text = f"it waits for {names[0]}, which is terminating, before it evicts anything else"

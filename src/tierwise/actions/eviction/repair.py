@@ -78,17 +78,18 @@ class LostNodes:
 
     def why(self, task: Task) -> str:
         """Why its node is lost to a task that holds one, as the end of a sentence; "" where it is not."""
-        if task.row < 0:
+        if task.node < 0:
             return "is gone"
-        if not self._nodes.ready[task.row] and not all(self._stays(task, t) for t in (_UNREACHABLE, _NOT_READY)):
+        row = self._nodes.rows[task.node]
+        if not self._nodes.ready[row] and not all(self._stays(task, t) for t in (_UNREACHABLE, _NOT_READY)):
             return "is not ready"
-        taints = self._evicting[self._nodes.taint_set[task.row]]
+        taints = self._evicting[self._nodes.taint_set[row]]
         taint = next((taint for taint in taints if not self._stays(task, taint)), None)
         return f"has taint {taint.key}:NoExecute" if taint is not None else ""
 
     def unhealthy(self, task: Task) -> str:
         """The same where pods may go on there, by the conditions that the profile lists."""
-        condition = self._nodes.unhealthy.get(task.row, "")
+        condition = self._nodes.unhealthy.get(int(self._nodes.rows[task.node]), "")
         return f"has condition {condition}" if condition else ""
 
     def _stays(self, task: Task, taint: Taint) -> bool:
@@ -104,7 +105,7 @@ def evict_lost(cycle: Cycle, wishes: Mapping[str, OnNodeLoss]) -> None:
     lost = LostNodes(cycle.nodes)
     for job in cycle.snapshot.jobs:
         wish = wishes.get(job.key)
-        if wish is None or not (lost.any or any(t.row < 0 and t.status in _HOLDING for t in job.tasks)):
+        if wish is None or not (lost.any or any(t.node < 0 and t.status in _HOLDING for t in job.tasks)):
             continue
         holding = [task for task in job.tasks if task.status in _HOLDING and not task.unowned]
         why = {task.key: found for task in holding if (found := lost.why(task))}
@@ -122,9 +123,9 @@ def evict_lost(cycle: Cycle, wishes: Mapping[str, OnNodeLoss]) -> None:
 def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str]) -> None:
     if not why:
         return
-    names = cycle.nodes.names
+    names, rows = cycle.nodes.names, cycle.nodes.rows
     first = next(task for task in job.tasks if task.key in why)
-    where = f"node {names[first.row]}" if first.row >= 0 else "the node"
+    where = f"node {names[rows[first.node]]}" if first.node >= 0 else "the node"
     struck = {sub.number for sub in job.subs if any(task.key in why for task in sub.tasks)}
     since = _lost_at(job.tasks, why)
     for sub in job.subs:
@@ -132,7 +133,7 @@ def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str]) -
             if task.status is not Status.RUNNING or task.unowned:
                 continue
             if task.key in why:
-                node = f"node {names[task.row]}" if task.row >= 0 else "its node"
+                node = f"node {names[rows[task.node]]}" if task.node >= 0 else "its node"
                 reason = f"{node} {why[task.key]}"
             elif task.created and task.created >= since:
                 continue  # it was made anew for this loss
@@ -140,7 +141,7 @@ def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str]) -
                 reason = f"the job restarts: {where} of pod {first.key} {why[first.key]}"
             elif wish is OnNodeLoss.RESTART_SUBGROUP and sub.number in struck:
                 own = next(task for task in sub.tasks if task.key in why)
-                where = f"node {names[own.row]}" if own.row >= 0 else "the node"
+                where = f"node {names[rows[own.node]]}" if own.node >= 0 else "the node"
                 reason = f"its sub-group restarts: {where} of pod {own.key} {why[own.key]}"
             else:
                 continue
@@ -176,9 +177,9 @@ def _room_elsewhere(cycle: Cycle, job: Job, gone: Collection[str]) -> bool:
     gang = [sub for sub in job.subs if any(task.key in gone for task in sub.tasks)]
     for sub in gang:
         own = [task for task in sub.tasks if task.key in gone and task.status is Status.RUNNING]
-        rest = [task.row for task in sub.tasks if task.status is Status.RUNNING and task.key not in gone]
+        rest = [task.node for task in sub.tasks if task.status is Status.RUNNING and task.key not in gone]
         limit = cycle.pipeline.limit(sub if job.policies else job)
-        around = topology.meet_rows(np.array(rest)) if rest else ROOT
+        around = topology.meet_rows(cycle.nodes.rows[rest]) if rest else ROOT
         domain = ROOT if limit is None or not rest else topology.highest(around, limit)
         span = topology.span(around if domain is None else domain)
         free = np.where(known, cycle.fit_counts.of(own[0].shape).rows(Pool.FUTURE_IDLE), 0)
@@ -365,7 +366,7 @@ def _parts(job: Job, asked: Demand) -> Iterator[_Part]:
     lacking = [task_group.sub for task_group in asked.task_groups]
     sizes: set[int] = set()
     for subs, name in _sets(job, lacking):
-        tasks = tuple(task for sub in subs for task in sub.tasks if task.status is Status.RUNNING and task.row >= 0)
+        tasks = tuple(task for sub in subs for task in sub.tasks if task.status is Status.RUNNING and task.node >= 0)
         if tasks and len(tasks) not in sizes:
             sizes.add(len(tasks))
             yield _Part(name, tasks)
@@ -409,13 +410,13 @@ def _pending_again(job: Job, keys: Collection[str]) -> Job | str:
                 shape = waiting.get(_likeness(task))
                 if shape is None and task.node_rules:
                     return f": pod {task.key} has rules about nodes that are not known while it runs"
-                task = replace(task, shape=shape or task.shape, status=Status.PENDING, row=-1)
+                task = replace(task, shape=shape or task.shape, status=Status.PENDING, node=-1)
                 if task.role in numbers:
                     roles[numbers[task.role]] -= 1
             tasks.append(task)
             every[task.key] = task
         back = sum(task.key in keys for task in tasks)
-        held = [task.row for task in tasks if task.status is Status.RUNNING and task.row >= 0]
+        held = [task.node for task in tasks if task.status is Status.RUNNING and task.node >= 0]
         subs.append(
             replace(
                 sub,

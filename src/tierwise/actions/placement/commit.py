@@ -69,7 +69,7 @@ def _by_rank(cycle: Cycle, job: Job, placement: Placement, tasks: Sequence[Task]
 
     Where others of the gang run, each task comes near its neighbours among them.
     """
-    homes = rank_homes(cycle.topology, job, [task.key for task in tasks]) if job.ranks else None
+    homes = rank_homes(cycle.topology, cycle.nodes, job, [task.key for task in tasks]) if job.ranks else None
     if homes is not None:
         return near_homes(cycle.topology, [homes[task.key] for task in tasks], placement.rows)
     if job.pattern is None or len(placement.rows) < len(placement.pod_set.tasks):

@@ -151,7 +151,7 @@ def _distance_matters(cycle: Cycle, ask: Ask) -> bool:
 def _homes(cycle: Cycle, ask: Ask, pod_set: PodSet, before: int, count: int, domain: int) -> list[int] | None:
     """Inside a domain, where the neighbours of the next tasks run; None where nothing of their job runs."""
     tasks = cycle.backlog.peek(pod_set, before + count)[before:]
-    found = rank_homes(cycle.topology, ask.job, [task.key for task in tasks])
+    found = rank_homes(cycle.topology, cycle.nodes, ask.job, [task.key for task in tasks])
     if found is None:
         return None
     inside = [found[t.key] if cycle.topology.contains(domain, found[t.key]) else domain for t in tasks]

@@ -32,7 +32,8 @@ _UNKNOWN = "annotation {key}: no tier is called {tier}, so no spares are kept fo
 
 def like_nodes(cycle: Cycle, job: Job) -> Bools:
     """Rows with taints that running tasks of a job put up with: what else these say of nodes is not known any more."""
-    rows = [task.row for task in job.tasks if task.status is Status.RUNNING and task.row >= 0]
+    running = [task.node for task in job.tasks if task.status is Status.RUNNING and task.node >= 0]
+    rows = cycle.nodes.rows[running]
     return np.isin(cycle.nodes.taint_set, cycle.nodes.taint_set[rows])
 
 
@@ -43,7 +44,7 @@ class Spares:
         self._cycle = cycle
         self._kept: dict[int, tuple[Shape, Ints, Ints]] = {}
         declared = (job for job in cycle.snapshot.jobs if job.repair is not None and job.repair.spares)
-        self._owners = [job for job in declared if any(t.status is Status.RUNNING and t.row >= 0 for t in job.tasks)]
+        self._owners = [job for job in declared if any(t.status is Status.RUNNING and t.node >= 0 for t in job.tasks)]
         self.complaints: tuple[tuple[Task, Reason], ...] = ()
         borrow = np.array([job.repair is not None and job.repair.borrows for job in cycle.snapshot.jobs], dtype=bool)
         self._lent: Ints = np.flatnonzero(borrow[cycle.running.job]) if self._owners and borrow.any() else _NOBODY
@@ -96,7 +97,7 @@ class Spares:
         """Set aside what is free of a job's spares, on the fullest nodes that have room."""
         cycle, terms = self._cycle, job.repair
         assert terms is not None
-        shapes = Counter(task.shape for task in job.tasks if task.status is Status.RUNNING and task.row >= 0)
+        shapes = Counter(task.shape for task in job.tasks if task.status is Status.RUNNING and task.node >= 0)
         shape = min(shapes, key=lambda one: (-shapes[one], one.number))
         like, lent = self._like[job.number], self.lent()
         free = np.where(like, cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE), 0)
@@ -132,6 +133,6 @@ class Spares:
             complaint = (job.tasks[0], Reason("UnknownTier", "repair", text))
             self.complaints = tuple(dict.fromkeys((*self.complaints, complaint)))
             return []
-        held = [task.row for task in job.tasks if task.status is Status.RUNNING and task.row >= 0]
-        chains = (topology.ancestors(int(topology.leaf[row])) for row in held)
+        held = [task.node for task in job.tasks if task.status is Status.RUNNING and task.node >= 0]
+        chains = (topology.ancestors(int(topology.leaf[row])) for row in self._cycle.nodes.rows[held].tolist())
         return sorted({domain for chain in chains for domain in chain if topology.tier[domain] == tier})

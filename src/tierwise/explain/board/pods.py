@@ -44,11 +44,12 @@ def is_single(job: Job) -> bool:
 def board_pods(run: Run, *, carried_out: bool) -> tuple[BoardPod, ...]:
     """Every task with a row, job by job; where nobody carries out what is decided, rows are kept at most."""
     bound, decided = _bound(run), _decided(run, carried_out=carried_out)
+    rows = run.after.nodes.rows.tolist()
     found: list[BoardPod] = []
     for job in run.after.jobs:
         for sub in job.subs:
             for task in sub.tasks:
-                row, how = task.row, PodState.RUNNING
+                row, how = rows[task.node], PodState.RUNNING
                 if task.status is Status.PENDING:
                     row, how = decided.get(task.key, (-1, PodState.KEPT))
                 elif task.status is Status.RELEASING:

@@ -67,7 +67,7 @@ def _job(line: Line) -> Raw:
 
 
 def _pod(snapshot: Snapshot, line: Line, task: Task) -> Raw:
-    where = f"on {snapshot.nodes.names[task.row]}" if task.row >= 0 else task.status.name.lower()
+    where = f"on {snapshot.nodes.names[snapshot.nodes.rows[task.node]]}" if task.node >= 0 else task.status.name.lower()
     return {"path": line.path, "beside": f"{where}, job {line.name}"}
 
 

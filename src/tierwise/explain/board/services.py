@@ -108,8 +108,8 @@ def _held(snapshot: Snapshot, standing: Sequence[BoardPod]) -> Iterator[tuple[Se
         if stand.holds and stand.task.shape.service is not None:
             yield stand.task.shape.service, stand.row
     for task in snapshot.others:
-        if task.shape.service is not None and task.row >= 0:
-            yield task.shape.service, task.row
+        if task.shape.service is not None and task.node >= 0:
+            yield task.shape.service, int(snapshot.nodes.rows[task.node])
     for number, rows in snapshot.standing.items():
         service = snapshot.shapes[number].service
         if service is not None:

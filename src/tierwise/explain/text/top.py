@@ -46,9 +46,9 @@ def _shares(snapshot: Snapshot, resource: str) -> list[_Share]:
     for job in snapshot.jobs:
         if not job.declared:
             continue
-        standing = [task for task in job.tasks if task.status is Status.RUNNING and task.row >= 0]
+        standing = [task for task in job.tasks if task.status is Status.RUNNING and task.node >= 0]
         asked = sum(int(task.shape.request[index]) for task in standing) if index is not None else 0
-        rows = np.array([task.row for task in standing], dtype=np.int64)
+        rows = snapshot.nodes.rows[np.array([task.node for task in standing], dtype=np.int64)]
         domain = snapshot.topology.meet_rows(rows) if standing else -1
         waiting = sum(task.status in (Status.PENDING, Status.GATED) for task in job.tasks)
         found.append(_Share(job, asked, len(standing), waiting, domain))

@@ -233,7 +233,7 @@ def _to_share(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> Ints:
     nodes = snapshot.nodes
     total: Ints = np.minimum(nodes.allocatable[:, nodes.ready].sum(axis=1), UNLIMITED)
     total = total - ledger.queue_used[:, ~inside].sum(axis=1)
-    others = rows_by_shape(snapshot.others, Status.RUNNING)
+    others = rows_by_shape(nodes, snapshot.others, Status.RUNNING)
     for number, rows in (*others.items(), *snapshot.standing.items()):
         total -= snapshot.shapes[number].request * len(rows)
     total += sum(snapshot.standing_in.values())  # of these, what queues hold was counted with the queues

@@ -101,7 +101,7 @@ def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | N
         else Task(f"{key}-{i}", s, "", Status.PENDING, -1, kept[i], created, rank=i)
         for i, (s, row) in enumerate(zip(shapes, rows, strict=True))
     )
-    held = [task.row for task in tasks if task.status is Status.RUNNING]
+    held = [task.node for task in tasks if task.status is Status.RUNNING]
     order: tuple[object, ...] = (stand.job,)
     sub = SubJob(
         key=key,
