@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from functools import lru_cache
+from itertools import chain
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any, Final, NewType, Protocol, TypeVar, cast
@@ -114,19 +115,19 @@ class _Log(msgspec.Struct):
     """What the latest changes of a table touched, by number; tables made one from the other share it."""
 
     last: int = 0  # the number of the next change
-    touched: dict[int, frozenset[str]] = {}
+    touched: dict[int, tuple[str, ...]] = {}
 
     def add(self, paths: Iterable[str]) -> None:
-        self.touched[self.last] = frozenset(paths)
+        self.touched[self.last] = tuple(paths)
         self.touched.pop(self.last - _LONGEST, None)
         self.last += 1
 
-    def between(self, one: int, other: int) -> frozenset[str] | None:
-        """What changes between two moments touched; None where that is forgotten."""
+    def between(self, one: int, other: int) -> list[str] | None:
+        """What changes between two moments touched, in that order; None where that is forgotten."""
         numbers = range(*sorted((one, other)))
         if any(number not in self.touched for number in numbers):
             return None
-        return frozenset().union(*map(self.touched.__getitem__, numbers))
+        return [*dict.fromkeys(chain.from_iterable(map(self.touched.__getitem__, numbers)))]
 
 
 _Entry = tuple[Object | None, Raw | Packed | None]
@@ -216,12 +217,24 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
                 ranks.insert(at, rank)
         return ranks
 
-    def changes(self, since: _Table) -> list[str]:
-        """Paths that have come, gone or become others, in natural order."""
+    def lookup(self, paths: Iterable[str]) -> list[Object | None]:
+        """The records of these paths, None where there is none."""
+        over, held = self.over, self.base.records
+        if not over:
+            return [*map(held.get, paths)]
+        return [over[path][0] if path in over else held.get(path) for path in paths]
+
+    def latest(self, since: _Table) -> dict[str, Object | None]:
+        """What has come, gone or become another by path, as it is now, in no order that says anything."""
         touched = self.log.between(self.at, since.at) if self.log is since.log else None
         if touched is None:
-            touched = frozenset((*since.records(), *self.records()))
-        return sorted((path for path in touched if self.record(path) is not since.record(path)), key=natural)
+            touched = [*dict.fromkeys((*since.records(), *self.records()))]
+        both = zip(touched, self.lookup(touched), since.lookup(touched), strict=True)
+        return {path: now for path, now, before in both if now is not before}
+
+    def changes(self, since: _Table) -> list[str]:
+        """Paths that have come, gone or become others, in natural order."""
+        return sorted(self.latest(since), key=natural)
 
 
 class _InOrder(Mapping[str, Object]):
@@ -397,6 +410,15 @@ class Objects(msgspec.Struct, frozen=True):
             new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)
             if new is not old:
                 found += new.changes(old)
+        return found
+
+    def latest(self, since: Objects, record: type[R]) -> dict[str, R | None]:
+        """The same objects as they are now, None for one that is gone; in no order, which costs more than the rest."""
+        found: dict[str, R | None] = {}
+        for kind in sorted({*self._tables, *since._tables}):
+            new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)
+            if _type(kind) is record and new is not old:
+                found |= cast(dict[str, R | None], new.latest(old))
         return found
 
     def changed_keys(self, since: Objects) -> dict[type[Object], list[Key]]:

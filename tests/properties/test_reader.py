@@ -14,6 +14,7 @@ from tests.support.depth import examples
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.api.elastic_quota import CAN_PREEMPT
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.config.volcano import read_volcano
 from tierwise.explain.wire import pending_wire
@@ -69,6 +70,8 @@ def _pod(pick: Random) -> Raw:
     if pick.random() < 0.5:
         annotations["scheduling.k8s.io/group-name"] = f"g{number % 3}"
         annotations["volcano.sh/task-spec"] = pick.choice(["w", "ps"])
+        if number % 4 == 1:
+            annotations["tierwise.io/rank"] = str(number)
     elif pick.random() < 0.3:
         labels["pod-group.scheduling.sigs.k8s.io"] = f"k{number % 2}"
     elif pick.random() < 0.3:
@@ -78,6 +81,8 @@ def _pod(pick: Random) -> Raw:
         annotations["scheduling.koordinator.sh/network-topology-selector"] = "near"
     if pick.random() < 0.2:
         labels["quota.scheduling.koordinator.sh/preemptible"] = "false"
+    if number % 7 == 6:
+        labels[CAN_PREEMPT] = "false"
     asks = {"cpu": pick.choice(["1", "2"])} | ({"nvidia.com/gpu": "1"} if pick.random() < 0.3 else {})
     container: dict[str, Any] = {"name": "c", "resources": {"requests": asks}}
     if pick.random() < 0.1:
@@ -114,8 +119,9 @@ def _group(pick: Random) -> Raw:
     if pick.random() < 0.3:
         spec["subGroupPolicy"] = [{"name": "s", "subGroupSize": 1, "matchLabelKeys": ["app"]}]
     status = {"phase": pick.choice(["Pending", "Inqueue", "Running"])}
-    version = "scheduling.volcano.sh/v1beta1"
-    return manifest(version, "PodGroup", f"g{pick.randrange(3)}", "d", spec=spec, status=status)
+    number, version = pick.randrange(3), "scheduling.volcano.sh/v1beta1"
+    meta = {"annotations": {"tierwise.io/pattern": "ring"} if number == 2 else {}}
+    return manifest(version, "PodGroup", f"g{number}", "d", meta=meta, spec=spec, status=status)
 
 
 def _gang(pick: Random) -> Raw:
@@ -166,7 +172,8 @@ def _queue(pick: Random) -> Raw:
 def moved(raw: dict[str, Any], pick: Random) -> Raw:
     """The same pod in another place or state, or with a status that nobody reads."""
     spec, status, meta = dict(raw["spec"]), dict(raw["status"]), dict(raw["metadata"])
-    match pick.randrange(6):
+    time = f"2026-01-01T00:0{pick.randrange(3)}:00Z"
+    match pick.randrange(10):
         case 0:
             spec["nodeName"] = f"n{pick.randrange(6)}"
         case 1:
@@ -177,6 +184,16 @@ def moved(raw: dict[str, Any], pick: Random) -> Raw:
             meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         case 4:
             spec["schedulingGates"] = pick.choice([[], [{"name": "x"}]])
+        case 5:
+            status["startTime"] = time
+        case 6:
+            told = {"type": pick.choice(["Checkpointed", "Ready"]), "status": "True"}
+            status["conditions"] = [{**told, "lastTransitionTime": time}]
+        case 7:
+            status["containerStatuses"] = [{"name": "c", "state": {"terminated": {"finishedAt": time}}}]
+        case 8:
+            owner = {"kind": "Job", "name": "j", "uid": "u", "controller": pick.random() < 0.5}
+            meta["ownerReferences"] = [owner]
         case _:
             status["message"] = pick.choice("xyz")
     return {**raw, "spec": spec, "status": status, "metadata": meta}

@@ -28,7 +28,7 @@ __all__ = [
     "expected_seconds",
     "parse_terms",
     "queue_times",
-    "started_at",
+    "status_time",
     "told_times",
 ]
 
@@ -97,11 +97,11 @@ def queue_times(marks: Mapping[str, str]) -> tuple[float, float]:
 def told_times(pod: Pod) -> tuple[float, float]:
     """When a pod last saved its work, by annotation or condition, and since when it has notice; 0 for neither."""
     marks = pod.metadata.annotations
-    saved = _time(marks[CHECKPOINTED_AT]) if CHECKPOINTED_AT in marks else 0.0
+    saved = status_time(marks[CHECKPOINTED_AT]) if CHECKPOINTED_AT in marks else 0.0
     noticed = 0.0
     for condition in pod.status.conditions:
         if condition.type in (CHECKPOINTED, NOTICE) and condition.status == "True":
-            since = _time(condition.last_transition_time)
+            since = status_time(condition.last_transition_time)
             if condition.type == NOTICE:
                 noticed = since
             else:
@@ -109,17 +109,12 @@ def told_times(pod: Pod) -> tuple[float, float]:
     return saved, noticed
 
 
-def started_at(pod: Pod) -> float:
-    """When a pod began to run; 0 where nobody has said so."""
-    return _time(pod.status.start_time)
-
-
 def ended_at(pod: Pod) -> float:
     """When the last container of a pod that has succeeded or failed ended; 0 where nobody has said so."""
     if pod.status.phase not in ("Succeeded", "Failed"):
         return 0.0
-    states = (status.state.terminated for status in pod.status.container_statuses)
-    return max((_time(state.finished_at) for state in states if state is not None), default=0.0)
+    states = [status.state.terminated for status in pod.status.container_statuses]
+    return max([status_time(state.finished_at) for state in states if state is not None], default=0.0)
 
 
 def expected_seconds(pod: Pod) -> float:
@@ -128,7 +123,7 @@ def expected_seconds(pod: Pod) -> float:
 
 
 @lru_cache(maxsize=1 << 16)
-def _time(text: str) -> float:
+def status_time(text: str) -> float:
     """A time in the status of a pod, which says nothing where it cannot be read; pods of a gang share most of them."""
     try:
         return parse_time(text) if text else 0.0

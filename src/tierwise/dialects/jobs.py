@@ -6,7 +6,8 @@ Dialects say how the pods of a job are divided and what its minimums are; the ar
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Required, TypedDict, Unpack
 
 import msgspec
@@ -82,6 +83,26 @@ class _Declared(TypedDict, total=False):
     further: tuple[Constraint, ...]
 
 
+class _SubState(TypedDict):
+    """What of a sub-job changes while its pods run their course."""
+
+    pod_sets: tuple[PodSet, ...]
+    total: int
+    request: Ints
+    held: Ints
+    ready: int
+    tasks: tuple[Task, ...]
+
+
+class _JobState(TypedDict):
+    """What of a job does."""
+
+    best_effort_pod_sets: tuple[tuple[int, PodSet], ...]
+    unsupported: str
+    unready: str
+    never_preempts: bool
+
+
 class JobBuilder:
     """Builds jobs and numbers them, their sub-jobs and their roles."""
 
@@ -135,10 +156,75 @@ class JobBuilder:
             role_ready={role + shift: ready for role, ready in job.role_ready.items()},
         )
 
+    def moved(self, job: Job, members: Sequence[Member], *, forbears: bool) -> Job | None:
+        """A job whose pods are what they were, but for their nodes and states; under the same numbers.
+
+        None where its ranks depend on who runs, or where something is wrong with it: its object has to be read again.
+        """
+        if job.ranks or job.unsupported:
+            return None
+        numbers = {name: number for number, name in job.role_names.items()}
+        if len(job.subs) == 1 and job.subs[0].tasks is job.tasks:
+            states, state = self._states([members], numbers, forbears=forbears)
+            tasks = states[0]["tasks"]
+        else:
+            by_key = {member.task.key: member for member in members}
+            parts = [[by_key[task.key] for task in sub.tasks] for sub in job.subs]
+            states, state = self._states(parts, numbers, forbears=forbears)
+            tasks = tuple([by_key[task.key].task for task in job.tasks])
+        subs = tuple([replace(sub, **own) for sub, own in zip(job.subs, states, strict=True)])
+        return replace(job, subs=subs, tasks=tasks, role_ready=self.ready_by_role(members, numbers), **state)
+
+    def _states(
+        self, parts: Iterable[Sequence[Member]], numbers: dict[str, int], *, forbears: bool
+    ) -> tuple[list[_SubState], _JobState]:
+        """How the sub-jobs of a job stand, given the members of each, and the job itself."""
+        states: list[_SubState] = []
+        best_effort: list[tuple[int, PodSet]] = []
+        waiting: list[Member] = []
+        for i, members in enumerate(parts):
+            kinds: dict[tuple[int, Status], list[Member]] = {}
+            for member in members:
+                task = member.task
+                kinds.setdefault((task.shape.number, task.status), []).append(member)
+            total = ready = 0
+            request = np.zeros(len(self._axis), dtype=np.int64)
+            nodes: list[int] = []
+            pending: list[Member] = []
+            for (_, status), alike in kinds.items():
+                task, number = alike[0].task, len(alike)
+                if status in _EXISTING:
+                    total += number
+                    request += task.shape.request * number
+                if _counts_ready(task):
+                    ready += number
+                if status is Status.RUNNING:
+                    nodes += [member.task.node for member in alike if member.task.node >= 0]
+                elif status is Status.PENDING:
+                    pending += alike
+            states.append(
+                {
+                    "pod_sets": _parts(pending, numbers, effort=True),
+                    "total": total,
+                    "request": request,
+                    "held": np.array(sorted(nodes), dtype=np.int64),
+                    "ready": ready,
+                    "tasks": tuple([member.task for member in members]),
+                }
+            )
+            best_effort += [(i, pod_set) for pod_set in _parts(pending, numbers, effort=False)]
+            waiting += pending
+        return states, {
+            "best_effort_pod_sets": tuple(best_effort),
+            "unsupported": _first_sentence(waiting, attrgetter("unsupported")),
+            "unready": _first_sentence(waiting, attrgetter("unready")),
+            "never_preempts": forbears or any(forbearing(member.pod.metadata) for member in waiting),
+        }
+
     def ready_by_role(self, members: Sequence[Member], roles: Mapping[str, int]) -> dict[int, int]:
         """How many tasks of each numbered role count as ready."""
         ready: dict[int, int] = dict.fromkeys(roles.values(), 0)
-        for member in members:
+        for member in members if roles else ():
             if member.task.role in roles and _counts_ready(member.task):
                 ready[roles[member.task.role]] += 1
         return ready
@@ -259,11 +345,12 @@ class JobBuilder:
         """
         if constraint is None and self._domains and not any(policy.constraint for policy in policies):
             constraint = confined((m.pod for _, _, members in split.values() for m in members), self._domains)
-        ladder, unreadable = _ladder(marks, split)
-        terms = parse_terms({**_first_marks(split), **marks})
+        first = _first_marks(split)  # which stand for those of its object where that says nothing
+        ladder, unreadable = _ladder(marks.get(LADDER, first.get(LADDER)))
+        terms = parse_terms({**first, **marks})
         if isinstance(terms, str):
             unreadable, terms = Reason("InvalidEvictionTerms", "pod", terms), None
-        repair = parse_repair({**_first_marks(split), **marks})
+        repair = parse_repair({**first, **marks})
         if isinstance(repair, str):
             unreadable, repair = Reason("InvalidRepairTerms", "pod", repair), None
         if ladder and constraint is None:
@@ -274,40 +361,35 @@ class JobBuilder:
         number = self._jobs
         beyond, minimum = _beyond(minimum, policies), min(minimum, PODS)
         self._jobs += 1
-        best_effort_parts: list[tuple[int, PodSet]] = []
+        parts = [
+            (sub_key, policy, index, members)
+            for sub_key, (policy, index, members) in sorted(split.items(), key=lambda item: natural(item[0]))
+            if members or policy >= 0 or not policies
+        ]
+        states, state = self._states([members for *_, members in parts], numbers, forbears=forbears)
+        state["unsupported"] = beyond or state["unsupported"]
         subs: list[SubJob] = []
-        for sub_key, (policy, index, members) in sorted(split.items(), key=lambda item: natural(item[0])):
-            own = constraint if policy < 0 else policies[policy].constraint
-            least = policies[policy].size if policy >= 0 else (1 if policies else minimum)
-            if policies and policy < 0 and not members:
-                continue
-            pod_sets = _parts(members, numbers, effort=True)
-            for pod_set in _parts(members, numbers, effort=False):
-                best_effort_parts.append((len(subs), pod_set))
+        for (sub_key, policy, index, members), own in zip(parts, states, strict=True):
             subs.append(
                 SubJob(
                     key=sub_key,
                     number=self._subs,
                     job_number=number,
                     policy=policy,
-                    minimum=least,
-                    constraint=own,
+                    minimum=policies[policy].size if policy >= 0 else (1 if policies else minimum),
+                    constraint=constraint if policy < 0 else policies[policy].constraint,
                     match_index=index,
                     order=natural(sub_key),
-                    priority=max((m.task.shape.priority for m in members), default=0),
-                    pod_sets=pod_sets,
-                    total=sum(m.task.status in _EXISTING for m in members),
-                    request=_request(members, len(self._axis)),
-                    held=_held(members),
-                    ready=sum(_counts_ready(m.task) for m in members),
-                    tasks=tuple(m.task for m in members),
+                    priority=max([member.task.shape.priority for member in members], default=0),
                     previous_domain=formers.get(sub_key, ""),
                     path=sub_key.removeprefix(f"{key}/") if sub_key in parents else "",
                     inner_group=parents.get(sub_key, -1),
                     further=policies[policy].further if policy >= 0 else rest.get("further", ()),
+                    **own,
                 )
             )
             self._subs += 1
+        tasks = [member.task for _, _, members in split.values() for member in members]
         return Job(
             key=key,
             number=number,
@@ -317,27 +399,23 @@ class JobBuilder:
             constraint=constraint,
             policies=policies,
             subs=tuple(subs),
-            tasks=tuple(m.task for _, _, members in split.values() for m in members),
-            best_effort_pod_sets=tuple(best_effort_parts),
-            scheduler=next((m.task.shape.scheduler for _, _, members in split.values() for m in members), ""),
+            tasks=subs[0].tasks if len(subs) == len(split) == 1 else tuple(tasks),
+            scheduler=tasks[0].shape.scheduler if tasks else "",
             pattern=pattern,
             ranks=ranks,
             world_size=world_size,
-            unsupported=beyond or _unsupported(split),
-            unready=_unready(split),
-            never_preempts=forbears or _forbears(split),
             terms=terms,
             repair=repair,
             ladder=ladder,
             expected_start=parse_expected_start(marks.get(EXPECTED_START, "")),
             reserved=parse_reservation(marks.get(RESERVATION, "")),
+            **state,
             **rest,
         )
 
 
-def _ladder(marks: Mapping[str, str], split: Split) -> tuple[tuple[LadderStep, ...], Reason | None]:
-    """The steps for which a gang holds out, as its object says or else its first pod; and why they cannot be read."""
-    text = marks.get(LADDER, _first_marks(split).get(LADDER))
+def _ladder(text: str | None) -> tuple[tuple[LadderStep, ...], Reason | None]:
+    """The steps for which a gang holds out, as it says; and why they cannot be read."""
     if text is None:
         return (), None
     found = parse_ladder(text)
@@ -347,15 +425,9 @@ def _ladder(marks: Mapping[str, str], split: Split) -> tuple[tuple[LadderStep, .
 
 
 def _first_marks(split: Split) -> Mapping[str, str]:
-    """The annotations of a job's first pod, which stand for its object where that says nothing."""
+    """The annotations of a job's first pod."""
     first = next((member.pod for _, _, members in split.values() for member in members), None)
     return first.metadata.annotations if first is not None else _NO_MARKS
-
-
-def _forbears(split: Split) -> bool:
-    """Whether a pending task is marked as one that starts no preemption."""
-    pending = (m for _, _, members in split.values() for m in members if m.task.status is Status.PENDING)
-    return any(forbearing(member.pod.metadata) for member in pending)
 
 
 def _beyond(minimum: int, policies: Sequence[Policy]) -> str:
@@ -367,22 +439,12 @@ def _beyond(minimum: int, policies: Sequence[Policy]) -> str:
     return ""
 
 
-def _unsupported(split: Split) -> str:
-    """What the first pending task names that cannot be honoured; in a gang, with the name of its pod."""
-    tasks = [m.task for _, _, members in split.values() for m in members if m.task.status is Status.PENDING]
-    first = min((t for t in tasks if t.unsupported), key=lambda task: natural(task.key), default=None)
+def _first_sentence(pending: Sequence[Member], of: Callable[[Task], str]) -> str:
+    """What keeps the first pending task that something keeps; in a gang, with the name of its pod."""
+    first = min((m.task for m in pending if of(m.task)), key=lambda task: natural(task.key), default=None)
     if first is None:
         return ""
-    return first.unsupported if len(tasks) == 1 else f"pod {first.key}: {first.unsupported}"
-
-
-def _unready(split: Split) -> str:
-    """What the first pending task means that is not there yet; in a gang, with the name of its pod."""
-    tasks = [m.task for _, _, members in split.values() for m in members if m.task.status is Status.PENDING]
-    first = min((t for t in tasks if t.unready), key=lambda task: natural(task.key), default=None)
-    if first is None:
-        return ""
-    return first.unready if len(tasks) == 1 else f"pod {first.key}: {first.unready}"
+    return of(first) if len(pending) == 1 else f"pod {first.key}: {of(first)}"
 
 
 def _counts_ready(task: Task) -> bool:
@@ -390,12 +452,13 @@ def _counts_ready(task: Task) -> bool:
     return task.status in _READY or (task.status is Status.PENDING and task.shape.best_effort)
 
 
-def _parts(members: Sequence[Member], numbers: dict[str, int], *, effort: bool) -> tuple[PodSet, ...]:
+def _parts(pending: Sequence[Member], numbers: dict[str, int], *, effort: bool) -> tuple[PodSet, ...]:
     """Pending tasks by shape and role, in rank order: by task index, else by name."""
-    pending = [m for m in members if m.task.status is Status.PENDING and m.task.shape.best_effort is not effort]
-    pending.sort(key=lambda m: natural(m.task.key))
+    if not pending:
+        return ()
+    members = sorted((m for m in pending if m.task.shape.best_effort is not effort), key=lambda m: natural(m.task.key))
     groups: dict[tuple[int, str], list[Member]] = {}
-    for member in pending:
+    for member in members:
         groups.setdefault((member.task.shape.number, member.task.role), []).append(member)
     return tuple(
         PodSet(
@@ -477,20 +540,3 @@ def _rank(member: Member) -> tuple[int, bool, int]:
     """By the rank that a dialect gave the task, else by task index; those without one keep the order of names."""
     index = index_of(member.pod)
     return (member.task.rank, index is None, index or 0)
-
-
-def _request(members: Sequence[Member], resources: int) -> Ints:
-    """Of all tasks that exist, whatever they are doing."""
-    total = np.zeros(resources, dtype=np.int64)
-    counts: dict[int, list[Task]] = {}
-    for member in members:
-        if member.task.status in _EXISTING:
-            counts.setdefault(member.task.shape.number, []).append(member.task)
-    for tasks in counts.values():
-        total += tasks[0].shape.request * len(tasks)
-    return total
-
-
-def _held(members: Sequence[Member]) -> Ints:
-    nodes = [m.task.node for m in members if m.task.status is Status.RUNNING and m.task.node >= 0]
-    return np.array(sorted(nodes), dtype=np.int64)

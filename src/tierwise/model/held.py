@@ -17,7 +17,7 @@ from tierwise.model.shape import Shape
 __all__ = ["ColumnCache", "HeldTasks", "TaskColumns", "held_amounts", "rows_by_shape"]
 
 _NODE, _SHAPE, _STATUS, _TASKS = map(attrgetter, ("node", "shape.number", "status", "tasks"))
-_CODE = {id(status): code for code, status in enumerate(Status)}  # by id: an enum's own hash is a call in Python
+_CODE = {status: code for code, status in enumerate(Status)}
 
 
 class TaskColumns(msgspec.Struct, frozen=True, eq=False):
@@ -32,12 +32,12 @@ class TaskColumns(msgspec.Struct, frozen=True, eq=False):
 
     def with_status(self, status: Status) -> list[Job]:
         """The jobs with a task of this status, in order."""
-        found = np.unique(self.job[self.status == _CODE[id(status)]])
+        found = np.unique(self.job[self.status == _CODE[status]])
         return [self.jobs[i] for i in found.tolist() if i >= 0]
 
     def held(self, status: Status) -> HeldTasks:
         """The tasks of a status that stand on a known node."""
-        chosen = np.flatnonzero((self.status == _CODE[id(status)]) & (self.row >= 0))
+        chosen = np.flatnonzero((self.status == _CODE[status]) & (self.row >= 0))
         return HeldTasks(self.row[chosen], self.shape[chosen], self.job[chosen])
 
 
@@ -86,7 +86,7 @@ class ColumnCache:
 
 
 def _read(tasks: Sequence[Task]) -> Ints:
-    codes = map(_CODE.__getitem__, map(id, map(_STATUS, tasks)))
+    codes = map(_CODE.__getitem__, map(_STATUS, tasks))
     found = (np.fromiter(column, np.int64, len(tasks)) for column in (map(_NODE, tasks), map(_SHAPE, tasks), codes))
     return np.stack([*found])
 

@@ -45,6 +45,8 @@ __all__ = [
 class Status(enum.Enum):
     """Where a task stands."""
 
+    __hash__ = object.__hash__  # that of Enum is a call in Python, and tasks are counted by status
+
     PENDING = "Pending"
     GATED = "Gated"  # pending behind a scheduling gate
     RUNNING = "Running"  # bound or running: it holds its resources

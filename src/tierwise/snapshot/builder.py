@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from itertools import chain
 
 import msgspec
@@ -15,12 +15,10 @@ from tierwise.api.core import (
     Node,
     Pod,
     PodDisruptionBudget,
-    PodSpec,
     PriorityClass,
     ResourceQuota,
 )
 from tierwise.api.elastic_quota import ElasticQuota
-from tierwise.api.eviction_terms import ended_at, told_times
 from tierwise.api.kai import Queue as KaiQueue
 from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import natural
@@ -194,11 +192,9 @@ class Reader:
             self._objects = objects
             return replace(self._last, now=now)
         pods = objects.every(Pod)
-        paths = objects.changes(self._objects, Pod)
-        changed = self._follow_pods(paths, pods)
-        for path in self._volumes.follow(objects, paths, pods):
-            if path in self._pods:
-                changed[path] = False
+        latest = objects.latest(self._objects, Pod)
+        moved, changed = self._follow_pods(latest)
+        changed |= self._volumes.follow(objects, latest) & self._pods.keys()
         self._count_pods()
         groups = objects.every(PodGroup)
         regrouped = objects.changes(self._objects, PodGroup)
@@ -210,12 +206,11 @@ class Reader:
             self._settings = _Settings.of(objects, self._profile)
         settings, quotas = self._settings, self._settings.quotas
         budgets = Budgets(objects.every(PodDisruptionBudget) if self._evicts else {}, pods.values())
-        axis, table, asking = self._read_nodes(site, objects, quotas, paths)
-        changed |= dict.fromkeys(asking, False)
-        self._finish(site, axis, table, changed, objects, quotas, budgets)
+        axis, table, asking = self._read_nodes(site, objects, quotas, latest)
+        self._finish(site, axis, table, moved, changed | asking, objects, quotas, budgets)
         if not self._countable():
-            axis, table, _ = self._read_nodes(site, objects, quotas, [])
-            self._finish(site, axis, table, {}, objects, quotas, budgets)
+            axis, table, _ = self._read_nodes(site, objects, quotas, {})
+            self._finish(site, axis, table, {}, set(), objects, quotas, budgets)
         store = self._store
         drawn = drawn_to(store.attracting.values(), table.row)
         first = {
@@ -297,20 +292,21 @@ class Reader:
             for name, queue in queues.items()
         }
 
-    def _follow_pods(self, paths: list[str], pods: Mapping[str, Pod]) -> dict[str, bool]:
-        """Take note of pods that have come, gone or become others, and say which of them are read differently now.
+    def _follow_pods(self, latest: Mapping[str, Pod | None]) -> tuple[dict[str, Pod], set[str]]:
+        """Take note of pods that have come, gone or become others.
 
-        True stands for a pod that has come to another node or state alone: most do nothing else all their life.
+        Says which can have come to another node or state alone, as most do all their life, and which are read anew.
         """
-        changed: dict[str, bool] = {}
-        for path in paths:
-            before, pod = self._pods.get(path), pods.get(path)
-            if before is not None and pod is not None and _alike(before[0], pod) and not self._devices.concerns(path):
+        moved: dict[str, Pod] = {}
+        changed: set[str] = set()
+        concerned = self._devices.concerned
+        for path, pod in latest.items():
+            before = self._pods.get(path)
+            if before is not None and pod is not None and path not in concerned and _alike(before[0], pod):
                 self._pods[path] = pod, before[1]
-                if not _stays(before[0], pod):
-                    changed[path] = True
+                moved[path] = pod
                 continue
-            changed[path] = False
+            changed.add(path)
             if before is not None:
                 self._templates.leave(before[1])
                 self._firm -= firm(before[0].metadata)
@@ -318,10 +314,10 @@ class Reader:
             if pod is not None:
                 self._pods[path] = pod, self._templates.join(pod)
                 self._firm += firm(pod.metadata)
-        return changed
+        return moved, changed
 
     def _read_nodes(
-        self, site: NodeIndex, objects: Objects, quotas: Quotas, pods: list[str]
+        self, site: NodeIndex, objects: Objects, quotas: Quotas, pods: Mapping[str, Pod | None]
     ) -> tuple[Axis, NodeTable, set[str]]:
         """Nodes as a table, and the resources that a node has; all that pods ask for besides is one more.
 
@@ -382,7 +378,8 @@ class Reader:
         site: NodeIndex,
         axis: Axis,
         table: NodeTable,
-        changed: Mapping[str, bool],
+        moved: Mapping[str, Pod],
+        changed: Set[str],
         objects: Objects,
         quotas: Quotas,
         budgets: Budgets,
@@ -414,7 +411,7 @@ class Reader:
             if frame.watched != last.watched:
                 keys = {*frame.watched} ^ {*last.watched}
                 labelled = (path for path, (pod, _) in self._pods.items() if not keys.isdisjoint(pod.metadata.labels))
-                changed = {**changed, **dict.fromkeys(labelled, False)}
+                changed = {*changed, *labelled}
         else:
             classes = self._settings.priorities
             shapes = self._start_shapes(axis, np.array(most, dtype=np.int64), common, classes, quotas)
@@ -423,15 +420,18 @@ class Reader:
                     shapes, site.number, len(axis), self._schedulers, budgets, self._devices.of, self._volumes.of
                 )
             else:
+                changed = {*changed, *moved}
                 self._store.restart(shapes, site.number, len(axis), budgets, self._pods, changed)
-            changed = dict.fromkeys(changed if last is not None else self._pods, False)
-        for path, moved in changed.items():
-            if path not in self._pods:
-                self._store.drop(path)
-            elif moved and self._store.knows(path):
-                self._store.move(path, self._pods[path][0])
-            else:
+            changed = changed if last is not None else self._pods.keys()
+        changed = {*changed, *self._store.unknown(moved)}
+        if not changed.isdisjoint(moved):
+            moved = {path: pod for path, pod in moved.items() if path not in changed}
+        self._store.move(moved)
+        for path in sorted(changed, key=natural):  # so that shapes are numbered in an order that objects decide
+            if path in self._pods:
                 self._store.put(path, *self._pods[path])
+            else:
+                self._store.drop(path)
         self._store.flush()
 
     def _limits_of(self, table: NodeTable, axis: Axis) -> tuple[int, ...]:
@@ -517,32 +517,17 @@ def _alike(before: Pod, pod: Pod) -> bool:
     A pod whose rules about nodes have been settled by a node is read without them from then on.
     """
     old, new = before.metadata, pod.metadata
-    if bool(before.spec.node_name) != bool(pod.spec.node_name) and has_node_rules(pod.spec):
-        return False
+    spec, last = counted(pod), counted(before)
+    if last != spec:
+        if bool(last.node_name) != bool(spec.node_name) and has_node_rules(spec):
+            return False
+        if replace(last, node_name=spec.node_name, scheduling_gates=spec.scheduling_gates) != spec:
+            return False
     return (
         old.labels == new.labels
         and old.annotations == new.annotations
         and old.creation_timestamp == new.creation_timestamp
-        and _same(counted(before), counted(pod))
-    )
-
-
-def _same(before: PodSpec, spec: PodSpec) -> bool:
-    """Whether two specs differ in node and gates at most."""
-    return before == spec or replace(before, node_name=spec.node_name, scheduling_gates=spec.scheduling_gates) == spec
-
-
-def _stays(before: Pod, pod: Pod) -> bool:
-    """Whether its node and its state are as they were; kubelets write much else into its status."""
-    return (
-        before.spec.node_name == pod.spec.node_name
-        and before.spec.scheduling_gates == pod.spec.scheduling_gates
-        and before.status.phase == pod.status.phase
-        and before.status.nominated_node_name == pod.status.nominated_node_name
-        and before.metadata.deletion_timestamp == pod.metadata.deletion_timestamp
-        and before.status.start_time == pod.status.start_time
-        and (before.status is pod.status or ended_at(before) == ended_at(pod))
-        and (before.status.conditions is pod.status.conditions or told_times(before) == told_times(pod))
+        and old.owner_references == new.owner_references
     )
 
 

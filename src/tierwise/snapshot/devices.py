@@ -119,9 +119,10 @@ class DeviceReader:
     def __bool__(self) -> bool:
         return self._any or bool(self._means)
 
-    def concerns(self, path: str) -> bool:
-        """Whether a pod has claims, or asks for an extended resource that a class serves."""
-        return path in self._means
+    @property
+    def concerned(self) -> Set[str]:
+        """The pods that have claims, or ask for an extended resource that a class serves."""
+        return self._means.keys()
 
     @property
     def names(self) -> set[str]:
@@ -138,14 +139,14 @@ class DeviceReader:
         self,
         objects: Objects,
         rows: tuple[str, ...],
-        pods: Sequence[str],
+        pods: Mapping[str, Pod | None],
         wanted: frozenset[str],
         offered: Set[str] = frozenset(),
     ) -> set[str]:
         """Take in what has changed since, and say which pods ask for something else now.
 
-        `pods` are those that came, went or changed, `wanted` the resources that pods name, `offered` those that nodes
-        have themselves.
+        `pods` are those that came, went or changed, as they are now, `wanted` the resources that pods name, `offered`
+        those that nodes have themselves.
         """
         before, self._objects, self.changed = self._objects, objects, False
         self._pods = objects.every(Pod)
@@ -155,9 +156,10 @@ class DeviceReader:
         if described:
             self._domains = domains(objects)
             served = extended_names(objects.every(DeviceClass))
-            pods = pods if served == self._served else list(self._pods)
+            pods = pods if served == self._served else {**pods, **self._pods}
             self._served = served
-        touched = self._follow(pods) | changed | {claim for path in pods for claim in self._reserved.get(path, ())}
+        touched = self._follow(pods) | changed
+        touched.update(claim for path in self._reserved.keys() & pods.keys() for claim in self._reserved[path])
         self._any = any(objects.every(one) for one in (ResourceSlice, DeviceClass, ResourceClaim))
         native = frozenset(offered) & self._served.keys() if self._served else frozenset()
         if not described and not touched and wanted == self._wanted and native == self._native:
@@ -186,11 +188,12 @@ class DeviceReader:
 
     # -- who means which claim
 
-    def _follow(self, paths: Iterable[str]) -> set[str]:
+    def _follow(self, pods: Mapping[str, Pod | None]) -> set[str]:
         """Note the claims that pods mean; says which claims have other users now, or users in another state."""
         touched: set[str] = set()
-        for path in paths:
-            pod = self._pods.get(path)
+        for path, pod in pods.items():
+            if path not in self._means and pod is not None and not _may_mean_claims(pod, self._served):
+                continue  # as most of them
             means = tuple(dict.fromkeys(_claims_of(pod, self._served))) if pod is not None else ()
             before = self._means.get(path, ())
             for claim in before:
@@ -609,6 +612,10 @@ def _pool(driver: str, name: str, slices: list[ResourceSlice], row: Mapping[str,
         where, fault = -1, ""
     last = first + sum(len(one.spec.devices) for one in slices) if where != _GONE else first
     return DevicePool(driver, name, tuple(slices), first, last, where, fault)
+
+
+def _may_mean_claims(pod: Pod, served: Mapping[str, str]) -> bool:
+    return bool(served or pod.spec.resource_claims or pod.status.extended_resource_claim_status)
 
 
 def _claims_of(pod: Pod, served: Mapping[str, str]) -> Iterator[str]:

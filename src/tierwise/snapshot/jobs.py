@@ -12,6 +12,7 @@ from tierwise.api.natural import natural
 from tierwise.api.volcano import PodGroup
 from tierwise.dialects.groups import Group, build_group
 from tierwise.dialects.jobs import JobBuilder, Member
+from tierwise.dialects.koordinator.elastic_quota import forbearing
 from tierwise.dialects.koordinator.gangs import (
     Drawn,
     Gang,
@@ -135,14 +136,17 @@ class JobCache:
         self, builder: JobBuilder, store: TaskStore, groups: Mapping[str, PodGroup], changed: Iterable[str]
     ) -> None:
         """Bring the jobs of pod groups up to date, and say which cohorts are theirs: by what has changed."""
-        touched = store.touched()
+        touched, moved = store.touched()
         if not self._begun:
             self._begun, touched, changed = True, set(store.cohorts()), groups
         due = {cohort.group for cohort in touched if cohort.ours and cohort.group}.union(changed)
-        moved = touched.union(*map(store.of_group, changed))
-        loose = {cohort for cohort in moved if cohort.members and not (cohort.ours and cohort.group in groups)}
-        if loose or not moved.isdisjoint(self._loose):
-            self._loose = sorted(loose.union(c for c in self._loose if c not in moved), key=lambda c: c.order)
+        for key in {cohort.group for cohort in moved if cohort.ours and cohort.group} - due:
+            if not self._follow_states(builder, store, groups.get(key), key):
+                due.add(key)
+        touched = touched.union(*map(store.of_group, changed))
+        loose = {cohort for cohort in touched if cohort.members and not (cohort.ours and cohort.group in groups)}
+        if loose or not touched.isdisjoint(self._loose):
+            self._loose = sorted(loose.union(c for c in self._loose if c not in touched), key=lambda c: c.order)
         first = len(self._group_jobs)  # from where on numbers are others
         came = []
         for key in sorted(due):
@@ -165,6 +169,18 @@ class JobCache:
         if came or first < len(self._group_jobs):
             self._number(builder, [*groups], first, came)
         builder.begin(*self._next_numbers[-1])
+
+    def _follow_states(self, builder: JobBuilder, store: TaskStore, record: PodGroup | None, key: str) -> bool:
+        """Take over where the pods of a job stand now; false where the job must be built again."""
+        last = self._of_group.get(key)
+        if record is None or last is None:
+            return record is None and last is None
+        job = builder.moved(last, _members(store.of_group(key)), forbears=forbearing(record.metadata))
+        if job is None:
+            return False
+        self._of_group[key] = self._group_jobs[job.number] = job
+        (self._unsettled.discard if job.settled else self._unsettled.add)(key)
+        return True
 
     def _number(self, builder: JobBuilder, order: list[str], first: int, came: Sequence[str]) -> None:
         """Number the jobs anew from the first on that has come, gone, or takes up other numbers than before."""
@@ -219,7 +235,7 @@ class JobCache:
             admitted = [m.pod.spec.priority for m in members if m.pod.spec.priority is not None]
             stated = self.priorities.of_class(named) if stated is None else stated
             return min(stated, max(admitted)) if admitted and not self._trusts else stated
-        return max((m.task.shape.priority for m in members), default=self.priorities.of_class(""))
+        return max([m.task.shape.priority for m in members], default=self.priorities.of_class(""))
 
     def _read_gangs(self, cohorts: Sequence[Cohort], records: Mapping[str, GangRecord]) -> dict[str, Gang]:
         named = [cohort for cohort in cohorts if cohort.gang]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
-from typing import TypedDict
 from zlib import crc32
 
 import msgspec
@@ -17,7 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.core import Pod
-from tierwise.api.eviction_terms import ended_at, expected_seconds, started_at, told_times
+from tierwise.api.eviction_terms import ended_at, expected_seconds, status_time, told_times
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.unsupported import unsupported
@@ -37,7 +36,8 @@ from tierwise.snapshot.templates import Template, has_node_rules
 
 __all__ = ["Cohort", "TaskStore"]
 
-_ORDER = attrgetter("order")
+_ORDER, _NODE, _SHAPE = map(attrgetter, ("order", "node", "shape.number"))
+_STATE = attrgetter("node", "nominated", "started", "checkpointed", "noticed", "ended", "deleted")
 _PARTS = 256
 """Into which pods without a group are dealt by name, so that a change of one looks at few."""
 
@@ -102,6 +102,7 @@ class TaskStore:
         self._astray: set[str] = set()  # paths of pods that name a node which does not exist
         self._unsorted: set[Cohort] = set()
         self._touched: set[Cohort] = set()
+        self._moved: set[Cohort] = set()
         self._came: list[Task] = []
         self._went: list[Task] = []
 
@@ -120,33 +121,58 @@ class TaskStore:
             self._naming = sorted(found, key=_ORDER)
         return self._naming
 
-    def touched(self) -> set[Cohort]:
-        """The cohorts that have come, gone or changed since this was last asked."""
-        found, self._touched = self._touched, set()
-        return found
+    def touched(self) -> tuple[set[Cohort], set[Cohort]]:
+        """The cohorts that have come, gone or changed since this was last asked.
 
-    def knows(self, path: str) -> bool:
-        """Whether a pod is here; one that left without ever having had a node is not."""
-        return path in self._cohort_of
+        Apart from them those whose pods have come to other nodes or states and are otherwise what they were.
+        """
+        touched, moved = self._touched, self._moved - self._touched
+        self._touched, self._moved = set(), set()
+        return touched, moved
 
-    def move(self, path: str, pod: Pod) -> None:
-        """A pod that is here has come to another node or state, and is otherwise what it was."""
-        home, status = self._cohort_of[path], _status(pod)
-        if status is None:
-            self.drop(path)
-            return
-        before = home.members[path].task
-        self.faults.pop(path, None)
-        node, nominated = self._place(path, pod, before.key, status)
-        times = _times(pod, before.created)
-        task = replace(before, status=status, node=node, nominated=nominated, **times)
-        self._index(path, before, task)
-        self._went.append(before)
-        self._came.append(task)
-        home.members[path] = Member(pod, task)
-        self._touch(home)
-        if path in self.attracting:
-            self.attracting[path] = pod
+    def unknown(self, paths: Iterable[str]) -> list[str]:
+        """Those of some pods that are not here; who left without ever having had a node is not."""
+        return [path for path in paths if path not in self._cohort_of]
+
+    def move(self, pods: Mapping[str, Pod]) -> None:
+        """Pods that are here may have come to another node or state, and are otherwise what they were."""
+        moved: set[Cohort] = set()
+        for path, pod in pods.items():
+            status = _status(pod)
+            if status is None:
+                self.drop(path)
+                continue
+            cohort = self._cohort_of[path]
+            before = cohort.members[path].task
+            node, nominated = self._place(path, pod, status)
+            started, checkpointed, noticed, ended, deleted = _times(pod, before.created)
+            state = node, nominated, started, checkpointed, noticed, ended, deleted
+            if status is before.status and state == _STATE(before):
+                continue  # kubelets write much else into a status
+            task = replace(
+                before,
+                status=status,
+                node=node,
+                nominated=nominated,
+                started=started,
+                checkpointed=checkpointed,
+                noticed=noticed,
+                ended=ended,
+                deleted=deleted,
+            )
+            cohort.members[path] = Member(pod, task)
+            moved.add(cohort)
+            if node != before.node or nominated != before.nominated:
+                self._index(path, before, task)
+            if before.status in _HOLDING:
+                self._went.append(before)
+            if status in _HOLDING:
+                self._came.append(task)
+            if path in self.attracting:
+                self.attracting[path] = pod
+        for cohort in moved:
+            cohort.version += 1
+        self._moved |= moved
 
     def put(self, path: str, pod: Pod, template: Template) -> None:
         """A pod comes, or has become another."""
@@ -191,8 +217,7 @@ class TaskStore:
     def _replace(self, path: str, cohort: Cohort) -> None:
         """Look again which node a pod has, and which is kept for it."""
         pod, task = cohort.members[path].pod, cohort.members[path].task
-        self.faults.pop(path, None)
-        node, nominated = self._place(path, pod, task.key, task.status)
+        node, nominated = self._place(path, pod, task.status)
         if (node, nominated) == (task.node, task.nominated):
             return
         renewed = replace(task, node=node, nominated=nominated)
@@ -265,10 +290,12 @@ class TaskStore:
     def _count(self, tasks: Iterable[Task], sign: int) -> None:
         held = [task for task in tasks if task.node >= 0 and task.status in _HOLDING]
         if held:
-            nodes = np.array([task.node for task in held], dtype=np.int64)
-            requests = np.stack([task.shape.request for task in held], axis=1)
+            nodes = np.fromiter(map(_NODE, held), np.int64, len(held))
+            shapes = {task.shape.number: task.shape for task in held}
+            numbers, which = np.unique(np.fromiter(map(_SHAPE, held), np.int64, len(held)), return_inverse=True)
+            requests = np.stack([shapes[number].request for number in numbers.tolist()], axis=1)
             for r in np.flatnonzero(requests.any(axis=1)).tolist():
-                np.add.at(self.used[r], nodes, sign * requests[r])
+                np.add.at(self.used[r], nodes, sign * requests[r, which])
 
     def _cohort_for(self, path: str, pod: Pod) -> Cohort:
         group, gang, named = group_of(pod), gang_of(pod), named_group(pod)
@@ -317,11 +344,12 @@ class TaskStore:
         if status is None:
             return None
         key = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
-        node, nominated = self._place(path, pod, key, status)
+        node, nominated = self._place(path, pod, status)
         refused = unsupported(pod) if not pod.spec.node_name else None
         devices = self._devices(path)
         volumes = self._volumes(path)
         created = parse_time(pod.metadata.creation_timestamp) if pod.metadata.creation_timestamp else 0.0
+        started, checkpointed, noticed, ended, deleted = _times(pod, created)
         return Task(
             key=key,
             shape=self.shapes.join(pod, template, devices, volumes),
@@ -330,7 +358,11 @@ class TaskStore:
             node=node,
             nominated=nominated,
             created=created,
-            **_times(pod, created),
+            started=started,
+            checkpointed=checkpointed,
+            noticed=noticed,
+            ended=ended,
+            deleted=deleted,
             owner=pod.metadata.labels.get(OWNER, ""),
             not_preemptable=not_preemptable(pod.metadata) or shielded(pod.metadata),
             critical=pod.metadata.namespace == "kube-system" or pod.spec.priority_class_name in _CRITICAL,
@@ -348,18 +380,20 @@ class TaskStore:
             unowned=not any(owner.controller for owner in pod.metadata.owner_references),
         )
 
-    def _place(self, path: str, pod: Pod, key: str, status: Status) -> tuple[int, int]:
+    def _place(self, path: str, pod: Pod, status: Status) -> tuple[int, int]:
         """The numbers of the node that it stands on and of the one that is kept for it; -1 for none."""
         name, kept = pod.spec.node_name, pod.status.nominated_node_name
         node = self._nodes.get(name, -1) if name else -1
         nominated = self._nodes.get(kept, -1) if kept else -1
-        if name and node < 0 and status in _HOLDING:
-            text = f"is bound to node {name}, which does not exist"
-            self.faults[path] = Fault(f"Pod {key}", "UnknownNode", text)
+        if path in self._astray:
+            self._astray.discard(path)
+            self.faults.pop(path, None)
         if (name and node < 0) or (kept and nominated < 0):
             self._astray.add(path)
-        else:
-            self._astray.discard(path)
+            if node < 0 and name and status in _HOLDING:
+                text = f"is bound to node {name}, which does not exist"
+                key = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
+                self.faults[path] = Fault(f"Pod {key}", "UnknownNode", text)
         return node, nominated
 
 
@@ -371,26 +405,16 @@ _GRACE = 30
 """Seconds that a pod gets to terminate where it names no other time."""
 
 
-class _Times(TypedDict):
-    started: float
-    checkpointed: float
-    noticed: float
-    ended: float
-    deleted: float
-
-
-def _times(pod: Pod, created: float) -> _Times:
-    """Since when a pod with a node runs and until when, when it last saved its work, was given notice and deleted."""
+def _times(pod: Pod, created: float) -> tuple[float, float, float, float, float]:
+    """Since when a pod with a node runs, when it last saved its work and was given notice, when it ended and was
+    deleted.
+    """
     if not pod.spec.node_name:
-        return {"started": 0.0, "checkpointed": 0.0, "noticed": 0.0, "ended": 0.0, "deleted": 0.0}
+        return 0.0, 0.0, 0.0, 0.0, 0.0
     checkpointed, noticed = told_times(pod)
-    return {
-        "started": started_at(pod) or created,
-        "checkpointed": checkpointed,
-        "noticed": noticed,
-        "ended": ended_at(pod),
-        "deleted": _deleted_at(pod) if pod.metadata.deletion_timestamp else 0.0,
-    }
+    ended = ended_at(pod) if pod.status.container_statuses else 0.0
+    deleted = _deleted_at(pod) if pod.metadata.deletion_timestamp else 0.0
+    return status_time(pod.status.start_time) or created, checkpointed, noticed, ended, deleted
 
 
 def _deleted_at(pod: Pod) -> float:

@@ -6,7 +6,7 @@ with volumes are looked at anew, and those that are read differently are named.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -49,11 +49,12 @@ class VolumeFollower:
         """What was read of a pod's volumes; None where none of them matters."""
         return self.read.get(path)
 
-    def follow(self, objects: Objects, paths: Iterable[str], pods: Mapping[str, Pod]) -> set[str]:
+    def follow(self, objects: Objects, latest: Mapping[str, Pod | None]) -> set[str]:
         """Take note of pods that have changed, and of the storage objects; whose volumes are read differently now."""
         stale: set[str] = set()
-        for path in paths:
-            pod = pods.get(path)
+        for path, pod in latest.items():
+            if pod is not None and not pod.spec.volumes and path not in self._pods:
+                continue  # as most of them are
             counts = pod is not None and pod.status.phase not in _ENDED and any(map(_matters, pod.spec.volumes))
             if pod is not None and counts:
                 before = self._pods.get(path)

@@ -79,6 +79,8 @@ def counted(pod: Pod) -> PodSpec:
     where the node cannot ever give what is asked for, of the last two. The pod's own record where nothing differs.
     """
     status, spec = pod.status, pod.spec
+    if not status.container_statuses and not status.init_container_statuses and status.resources is None:
+        return spec
     known = {s.name: s for s in (*status.container_statuses, *status.init_container_statuses) if s.resources}
     if not known and status.resources is None:
         return spec

@@ -182,6 +182,8 @@ def _phase(text: str) -> Phase:
 
 def _split(key: str, policies: Sequence[SubGroupPolicy], members: Sequence[Member]) -> Split:
     """By policy and label values; the tasks that no policy takes stand under the job's own key."""
+    if not policies:
+        return {key: (-1, 0, [*members])}
     found: Split = {key: (-1, 0, [])}
     for member in members:
         labels = member.pod.metadata.labels
