@@ -52,6 +52,31 @@ def test_one_pass_finds_what_many_find(domains: list[tuple[int, frozenset[str]]]
     assert reference.problems == {(problem.domain, problem.code) for problem in topology.problems}
 
 
+@given(DOMAINS | NESTED, st.permutations(NODES))
+def test_rows_follow_the_walk(domains: list[tuple[int, frozenset[str]]], names: list[str]) -> None:
+    """Rows are those of a walk: the nodes of children, then a domain's own, both in natural order."""
+    declared = [Declared(f"h{i}", tier, nodes=nodes) for i, (tier, nodes) in enumerate(domains)]
+    topology, order = build_tree(declared, names)
+    chains = [[topology.name[d] for d in topology.ancestors(i)] for i in range(len(topology))]
+    nodes = {d.name: d.nodes for d in declared}
+    claims = {name: [i for i in range(1, len(topology)) if name in nodes[topology.name[i]]] for name in NODES}
+    home = {name: max(claims[name], key=lambda i: len(chains[i]), default=ROOT) for name in NODES}
+    rows: list[str] = []
+    spans = {}
+
+    def walk(domain: int) -> None:
+        start = len(rows)
+        for child in topology.children[domain]:
+            walk(child)
+        rows.extend(name for name in NODES if home[name] == domain)
+        spans[domain] = start, len(rows)
+
+    walk(ROOT)
+    assert rows == [names[i] for i in order]
+    assert [home[name] for name in rows] == topology.leaf.tolist()
+    assert spans == {i: (int(topology.start[i]), int(topology.end[i])) for i in range(len(topology))}
+
+
 @given(st.lists(PATTERNS, max_size=5))
 def test_patterns_together_match_what_each_matches(patterns: list[str]) -> None:
     """Matching all patterns of all hyperNodes in one go changes nothing for any of them."""

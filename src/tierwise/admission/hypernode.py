@@ -85,7 +85,7 @@ def grown(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> tuple[Topol
             for domain in declared
         ]
     topology, order = build_tree(declared, [node.metadata.name for node in stand_in])
-    return topology, [known[row] for row in order] if known else []
+    return topology, [known[row] for row in order.tolist()] if known else []
 
 
 def check_tree(topology: Topology) -> Iterator[tuple[str, Issue]]:

@@ -258,7 +258,7 @@ def _cluster(ends: Ints, widths: Sequence[int], *, load: float, rng: np.random.G
         below = len(parts)
     topology, order = build_tree(declared, names)
     running = _running(topology, load, rng) if load else ()
-    return BenchCluster(_table(tuple(names[i] for i in order)), topology, running)
+    return BenchCluster(_table(tuple(names[i] for i in order.tolist())), topology, running)
 
 
 def _table(names: tuple[str, ...]) -> NodeTable:

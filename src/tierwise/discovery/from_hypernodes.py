@@ -82,7 +82,7 @@ def read(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> Discovered:
     names = list(known)
     topology, order = build_tree(declare(given, known.values()), names)
     places: dict[str, Path] = {}
-    for position, leaf in zip(order, topology.leaf.tolist(), strict=True):
+    for position, leaf in zip(order.tolist(), topology.leaf.tolist(), strict=True):
         chain = [d for d in reversed(topology.chains[leaf].tolist()) if d != ROOT]
         if chain:
             places[names[position]] = tuple(PathElement(int(topology.tier[d]), topology.name[d]) for d in chain)

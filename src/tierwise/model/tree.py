@@ -10,7 +10,8 @@ beyond its limit, and nodes that two domains claim without one containing the ot
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 import numpy as np
@@ -35,27 +36,49 @@ class Declared(msgspec.Struct, frozen=True):
 
 
 def build_tree(
-    declared: Sequence[Declared], node_names: Sequence[str], tiers: Mapping[str, int] | None = None
-) -> tuple[Topology, list[int]]:
+    declared: Sequence[Declared],
+    node_names: Sequence[str],
+    tiers: Mapping[str, int] | None = None,
+    *,
+    place: Mapping[str, int] | None = None,
+) -> tuple[Topology, Ints]:
     """The tree over all nodes, and the order of `node_names` in which its rows stand.
 
     `tiers` names tiers whatever domains there are: a layer may be empty, nodes may have a layer of their own (0),
-    and the highest is the root's.
+    and the highest is the root's. `place` is that of every node in natural order, for those who know it.
     """
     by_name = {d.name: d for d in sorted(declared, key=lambda d: natural(d.name))}
-    place = {name: i for i, name in enumerate(sorted(node_names, key=natural))}
-    draft = _Draft(by_name, place, tiers or {})
+    if place is None:
+        place = {name: i for i, name in enumerate(sorted(node_names, key=natural))}
+    draft = _Draft(by_name, place, _Claims.of(by_name.values(), place), tiers or {})
     draft.check_children()
     draft.check_claims()
     draft.check_nodes()
-    return _Walk(draft, node_names).topology()
+    return _Walk(draft).topology(node_names)
+
+
+class _Claims(msgspec.Struct, frozen=True):
+    """Which domain claims which node, as pairs: the domains in order, with their nodes in any."""
+
+    domain: Ints  # index of the domain
+    node: Ints  # place of the node
+    shared: frozenset[int]  # the places of nodes that several domains claim
+
+    @classmethod
+    def of(cls, declared: Collection[Declared], place: Mapping[str, int]) -> _Claims:
+        sizes = np.fromiter((len(d.nodes) for d in declared), np.int64, len(declared))
+        every = chain.from_iterable(d.nodes for d in declared)
+        node = np.fromiter(map(place.__getitem__, every), np.int64, int(sizes.sum()))
+        shared = np.flatnonzero(np.bincount(node) > 1)
+        return cls(np.repeat(np.arange(len(sizes)), sizes), node, frozenset(shared.tolist()))
 
 
 class _Draft(msgspec.Struct):
     """Declarations on their way to a tree: who is whose parent, what is broken, and why."""
 
     declared: dict[str, Declared]
-    place: dict[str, int]  # of every node in natural order
+    place: Mapping[str, int]  # of every node in natural order
+    claims: _Claims
     tiers: Mapping[str, int] = {}
     problems: list[Problem] = []
     broken: set[str] = set()
@@ -137,13 +160,15 @@ class _Draft(msgspec.Struct):
         """Every node's domains must form one chain; adopt what is contained, break what overlaps.
 
         What was found sound stays so: a parent that is added takes nobody out of a chain, and with a domain that breaks
-        all around it break. So nothing is looked at twice.
+        all around it break. So nothing is looked at twice, and nodes that one domain claims need no look.
         """
         for child, parent in self.parent.items():
             self.below.setdefault(parent, []).append(child)
+        shared = self.claims.shared
         seen: dict[str, str] = {}  # by node, the innermost domain so far
-        for name, d in self.declared.items():
-            for node in sorted(d.nodes, key=self.place.__getitem__):
+        for name, d in self.declared.items() if shared else ():
+            place = self.place
+            for node in sorted((node for node in d.nodes if place[node] in shared), key=place.__getitem__):
                 if name in self.broken:
                     break
                 other = seen.get(node)
@@ -216,81 +241,80 @@ def _cycles(declared: dict[str, Declared]) -> list[list[str]]:
 
 
 class _Walk:
-    """The depth-first walk that numbers domains and rows."""
+    """The depth-first walk that numbers domains; rows follow it, so arrays say where they are."""
 
-    def __init__(self, draft: _Draft, node_names: Sequence[str]) -> None:
+    def __init__(self, draft: _Draft) -> None:
         self._draft = draft
         self._sound = {n: d for n, d in draft.declared.items() if n not in draft.broken}
-        self._position = {name: i for i, name in enumerate(node_names)}
         self._names: list[str] = []
         self._parents: list[int] = []
-        self._spans: list[tuple[int, int, int]] = []  # start, end, last
-        self._order: list[int] = []
-        self._leaf: list[int] = []
         self._below: dict[str, list[str]] = {}
         for name in self._sound:
             self._below.setdefault(draft.parent.get(name, ""), []).append(name)
-        self._inner = self._innermost()
-
-    def _innermost(self) -> dict[str, list[str]]:
-        depth = {name: len(self._draft.chain(name)) for name in self._sound}
-        home: dict[str, str] = {}
-        for name, d in self._sound.items():
-            for node in d.nodes:
-                if node not in home or depth[name] > depth[home[node]]:
-                    home[node] = name
-        inner: dict[str, list[str]] = {}
-        for node in self._position:
-            inner.setdefault(home.get(node, ""), []).append(node)
-        return inner
-
-    def topology(self) -> tuple[Topology, list[int]]:
+        self._last: Ints
+        self._left: Ints  # by number of a domain: how many were left before it
         self._visit_all()
+
+    def topology(self, node_names: Sequence[str]) -> tuple[Topology, Ints]:
         draft = self._draft
         top = max(1 + max((min(d.tier, TIER) for d in draft.declared.values()), default=0), *draft.tiers.values(), 0)
         names = (ROOT_NAME, *self._names[1:])
         tiers = np.array([top, *(self._sound[n].tier for n in self._names[1:])], dtype=np.int64)
-        spans = np.array(self._spans, dtype=np.int64).reshape(-1, 3)
         by_name = sorted(range(len(names)), key=lambda i: natural(names[i]))
+        chains = self._chains()
+        # Children before the nodes that are in a domain directly: rows stand in the order in which domains are left.
+        place = np.fromiter(map(draft.place.__getitem__, node_names), np.int64, len(node_names))
+        home = self._homes(chains)[place]
+        order = np.lexsort((place, self._left[home]))
+        upto = np.concatenate(([0], np.cumsum(np.bincount(self._left[home], minlength=len(names)))))
         topology = Topology(
             name=names,
             tier=tiers,
             parent=np.array(self._parents, dtype=np.int64),
-            start=spans[:, 0].copy(),
-            end=spans[:, 1].copy(),
-            last=spans[:, 2].copy(),
-            leaf=np.array(self._leaf, dtype=np.int64),
+            start=upto[self._left + 1 - (self._last - np.arange(len(names)))],
+            end=upto[self._left + 1],
+            last=self._last,
+            leaf=home[order],
             rank=ranks(by_name),
             children=self._children(),
-            chains=self._chains(),
+            chains=chains,
             at_tier={int(t): np.flatnonzero(tiers == t) for t in sorted(set(tiers.tolist()))},
             tier_names=self._tier_names(),
             index={name: i for i, name in enumerate(names)},
             problems=tuple(sorted(draft.problems, key=lambda p: (natural(p.domain), p.code, p.text))),
             set_aside=tuple(n for n in draft.declared if n in draft.broken),
         )
-        return topology, self._order
+        return topology, order
+
+    def _homes(self, chains: Sequence[Ints]) -> Ints:
+        """By place of a node, the innermost domain that claims it."""
+        claims, number = self._draft.claims, {name: i for i, name in enumerate(self._names)}
+        numbers = np.array([number.get(name, -1) for name in self._draft.declared], dtype=np.int64)
+        depths = np.array([*map(len, chains)], dtype=np.int64)
+        sound = np.flatnonzero(numbers[claims.domain] >= 0) if len(numbers) else claims.domain
+        inwards = sound[np.argsort(depths[numbers[claims.domain[sound]]], kind="stable")]
+        homes = np.zeros(len(self._draft.place), dtype=np.int64)
+        homes[claims.node[inwards]] = numbers[claims.domain[inwards]]  # of several the last counts
+        return homes
 
     def _visit_all(self) -> None:
-        """Children before the nodes that hang on a domain directly; a stack, since trees may be deep."""
+        """A stack, since trees may be deep."""
+        spans: list[tuple[int, int]] = []  # by number: the first domain behind those below it, and how many were left
+        left = 0
         work: list[tuple[str, int, bool]] = [("", -1, False)]
         while work:
             name, number, leaving = work.pop()
             if leaving:
-                self._leave(name, number)
+                spans[number] = len(self._names), left
+                left += 1
                 continue
             parent, number = number, len(self._names)
             self._names.append(name)
             self._parents.append(parent)
-            self._spans.append((len(self._order), 0, 0))
+            spans.append((0, 0))
             work.append((name, number, True))
             work += [(child, number, False) for child in reversed(self._below.get(name, []))]
-
-    def _leave(self, name: str, number: int) -> None:
-        for node in sorted(self._inner.get(name, []), key=self._draft.place.__getitem__):
-            self._order.append(self._position[node])
-            self._leaf.append(number)
-        self._spans[number] = (self._spans[number][0], len(self._order), len(self._names))
+        self._last, self._left = np.array(spans, dtype=np.int64).T.copy()
 
     def _children(self) -> tuple[tuple[int, ...], ...]:
         children: list[list[int]] = [[] for _ in self._parents]

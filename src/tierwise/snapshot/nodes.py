@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, count
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from itertools import chain, repeat
 from typing import TypeVar
 
 import msgspec
@@ -54,9 +54,9 @@ def node_table(index: NodeIndex, axis: Axis, most: int, conditions: Sequence[str
     images = tuple(_images(node) for node in nodes)
     return NodeTable(
         names=index.names,
-        row={name: i for i, name in enumerate(index.names)},
+        row=index.row,
         rank=index.rank,
-        number=np.array([index.number[name] for name in index.names], dtype=np.int64),
+        number=_by_row(index),
         allocatable=_allocatable(nodes, axis, most),
         labels=LabelTable(index.names, [node.metadata.labels for node in nodes]),
         taints=taints,
@@ -94,9 +94,9 @@ def renewed(
     same_names = index.names is table.names
     return NodeTable(
         names=index.names,
-        row=table.row if same_names else {name: i for i, name in enumerate(index.names)},
+        row=index.row,
         rank=index.rank,
-        number=table.number if same_names else np.array([*map(index.number.__getitem__, index.names)], dtype=np.int64),
+        number=table.number if same_names else _by_row(index),
         allocatable=allocatable,
         labels=table.labels if same_names else LabelTable(index.names, [node.metadata.labels for node in nodes]),
         taints=taints,
@@ -106,6 +106,11 @@ def renewed(
         unhealthy=_unhealthy(((row, nodes[row]) for row in asked), conditions),
         images=tuple(images) if any(images) else (),
     )
+
+
+def _by_row(index: NodeIndex) -> Ints:
+    """The numbers of nodes."""
+    return np.fromiter(map(index.number.__getitem__, index.names), np.int64, len(index.names))
 
 
 def _flags(table: NodeTable) -> tuple[Bools, Bools]:
@@ -170,7 +175,7 @@ class OrderedTopology(msgspec.Struct, frozen=True, eq=False):
     """The tree that rows follow, the order of the nodes in it, the kind that declares it, and further trees."""
 
     topology: Topology
-    order: list[int]
+    order: Ints
     kind: str = HYPERNODES
     faults: tuple[Fault, ...] = ()
     alternate_topologies: dict[str, AlternateTopology] = {}
@@ -181,6 +186,7 @@ class NodeIndex(msgspec.Struct, frozen=True, eq=False):
 
     nodes: tuple[Node, ...]
     names: tuple[str, ...]
+    row: dict[str, int]
     rank: Ints  # natural order of the names
     number: Mapping[str, int]  # by name: each node keeps its own for as long as it is there
     resources: frozenset[str]  # that some node has
@@ -209,22 +215,28 @@ def read_nodes(
     if last is None or at is None or not _same_tree(objects, at, changed):
         nodes = list(records.values())  # in natural order
         found = order_topology(objects, nodes, follow)
-        ordered = tuple([nodes[i] for i in found.order])
+        ordered = tuple([nodes[i] for i in found.order.tolist()])
         names = tuple([node.metadata.name for node in ordered])
         former = np.full(len(names), -1, dtype=np.int64)
+        row = dict(zip(names, range(len(names)), strict=True))
+        number: Mapping[str, int] = row
+        resources = node_resources(nodes) if last is None else last.resources
         if last is not None and at is not None:
-            before, row = at.every(Node), {name: i for i, name in enumerate(last.names)}
+            before = at.every(Node)
+            former[:] = [*map(last.row.get, names, repeat(-1))]
             for name in changed:
                 there = name in before and name in records
-                if not there or _read(records[name], conditions) != _read(before[name], conditions):
-                    row.pop(name, None)
-            former[:] = [row.get(name, -1) for name in names]
+                if there and _read(records[name], conditions) != _read(before[name], conditions):
+                    former[row[name]] = -1
+            number = _numbers(last.number, changed, records)
+            resources = _resources(last.resources, nodes, changed, before, records)
         return NodeIndex(
             nodes=ordered,
             names=names,
-            rank=np.array(found.order, dtype=np.int64),
-            number=_numbers(names, last.number if last is not None else {}),
-            resources=frozenset(node_resources(nodes)),
+            row=row,
+            rank=found.order,
+            number=number,
+            resources=frozenset(resources),
             topology=found.topology,
             faults=found.faults,
             kind=found.kind,
@@ -235,25 +247,36 @@ def read_nodes(
     moved = [name for name in changed if _read(records[name], conditions) != _read(before[name], conditions)]
     if not moved:
         return last
-    row = {name: i for i, name in enumerate(last.names)}
     former, current = np.arange(len(last.names)), list(last.nodes)
     for name in moved:
-        former[row[name]] = -1
-        current[row[name]] = records[name]
-    resources = last.resources
-    if any(_amounts(records[name]).keys() != _amounts(before[name]).keys() for name in moved):
-        resources = frozenset(node_resources(current))
+        former[last.row[name]] = -1
+        current[last.row[name]] = records[name]
+    resources = _resources(last.resources, current, moved, before, records)
     return replace(last, nodes=tuple(current), resources=resources, former=former)
 
 
-def _numbers(names: Sequence[str], known: Mapping[str, int]) -> Mapping[str, int]:
-    """Numbers for these nodes: those that they have, and for others the lowest that nobody has."""
-    if known.keys() == set(names):
+def _numbers(known: Mapping[str, int], changed: Iterable[str], nodes: Container[str]) -> Mapping[str, int]:
+    """The numbers of nodes where some of these have come or gone; who comes gets the lowest that nobody has."""
+    moved = [name for name in changed if (name in nodes) is not (name in known)]
+    if not moved:
         return known
-    numbers = {name: known[name] for name in names if name in known}
-    taken = set(numbers.values())
-    free = (number for number in count() if number not in taken)
-    return numbers | {name: next(free) for name in names if name not in known}
+    came, numbers = [name for name in moved if name in nodes], dict(known)
+    for name in moved:
+        numbers.pop(name, None)
+    free = {*range(len(numbers) + len(came))}.difference(numbers.values())
+    return numbers | dict(zip(came, sorted(free), strict=False))
+
+
+def _resources(
+    known: frozenset[str],
+    nodes: Sequence[Node],
+    changed: Sequence[str],
+    before: Mapping[str, Node],
+    records: Mapping[str, Node],
+) -> frozenset[str]:
+    """Every resource that some of these nodes has, where some have changed: those that one lacks now are looked for."""
+    now, then = ({r for name in changed if name in some for r in _amounts(some[name])} for some in (records, before))
+    return (known | now).difference(r for r in then - now if not any(r in _amounts(node) for node in nodes))
 
 
 def _read(node: Node, conditions: Sequence[str]) -> object:
@@ -263,7 +286,7 @@ def _read(node: Node, conditions: Sequence[str]) -> object:
 
 
 def order_topology(objects: Objects, nodes: Sequence[Node], follow: str = "") -> OrderedTopology:
-    """The trees over these nodes.
+    """The trees over these nodes, which are given in natural order.
 
     Rows `follow` the tree of a kind where it is named and exists; else that of the hyperNodes without a fabric where
     there are any, else that of the layers, of the first fabric, of the first that labels make.
@@ -284,12 +307,13 @@ def order_topology(objects: Objects, nodes: Sequence[Node], follow: str = "") ->
     if hypernodes or not trees:
         trees.insert(0, Planned(HYPERNODES, declare(hypernodes, nodes), {}))
     first = trees.pop(next((i for i, tree in enumerate(trees) if tree.kind == follow), 0))
-    topology, order = build_tree(first.declared, names, first.tiers)
-    ordered = [names[i] for i in order]
+    place = dict(zip(names, range(len(names)), strict=True))
+    topology, order = build_tree(first.declared, names, first.tiers, place=place)
+    ordered = [names[i] for i in order.tolist()] if trees else []
     alternate_topologies: dict[str, AlternateTopology] = {}
     for tree in trees:
-        other, rows = build_tree(tree.declared, ordered, tree.tiers)
-        alternate_topologies[tree.kind] = AlternateTopology(other, np.array(rows, dtype=np.int64))
+        other, rows = build_tree(tree.declared, ordered, tree.tiers, place=place)
+        alternate_topologies[tree.kind] = AlternateTopology(other, rows)
     return OrderedTopology(topology, order, first.kind, faults, alternate_topologies)
 
 

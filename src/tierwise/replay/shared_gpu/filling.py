@@ -56,7 +56,7 @@ class Filling:
         self.name, self._profile, self._strands = name, profile, strands(profile)
         self._kinds = pods.kinds
         self._topology, rows = build_tree([], names)
-        names, empty = tuple(names[row] for row in rows), empty.at(np.array(rows))
+        names, empty = tuple(names[row] for row in rows), empty.at(rows)
         self.state = DeviceState(empty.cpu.copy(), empty.memory.copy(), empty.left.copy())
         amounts = np.zeros((len(AXIS), len(names)), dtype=np.int64)
         index = AXIS.index

@@ -73,7 +73,7 @@ def fabric(hosts: Mapping[str, Sequence[str]], gpus_per_host: int) -> Fabric:
     ]
     names = tuple(hosts)
     topology, order = build_tree(declared, names)
-    return Fabric(_table(tuple(names[i] for i in order), gpus_per_host), topology, gpus_per_host)
+    return Fabric(_table(tuple(names[i] for i in order.tolist()), gpus_per_host), topology, gpus_per_host)
 
 
 def _table(names: tuple[str, ...], gpus: int) -> NodeTable:
