@@ -124,10 +124,8 @@ class _Log(msgspec.Struct):
 
     def between(self, one: int, other: int) -> list[str] | None:
         """What changes between two moments touched, in that order; None where that is forgotten."""
-        numbers = range(*sorted((one, other)))
-        if any(number not in self.touched for number in numbers):
-            return None
-        return [*dict.fromkeys(chain.from_iterable(map(self.touched.__getitem__, numbers)))]
+        found = [*map(self.touched.get, range(min(one, other), max(one, other)))]
+        return None if None in found else [*dict.fromkeys(chain.from_iterable(found))]  # type: ignore[arg-type]
 
 
 _Entry = tuple[Object | None, Raw | Packed | None]
@@ -385,9 +383,13 @@ class Objects(msgspec.Struct, frozen=True):
     def alike(self, other: Objects, *records: type[Object]) -> bool:
         """Whether objects of these types are certainly the same in both: one was made from the other without them."""
         mine, others = self._tables, other._tables
-        return all(
-            mine.get(kind) is others.get(kind) for record in records for kind in codec.KINDS_OF.get(record, ())
-        ) and (codec.Unknown not in records or all(_type(kind) in codec.KINDS_OF for kind in self._differing(other)))
+        if mine is others:
+            return True
+        for record in records:
+            for kind in codec.KINDS_OF.get(record) or self._differing(other):
+                if mine.get(kind) is not others.get(kind) and _type(kind) is record:
+                    return False
+        return True
 
     def alike_but(self, other: Objects, record: type[Object]) -> bool:
         """Whether objects of all other types are certainly the same in both."""

@@ -102,11 +102,10 @@ class Ledger:
         subs = [sub for job in snapshot.jobs for sub in job.subs]
         self.ready: Ints = np.array([sub.ready for sub in subs], dtype=np.int64)
         self.waiting: Ints = np.zeros(len(subs), dtype=np.int64)
-        roles = [(number, count) for job in snapshot.jobs if job.role_ready for number, count in job.role_ready.items()]
-        self.role_ready: Ints = np.zeros(1 + max((number for number, _ in roles), default=-1), dtype=np.int64)
+        roles = {number: count for job in snapshot.jobs if job.role_ready for number, count in job.role_ready.items()}
+        self.role_ready: Ints = np.zeros(1 + max(roles, default=-1), dtype=np.int64)
         self.role_waiting: Ints = np.zeros_like(self.role_ready)
-        for number, count in roles:
-            self.role_ready[number] = count
+        self.role_ready[[*roles]] = [*roles.values()]
         self.queue_index = {name: i for i, name in enumerate(snapshot.queues)}
         self.queue_used: Ints = np.zeros((len(snapshot.axis), len(self.queue_index)), dtype=np.int64)
         self.queue_leaving: Ints = np.zeros_like(self.queue_used)  # what terminating tasks still hold

@@ -14,7 +14,7 @@ from tierwise.model.job import Job, Status, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.shape import Shape
 
-__all__ = ["ColumnCache", "HeldTasks", "TaskColumns", "held_amounts", "rows_by_shape"]
+__all__ = ["ColumnCache", "HeldTasks", "KeptColumns", "TaskColumns", "held_amounts", "rows_by_shape"]
 
 _NODE, _SHAPE, _STATUS, _TASKS = map(attrgetter, ("node", "shape.number", "status", "tasks"))
 _CODE = {status: code for code, status in enumerate(Status)}
@@ -39,6 +39,19 @@ class TaskColumns(msgspec.Struct, frozen=True, eq=False):
         """The tasks of a status that stand on a known node."""
         chosen = np.flatnonzero((self.status == _CODE[status]) & (self.row >= 0))
         return HeldTasks(self.row[chosen], self.shape[chosen], self.job[chosen])
+
+
+class KeptColumns(msgspec.Struct, frozen=True, eq=False):
+    """Columns that a cache makes when they are asked for: where nothing waits, nobody asks."""
+
+    nodes: NodeTable
+    jobs: tuple[Job, ...]
+    others: tuple[Task, ...]
+    pieces: Sequence[Sequence[Task]]  # the others once more, in pieces that are kept
+    cache: ColumnCache
+
+    def columns(self) -> TaskColumns:
+        return self.cache.columns(self.nodes, self.jobs, self.others, self.pieces)
 
 
 class ColumnCache:

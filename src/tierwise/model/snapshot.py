@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tierwise.model.arrays import Ints
-from tierwise.model.held import ColumnCache, TaskColumns
+from tierwise.model.held import ColumnCache, KeptColumns, TaskColumns
 from tierwise.model.held_places import HeldPlaces
 from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Task
 from tierwise.model.node import NodeTable
@@ -67,7 +67,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     held_places: HeldPlaces = HeldPlaces()  # for jobs whose pods are being moved
     history_in: str = ""  # the namespace in which their record is kept; "" where none is
 
-    kept_columns: TaskColumns | None = None  # see `columns`: what a reader keeps from snapshot to snapshot
+    kept_columns: KeptColumns | None = None  # see `columns`: what a reader keeps from snapshot to snapshot
     kept_unsettled: tuple[Job, ...] = ()  # see `unsettled`
 
     @property
@@ -80,7 +80,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     def columns(self) -> TaskColumns:
         """All tasks as columns."""
         if self.kept_columns is not None and self._is_kept:
-            return self.kept_columns
+            return self.kept_columns.columns()
         return ColumnCache().columns(self.nodes, self.jobs, self.others)
 
     @cached_property

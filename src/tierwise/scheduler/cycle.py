@@ -7,6 +7,7 @@ same input gives the same report.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,6 +46,7 @@ _CAPABILITY = "capability"
 _VOLUMES = "volumes"
 _PATIENCE = "patience"
 _REPAIR = "repair"
+_REPAIR_OF, _LADDER_OF = map(attrgetter, ("repair", "ladder"))
 _WAITING = (Status.PENDING, Status.GATED)
 
 
@@ -267,7 +269,7 @@ def cycle(
 
 def _wishes(snapshot: Snapshot, profile: Profile) -> Mapping[str, OnNodeLoss]:
     """What jobs want when they lose nodes, by key."""
-    if all(job.repair is None for job in snapshot.jobs) and not profile.listed(_REPAIR, "onNodeLoss"):
+    if not any(map(_REPAIR_OF, snapshot.jobs)) and not profile.listed(_REPAIR, "onNodeLoss"):
         return {}
     from tierwise.actions.eviction.repair import repaired  # most jobs say nothing of it
 
@@ -303,10 +305,10 @@ def nothing_waits(snapshot: Snapshot, profile: Profile) -> bool:
         return False
     if any(shape.volumes is not None for shape in snapshot.shapes) or _some_lost(snapshot, profile):
         return False
-    # A job that is settled is in another phase.
-    if any(job.phase is Phase.PENDING for job in snapshot.unsettled):
-        return False
-    return not any(snapshot.columns.with_status(status) for status in _WAITING)
+    return all(
+        job.phase is not Phase.PENDING and all(task.status not in _WAITING for task in job.tasks)
+        for job in snapshot.unsettled
+    )
 
 
 def _due_before(name: str, profile: Profile, done: Container[str]) -> tuple[str, ...]:
@@ -359,7 +361,7 @@ def open_cycle(
     )
     if any(queue.capability for queue in snapshot.queues.values()):
         profile, plugins = _capped(profile), extended(plugins, {_CAPABILITY: _capability})
-    if any(job.ladder for job in snapshot.jobs) and all(plugin.name != _PATIENCE for plugin in profile.plugins()):
+    if any(map(_LADDER_OF, snapshot.jobs)) and all(plugin.name != _PATIENCE for plugin in profile.plugins()):
         profile = replace(profile, tiers=(*profile.tiers, (PluginChoice(_PATIENCE),)))
         plugins = extended(plugins, {_PATIENCE: PLUGINS[_PATIENCE]})
     named = any(plugin.name == _VOLUMES for plugin in profile.plugins())

@@ -103,11 +103,16 @@ class Batch:
             self.put(key, changed)
         return Outcome(effect, ok=True)
 
+    def _pod(self, key: Key, raw: Raw) -> Pod | None:
+        """The record of a pod; None for anything else."""
+        record = self._objects.record(key) if key not in self.puts else codec.decode(raw)
+        return record if isinstance(record, Pod) else None
+
     def delete(self, effect: Effect, key: Key) -> Outcome:
         raw = self.raw(key)
         if raw is None:
             return Outcome(effect, ok=False, error=f"{key} does not exist")
-        if self._clock is not None and (leaving := _leaving(raw, self._clock)) is not None:
+        if self._clock is not None and (leaving := _leaving(self._pod(key, raw), raw, self._clock)) is not None:
             if leaving == raw:
                 return Outcome(effect, ok=False, error=f"{key} is being deleted already")
             self.put(key, leaving)
@@ -162,10 +167,9 @@ def _uncounted(objects: Objects, start: float) -> Iterator[tuple[Key, Raw]]:
                 yield key, counting
 
 
-def _leaving(raw: Raw, now: float) -> Raw | None:
+def _leaving(pod: Pod | None, raw: Raw, now: float) -> Raw | None:
     """A pod on its way out as an API server marks it; None for what goes at once: all but pods that hold a node."""
-    pod = codec.decode(raw)
-    if not isinstance(pod, Pod) or not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed"):
+    if pod is None or not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed"):
         return None
     if pod.metadata.deletion_timestamp:
         return raw

@@ -98,7 +98,7 @@ class SimNodes:
         return NodeSync(effects, tuple(gone), min((wake for wake in wakes if wake is not None), default=None))
 
     def _follow(self, objects: Objects) -> None:
-        if objects is self._seen:
+        if objects.alike(self._seen, Pod, Node):
             return
         changed = objects.changed_keys(self._seen)
         self._pods.follow(objects, changed)

@@ -61,8 +61,9 @@ class Provisioner:
 
     def provision(self, objects: Objects, now: float | None) -> Provisioned:
         """As the function of this name."""
-        self._pods.follow(objects, objects.changed_keys(self._seen))
-        self._seen = objects
+        if not objects.alike(self._seen, Pod):
+            self._pods.follow(objects, objects.changed_keys(self._seen))
+            self._seen = objects
         if _EPHEMERAL not in self._pods and not objects.every(PersistentVolumeClaim):
             return Provisioned()
         return _provision(objects, self._pods[_EPHEMERAL], now)

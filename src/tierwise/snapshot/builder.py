@@ -40,7 +40,7 @@ from tierwise.dialects.network_aware.services import app_groups, group_homes, ne
 from tierwise.dialects.volcano.pod_group import read_queue
 from tierwise.model.arrays import Ints
 from tierwise.model.expected_ends import FinishedRun
-from tierwise.model.held import ColumnCache
+from tierwise.model.held import ColumnCache, KeptColumns
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.resources import CPU, MEMORY, MOST, POD_SLOTS, UNOFFERED, Axis, beyond, ceiling
@@ -244,7 +244,7 @@ class Reader:
             jobs=jobs,
             shapes=store.shapes.all(),
             others=others,
-            kept_columns=self._columns.columns(table, jobs, others, found.others),
+            kept_columns=KeptColumns(table, jobs, others, found.others, self._columns),
             kept_unsettled=tuple(found.unsettled),
             orphans=found.orphans,
             faults=(
@@ -548,6 +548,8 @@ def _in_order(faults: Mapping[str, Fault]) -> Iterator[Fault]:
 def _crowded(table: NodeTable, axis: Axis, used: Ints) -> list[Fault]:
     """Nodes that hold more than they have: nothing more fits there, and the rest goes on."""
     over = used > table.allocatable
+    if not over.any():
+        return []
     over[[r for r, name in enumerate(axis.names) if name.startswith(ATTACH_PREFIX)]] = False  # that wrongs nobody
     faults = []
     for row in np.flatnonzero(over.any(axis=0)).tolist():

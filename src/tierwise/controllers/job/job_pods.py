@@ -89,6 +89,7 @@ class JobPods(msgspec.Struct, frozen=True):
     """All pods of a job."""
 
     members: tuple[JobPod, ...]
+    standings: tuple[str, ...]  # what each of them counts as: its phase, or Terminating if it goes or is about to
     wanted: bool  # whether the job is in a phase in which it wants pods
 
     @classmethod
@@ -96,27 +97,21 @@ class JobPods(msgspec.Struct, frozen=True):
         """The pods of a job; `slots` are those that it asks for, see `pod_slots`."""
         restarted = restarts(job.status.controlled_resources)
         members = tuple(_member(job.status.version, restarted, pod, slots) for pod in pods)
-        return cls(members, phase_rule(job.status.state.phase).wants_pods)
+        wanted = phase_rule(job.status.state.phase).wants_pods
+        return cls(members, tuple([_standing(member, wanted=wanted) for member in members]), wanted)
 
     def current(self) -> Iterator[JobPod]:
         """The pods that the job asks for now, those on their way out included."""
         return (member for member in self.members if member.current)
 
-    def standing(self, member: JobPod) -> str:
-        """What a pod counts as: its phase, or Terminating where it is on its way out or about to be."""
-        if self.wanted and not member.current:
-            return "Terminating"
-        return "Terminating" if member.leaving and not has_ended(member.pod) else member.phase
-
     def counts(self) -> Counter[str]:
         """How many pods count as what."""
-        return Counter(self.standing(member) for member in self.members)
+        return Counter(self.standings)
 
     def by_task(self) -> dict[str, Counter[str]]:
         """How many pods of each task are in each phase; those that count as Terminating are left out."""
         found: dict[str, Counter[str]] = {}
-        for member in self.members:
-            standing = self.standing(member)
+        for member, standing in zip(self.members, self.standings, strict=True):
             if standing != "Terminating":
                 found.setdefault(member.task, Counter())[standing] += 1
         return found
@@ -134,6 +129,12 @@ def pod_slots(job: Job) -> dict[str, PodSlot]:
 def has_ended(pod: Pod) -> bool:
     """Whether a pod has run to its end, well or not."""
     return pod.status.phase in ("Succeeded", "Failed")
+
+
+def _standing(member: JobPod, *, wanted: bool) -> str:
+    if wanted and not member.current:
+        return "Terminating"
+    return "Terminating" if member.leaving and not has_ended(member.pod) else member.phase
 
 
 def _member(version: int, restarted: Mapping[str, int], pod: Pod, slots: Mapping[str, PodSlot]) -> JobPod:
