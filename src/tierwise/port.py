@@ -232,7 +232,8 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
 
     def changes(self, since: _Table) -> list[str]:
         """Paths that have come, gone or become others, in natural order."""
-        return sorted(self.latest(since), key=natural)
+        found = [*self.latest(since)]
+        return sorted(found, key=natural) if len(found) > 1 else found
 
 
 class _InOrder(Mapping[str, Object]):
@@ -347,10 +348,14 @@ class Objects(msgspec.Struct, frozen=True):
 
         Where the type serves several groups and two objects share a key, the one of the first group counts.
         """
+        kind = codec.ONLY_KIND_OF.get(record)
+        if kind is not None:
+            only: Mapping[str, Any] = _InOrder(self._tables.get(kind, _EMPTY))
+            return only
         kinds = codec.KINDS_OF.get(record) or [kind for kind in self._tables if _type(kind) is record]
-        found = kinds if len(kinds) == 1 else [kind for kind in kinds if kind in self._tables]
+        found = [kind for kind in kinds if kind in self._tables]
         if len(found) < 2:
-            only: Mapping[str, Any] = _InOrder(self._tables.get(found[0], _EMPTY) if found else _EMPTY)
+            only = _InOrder(self._tables[found[0]] if found else _EMPTY)
             return only
         tables = [self._tables[kind] for kind in sorted(found)]
         merged = {path: found for table in reversed(tables) for path, found in table.records().items()}
@@ -391,15 +396,17 @@ class Objects(msgspec.Struct, frozen=True):
                     return False
         return True
 
-    def alike_but(self, other: Objects, record: type[Object]) -> bool:
-        """Whether objects of all other types are certainly the same in both."""
-        return all(_type(kind) is record for kind in self._differing(other))
-
     def _differing(self, other: Objects) -> list[tuple[str, str]]:
         """Groups and kinds of which not all objects are certainly the same in both, in order."""
         mine, others = self._tables, other._tables
         found = [kind for kind, table in mine.items() if others.get(kind) is not table]
-        return sorted([*found, *(others.keys() - mine.keys())])
+        if not others.keys() <= mine.keys():
+            found += others.keys() - mine.keys()
+        return sorted(found) if len(found) > 1 else found
+
+    def differing_types(self, other: Objects) -> frozenset[type[Object]]:
+        """The types of which not all objects are certainly the same in both."""
+        return frozenset(map(_type, self._differing(other)))
 
     def changes(self, since: Objects, record: type[Object]) -> list[str]:
         """Which objects of a type have come, gone or become others, by "namespace/name" or "name".
@@ -417,20 +424,22 @@ class Objects(msgspec.Struct, frozen=True):
     def latest(self, since: Objects, record: type[R]) -> dict[str, R | None]:
         """The same objects as they are now, None for one that is gone; in no order, which costs more than the rest."""
         found: dict[str, R | None] = {}
-        for kind in sorted({*self._tables, *since._tables}):
+        for kind in codec.KINDS_OF.get(record) or self._differing(since):
             new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)
-            if _type(kind) is record and new is not old:
+            if new is not old and _type(kind) is record:
                 found |= cast(dict[str, R | None], new.latest(old))
         return found
 
-    def changed_keys(self, since: Objects) -> dict[type[Object], list[Key]]:
-        """All objects that have come, gone or become others, by type."""
+    def changed_keys(self, since: Objects, *records: type[Object]) -> dict[type[Object], list[Key]]:
+        """All objects that have come, gone or become others, by type; where types are given, those of them alone."""
         found: dict[type[Object], list[Key]] = {}
         for kind in self._differing(since):
-            paths = self._tables.get(kind, _EMPTY).changes(since._tables.get(kind, _EMPTY))
-            if paths:
-                split = (path.rpartition("/") for path in paths)
-                found.setdefault(_type(kind), []).extend(Key(*kind, namespace, name) for namespace, _, name in split)
+            record = _type(kind)
+            if records and record not in records:
+                continue
+            for path in self._tables.get(kind, _EMPTY).changes(since._tables.get(kind, _EMPTY)):
+                namespace, _, name = path.rpartition("/")
+                found.setdefault(record, []).append(Key(*kind, namespace, name))
         return found
 
     def differing(self, since: Objects) -> Iterator[tuple[tuple[str, str], str]]:

@@ -36,6 +36,7 @@ from tierwise.api.pod_defaults import filled_pod
 __all__ = [
     "KINDS",
     "KINDS_OF",
+    "ONLY_KIND_OF",
     "Kind",
     "Object",
     "Raw",
@@ -250,6 +251,9 @@ KINDS: Final[dict[tuple[str, str], type[Any]]] = {}
 KINDS_OF: Final[dict[type[Any], list[tuple[str, str]]]] = {}
 """The groups and kinds that a type of record serves."""
 
+ONLY_KIND_OF: Final[dict[type[Any], tuple[str, str]]] = {}
+"""The group and kind of a type of record that serves no other."""
+
 _READERS: Final[dict[type[Any], msgspec.json.Decoder[Any]]] = {}
 _VERSIONS: Final[dict[tuple[str, str], tuple[str, ...]]] = {}
 _SHOWN_AS: Final[dict[type[Any], Kind]] = {}
@@ -277,6 +281,9 @@ def register(
     served = KINDS_OF.setdefault(record, [])
     if kind not in served:
         served.append(kind)
+    ONLY_KIND_OF[record] = served[0]
+    if len(served) > 1:
+        del ONLY_KIND_OF[record]
     _VERSIONS[api_group(api_version), name] = (api_version.rpartition("/")[2], *older)
     _SHOWN_AS.setdefault(record, Kind(api_version, name, namespaced))
     if quantities is not None:

@@ -54,11 +54,21 @@ class Controllers:
             WholeController(elastic_quota.READS, QuotaFigures(profile).reconcile),
             *others,
         )
+        # Most of them read few kinds of objects and seldom have anything to do: they are not even asked then.
+        self._whole: dict[type[Object], list[WholeController]] = {}
+        for controller in self._all:
+            if isinstance(controller, WholeController):
+                for kind in controller.reads:
+                    self._whole.setdefault(kind, []).append(controller)
+        self._following = [c for c in self._all if not isinstance(c, WholeController)]
 
     def run(self, objects: Objects, now: float) -> list[Effect]:
         """The effects of every controller, in a fixed order; `now` is in seconds since the epoch."""
         self._follow(objects)
-        effects = [effect for controller in self._all for effect in controller.reconcile(objects, now)]
+        effects: list[Effect] = []
+        for controller in self._all:
+            if not isinstance(controller, WholeController) or controller.touched:
+                effects += controller.reconcile(objects, now)
         if not effects:
             return effects
         # All controllers see the same moment: one may describe what another is about to remove.
@@ -77,7 +87,10 @@ class Controllers:
         if objects is self._seen:
             return
         changed = objects.changed_keys(self._seen)
-        for controller in self._all:
+        for kind in changed:
+            for whole in self._whole.get(kind, ()):
+                whole.touched = True
+        for controller in self._following:
             controller.enqueue(objects, changed)
         self._seen = objects
 
@@ -96,16 +109,14 @@ class WholeController:
     """A controller that looks at all that it reads, whenever any of it has changed or was not as it should be."""
 
     def __init__(self, reads: Collection[type[Object]], reconcile: Callable[[Objects, float], list[Effect]]) -> None:
-        self._reads = frozenset(reads)
+        self.reads = frozenset(reads)
+        self.touched = True
         self._reconcile = reconcile
-        self._touched = True
 
     def enqueue(self, objects: Objects, changed: Changes) -> None:
-        self._touched = self._touched or not self._reads.isdisjoint(changed)
+        self.touched = self.touched or not self.reads.isdisjoint(changed)
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
-        if not self._touched:
-            return []
-        effects = self._reconcile(objects, now)
-        self._touched = bool(effects)
+        effects = self._reconcile(objects, now) if self.touched else []
+        self.touched = bool(effects)
         return effects

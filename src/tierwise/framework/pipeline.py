@@ -307,6 +307,9 @@ def _enabled(declaring: Iterable[tuple[PluginChoice, Any]], flag: str) -> _Plugi
     return _PluginsAt(tuple([(choice, made) for choice, made in declaring if choice.enabled(flag)]))
 
 
+_NOBODY: Final[_PluginsAt[Any]] = _PluginsAt(())
+
+
 class Pipeline:
     """The plugins of a profile in one cycle."""
 
@@ -398,7 +401,8 @@ class Pipeline:
         return self._among(SWITCHES[point.__name__][0], point)
 
     def _among(self, flag: str, point: type[Point]) -> _PluginsAt[Point]:
-        return _enabled(self._declaring.get(point, ()), flag)
+        declaring = self._declaring.get(point)
+        return _enabled(declaring, flag) if declaring is not None else _NOBODY
 
     def _by_point(self, plugins: Iterable[tuple[PluginChoice, object]]) -> dict[type, list[tuple[PluginChoice, Any]]]:
         """Plugins by the points that they declare, in the profile's order."""

@@ -100,7 +100,7 @@ class SimNodes:
     def _follow(self, objects: Objects) -> None:
         if objects.alike(self._seen, Pod, Node):
             return
-        changed = objects.changed_keys(self._seen)
+        changed = objects.changed_keys(self._seen, Pod, Node)
         self._pods.follow(objects, changed)
         self._lost.follow(objects, changed)
         self._queue.add(key.path for key in changed.get(Pod, ()))

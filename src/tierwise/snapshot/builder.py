@@ -113,7 +113,9 @@ class _Frame(msgspec.Struct, frozen=True):
     domains: Mapping[str, str]
 
 
-_SETTINGS = (ElasticQuota, Queue, KaiQueue, PriorityClass, ComputeDomain, AppGroup, KepAppGroup, *TREE_ALIASES_READ)
+_SETTINGS = frozenset(
+    (ElasticQuota, Queue, KaiQueue, PriorityClass, ComputeDomain, AppGroup, KepAppGroup, *TREE_ALIASES_READ)
+)
 """The types of objects that settings are read from."""
 
 
@@ -187,8 +189,9 @@ class Reader:
         """What one cycle sees; pods are told apart as far as the profile does."""
         if self._last is not None and objects is self._objects:
             return replace(self._last, now=now)
+        differing = objects.differing_types(self._objects)
         site = read_nodes(objects, self._site, self._objects, follow=self._follow, conditions=self._conditions)
-        if self._last is not None and site is self._site and objects.alike_but(self._objects, Node):
+        if self._last is not None and site is self._site and differing <= {Node}:
             self._objects = objects
             return replace(self._last, now=now)
         pods = objects.every(Pod)
@@ -202,7 +205,7 @@ class Reader:
             self._group_classes[path] = groups[path].spec.priority_class_name if path in groups else ""
             if not self._group_classes[path]:
                 del self._group_classes[path]
-        if self._last is None or not objects.alike(self._objects, *_SETTINGS):
+        if self._last is None or not differing.isdisjoint(_SETTINGS):
             self._settings = _Settings.of(objects, self._profile)
         settings, quotas = self._settings, self._settings.quotas
         budgets = Budgets(objects.every(PodDisruptionBudget) if self._evicts else {}, pods.values())
