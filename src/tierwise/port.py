@@ -355,8 +355,7 @@ class Objects(msgspec.Struct, frozen=True):
         kinds = codec.KINDS_OF.get(record) or [kind for kind in self._tables if _type(kind) is record]
         found = [kind for kind in kinds if kind in self._tables]
         if len(found) < 2:
-            only = _InOrder(self._tables[found[0]] if found else _EMPTY)
-            return only
+            return cast(Mapping[str, R], _InOrder(self._tables[found[0]] if found else _EMPTY))
         tables = [self._tables[kind] for kind in sorted(found)]
         merged = {path: found for table in reversed(tables) for path, found in table.records().items()}
         return MappingProxyType({path: cast(R, merged[path]) for path in sorted(merged, key=natural)})
@@ -424,7 +423,7 @@ class Objects(msgspec.Struct, frozen=True):
     def latest(self, since: Objects, record: type[R]) -> dict[str, R | None]:
         """The same objects as they are now, None for one that is gone; in no order, which costs more than the rest."""
         found: dict[str, R | None] = {}
-        for kind in codec.KINDS_OF.get(record) or self._differing(since):
+        for kind in sorted(codec.KINDS_OF.get(record) or self._differing(since)):
             new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)
             if new is not old and _type(kind) is record:
                 found |= cast(dict[str, R | None], new.latest(old))
