@@ -78,7 +78,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class _Decided(msgspec.Struct, frozen=True):
-    """What one cycle saw and decided; `idle` says that there was nothing to decide, and no cycle."""
+    """What one cycle saw and decided; `idle` says that there was nothing to decide, and nothing to do."""
 
     snapshot: Snapshot
     report: CycleReport
@@ -181,10 +181,10 @@ class Simulation:
 
         def decide(shown: Objects, reader: Reader) -> _Decided:
             snapshot = reader.read(shown, now)
-            if nothing_waits(snapshot, self.profile):
-                return _Decided(snapshot, ReportBuilder().build(), [], idle=True)
-            report = cycle(snapshot, self.profile, plugins=self._plugins)
-            return _Decided(snapshot, report, effects(snapshot, report))
+            idle = nothing_waits(snapshot, self.profile)
+            report = ReportBuilder().build() if idle else cycle(snapshot, self.profile, plugins=self._plugins)
+            asked = effects(snapshot, report)
+            return _Decided(snapshot, report, asked, idle=idle and not asked)
 
         def act(shown: Objects) -> _Decided:
             try:
