@@ -4,6 +4,7 @@
 `deep` looks for new counter-examples: `make test-deep` chooses it.
 """
 
+import gc
 import os
 from pathlib import Path
 
@@ -35,3 +36,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return LATER.index(folder) if folder in LATER else -1
 
     items.sort(key=place)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected out of the garbage collector's way: thousands of tests make each full pass long."""
+    gc.collect()
+    gc.freeze()
