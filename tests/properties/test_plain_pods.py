@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.support.depth import examples
 from tests.support.strategies import profile
 
-from tierwise.bench.manifests import Manifest, lone_pod, read_manifests
+from tierwise.actions.placement import plain_pods
+from tierwise.bench.manifests import Manifest, daemon_pod, lone_pod, node, read_manifests
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.explain.wire import pending_wire
 from tierwise.framework.cycle import Cycle
@@ -27,6 +29,11 @@ PROFILES = {
     "least": profile("gang", "predicates", "nodeorder"),
     "domains": profile("gang", "predicates", "network-topology-aware"),
     "shares": profile("gang", "predicates", "proportion", "binpack"),
+    "anywhere": profile("gang", PluginChoice("predicates", {"predicate.NodeAffinityEnable": False}), "binpack"),
+    "at once": replace(
+        profile("priority", "gang", "predicates", "binpack", actions="enqueue allocate podpreempt"),
+        immediate_preemption=True,
+    ),
     "kubernetes": profile(
         "gang", PluginChoice("predicates", {"kubernetes": True}), "NodeResourcesFit", "TaintToleration"
     ),
@@ -38,7 +45,7 @@ def world(pick: Random) -> list[Manifest]:
     nodes: list[Manifest] = []
     for i in range(pick.randrange(1, 6)):
         meta = {"name": f"n{i}", "labels": {"zone": pick.choice("ab")}}
-        amounts = {"cpu": str(pick.randrange(4)), "memory": "8Gi", "pods": str(pick.randrange(1, 6))}
+        amounts = {"cpu": str(pick.randrange(4)), "memory": "8Gi", "pods": str(pick.randrange(1, 6)), "disk": "2"}
         nodes.append({"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": {"allocatable": amounts}})
     pods: list[Manifest] = []
     for service in range(pick.randrange(1, 4)):
@@ -52,7 +59,20 @@ def world(pick: Random) -> list[Manifest]:
             spec["priority"] = pick.randrange(3)
         on = [f"n{pick.randrange(len(nodes))}" if pick.random() < 0.1 else "" for _ in range(pick.randrange(9))]
         pods += [lone_pod(f"s{service}", i, on=where, **spec) for i, where in enumerate(on)]
+    if pick.random() < 0.5:
+        names = [f"n{pick.randrange(len(nodes) + 1)}" for _ in range(pick.randrange(2, 9))]  # one may not exist
+        larger, priority = pick.random() < 0.5, pick.randrange(3)
+        pods += [named(daemon_pod(0, n, bound=False), i, priority, larger=larger) for i, n in enumerate(names)]
     return [*nodes, *pods]
+
+
+def named(pod: Manifest, number: int, priority: int = 0, *, larger: bool = False) -> Manifest:
+    """A pod under another name: a node may be the pin of several. Where asked for, every other one wants disks."""
+    (container,) = pod["spec"]["containers"]
+    if larger and number % 2:
+        container = {**container, "resources": {"requests": {**container["resources"]["requests"], "disk": "2"}}}
+    metadata = {**pod["metadata"], "name": f"daemon-{number}"}
+    return {**pod, "metadata": metadata, "spec": {**pod["spec"], "priority": priority, "containers": [container]}}
 
 
 def told(snapshot: Snapshot, by: Profile, *, singly: bool) -> list[object]:
@@ -74,3 +94,47 @@ def test_a_run_equals_turns(scorers: str, pick: Random) -> None:
     snapshot = build(read_manifests(world(pick)), 0.0, PROFILES[scorers])
 
     assert told(snapshot, PROFILES[scorers], singly=True) == told(snapshot, PROFILES[scorers], singly=False)
+
+
+@pytest.mark.parametrize("room", [3, 1])
+def test_a_daemon_set_is_one_run(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Filters are asked once for all pods of a DaemonSet, and pods whose nodes are full are the only ones left over."""
+    runs: list[plain_pods.Run] = []
+    place_run = plain_pods.place_run
+
+    def noted(*given: Any, **more: Any) -> plain_pods.Run:
+        runs.append(place_run(*given, **more))
+        return runs[-1]
+
+    monkeypatch.setattr("tierwise.actions.allocate.place_run", noted)
+    pods = [named(daemon_pod(0, f"n{i % 4}", bound=False), i) for i in range(8)]
+    report = cycle(build(read_manifests([*(small(i, room) for i in range(4)), *pods]), 0.0), DEFAULT)
+
+    (run,) = runs
+    assert min(room, 2) * 4 == len(run) == len(report.decisions)
+    assert 8 - len(run) == len(report.rejections)
+
+
+def test_a_pinned_pod_that_preempts_comes_before_those_behind_it() -> None:
+    """The first pod of a DaemonSet needs a victim, the second does not: nobody is decided out of turn."""
+    resident = lone_pod("s0", 0, on="n0", priority=0)
+    pods = [named(daemon_pod(0, f"n{i}", bound=False), i, 2) for i in range(2)]
+    seen = build(read_manifests([small(0, 1), small(1, 1), resident, *pods]), 0.0, PROFILES["at once"])
+    report = cycle(seen, PROFILES["at once"])
+
+    assert ["pod system/daemon-0", "pod system/daemon-1"] == [decision.job.key for decision in report.decisions]
+    assert [False, True] == [decision.bound for decision in report.decisions]
+
+
+def test_pinned_pods_that_ask_for_different_amounts_are_no_run() -> None:
+    """Every other pod wants both disks of the one node that it is pinned to."""
+    pods = [named(daemon_pod(0, "n0", bound=False), i, larger=True) for i in range(5)]
+    report = cycle(build(read_manifests([small(0, 9), *pods]), 0.0), DEFAULT)
+
+    assert ["pod system/daemon-3"] == list(report.rejections)
+
+
+def small(number: int, pods: int) -> Manifest:
+    """A node that takes so many pods and has two disks."""
+    amounts = {"cpu": "64", "memory": "64Gi", "pods": str(pods), "disk": "2"}
+    return {**node(number), "status": {**node(number)["status"], "allocatable": amounts}}

@@ -24,6 +24,7 @@ from tierwise.actions.enqueue import INCOMPLETE, admission_reason
 from tierwise.actions.placement.commit import commit, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, needs, surplus, surplus_groups
 from tierwise.actions.placement.fit import Placement, place_tasks
+from tierwise.actions.placement.plain_pods import exchangeable, is_plain, place_run
 from tierwise.actions.placement.search import NoPlace, SearchResult, current_domain
 from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus, place_surplus_group
@@ -32,7 +33,6 @@ from tierwise.config.reservations import ReservationRules
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
 from tierwise.framework.ledger import Pool, Statement, job_ready, sub_ready
-from tierwise.framework.placer import place_in_order
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, PodSet, SubJob, group_job
 from tierwise.model.reason import Reason, Rejection
@@ -226,55 +226,26 @@ class _Allocation:
             or cycle.inspect is not None
             or bool(self._reservations)
         )
-        if each_for_itself or not self._plain(job):
+        if each_for_itself or not is_plain(cycle, job):
             return alike
-        shape, most = job.subs[0].pod_sets[0].shape, self._may_place()
+        most = self._may_place()
         while waiting and len(alike) < most:
             other = waiting[0][2]
-            if other.queue != job.queue or not self._plain(other) or other.subs[0].pod_sets[0].shape is not shape:
+            if not is_plain(cycle, other) or not exchangeable(job, other):
                 break
             alike.append(heapq.heappop(waiting)[2])
         return alike
 
-    def _plain(self, job: Job) -> bool:
-        """Whether a job is one task that may go anywhere."""
-        if not job.lone or len(job.tasks) != 1 or len(job.subs) != 1 or job.minimum != 1:
-            return False
-        if job.constraint is not None or job.policies or job.roles or job.pattern is not None or job.gather is not None:
-            return False
-        sub, cycle = job.subs[0], self._cycle
-        if job.repair is not None:
-            return False
-        free = sub.constraint is None and not sub.previous_domain and len(sub.pod_sets) == 1 and not sub.ready
-        return free and not cycle.nominations.holds(job) and cycle.backlog.left(sub.pod_sets[0]) == 1
-
     def _serve_together(self, alike: list[Job]) -> list[Job]:
         """Place plain pods as one run, each where it would have gone in its own turn; those that are left over."""
-        placed = self._cycle.attempt(alike[0], lambda _: self._place_run(alike))
-        return alike if isinstance(placed, Reason) else alike[placed:]
-
-    def _place_run(self, alike: list[Job]) -> int:
-        cycle, first = self._cycle, alike[0]
-        shape = first.subs[0].pod_sets[0].shape
-        if cycle.pipeline.moving(shape) or cycle.pipeline.limit(first) is not None:
-            return 0
-        span = cycle.topology.span(ROOT)
-        rows = place_in_order(cycle, Ask(shape, first.subs[0], first), len(alike), span, Pool.IDLE)
-        if rows is None or not len(rows):
-            return 0
-        distinct, counts = np.unique(rows, return_counts=True)
-        cycle.ledger.place(shape, distinct, counts, pool=Pool.IDLE)
-        cycle.report.search_counts.trials += len(rows)
-        cycle.report.search_counts.domains += len(rows)
-        one = np.ones(1, dtype=np.int64)
-        for i, job in enumerate(alike[: len(rows)]):
-            (sub,) = job.subs
-            (pod_set,) = sub.pod_sets
-            where = rows[i : i + 1]
-            cycle.ledger.count_placed(sub, pod_set, where, one, pool=Pool.IDLE)
-            cycle.ledger.charge(job, shape.request)
-            self._decide(job, (Placement(sub, pod_set, where, Pool.IDLE),), score=0.0, bound=True)
-        return len(rows)
+        in_turn = self._preempt is not None
+        run = self._cycle.attempt(alike[0], lambda _: place_run(self._cycle, alike, in_turn=in_turn))
+        if isinstance(run, Reason):
+            return alike
+        for job, placement in run:
+            self._decide(job, (placement,), score=0.0, bound=True)
+        placed = {job.number for job, _ in run}
+        return [job for job in alike if job.number not in placed]
 
     def _overused(self, queue: str) -> Reason | None:
         if queue == _GLOBAL_QUEUE or not self._cycle.pipeline.watches_use:
