@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from math import inf
 from random import Random
 from unittest.mock import patch
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -13,26 +13,14 @@ from tests.support.depth import examples
 from tests.support.evict_scenes import GANGS, Case, cases
 from tests.support.evict_world import objects
 
-from tierwise.actions.eviction import gang
+from tierwise.actions.eviction.price_bounds import DomainBounds
 from tierwise.bench.evictions import EVICTING, scattered
 from tierwise.bench.worlds import flat_cluster
 from tierwise.config.profile import Profile
-from tierwise.framework.extension import Preemptor
-from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import build
-
-
-class _NoBounds:
-    """The slow twin: nothing is known before a domain is planned for, so all of them are."""
-
-    def __init__(self, *_: object) -> None:
-        pass
-
-    def of(self, _preemptor: Preemptor, _asked: object, domains: Ints, *_: Bools) -> dict[int, tuple[float, ...]]:
-        return dict.fromkeys(domains.tolist(), (-np.inf,))
 
 
 def decided(snapshot: Snapshot, profile: Profile) -> list[object]:
@@ -45,9 +33,12 @@ def decided(snapshot: Snapshot, profile: Profile) -> list[object]:
 
 
 def same(snapshot: Snapshot, profile: Profile) -> None:
-    """Both decide alike."""
+    """Both decide alike; the slow twin knows nothing of a domain before it is planned for, so all of them are."""
     quick = decided(snapshot, profile)
-    with patch.object(gang, "PriceBounds", _NoBounds):
+    with (
+        patch.object(DomainBounds, "by_amounts", lambda _, domains: dict.fromkeys(domains.tolist(), (-inf,))),
+        patch.object(DomainBounds, "by_rows", lambda _, bounds: bounds),
+    ):
         assert decided(snapshot, profile) == quick
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.depth import examples
 
-from tierwise.actions.eviction.feasibility import fits_in, needed_by_trial
+from tierwise.actions.eviction.feasibility import fewest_by_trial, fits_in, needed_by_trial
 from tierwise.actions.placement.demand import demand
 from tierwise.bench.evictions import EVICTING, scattered
 from tierwise.bench.worlds import flat_cluster
@@ -29,10 +29,11 @@ def test_counting_equals_asking(pick: Random) -> None:
     preemptor = Preemptor(Purpose.PREEMPT, job, job.subs[0].request, gang=True, running=cycle.running)
     fits = fits_in(cycle, preemptor, demand(cycle, job), ROOT)
     tasks = np.array(pick.sample(range(len(cycle.running)), pick.randrange(40, len(cycle.running))))
-    parts = np.array_split(tasks, pick.randrange(4, 12))
+    parts = np.split(tasks, sorted(pick.sample(range(1, len(tasks)), pick.randrange(4, 40))))
     fixed, parts = np.sort(parts[0]), [np.sort(part) for part in parts[1:]]
     victims, start = np.concatenate(parts), np.concatenate(([0], np.cumsum([len(part) for part in parts])))
 
+    assert fewest_by_trial(fits, victims, start) == fits.fewest(victims, start)
     assert needed_by_trial(fits, victims, start, fixed) == fits.needed(victims, start, fixed)
 
     count = len(parts)

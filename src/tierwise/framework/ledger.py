@@ -389,18 +389,17 @@ class Ledger:
         """Evict running tasks: their resources are being released, and they no longer count for job, queue or role."""
         self.any_releasing = True
         self.releases += 1
-        for job in dict.fromkeys(running.job[victims].tolist()):
-            own = victims[running.job[victims] == job]
-            freed = running.request[:, own].sum(axis=1)
-            self.charge(jobs[job], -freed)
-            column = self.queue_index.get(jobs[job].queue)
-            if column is not None:
-                self.save(self.queue_leaving, (slice(None), column))
-                self.queue_leaving[:, column] += freed
+        freed = running.request[:, victims]
+        self._add_up(self.job_used, running.job[victims], -freed)
+        column = np.array([self.queue_index.get(jobs[job].queue, -1) for job in running.job[victims].tolist()])
+        known = np.flatnonzero(column >= 0)
+        self._add_up(self.queue_used, column[known], -freed[:, known])
+        self._add_up(self.queue_leaving, column[known], freed[:, known])
+        less = np.full((1, len(victims)), -1)
+        self._add_up(self.ready[None], running.sub[victims], less)
+        roles = running.role[victims]
+        self._add_up(self.role_ready[None], roles[roles >= 0], less[:, roles >= 0])
         for victim in victims.tolist():
-            self._bump(self.ready, int(running.sub[victim]), -1)
-            if running.role[victim] >= 0:
-                self._bump(self.role_ready, int(running.role[victim]), -1)
             for budget in running.tasks[victim].budgets:
                 self._bump(self.budgets, budget, -1)
         rows = np.unique(running.row[victims])
@@ -487,6 +486,12 @@ class Ledger:
         before = numbers[index]
         self._journal.append((numbers, index, before))
         numbers[index] = before + by
+
+    def _add_up(self, numbers: Ints, columns: Ints, by: Ints) -> None:
+        """Add to columns of an array, which may repeat."""
+        distinct, place = np.unique(columns, return_inverse=True)
+        more = np.stack([summed(place, amounts, len(distinct)) for amounts in by])
+        self._add(numbers, (slice(None), distinct), more)
 
     def _bump(self, tally: Ints, index: int, by: int) -> None:
         before = int(tally[index])

@@ -6,6 +6,9 @@ domains. `_Tried` serves everything else: evict on the ledger, search, rewind.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import pairwise
+from operator import floordiv
 from typing import Protocol
 
 import numpy as np
@@ -19,10 +22,18 @@ from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
-from tierwise.model.arrays import Bools, Ints, summed
+from tierwise.model.arrays import Bools, Ints, stable_order, summed
 from tierwise.model.reason import Reason
 
-__all__ = ["Feasibility", "fits_in", "needed_by_trial", "place_in", "quota_allows", "quota_objection"]
+__all__ = [
+    "Feasibility",
+    "fewest_by_trial",
+    "fits_in",
+    "needed_by_trial",
+    "place_in",
+    "quota_allows",
+    "quota_objection",
+]
 
 
 class Feasibility(Protocol):
@@ -30,17 +41,39 @@ class Feasibility(Protocol):
 
     def without(self, victims: Ints) -> bool: ...
 
-    def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
-        """Which parts must go beside the fixed victims: in order, each is spared where that is possible.
+    def fewest(self, victims: Ints, start: Ints) -> int | None:
+        """How many parts from the front make room; None where all of them make too little.
 
         Part i is `victims[start[i]:start[i + 1]]`.
         """
 
+    def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
+        """Which parts must go beside the fixed victims: in order, each is spared where that is possible."""
+
     def may_suffice(self, bundles: Bundles, fixed_room: int) -> Bools:
         """Which bundles could each be what is missing beside victims who leave room for so many; never too strict."""
 
+    def some_suffice(self, victims: Ints) -> bool:
+        """Whether some of these victims could make room; never too strict."""
+
     def room_without(self, victims: Ints) -> int:
         """How many tasks the domain takes once the victims are gone; 0 where that is not counted."""
+
+
+def fewest_by_trial(fits: Feasibility, victims: Ints, start: Ints) -> int | None:
+    """By bisection, as more victims never make less room: the slow reference, as below."""
+    if fits.without(victims[:0]):
+        return 0
+    if not fits.without(victims):
+        return None
+    low, high = 0, len(start) - 1  # `low` are too few, `high` are enough
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fits.without(victims[: start[middle]]):
+            high = middle
+        else:
+            low = middle
+    return high
 
 
 def needed_by_trial(fits: Feasibility, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
@@ -140,6 +173,9 @@ class _Counted:
         self._amounts = preemptor.running.request[shape.asked, inside]
         self._shift = np.arange(len(shape.asked))[:, None] * (span.stop - span.start)
         self._starts, self._ends, self._size = inner
+        rows = np.arange(span.stop - span.start)
+        self._inner = np.maximum(np.searchsorted(self._starts, rows, side="right") - 1, 0)
+        self._open &= (self._starts[self._inner] <= rows) & (rows < self._ends[self._inner])
         self._groups = asked.tasks // self._size
         self._free_of_quotas = cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need) is None
 
@@ -173,6 +209,8 @@ class _Counted:
         inside = np.arange(domain, int(cycle.topology.last[domain]))
         inside = inside[cycle.topology.tier[inside] <= limit]
         widest = inside[~np.isin(cycle.topology.parent[inside], inside)]
+        if not len(widest):
+            return None
         starts, ends = cycle.topology.start[widest] - span.start, cycle.topology.end[widest] - span.start
         return cls(cycle, preemptor, asked, domain, (starts, ends, first.need))
 
@@ -180,60 +218,86 @@ class _Counted:
         enough = self._holds(self._room(self._freed(victims)))
         return enough and (self._free_of_quotas or quota_allows(self._cycle, self._cause, victims))
 
+    def fewest(self, victims: Ints, start: Ints) -> int | None:
+        if not self._free_of_quotas:
+            return fewest_by_trial(self, victims, start)
+        number = self._enough(self._free, victims)
+        return None if number is None else int(np.searchsorted(start, number))
+
     def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
         if not self._free_of_quotas:
             return needed_by_trial(self, victims, start, fixed)
-        return self._one_by_one(victims, start, fixed, self._spared_at_once(victims, start, fixed))
+        number = self._enough(self._freed(fixed), victims[::-1])  # without them nothing in front of them need go
+        at = 0 if number is None else int(np.searchsorted(start, len(victims) - number, side="right")) - 1
+        return self._one_by_one(victims, start, fixed, at)
 
-    def _spared_at_once(self, victims: Ints, start: Ints, fixed: Ints) -> int:
-        """How many parts from the front can all be spared: sparing more never leaves more room."""
-        low, high = 0, len(start)  # `low` can be spared, `high` cannot
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._holds(self._room(self._freed(np.concatenate([fixed, victims[start[middle] :]])))):
-                low = middle
-            else:
-                high = middle
-        return low
+    def _enough(self, free: Ints, victims: Ints) -> int | None:
+        """How many victims from the front make room beside what is `free`; None where all of them make too little."""
+        here = victims - self._first
+        here, turn = here[self._open[self._rows[here]] > 0], np.flatnonzero(self._open[self._rows[here]])
+        room = self._room(free)
+        grown = _growth(self._rows[here], free, np.take(self._amounts, here, axis=1), self._room)
+        turn, inner, grown = turn[grown > 0], self._inner[self._rows[here[grown > 0]]], grown[grown > 0]
+        sums = summed(self._inner, room, len(self._starts))
+        groups = _growth(inner, sums[None], grown[None], lambda sums, _: sums[0] // self._size)
+        upto = int((sums // self._size).sum()) + np.concatenate(([0], np.cumsum(groups)))
+        number = int(np.searchsorted(upto, self._groups))
+        return None if number == len(upto) else int(turn[number - 1]) + 1 if number else 0
 
     def _one_by_one(self, victims: Ints, start: Ints, fixed: Ints, at: int) -> list[int]:
-        """Which of the parts from `at` on must go, with numbers instead of arrays: most parts stand on a row or two."""
+        """Which of the parts from `at` on must go.
+
+        What each of them takes from its rows is counted for all of them at once, and counted again only for parts that
+        share a row with one that was spared before them.
+        """
         free = self._freed(np.concatenate([fixed, victims[start[at] :]]))
         room = self._room(free)
-        inner = np.full(len(room), -1, dtype=np.int64)
-        for i, (first, last) in enumerate(zip(self._starts.tolist(), self._ends.tolist(), strict=True)):
-            inner[first:last] = i
-        room[inner < 0] = 0
-        sums = summed(inner[inner >= 0], room[inner >= 0], len(self._starts)).tolist()
+        sums = summed(self._inner, room, len(self._starts)).tolist()
         slack = sum(number // self._size for number in sums) - self._groups
         if slack < 0:  # all of them together make too little room
             return list(range(at, len(start) - 1))
-        here = victims - self._first
-        concerned = np.concatenate(([0], np.cumsum(room[self._rows[here]] > 0)))[start]
-        parts = np.flatnonzero(concerned[1:] > concerned[:-1])  # rows without room have none to lose
-        rows, amounts = self._rows[here].tolist(), self._amounts[:, here].T.tolist()
-        by_row, rooms, inners, asked = free.T.tolist(), room.tolist(), inner.tolist(), self._asked[:, 0].tolist()
+        part, row, freed = self._cells(victims, start, at, room > 0)  # rows without room have none to lose
+        left = free[:, row] - freed
+        after, asked = self._room(left, row).tolist(), self._asked[:, 0].tolist()
+        rows, amounts, lefts = row.tolist(), freed.T.tolist(), left.T.tolist()
+        rooms, inners = room[row].tolist(), self._inner[row].tolist()
+        by_row: dict[int, tuple[list[int], int]] = {}  # of rows where a part was spared, what is free and for how many
         going: list[int] = []
-        for part in parts[parts >= at].tolist():
-            left: dict[int, list[int]] = {}  # what would be free, by row
-            for task in range(int(start[part]), int(start[part + 1])):
-                row = rows[task]
-                if rooms[row]:
-                    left[row] = [a - b for a, b in zip(left.get(row, by_row[row]), amounts[task], strict=True)]
-            after = {row: max(min(a // b for a, b in zip(left[row], asked, strict=True)), 0) for row in left}
+        edges = np.flatnonzero(np.diff(part, prepend=-1, append=-1)).tolist()
+        for first, last in pairwise(edges):
             lost: dict[int, int] = {}
-            for row, number in after.items():
-                lost[inners[row]] = lost.get(inners[row], 0) + rooms[row] - number
+            for cell in range(first, last):
+                if rows[cell] in by_row:
+                    free_here, rooms[cell] = by_row[rows[cell]]
+                    lefts[cell] = [a - b for a, b in zip(free_here, amounts[cell], strict=True)]
+                    after[cell] = max(min(map(floordiv, lefts[cell], asked)), 0)
+                lost[inners[cell]] = lost.get(inners[cell], 0) + rooms[cell] - after[cell]
             groups = sum(sums[i] // self._size - (sums[i] - number) // self._size for i, number in lost.items())
             if groups > slack:
-                going.append(part)
+                going.append(int(part[first]))
                 continue
             slack -= groups
-            for row, number in after.items():
-                by_row[row], rooms[row] = left[row], number
+            for cell in range(first, last):
+                by_row[rows[cell]] = lefts[cell], after[cell]
             for i, number in lost.items():
                 sums[i] -= number
         return going
+
+    def _cells(self, victims: Ints, start: Ints, at: int, concerned: Bools) -> tuple[Ints, Ints, Ints]:
+        """What the parts from `at` on free on each row that is concerned: part, row, and amounts by resource."""
+        here = victims[start[at] :] - self._first
+        part = np.repeat(np.arange(at, len(start) - 1), np.diff(start[at:]))
+        some = concerned[self._rows[here]]
+        here, part = here[some], part[some]
+        width = len(concerned)
+        cells, place = np.unique(part * width + self._rows[here], return_inverse=True)
+        freed = np.zeros((len(self._amounts), len(cells)), dtype=np.int64)
+        for total, amounts in zip(freed, self._amounts, strict=True):
+            total += summed(place, amounts[here], len(cells))
+        return cells // width, cells % width, freed
+
+    def some_suffice(self, victims: Ints) -> bool:
+        return self._holds(self._room(self._freed(victims)))  # the more go the better
 
     def room_without(self, victims: Ints) -> int:
         return int(self._room(self._freed(victims)).sum())
@@ -266,6 +330,27 @@ class _Counted:
         return int(((upto[self._ends] - upto[self._starts]) // self._size).sum()) >= self._groups
 
 
+def _growth(keys: Ints, before: Ints, amounts: Ints, counted: Callable[[Ints, Ints], Ints]) -> Ints:
+    """By how much the count of its key grows with each item, one after the other.
+
+    `amounts` (numbers x items) add up onto what was there before (numbers x keys); `counted` says what sums count for
+    at these keys.
+    """
+    order = stable_order(keys, before.shape[1])
+    keys, amounts = keys[order], np.take(amounts, order, axis=1)
+    begins = np.append(True, keys[1:] != keys[:-1]) if len(keys) else np.zeros(0, dtype=bool)
+    first = np.flatnonzero(begins)
+    upto = np.cumsum(amounts, axis=1)
+    base = before[:, keys[first]] - (upto - amounts)[:, first]
+    after = counted(upto + np.repeat(base, np.diff(np.append(first, len(keys))), axis=1), keys)
+    earlier = np.empty_like(after)
+    earlier[1:] = after[:-1]
+    earlier[first] = counted(before[:, keys[first]], keys[first])
+    result = np.empty_like(after)
+    result[order] = after - earlier
+    return result
+
+
 class _Tried:
     """Anything: evict, search, rewind."""
 
@@ -285,8 +370,14 @@ class _Tried:
             found = place_in(cycle, preemptor, self._asked, self._domain)
             return found is not None and job_ready(cycle.ledger, preemptor.job, waiting=True)
 
+    def fewest(self, victims: Ints, start: Ints) -> int | None:
+        return fewest_by_trial(self, victims, start)
+
     def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
         return needed_by_trial(self, victims, start, fixed)
+
+    def some_suffice(self, victims: Ints) -> bool:
+        return True  # rules between pods may want some of them to stay
 
     def room_without(self, victims: Ints) -> int:
         return 0

@@ -12,7 +12,7 @@ cheapest (`plans_by_pod`). quota-preempt evicts from the job's own queue, the ot
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import chain
 
 import msgspec
@@ -32,11 +32,11 @@ from tierwise.actions.eviction.preemptors import (
     why_no_candidate,
     without_never_preempting,
 )
-from tierwise.actions.eviction.price_bounds import PriceBounds
+from tierwise.actions.eviction.price_bounds import DomainBounds, StandingTasks
 from tierwise.actions.eviction.victims import EvictionPlan, make_plan
 from tierwise.actions.placement.commit import commit, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, demand, needs
-from tierwise.actions.placement.fit import bound_without, fit_counts_without
+from tierwise.actions.placement.fit import bound_without
 from tierwise.actions.placement.search import candidates, current_domain
 from tierwise.api.plurals import count
 from tierwise.config.actions import ACTIONS
@@ -116,7 +116,7 @@ class GangPreemptor:
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         self._seen = 0  # evictions of the report that are known here
         self._kept = len(cycle.nominations)
-        self._bounds = PriceBounds(cycle, self._running)
+        self._standing = StandingTasks(cycle.topology, self._running)
         nominal = [name != POD_SLOTS for name in cycle.view.axis.names]
         self._resourceful: Ints = np.flatnonzero(nominal)
         self._in_vain: dict[
@@ -241,17 +241,26 @@ class GangPreemptor:
     ) -> Iterator[EvictionPlan]:
         """The plans of these domains by price; a domain is planned for once nothing else can be cheaper."""
         breakable = ~self._settled.kept & self._options.allow_whole
-        bounds = self._bounds.of(preemptor, asked, domains, eligible, breakable)
-        helps = self._helps(preemptor, asked, eligible)
-        made: list[tuple[tuple[float, ...], EvictionPlan]] = []  # a heap: prices differ, as they end with the domain
-        for domain, bound in sorted(bounds.items(), key=lambda entry: entry[1]):
-            while made and made[0][0] < bound:
-                yield heappop(made)[1]
+        bounds = DomainBounds(self._cycle, self._standing, preemptor, asked, eligible, breakable)
+        helps = self._helps(preemptor, asked, bounds)
+        rough = [(bound, domain) for domain, bound in bounds.by_amounts(domains).items()]
+        heapify(rough)
+        ahead: list[tuple[tuple[float, ...], int, EvictionPlan | None]] = []  # prices differ: they end with the domain
+        batch = 1
+        while rough or ahead:
+            if not ahead or (rough and rough[0] < ahead[0]):
+                first = dict(heappop(rough)[::-1] for _ in range(min(batch, len(rough))))
+                for domain, bound in bounds.by_rows(first).items():
+                    heappush(ahead, (bound, domain, None))
+                batch *= 2
+                continue
+            _, domain, plan = heappop(ahead)
+            if plan is not None:
+                yield plan
+                continue
             plan = self._plan(preemptor, asked, domain, eligible, helps)
             if plan is not None:
-                heappush(made, (plan.price, plan))
-        while made:
-            yield heappop(made)[1]
+                heappush(ahead, (plan.price, domain, plan))
 
     def _plan(
         self, preemptor: Preemptor, asked: Demand, domain: int, eligible: Bools, helps: Bools
@@ -264,8 +273,11 @@ class GangPreemptor:
         if plan is None and self._cycle.pipeline.counts_victims(preemptor):
             largest = self._bundles(preemptor, local, helps, largest_first=True)
             plan = make_plan(self._cycle, preemptor, domain, largest, fits)
-        if plan is None or not all(plan.bundles.safe[b] for b in plan.taken):
-            spread = self._spread(preemptor, asked, domain, local[helps[local]])
+        if plan is not None and all(plan.bundles.safe[b] for b in plan.taken):
+            return plan
+        spared = self._to_spare(preemptor, local[helps[local]])
+        if fits.some_suffice(spared):
+            spread = self._spread(asked, domain, spared)
             bundles = self._bundles(preemptor, spread, helps, whole=False)
             other = make_plan(self._cycle, preemptor, domain, bundles, fits)
             plan = other if other is not None and (plan is None or other.price < plan.price) else plan
@@ -292,7 +304,7 @@ class GangPreemptor:
             short[cycle.view.axis.index[POD_SLOTS]] = bool(short.sum() == 1)
         return short
 
-    def _helps(self, preemptor: Preemptor, asked: Demand, eligible: Bools) -> Bools:
+    def _helps(self, preemptor: Preemptor, asked: Demand, bounds: DomainBounds) -> Bools:
         """Which running tasks stand where their going could make room; all where their queue or rules must have it."""
         cycle = self._cycle
         shapes = {
@@ -305,26 +317,32 @@ class GangPreemptor:
         ):
             return np.ones(len(self._running), dtype=bool)
         running, everywhere = self._running, slice(0, len(cycle.nodes))
-        gone = np.flatnonzero(eligible & ~running.not_preemptable)
         result = np.zeros(len(running), dtype=bool)
         for shape in shapes.values():
-            useful = fit_counts_without(cycle, shape, running, gone) > 0
+            useful = bounds.fit_counts(shape) > 0
             wanted = shape.request[shape.asked, None] * asked.tasks
             lacking = (cycle.ledger.free(shape.asked, everywhere, Pool.FUTURE_IDLE) < wanted) & useful
-            result |= ((running.request[shape.asked] > 0) & lacking[:, running.row]).any(axis=0)
+            for r, rows in zip(shape.asked.tolist(), lacking, strict=True):
+                result |= (running.request[r] > 0) & rows[running.row]
         return result
 
-    def _spread(self, preemptor: Preemptor, asked: Demand, domain: int, local: Ints) -> Ints:
-        """Of candidates that help, some that make room together while no gang loses more than its surplus.
+    def _to_spare(self, preemptor: Preemptor, local: Ints) -> Ints:
+        """Of some candidates, those whom their gangs can spare, and nobody protects by name."""
+        running = self._running
+        local = local[~running.not_preemptable[local]]
+        local = local[self._cycle.pipeline.named(preemptor, local)]
+        surplus = running.jobs.surplus(self._cycle.ledger.ready)
+        result: Ints = local[surplus[running.job[local]] != 0]
+        return result
+
+    def _spread(self, asked: Demand, domain: int, local: Ints) -> Ints:
+        """Of candidates that can be spared, some that make room together while no gang loses more than its surplus.
 
         Node by node, those where the fewest have to go first. A good choice, not the best one; it is tried where the
         surplus in the usual order would not do.
         """
         cycle, running = self._cycle, self._running
-        local = local[~running.not_preemptable[local]]
-        local = local[cycle.pipeline.named(preemptor, local)]
         surplus = running.jobs.surplus(cycle.ledger.ready)
-        local = local[surplus[running.job[local]] != 0]
         left = {j: int(surplus[j]) for j in np.unique(running.job[local]).tolist()}
         shape = asked.task_groups[0].remaining[0].pod_set.shape
         local = local[np.lexsort((running.rank[local], -running.created[local], running.priority[local]))]

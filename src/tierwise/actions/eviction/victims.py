@@ -38,7 +38,7 @@ def make_plan(
     in order.
     """
     in_order = np.arange(len(bundles))
-    needed = _shortest(bundles, fits)
+    needed = fits.fewest(bundles.victims, bundles.start)
     if needed is None:
         return None
     first = _spared(bundles, in_order[:needed], fits)
@@ -53,7 +53,8 @@ def make_plan(
     whole = whole[np.argsort(bundles.cost[whole], kind="stable")]  # equal costs stay in order
     plans = [best]
     rising = np.concatenate((safe, whole))
-    enough = _shortest(bundles.pick(rising), fits)
+    risen = bundles.pick(rising)
+    enough = fits.fewest(risen.victims, risen.start)
     if enough is not None and not np.array_equal(rising[:enough], in_order[:needed]):
         plans.append(_plan(cycle, preemptor, domain, bundles, _spared(bundles, rising[:enough], fits)))
     spared = bundles.pick(safe).victims
@@ -68,7 +69,7 @@ def make_plan(
 
 def choose(bundles: Bundles, fits: Feasibility) -> Ints | None:
     """The first bundles that make room, less those that are not needed; None where all of them make too little."""
-    needed = _shortest(bundles, fits)
+    needed = fits.fewest(bundles.victims, bundles.start)
     return None if needed is None else _flat(list(_spared(bundles, np.arange(needed), fits).values()))
 
 
@@ -116,22 +117,6 @@ def _tasks(bundles: Bundles, safe: Ints, tasks: Ints, fixed: Ints, fits: Feasibi
     inside = [slice(int(picked.start[i]), int(picked.start[i + 1])) for i in range(len(picked))]
     losing = np.flatnonzero(picked.numbers(picked_going)).tolist()
     return {int(safe[i]): picked.victims[inside[i]][picked_going[inside[i]]] for i in losing}
-
-
-def _shortest(bundles: Bundles, fits: Feasibility) -> int | None:
-    """How many bundles from the front make room: more victims never make less room, so bisection finds it."""
-    if fits.without(_NOBODY):
-        return 0
-    if not fits.without(bundles.victims):
-        return None
-    low, high = 0, len(bundles)  # `low` are too few, `high` are enough
-    while high - low > 1:
-        middle = (low + high) // 2
-        if fits.without(bundles.victims[: bundles.start[middle]]):
-            high = middle
-        else:
-            low = middle
-    return high
 
 
 def _flat(parts: list[Ints]) -> Ints:
