@@ -165,7 +165,7 @@ class _Allocation:
         self, cycle: Cycle, *, preempt: Preempt | None, repair: Repair | None, reservations: ReservationRules
     ) -> None:
         self._cycle = cycle
-        self._reservations = Reservations(cycle, reservations, self._search)
+        self._reservations = Reservations(cycle, reservations, _search)
         self._preempt = preempt
         self._repair = repair
         self._rejection_cache = RejectionCache(cycle, told_at_once=preempt is not None)
@@ -312,7 +312,7 @@ class _Allocation:
         return self._place_minimum(job, asked, nominated=nominated)
 
     def _place_minimum(self, job: Job, asked: Demand, *, nominated: bool) -> bool:
-        over = self._quota_reason(job, asked)
+        over = _quota_reason(self._cycle, job, asked)
         known = self._rejection_cache.lookup(job, asked) if over is None else Rejection("quota", job.key, over)
         if known is not None:
             return self._refuse(job, known)
@@ -362,7 +362,7 @@ class _Allocation:
             return found
         statement.rewind()
         with self._reservations.respected(job):
-            other = self._search(job, asked)
+            other = _search(self._cycle, job, asked)
         return other if isinstance(other, SearchResult) else objection
 
     def _refuse(self, job: Job, rejection: Rejection) -> bool:
@@ -410,11 +410,6 @@ class _Allocation:
             return None
         return self._cycle.pipeline.defer(job, np.concatenate([placement.rows for placement in found.placements]))
 
-    def _quota_reason(self, job: Job, asked: Demand) -> Reason | None:
-        if not self._cycle.pipeline.has_quotas:
-            return None
-        return self._cycle.pipeline.quota_exceeded(job, needs(asked, len(self._cycle.view.axis)))
-
     def _quota_reason_for_placed(self, job: Job, asked: Demand, found: SearchResult) -> Reason | None:
         """Check the quotas again with the tasks that were placed.
 
@@ -436,27 +431,7 @@ class _Allocation:
             kept = place_nominated(self._cycle, job, asked)
             if kept is not None:
                 return kept
-        return self._search(job, asked)
-
-    def _search(self, job: Job, asked: Demand) -> SearchResult | NoPlace:
-        if self._cycle.pipeline.gather_options(job, asked.tasks):
-            return self._gather(job, asked.task_groups[0]) or NoPlace.PROVEN
-        return find_place(self._cycle, job, asked)
-
-    def _gather(self, job: Job, least: TaskGroup) -> SearchResult | None:
-        """Place a gathered job as a whole; if it does not fit whole, or a quota forbids that, place its minimum."""
-        from tierwise.actions.placement.gather import (  # rarely needed, and slow to import
-            everything,
-            gather_group,
-        )
-
-        whole = everything(least)
-        over = self._quota_reason(job, Demand((whole,))) if whole.need > least.need else None
-        task_groups = (whole, least) if over is None and whole.need > least.need else (least,)
-        return next(
-            (found for task_group in task_groups if (found := gather_group(self._cycle, job, task_group)) is not None),
-            None,
-        )
+        return _search(self._cycle, job, asked)
 
     def _place_surplus_beside_reservations(self, job: Job) -> bool:
         """Place the surplus, without anything that is reserved from before the job's end on."""
@@ -507,7 +482,7 @@ class _Allocation:
         """Place an inner group beyond the minimum, if quotas allow all of it now."""
         with self._cycle.ledger.statement():
             self._cycle.ledger.count_leaving()  # surplus starts at once, while terminating pods still hold theirs
-            if self._quota_reason(job, asked) is not None:
+            if _quota_reason(self._cycle, job, asked) is not None:
                 return []
         return place_surplus_group(self._cycle, job, asked)
 
@@ -549,6 +524,30 @@ class _Allocation:
         proposed: Proposal | Abstained | None = None,
     ) -> None:
         commit(self._cycle, job, placements, action="allocate", score=score, bound=bound, proposed=proposed)
+
+
+def _quota_reason(cycle: Cycle, job: Job, asked: Demand) -> Reason | None:
+    if not cycle.pipeline.has_quotas:
+        return None
+    return cycle.pipeline.quota_exceeded(job, needs(asked, len(cycle.view.axis)))
+
+
+def _search(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
+    if cycle.pipeline.gather_options(job, asked.tasks):
+        return _gather(cycle, job, asked.task_groups[0]) or NoPlace.PROVEN
+    return find_place(cycle, job, asked)
+
+
+def _gather(cycle: Cycle, job: Job, least: TaskGroup) -> SearchResult | None:
+    """Place a gathered job as a whole; if it does not fit whole, or a quota forbids that, place its minimum."""
+    from tierwise.actions.placement.gather import everything, gather_group  # rarely needed, and slow to import
+
+    whole = everything(least)
+    over = _quota_reason(cycle, job, Demand((whole,))) if whole.need > least.need else None
+    task_groups = (whole, least) if over is None and whole.need > least.need else (least,)
+    return next(
+        (found for task_group in task_groups if (found := gather_group(cycle, job, task_group)) is not None), None
+    )
 
 
 def _must_be_whole(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:

@@ -39,7 +39,7 @@ from tierwise.model.topology import ROOT, ROOT_NAME
 
 __all__ = ["Reservations"]
 
-Find = Callable[[Job, Demand], SearchResult | NoPlace]
+Find = Callable[[Cycle, Job, Demand], SearchResult | NoPlace]
 """Places the minimum of a job on the ledger, as allocate does."""
 
 Held = tuple[tuple[Shape, Ints, Ints], ...]
@@ -295,7 +295,7 @@ class Reservations:
                 outside = np.setdiff1d(np.arange(len(cycle.nodes)), within)
                 if len(outside):
                     cycle.ledger.occupy(cycle.view.axis.index[POD_SLOTS], outside, _NO_SLOTS)
-            found = self._find(job, asked)
+            found = self._find(cycle, job, asked)
             if not isinstance(found, SearchResult) or not job_ready(cycle.ledger, job, waiting=True):
                 return None
             if cycle.pipeline.delays:

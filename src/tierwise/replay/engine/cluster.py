@@ -7,6 +7,7 @@ for every driver. Derived values (idle GPUs, the backlog) are computed here, als
 from __future__ import annotations
 
 import heapq
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import Literal
@@ -335,5 +336,5 @@ class ReplayCluster:
             running=len(self.state.running),
             waiting=len(self.state.waiting),
             fragmentation=tuple(s.fragmentation for s in slots if s.tier == _LEAVES),
-            leaves=tuple(used[topology.at_tier[_LEAVES]].tolist()) if _LEAVES in topology.at_tier else (),
+            leaves=array("i", used[topology.at_tier[_LEAVES]].tolist() if _LEAVES in topology.at_tier else ()),
         )

@@ -5,6 +5,7 @@ What follows from the rest (idle GPUs, who ends when) is not here: the engine de
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import msgspec
@@ -30,7 +31,7 @@ class Sample(msgspec.Struct):
     running: int
     waiting: int
     fragmentation: tuple[float, ...]  # by size, on the tier of leaves
-    leaves: tuple[int, ...]  # GPUs held below every leaf, in the order of the tree
+    leaves: array[int]  # GPUs held below every leaf, in the order of the tree; kept to the end of a replay
 
 
 class ReplayState(msgspec.Struct):
@@ -87,14 +88,15 @@ class ReplayState(msgspec.Struct):
         """The same as JSON data."""
         arrays = {name: getattr(self, name).tolist() for name in _ARRAYS}
         sets = {"waiting": sorted(self.waiting), "down": sorted(self.down)}
-        return {**asdict(self), **arrays, **sets, "samples": [asdict(sample) for sample in self.samples]}
+        samples = [{**asdict(sample), "leaves": sample.leaves.tolist()} for sample in self.samples]
+        return {**asdict(self), **arrays, **sets, "samples": samples}
 
     @classmethod
     def restored(cls, raw: dict[str, Any]) -> ReplayState:
         """A state from its JSON data."""
         arrays = {name: np.array(raw[name], dtype=np.float64) for name in _ARRAYS}
         samples = [
-            Sample(**{**s, "fragmentation": tuple(s["fragmentation"]), "leaves": tuple(s["leaves"])})
+            Sample(**{**s, "fragmentation": tuple(s["fragmentation"]), "leaves": array("i", s["leaves"])})
             for s in raw["samples"]
         ]
         running = {int(job): (start, tuple(rows)) for job, (start, rows) in raw["running"].items()}
