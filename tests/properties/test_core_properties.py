@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,19 +12,20 @@ from tests.support.draw import Gang, World, allocate, draw, objects_of
 from tests.support.reference import Judge
 from tests.support.strategies import NODE_KINDS, PROFILES, Scene, crowds, scenes
 
+from tierwise.actions.diagnosis.rejection_cache import RejectionCache
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT
-from tierwise.explain.wire import schedule_wire
+from tierwise.explain.wire import pending_wire, schedule_wire
 from tierwise.framework.report import ReportBuilder
-from tierwise.port import Objects, PatchStatus
+from tierwise.port import Effect, Objects, PatchStatus
 from tierwise.scheduler import cycle
 from tierwise.scheduler.cycle import nothing_waits
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.rounds import History, reconcile, schedule
-from tierwise.snapshot.builder import Reader
+from tierwise.snapshot.builder import Reader, build
 from tierwise.status.pod_group import StatusWriter, statuses
 
 PROFILE_NAMES = st.sampled_from(sorted(PROFILES))
@@ -146,6 +148,20 @@ def test_a_refusal_holds_for_the_gang_alone(scene: Scene) -> None:
             standing = [m for m in others if m["kind"] == "PodGroup" or "nodeName" in m["spec"]]  # type: ignore[operator]
             alone = World((*scene.world.manifests, *standing), "the same without others that wait")
             assert not _started(allocate(alone, refused).bindings, refused), refused
+
+
+@given(crowds())
+def test_one_look_refuses_as_the_demand_does(scene: Scene) -> None:
+    """Gangs that are refused without working out what they ask for are refused with it too, in the same words."""
+    snapshot = build(objects_of(scene.world, *scene.gangs), 0.0)
+
+    def decided() -> tuple[list[Effect], list[Raw]]:
+        report = cycle(snapshot, DEFAULT)
+        return list(effects(snapshot, report)), pending_wire(snapshot, report, {})
+
+    with patch.object(RejectionCache, "lookup_early", return_value=None):
+        worked_out = decided()
+    assert worked_out == decided()
 
 
 def _bound(manifest: Raw, bindings: dict[str, str]) -> Raw:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 import numpy as np
@@ -286,8 +286,11 @@ class _Allocation:
 
     def _serve_safely(self, job: Job) -> bool:
         """Serve a job. If a plugin fails, the job is rejected and the other jobs are still served."""
-        with self._repair.serving(job) if self._repair is not None else nullcontext():
+        if self._repair is None:
             more = self._cycle.attempt(job, self._serve)
+        else:
+            with self._repair.serving(job):
+                more = self._cycle.attempt(job, self._serve)
         if isinstance(more, Reason):
             self._cycle.report.reject(job, Rejection("gate", job.key, more))
             return False

@@ -36,7 +36,8 @@ def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
         return Reason("ClaimNotReady", "predicates", job.unready)
     if job.refusal is not None:
         return job.refusal
-    if not cycle.pipeline.prepares and any(task.shape.devices is not None for task in job.tasks):
+    devices = cycle.snapshot.devices is not None and not cycle.pipeline.prepares
+    if devices and any(task.shape.devices is not None for task in job.tasks):
         return _UNPREPARED
     closed = queue_reason(cycle, job)
     if closed is not None:

@@ -145,10 +145,12 @@ class Nominations:
         """Release what a job is nominated for: it has no turn in this cycle."""
         self._give_back(job.number)
 
+    def lends(self, job: Job) -> bool:
+        """Whether what is held for a job was released for the time in which it is served."""
+        return job.number in self._lent
+
     def reserve_again(self, job: Job, placed: Mapping[int, int]) -> None:
         """A job was served: hold again what was lent to it, but for so many of its tasks by row."""
-        if job.number not in self._lent:
-            return
         self._lent.remove(job.number)
         left = dict(placed)
         for i in self._held[job.number]:
@@ -233,7 +235,8 @@ class Cycle(msgspec.Struct, frozen=True):
                 del self.report.evictions[evicted:]
             return failure.reason
         finally:
-            self.nominations.reserve_again(job, self._placed_since(job, decided))
+            if self.nominations.lends(job):
+                self.nominations.reserve_again(job, self._placed_since(job, decided))
 
     def _placed_since(self, job: Job, decided: int) -> Counter[int]:
         """By row, the tasks of a job that were placed by decisions from a number on."""

@@ -207,7 +207,7 @@ class Ledger:
         """The entries of a sub-job; the first is what it held at the start of the cycle."""
         entries = self._placed_rows.get(sub.number)
         if entries is None:
-            rows = np.sort(self._rows[sub.held])
+            rows = np.sort(self._rows[sub.held]) if len(sub.held) else sub.held
             entries = [(rows, np.ones(len(rows), dtype=np.int64))] if len(rows) else []
             self._placed_rows[sub.number] = entries
         return entries

@@ -361,6 +361,14 @@ class Pipeline:
             Purpose.PREEMPT: self._among("Preemptable", VictimFilter),
             Purpose.RECLAIM: self._among("Reclaimable", VictimFilter),
         }
+        # What nobody takes part in is not asked for: these are looked at for every job.
+        self.proposes = bool(self._proposers)
+        self.delays = bool(self._delayers)  # whether any plugin may decline a place
+        self.prepares = bool(self._pre_binds)  # whether any plugin writes something before a bind
+        self.has_quotas = bool(self._quotas)
+        self.watches_use = bool(self._overuses)  # whether one may say that a queue has had its share
+        self.prices_evictions = bool(self._eviction_costs)
+        self.shares_move = bool(self._queue_keys)  # whether the order follows shares, which every placed task changes
         self._acts_name_victims = profile.immediate_preemption  # Kubernetes' preemption has no victim filters
         self._moving: dict[int, bool] = {}
         self._limits: dict[int, tuple[tuple[SearchSpace | None, int | None], Job | SubJob]] = {}  # by identity
@@ -665,11 +673,6 @@ class Pipeline:
                 return options
         return ()
 
-    @property
-    def proposes(self) -> bool:
-        """Whether any plugin proposes domains."""
-        return bool(self._proposers)
-
     def propose(self, job: Job, units: Units, candidates: Ints) -> Proposal | Abstained | None:
         """The first proposal for a job; without one, the first plugin's reason for abstaining."""
         found: Abstained | None = None
@@ -726,11 +729,6 @@ class Pipeline:
                 return delay
         return None
 
-    @property
-    def delays(self) -> bool:
-        """Whether any plugin may decline a place."""
-        return bool(self._delayers)
-
     def complaints(self) -> dict[tuple[Task, Reason], None]:
         """Requests of tasks that plugins cannot satisfy, each reported once."""
         found: dict[tuple[Task, Reason], None] = {}
@@ -742,11 +740,6 @@ class Pipeline:
             except _RAISED as error:
                 self._failed(plugin, "complaints", error)
         return found
-
-    @property
-    def prepares(self) -> bool:
-        """Whether any plugin writes something before a bind."""
-        return bool(self._pre_binds)
 
     def before_bind(self, job: Job, tasks: Iterable[tuple[Task, int]]) -> dict[str, list[Preparation]]:
         """The writes before the binds of tasks of a job to rows, by the key of the task and plugin by plugin.
@@ -768,10 +761,6 @@ class Pipeline:
         return found
 
     # -- quotas
-
-    @property
-    def has_quotas(self) -> bool:
-        return bool(self._quotas)
 
     def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
         """Why a job's queue may not use these additional amounts; None if it may."""
@@ -801,11 +790,6 @@ class Pipeline:
             else:
                 return found
         return None
-
-    @property
-    def watches_use(self) -> bool:
-        """Whether a plugin may say that a queue has had its share."""
-        return bool(self._overuses)
 
     def overused(self, queue: Queue) -> Reason | None:
         return self._objection(((plugin, "overused", plugin.overused) for plugin in self._overuses.all), queue)
@@ -930,11 +914,6 @@ class Pipeline:
                 return order
         return None
 
-    @property
-    def prices_evictions(self) -> bool:
-        """Whether any plugin says what evictions lose."""
-        return bool(self._eviction_costs)
-
     def lost_seconds(self, job: Job, running: RunningTable, victims: Ints) -> Floats:
         """Seconds of work that each victim would lose: the most that any plugin says."""
         lost = np.zeros(len(victims))
@@ -985,11 +964,6 @@ class Pipeline:
 
     def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]:
         return self._keys("victim_queue_key", self._victim_queue_keys, queue, taker)
-
-    @property
-    def shares_move(self) -> bool:
-        """Whether the order of jobs follows shares, which change with every placed task."""
-        return bool(self._queue_keys)
 
     # -- orders: the smallest key goes first
 

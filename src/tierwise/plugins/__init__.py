@@ -35,7 +35,7 @@ PLUGINS = Registry(
         "eviction-cost": "plugins.eviction_cost:EvictionCost",
         "patience": "plugins.patience:Patience",
         "pdb": "plugins.pdb:DisruptionBudgets",
-        "predicates": "plugins.kubernetes.predicates:Predicates",
+        "predicates": "plugins.kubernetes.predicates:predicates",
         "priority": "plugins.priority:Priority",
         "proportion": "plugins.queues.proportion:Proportion",
         "propose": "plugins.propose.plugin:Propose",

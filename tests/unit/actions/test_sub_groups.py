@@ -197,3 +197,12 @@ def test_a_pod_group_with_policies_and_no_pods_yet() -> None:
     outcome = allocate(draw("r0[n0]"), empty, gang("train", tasks=1))
 
     assert {"n0": 1} == placed(outcome, "train")
+
+
+def test_groups_that_are_not_needed_refuse_nobody() -> None:
+    """Three groups of two find no place; a gang that needs two of its three groups, of the same kind, starts."""
+    world = draw("r0[n0 n1]", node="cpu=2")
+    needs_all = gang("all", minimum=6, groups=(groups(3, size=2),), created=1)
+    needs_two = gang("some", minimum=4, groups=(groups(3, size=2),), created=2)
+
+    assert {"n0": 2, "n1": 2} == placed(allocate(world, needs_all, needs_two), "some")

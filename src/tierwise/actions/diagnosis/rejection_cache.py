@@ -48,22 +48,47 @@ class RejectionCache:
         return self._told_to(job, kind, asked.tasks) if kind is not None else None
 
     def lookup_early(self, job: Job) -> Rejection | None:
-        """The same for the plainest jobs, without working out what they ask for: a long backlog is full of them."""
+        """The same without working out what a job asks for, where one look tells: a long backlog is full of such."""
         self._forget_after_releases()
-        if not self._known or job.policies or len(job.subs[0].pod_sets) != 1 or self._cycle.gathered(job):
+        if not self._known or job.satisfied or not job.subs or len(job.subs[0].pod_sets) != 1:
             return None
-        sub, pod_set = job.subs[0], job.subs[0].pod_sets[0]
+        shape = job.subs[0].pod_sets[0].shape
+        kind, need = self._alike_kind(job) if job.policies else self._plain_kind(job)
+        if kind is None or self._cycle.pipeline.moving(shape) or self._cycle.gathered(job):
+            return None
+        if job.min_resources is not None and asks_beyond(job, need * shape.request):
+            return None
+        return self._told_to(job, kind, need)
+
+    def _plain_kind(self, job: Job) -> tuple[Kind | None, int]:
+        """The kind of a job of one shape that is one sub-job, and how many tasks it asks for."""
+        ledger, sub, pod_set = self._cycle.ledger, job.subs[0], job.subs[0].pod_sets[0]
         if job.roles and job.roles.keys() != {pod_set.role_number}:
-            return None
-        need = job.minimum - int(self._cycle.ledger.ready[sub.number])
+            return None, 0
+        need = job.minimum - int(ledger.ready[sub.number])
         if roles_count(job):
-            need = max(need, job.roles[pod_set.role_number] - int(self._cycle.ledger.role_ready[pod_set.role_number]))
-        counted = self._cycle.ledger.placed_rows(sub) is None and not self._cycle.pipeline.moving(pod_set.shape)
-        if not counted or not 0 < need <= len(pod_set.tasks):
-            return None
-        if job.min_resources is not None and asks_beyond(job, need * pod_set.shape.request):
-            return None
-        return self._told_to(job, (pod_set.shape.number, ()), need)
+            need = max(need, job.roles[pod_set.role_number] - int(ledger.role_ready[pod_set.role_number]))
+        if not 0 < need <= len(pod_set.tasks) or ledger.placed_rows(sub) is not None:
+            return None, 0
+        return (pod_set.shape.number, ()), need
+
+    def _alike_kind(self, job: Job) -> tuple[Kind | None, int]:
+        """The same of a job whose sub-jobs are alike and all needed, and none of which has begun."""
+        ledger, first, count = self._cycle.ledger, job.subs[0], len(job.subs)
+        shape, size = first.pod_sets[0].shape, first.minimum
+        if len(job.policies) > 1 or job.roles or job.inner_groups or size <= 0:
+            return None, 0
+        if max(-(-job.minimum // size), job.policies[0].minimum) != count:
+            return None, 0
+        if any(tallied[first.number : first.number + count].any() for tallied in (ledger.ready, ledger.waiting)):
+            return None, 0
+        for sub in job.subs:
+            if sub.policy < 0 or sub.minimum != size or len(sub.pod_sets) != 1:
+                return None, 0
+            pod_set = sub.pod_sets[0]
+            if pod_set.shape is not shape or len(pod_set.tasks) != size:
+                return None, 0
+        return (shape.number, (size, self._cycle.pipeline.limit(first))), count * size
 
     def tell(self) -> None:
         """Give every job that a remembered refusal rejected a message in its own figures, as things are now."""

@@ -22,7 +22,7 @@ import numpy as np
 
 from tierwise.api.core import Taint
 from tierwise.framework.arguments import flag, number
-from tierwise.framework.declaration import takes_part
+from tierwise.framework.declaration import chooses, takes_part
 from tierwise.framework.extension import Arguments, CycleView, MovingFilter, PreBind, Preparation, StaticFilter
 from tierwise.model.arrays import Bools, Why
 from tierwise.model.job import Job, Task
@@ -34,7 +34,7 @@ from tierwise.plugins.kubernetes.pod_affinity import PodRequirements
 if TYPE_CHECKING:
     from tierwise.plugins.kubernetes.devices import DeviceRules
 
-__all__ = ["Predicates"]
+__all__ = ["DevicePredicates", "Predicates", "predicates"]
 
 _PLUGIN = "predicates"
 _TIMEOUT = 600.0
@@ -47,7 +47,7 @@ _AFFINITY = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the required 
 _ADDED = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the node affinity that the configuration adds")
 
 
-@takes_part(MovingFilter, PreBind, StaticFilter)
+@takes_part(MovingFilter, StaticFilter)
 class Predicates:
     """Which nodes Kubernetes' own rules exclude for a shape."""
 
@@ -95,10 +95,6 @@ class Predicates:
             why = np.where(lacking > 0, lacking, why).astype(np.uint16)
         return why
 
-    def before_bind(self, job: Job, task: Task, row: int) -> Preparation | None:
-        """What is written on the claims of a task before it is bound."""
-        return self._devices.before_bind(job, task, row) if self._devices is not None else None
-
     def _why_tainted(self, shape: Shape) -> Why:
         numbers = np.zeros(max(1, len(self._nodes.taints)), dtype=np.uint16)
         if self._taints:
@@ -122,6 +118,21 @@ class Predicates:
 
     def _object(self, why: Why, rows: Bools, reason: Reason) -> None:
         np.copyto(why, np.uint16(self._reasons.number(reason)), where=rows)
+
+
+@takes_part(MovingFilter, PreBind, StaticFilter)
+class DevicePredicates(Predicates):
+    """The same where there are devices: their claims are written before a bind."""
+
+    def before_bind(self, job: Job, task: Task, row: int) -> Preparation | None:
+        """What is written on the claims of a task before it is bound."""
+        return self._devices.before_bind(job, task, row) if self._devices is not None else None
+
+
+@chooses(Predicates, DevicePredicates)
+def predicates(arguments: Arguments, view: CycleView) -> Predicates | DevicePredicates:
+    """The plugin; no task is asked about before its bind where there are no devices."""
+    return (Predicates if view.snapshot.devices is None else DevicePredicates)(arguments, view)
 
 
 def _device_rules(view: CycleView, timeout: float) -> DeviceRules:
