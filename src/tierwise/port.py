@@ -7,7 +7,7 @@ does I/O, and no package below `sim` and `kube` knows which cluster it is used w
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
@@ -573,6 +573,12 @@ class Cluster(Protocol):
 
     def apply(self, effects: Sequence[Effect]) -> Sequence[Outcome]:
         """Perform effects; one outcome for each, in order."""
+
+    def begin(self, binds: Sequence[Bind]) -> Callable[[], Sequence[Outcome]]:
+        """Begin to perform binds: reads show them as done from now on, and those that fail no longer.
+
+        The function that is returned waits for the outcomes, one for each bind, in order. One batch at a time.
+        """
 
     def wait(self, since: Version, timeout: float) -> Version:
         """Return once the version is past `since` or the time is over, with the version then."""

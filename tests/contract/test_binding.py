@@ -55,6 +55,28 @@ def test_a_gang_is_bound(api: FakeApi, cluster: KubeCluster) -> None:
     assert (["n0"] * SIZE, SIZE) == (_nodes(api), _binds(api))
 
 
+def test_binds_under_way_are_assumed(api: FakeApi, cluster: KubeCluster) -> None:
+    """Before the server has answered, pods are read as standing on their nodes; those that are refused no longer."""
+    api.fail("POST", "/p2/binding", "freeze")
+    api.fail("POST", "/p3/binding", 404)
+    outcomes = cluster.begin([Bind(_key(i), "n0", gang=f"default/g{i // 2}") for i in range(SIZE)])
+    under_way = cluster.read().every(Pod)["default/p2"].spec.node_name
+    api.thaw()
+    answers = [outcome.ok for outcome in outcomes()]
+
+    assert ("n0", [True, True, True, False]) == (under_way, answers)
+    assert ["n0", "n0", "n0", ""] == [pod.spec.node_name for pod in cluster.read().every(Pod).values()]
+
+
+def test_withheld_binds_are_not_assumed(api: FakeApi, cluster: KubeCluster) -> None:
+    """A gang that cannot be whole any more is not sent, and nobody reads its pods as placed."""
+    binds = [*(Bind(_key(i), "n0", gang="default/g") for i in range(SIZE)), Bind(_key(9), "n0", gang="default/g")]
+    outcomes = cluster.begin(binds)()
+
+    assert ([False] * 5, 0) == ([outcome.ok for outcome in outcomes], _binds(api))
+    assert [""] * SIZE == [pod.spec.node_name for pod in cluster.read().every(Pod).values()]
+
+
 @pytest.mark.parametrize("how", ["drop", 429, 500, 503, "lose", "half"])
 def test_passing_failures_pass(api: FakeApi, cluster: KubeCluster, how: int | str) -> None:
     """Refused for a moment, dropped before or after it happened: in the end each pod is bound once, and known to be."""

@@ -70,6 +70,16 @@ def test_bind_shows_at_once(make: Make) -> None:
     assert ("n0", "") == (found.spec.node_name, found.status.nominated_node_name)
 
 
+def test_binds_that_were_begun_show_at_once(make: Make) -> None:
+    """Whoever reads while binds are under way sees the nodes; one that fails is without a node in the end."""
+    cluster = make(node("n0"), pod("p0"))
+    outcomes = cluster.begin([Bind(P0, "n0"), Bind(Key("", "Pod", "default", "ghost"), "n0")])
+    found = _pod(cluster)
+
+    assert found is not None
+    assert ("n0", [True, False]) == (found.spec.node_name, [outcome.ok for outcome in outcomes()])
+
+
 def test_annotations_come_with_the_bind(make: Make) -> None:
     """A pod is told where it stands in the same breath as it is put there."""
     cluster = make(node("n0"), pod("p0", group="g"))

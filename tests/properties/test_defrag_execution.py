@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 from hypothesis import given, settings
@@ -16,8 +16,8 @@ from tierwise.api.defrag_record import DefragRecord, MovePhase
 from tierwise.api.errors import InputError
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
+from tierwise.port import Bind, Create, Effect, Evict, Key, Objects, Outcome, Prepare, Update, Version
 from tierwise.port import Cluster as Port
-from tierwise.port import Create, Effect, Evict, Key, Objects, Outcome, Prepare, Update, Version
 from tierwise.runtime.defrag_rehearsal import Rehearsal
 from tierwise.sim.cluster import merged
 from tierwise.sim.defrag import defrag
@@ -100,6 +100,10 @@ class Troubled:
         if "killed after" in present:
             raise KilledError
         return outcomes
+
+    def begin(self, binds: Sequence[Bind]) -> Callable[[], Sequence[Outcome]]:
+        outcomes = self.apply(binds)
+        return lambda: outcomes
 
     def _one(self, effect: Effect, i: int, number: int, present: dict[str, Fault]) -> Outcome:
         if isinstance(effect, Evict):

@@ -9,7 +9,9 @@ The rule for a gang of which some binds fail:
 3. Once a bind of the gang has failed for good, those not yet sent are withheld: the fewer pods stand, the less there is
    to mend. The next cycle, which comes at once, places what is missing beside what stands, within the gang's domain;
    if that is not possible in time, what stands is released (`scheduler.partial_gangs`).
-4. A bind whose outcome stays unknown, because no answer came or the lease was lost before one did, is held as assumed
+4. A pod may be assumed to stand on its node before its bind is sent. One that is refused or withheld is read again as
+   the watch shows it.
+5. A bind whose outcome stays unknown, because no answer came or the lease was lost before one did, is held as assumed
    and looked up until there is an answer; nothing is sent for that pod before.
 """
 
@@ -61,15 +63,13 @@ class Binder:
         pod = self._store.pod(bind.pod)
         if pod is None or pod.metadata.deletion_timestamp:
             return "the pod is gone"
-        if pod.spec.node_name:
+        if pod.spec.node_name not in ("", bind.node):
             return f"the pod is on node {pod.spec.node_name}"
         return "" if self._store.has(Key("", "Node", "", bind.node)) else f"node {bind.node} is gone"
 
     async def _one(self, bind: Bind) -> Outcome:
         if broken := self._broken.get(_gang(bind)):
-            return Outcome(
-                bind, ok=False, error=f"withheld, because its gang would not be whole: {broken}", withheld=True
-            )
+            return self._withheld(bind, f"withheld, because its gang would not be whole: {broken}")
         pod = self._store.pod(bind.pod)
         if pod is None:
             return self._failed(bind, "the pod is gone")
@@ -80,8 +80,7 @@ class Binder:
                 await self._send(bind, pod)
                 return self._done(bind, pod)
             except NotLeadingError as error:
-                withheld = Outcome(bind, ok=False, error=str(error), withheld=True)
-                return self._unknown(bind, pod) if unanswered else withheld
+                return self._unknown(bind, pod) if unanswered else self._withheld(bind, str(error))
             except ApiError as error:
                 if not (error.passing or error.status == 409):
                     return self._failed(bind, str(error))
@@ -172,7 +171,18 @@ class Binder:
 
     def _failed(self, bind: Bind, error: str) -> Outcome:
         self._broken.setdefault(_gang(bind), f"{bind.pod}: {error}")
+        self._forget(bind)
         return Outcome(bind, ok=False, error=error)
+
+    def _withheld(self, bind: Bind, error: str) -> Outcome:
+        self._forget(bind)
+        return Outcome(bind, ok=False, error=error, withheld=True)
+
+    def _forget(self, bind: Bind) -> None:
+        """The bind did not happen, whoever assumed it."""
+        pod = self._store.pod(bind.pod)
+        if pod is not None:
+            self._store.forget(bind.pod, pod.metadata.uid)
 
 
 def _gang(bind: Bind) -> str:

@@ -35,7 +35,7 @@ from tierwise.kube.lease import Lease, LeaseOptions
 from tierwise.kube.reflector import Reflector
 from tierwise.kube.store import Store
 from tierwise.kube.writer import Writer
-from tierwise.port import Effect, Objects, Outcome, Version
+from tierwise.port import Bind, Effect, Objects, Outcome, Version
 
 __all__ = ["ClusterOptions", "ConnectionFigures", "KubeCluster", "read_secret"]
 
@@ -147,6 +147,11 @@ class KubeCluster:
         """Carry out effects; returns when the outcome of each is known, or known to be unknown."""
         return self._call(self._writer.apply(effects)) if effects else []
 
+    def begin(self, binds: Sequence[Bind]) -> Callable[[], list[Outcome]]:
+        """Begin binds, which are assumed to be done until their outcomes are known; they go on while others decide."""
+        self._writer.assume(binds)
+        return asyncio.run_coroutine_threadsafe(self._writer.apply(binds), self._loop).result
+
     def synced(self, timeout: float = 0.0) -> bool:
         """Whether every kind that is served has been listed, after waiting that long for it; raises what ended us."""
         done = self._synced.wait(timeout)
@@ -213,7 +218,7 @@ class KubeCluster:
                     Client(self._access) as leader,
                     asyncio.TaskGroup() as tasks,
                 ):
-                    recorder = Recorder(client, self._store, self._options.component)
+                    recorder = Recorder(client, self._store, self._options.component, lambda: self._writer.binds > 0)
                     tasks.create_task(self._end(recorder))
                     tasks.create_task(recorder.run())
                     if self._options.lease is not None:

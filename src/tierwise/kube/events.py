@@ -13,6 +13,7 @@ import hashlib
 import logging
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -33,15 +34,23 @@ log = logging.getLogger(__name__)
 _WORKERS: Final = 2
 _MOST: Final = 50_000
 _LONGEST: Final = 8_000
+_STEP: Final = 0.02
+"""Seconds between two looks whether binds are under way."""
+_PATIENCE: Final = 100
+"""So many looks, and an event is written all the same."""
 
 
 class Recorder:
     """Writes events in the background; the oldest are dropped where far too many wait."""
 
-    def __init__(self, client: Client, store: Store, identity: str) -> None:
+    def __init__(
+        self, client: Client, store: Store, identity: str, binding: Callable[[], bool] = lambda: False
+    ) -> None:
+        """While somebody is `binding`, events wait: the server has better things to do."""
         self._client = client
         self._store = store
         self._identity = identity
+        self._binding = binding
         self._waiting: deque[Raw] = deque(maxlen=_MOST)
         self._some = asyncio.Event()
 
@@ -64,6 +73,9 @@ class Recorder:
     async def _worker(self) -> None:
         while True:
             while self._waiting:
+                await self._give_way()
+                if not self._waiting:
+                    break
                 manifest = self._waiting.popleft()
                 try:
                     await self._write(manifest)
@@ -71,6 +83,13 @@ class Recorder:
                     log.debug("an event is lost: %s", error)
             self._some.clear()
             await self._some.wait()
+
+    async def _give_way(self) -> None:
+        """Let binds go first, for a while: where there is never an end to them, events come slowly but come."""
+        for _ in range(_PATIENCE):
+            if not self._binding():
+                return
+            await asyncio.sleep(_STEP)
 
     async def _write(self, manifest: Raw) -> None:
         meta = manifest["metadata"]

@@ -72,6 +72,13 @@ class Writer:
         """Binds that await their answer."""
         return self._binder.in_flight
 
+    def assume(self, binds: Sequence[Bind]) -> None:
+        """Let reads show binds as done before they are sent; may be called from any thread."""
+        for bind in binds:
+            pod = self._store.pod(bind.pod)
+            if pod is not None:
+                self._store.assume(bind.pod, pod.metadata.uid, node=bind.node, marks=bind.annotations)
+
     async def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
         """Carry out effects.
 

@@ -111,6 +111,9 @@ _SHOWN: Final = 5
 _MOST_PODS: Final = 2000
 """Pods that one cycle places before it leaves the rest to the next: their binds are sent in between."""
 
+_UNTOLD: Final = 5.0
+"""Seconds for which statuses may wait while cycles follow each other at once: binds come first."""
+
 _ON_ITS_WAY: Final = 2.0
 """Seconds for which the podGroup that a pod names may be on its way before the pod is told that there is none.
 
@@ -136,6 +139,17 @@ class LoopPass(msgspec.Struct, frozen=True):
     drift: list[str] | None = None  # what was kept wrongly since earlier turns; None where this one did not look
     objects: Objects | None = None  # what the snapshot was read from
     decided: CycleReport | None = None  # the report before the outcomes changed it
+
+
+class _UnderWay(msgspec.Struct, frozen=True):
+    """A cycle whose binds were begun and are still under way."""
+
+    snapshot: Snapshot
+    report: CycleReport
+    objects: Objects
+    seconds: dict[str, float]
+    begun: float  # by a clock that never jumps
+    outcomes: Callable[[], Sequence[Outcome]]
 
 
 class Observer(Protocol):
@@ -188,11 +202,19 @@ class Loop:
         self._again: list[float | None] = [None for _ in duties]  # when time alone lets a cycle decide otherwise
         self._checked = [ticks()] * len(duties)  # when each was last compared with a fresh one
         self._most_pods = most_pods
+        self._under_way: dict[int, _UnderWay] = {}
+        self._published = [ticks()] * len(duties)  # when each last wrote all statuses
         self.unfinished = False  # whether the last turn left jobs to the next one
         self.turned = ticks()  # when the last turn ended
 
     def run(self, *, period: float, rest: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:
         """Turn after every change, but `rest` seconds apart, and at least once in `period` seconds, until stopped."""
+        try:
+            self._run(period, rest, stopping, may)
+        finally:
+            self._conclude_all()
+
+    def _run(self, period: float, rest: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:
         seen = Version(-1)
         while not stopping():
             # Without the lease there is nothing to do at any time; getting the lease counts as a change.
@@ -208,6 +230,7 @@ class Loop:
             if may():
                 self.run_once()
             else:
+                self._conclude_all()
                 self.turned = self._ticks()
 
     def _wait_time(self, period: float) -> float:
@@ -237,6 +260,8 @@ class Loop:
             if not guard.run("scheduling", self._cluster.read(), partial(self._schedule, index), rehearse):
                 # No object is to blame: where a plugin cannot be made, its jobs wait and say so.
                 guard.run("scheduling", self._cluster.read(), partial(self._schedule, index, whole=False), rehearse)
+        if not self.unfinished:
+            self._conclude_all()  # where the cycle that was to do it has failed
         if self._defrag is not None:
             guard.call("defragmenting", self._defrag.step)
         events, self._untold = self._untold, []
@@ -322,21 +347,43 @@ class Loop:
         marks.append(self._ticks())
         # What lies behind this cycle it has decided with: nothing comes of asking again.
         self._again[index] = min((at for at in report.delays.values() if at > snapshot.now), default=None)
-        outcomes = list(self._cluster.apply(effects(snapshot, report)))
-        marks.append(self._ticks())
-        self._refused.note(outcomes, self._ticks())
-        decided, report = report, amended(report, outcomes)
+        seconds = {s: end - begin for s, begin, end in zip(("read", "build", "decide"), marks, marks[1:], strict=False)}
+        asked = effects(snapshot, report)
+        earlier = self._under_way.pop(index, None)
+        done = earlier.outcomes() if earlier is not None else ()
+        begun, outcomes = self._ticks(), None
+        binds = [effect for effect in asked if isinstance(effect, Bind)]
+        if report.unfinished and len(binds) == len(asked):
+            # The next cycle decides while these are under way.
+            outcomes = self._cluster.begin(binds)
+            self._under_way[index] = _UnderWay(snapshot, report, objects, seconds, begun, outcomes)
+        if earlier is not None:
+            self._conclude(index, earlier, done)
+        if outcomes is None:
+            found = self._cluster.apply(asked)
+            self._conclude(index, _UnderWay(snapshot, report, objects, seconds, begun, lambda: found), found)
+        return True
+
+    def _conclude_all(self) -> None:
+        """Wait for all binds that are under way, and see to what follows from them."""
+        for index in list(self._under_way):
+            earlier = self._under_way.pop(index)
+            self._guard.call("binding", partial(self._conclude, index, earlier, earlier.outcomes()))
+
+    def _conclude(self, index: int, turn: _UnderWay, done: Sequence[Outcome]) -> None:
+        """See to what follows from the outcomes of a cycle: statuses and events, and who is told of the turn."""
+        snapshot, decided, outcomes, duty = turn.snapshot, turn.report, list(done), self._duties[index]
+        applied = self._ticks()
+        self._refused.note(outcomes, applied)
+        report = amended(decided, outcomes)
         self._tell_failures(report)
         outcomes += self._publish(index, snapshot, report, outcomes)
-        marks.append(self._ticks())
         _complain(outcomes)
-        stages = ("read", "build", "decide", "apply", "publish")
-        seconds = {stage: end - begin for stage, begin, end in zip(stages, marks, marks[1:], strict=False)}
-        drift = self._drift(index, objects, snapshot)
-        turn = LoopPass(snapshot, report, outcomes, duty.profile, seconds, drift, objects, decided)
+        seconds = turn.seconds | {"apply": applied - turn.begun, "publish": self._ticks() - applied}
+        drift = self._drift(index, turn.objects, snapshot)
+        told = LoopPass(snapshot, report, outcomes, duty.profile, seconds, drift, turn.objects, decided)
         for observer in self._observers:
-            self._guard.call("telling of a turn", partial(observer.saw, turn))
-        return True
+            self._guard.call("telling of a turn", partial(observer.saw, told))
 
     def _drift(self, index: int, objects: Objects, snapshot: Snapshot) -> list[str] | None:
         """Now and then: what the snapshot tells otherwise than one of everything read anew; who differs starts anew."""
@@ -354,10 +401,17 @@ class Loop:
     def _publish(
         self, index: int, snapshot: Snapshot, report: CycleReport, outcomes: Sequence[Outcome]
     ) -> list[Outcome]:
-        """Status, conditions and events; and the release of gangs that stay a part."""
+        """Status, conditions and events; and the release of gangs that stay a part.
+
+        Where the next cycle follows at once, statuses wait for it: it asks for those again that still hold.
+        """
         objects = self._guard.over(self._cluster.read())
         asked = self._statuses[index].write(objects, snapshot, report)
         asked += pod_conditions(objects, snapshot, report, self._fresh_orphans(index, snapshot))
+        if report.unfinished and self._ticks() - self._published[index] < _UNTOLD:
+            asked = [effect for effect in asked if not _waits(effect)]
+        else:
+            self._published[index] = self._ticks()
         decision = partial(decision_id, snapshot.now)
         released = list(self._cluster.apply(release(objects, snapshot, report, decision, self._marks[index])))
         self._cluster.apply([*asked, *pod_events(snapshot, [*outcomes, *released])])
@@ -368,6 +422,11 @@ class Loop:
         now, last = self._ticks(), self._orphans[index]
         self._orphans[index] = {path: last.get(path, now) for path in snapshot.orphans}
         return {path for path, since in self._orphans[index].items() if now - since < _ON_ITS_WAY}
+
+
+def _waits(effect: Effect) -> bool:
+    """Whether a later cycle would ask for the same: statuses, and what goes wrong as long as it does."""
+    return isinstance(effect, PatchStatus) or (isinstance(effect, RecordEvent) and effect.type == "Warning")
 
 
 class _PluginNotMadeError(Exception):

@@ -7,7 +7,7 @@ a node gets its grace period, until the simulated kubelet removes it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.api import codec
@@ -219,6 +219,11 @@ class EmbeddedCluster:
         if self.clock is not None:
             self.done += [outcome.effect for outcome in outcomes if outcome.ok]
         return outcomes
+
+    def begin(self, binds: Sequence[Bind]) -> Callable[[], list[Outcome]]:
+        """The same for binds, which take no time here."""
+        outcomes = self.apply(binds)
+        return lambda: outcomes
 
     def remove(self, keys: Iterable[Key]) -> None:
         """Let objects be gone for good: nothing of theirs runs any more."""

@@ -93,6 +93,53 @@ def test_failed_bind_is_no_success() -> None:
     assert "Running" not in phases
 
 
+def _groups_told(cluster: _Refusing) -> list[str]:
+    told = [e for e in cluster.asked if isinstance(e, PatchStatus) and e.key.kind == "PodGroup"]
+    return sorted(e.key.name for e in told if e.status.get("phase") == "Running")
+
+
+def _gangs(names: str) -> list[Raw]:
+    return [raw for name in names for raw in (pod_group(name, 1), pod(f"{name}0", cpu="2", group=name))]
+
+
+def test_statuses_wait_while_cycles_follow_each_other() -> None:
+    """Binds come first: a turn that leaves jobs to the next tells of its pods, and the last turn of all groups."""
+    cluster, watcher = _Refusing([node("n0"), *_gangs("gh")]), _Watcher()
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, observers=[watcher], most_pods=1)
+    while not watcher.turns or loop.unfinished:
+        loop.run_once()
+        assert [] == _groups_told(cluster) or not loop.unfinished
+
+    assert ["g", "h"] == _groups_told(cluster)
+    assert len(watcher.turns) >= 2
+    events = [(e.about.kind, e.about.name, e.reason) for e in cluster.asked if isinstance(e, RecordEvent)]
+    assert sorted(events) == [
+        (kind, f"{name}{'0' * (kind == 'Pod')}", "Scheduled") for kind in ("Pod", "PodGroup") for name in "gh"
+    ]
+
+
+def test_statuses_wait_for_seconds_only() -> None:
+    """However long the backlog is, groups hear what became of them."""
+    cluster, ticks = _Refusing([node("n0"), *_gangs("ghi")]), iter(range(0, 10_000, 10))
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: float(next(ticks)), most_pods=1)
+    loop.run_once()
+    loop.run_once()
+
+    assert (True, ["g"]) == (loop.unfinished, _groups_told(cluster))
+
+
+def test_binds_under_way_are_waited_for_at_the_end() -> None:
+    """A loop that is told to stop hears first what became of its binds."""
+    cluster, watcher = _Refusing([node("n0"), *_gangs("gh")]), _Watcher()
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, observers=[watcher], most_pods=1)
+    loop.run(period=0.0, rest=0.0, stopping=lambda: loop.unfinished, may=lambda: True)
+
+    assert [1] == [sum(outcome.ok for outcome in turn.outcomes) for turn in watcher.turns]
+
+
 def test_turns_follow_changes_until_stopped() -> None:
     """The loop turns while it may, and ends when it is told to."""
     cluster, watcher = _Refusing([node("n0"), *_gang(2)]), _Watcher()

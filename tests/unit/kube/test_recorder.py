@@ -1,0 +1,52 @@
+"""Events come behind binds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from tierwise.kube import events
+from tierwise.kube.client import Client
+from tierwise.kube.events import Recorder
+from tierwise.kube.store import Store
+from tierwise.port import Key, RecordEvent
+
+EVENT = RecordEvent(Key("", "Pod", "default", "p"), "Normal", "Scheduled", "on n0")
+
+
+class _Client:
+    """Notes how often somebody had asked for binds when an event was written."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.written: list[int] = []
+
+    async def ask(self, method: str, path: str, body: object = None) -> bytes:
+        self.written.append(self.looks)
+        return b"{}"
+
+
+@pytest.mark.parametrize(("busy", "expected"), [(0, 1), (3, 4), (10**9, 7)])
+def test_events_wait_for_binds(monkeypatch: pytest.MonkeyPatch, busy: int, expected: int) -> None:
+    """No event is written while binds are under way, unless there is no end to them."""
+    monkeypatch.setattr(events, "_STEP", 0.0)
+    monkeypatch.setattr(events, "_PATIENCE", 7)
+    client = _Client()
+
+    def binding() -> bool:
+        client.looks += 1
+        return client.looks <= busy
+
+    async def run() -> None:
+        recorder = Recorder(cast(Client, client), Store(), "tierwise", binding)
+        await recorder.record(EVENT)
+        worker = asyncio.create_task(recorder._worker())
+        while not client.written:
+            await asyncio.sleep(0)
+        worker.cancel()
+
+    asyncio.run(run())
+
+    assert [expected] == client.written
