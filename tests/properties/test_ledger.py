@@ -66,12 +66,13 @@ class Hands:
         self._running: RunningTable = running_table(cycle.snapshot)
         self._evicted: set[int] = set()
         rows = len(cycle.nodes)
-        by_leaf = Tally(np.zeros(len(cycle.topology), dtype=np.int64), cycle.topology.leaf, lambda s: s.number + 1)
+        shapes = range(len(cycle.snapshot.shapes))
+        by_leaf = Tally(np.zeros(len(cycle.topology), dtype=np.int64), cycle.topology.leaf, {n: n + 1 for n in shapes})
         buckets = np.arange(rows) % 3 - 1  # every third row counts nowhere
-        thirds = Tally(np.zeros(2, dtype=np.int64), buckets, lambda s: s.number % 2)
+        thirds = Tally(np.zeros(2, dtype=np.int64), buckets, {n: 1 for n in shapes if n % 2})
         self._tallies = (by_leaf, thirds)
         for tally in self._tallies:
-            cycle.ledger.tally(tally, cycle.snapshot.shapes)
+            cycle.ledger.tally(tally)
 
     def state(self) -> list[object]:
         """Every number of the ledger, byte by byte."""

@@ -11,12 +11,11 @@ resources that a pipelined task waits for.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from tierwise.model.arrays import Ints, summed
 from tierwise.model.held import held_amounts
@@ -58,12 +57,12 @@ class Pool(enum.Enum):
 class Tally(msgspec.Struct, frozen=True):
     """A running sum that a plugin registers and reads: tasks per bucket of rows.
 
-    `weight(shape)` is what one task of a shape adds to the bucket of its row; 0 excludes the shape.
+    `weights` says, by shape number, what one task adds to the bucket of its row; shapes that are not named add nothing.
     """
 
     values: Ints
     bucket: Ints  # the bucket of each row; -1 for none
-    weight: Callable[[Shape], int]
+    weights: Mapping[int, int]
 
 
 class Follower(Protocol):
@@ -117,7 +116,7 @@ class Ledger:
         self.held: dict[int, Ints] = {}  # by shape number: rows of its tasks at the start of the cycle
         self.leaving: dict[int, Ints] = {}  # those of them that were terminating
         self._tallies: list[Tally] = []
-        self._weights: dict[int, list[tuple[Tally, int]]] = {}  # by shape number: the tallies that count it
+        self._counting: dict[int, list[tuple[Tally, int]]] = {}  # by shape number: the tallies that count it
         self._followers: list[_Followed] = []
         self._jobs = snapshot.jobs
         self._rows = snapshot.nodes.rows
@@ -212,16 +211,14 @@ class Ledger:
             self._placed_rows[sub.number] = entries
         return entries
 
-    def tally(self, tally: Tally, shapes: tuple[Shape, ...]) -> None:
+    def tally(self, tally: Tally) -> None:
         """Register a tally: it starts with the tasks that hold resources now, and is kept up to date."""
-        for number, rows in self.held.items():
-            weight = tally.weight(shapes[number])
-            if not weight:
-                continue
-            buckets = tally.bucket[rows]
-            np.add.at(tally.values, buckets[buckets >= 0], weight)
+        for number, weight in tally.weights.items():
+            self._counting.setdefault(number, []).append((tally, weight))
+            if number in self.held:
+                buckets = tally.bucket[self.held[number]]
+                np.add.at(tally.values, buckets[buckets >= 0], weight)
         self._tallies.append(tally)
-        self._weights.clear()
 
     def follow(self, follower: Follower, evicted: Callable[[Ledger, Sequence[Task]], None] | None = None) -> None:
         """Register a follower of all later changes; the tasks at the start of the cycle are in `held`.
@@ -237,16 +234,13 @@ class Ledger:
 
     def unregister(self, since: tuple[int, int]) -> None:
         """Remove the tallies and followers that were registered since."""
+        for tally in self._tallies[since[0] :]:
+            for number in tally.weights:
+                self._counting[number].pop()
         del self._tallies[since[0] :], self._followers[since[1] :]
-        self._weights.clear()
 
     def guard(self, since: tuple[int, int], turned: Callable[[BaseException], Exception]) -> None:
-        """Wrap the tallies and followers that were registered since, so that what they raise is attributed to their
-        plugin.
-        """
-        self._weights.clear()
-        for i in range(since[0], len(self._tallies)):
-            self._tallies[i] = replace(self._tallies[i], weight=_guarded(self._tallies[i].weight, turned))
+        """Wrap the followers that were registered since, so that what they raise is attributed to their plugin."""
         for i in range(since[1], len(self._followers)):
             count, evicted = self._followers[i].count, self._followers[i].evicted
             told = _guarded(evicted, turned) if evicted is not None else None
@@ -271,19 +265,11 @@ class Ledger:
         self._add(amounts, (asked, rows), request * (sign * counts))
         domains, numbers = self._topology.touched(rows, counts)
         self._add(self.domain_idle, (asked, domains), request * -numbers)  # Volcano counts pipelined tasks as used
-        for tally, weight in self._counting(shape):
+        for tally, weight in self._counting.get(shape.number, ()):
             self._count(tally, weight, rows, counts)
         for follower in self._followers:
             follower.count(self, shape, rows, counts)
         self.moved.append(rows)
-
-    def _counting(self, shape: Shape) -> list[tuple[Tally, int]]:
-        """The tallies that a shape counts in, and what each of its tasks adds: few of those that a cluster has."""
-        found = self._weights.get(shape.number)
-        if found is None:
-            weights = ((tally, tally.weight(shape)) for tally in self._tallies)
-            found = self._weights[shape.number] = [(tally, weight) for tally, weight in weights if weight]
-        return found
 
     def _count(self, tally: Tally, weight: int, rows: Ints, counts: Ints) -> None:
         buckets = tally.bucket[rows]
@@ -429,7 +415,7 @@ class Ledger:
             for amounts, where, count in (self.releasing, rows, counts), (self.domain_releasing, domains, numbers):
                 self._journal.append((amounts, (r, where), amounts[r, where]))
                 amounts[r, where] += amount * count
-        for tally, weight in self._counting(shape):
+        for tally, weight in self._counting.get(shape.number, ()):
             self._count(tally, weight, rows, -counts)
         for follower in self._followers:
             follower.count(self, shape, rows, -counts)
@@ -464,7 +450,7 @@ class Ledger:
         for shape, held in kept:
             self.idle[shape.asked] -= shape.request[shape.asked, None] * np.bincount(held, minlength=len(rows))
             distinct, counts = np.unique(held, return_counts=True)
-            for tally, weight in self._counting(shape):
+            for tally, weight in self._counting.get(shape.number, ()):
                 self._count(tally, weight, distinct, counts)
         self.domain_idle[:] = np.stack([self._topology.totals(a) for a in np.maximum(self.idle, 0)])
         self.moved.append(rows)
@@ -474,7 +460,7 @@ class Ledger:
         for number in dict.fromkeys(running.shape[victims].tolist()) if self._tallies or self._followers else ():
             own = victims[running.shape[victims] == number]
             rows, counts = np.unique(running.row[own], return_counts=True)
-            for tally, weight in self._counting(running.tasks[own[0]].shape):
+            for tally, weight in self._counting.get(number, ()):
                 self._count(tally, weight, rows, -counts)
             for follower in self._followers:
                 follower.count(self, running.tasks[own[0]].shape, rows, -counts)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -143,15 +142,17 @@ class DeviceRules:
     def _count_cliques(self) -> None:
         """By ComputeDomain, how many of its pods are in each NVLink clique."""
         view = self._view
-        joined = dict.fromkeys(domain for shape in view.snapshot.shapes if (domain := _domain(shape)))
+        joined: dict[str, list[int]] = {}
+        for shape in view.snapshot.shapes:
+            if _domain(shape):
+                joined.setdefault(_domain(shape), []).append(shape.number)
         if not joined:
             return
         column = view.nodes.labels.column(CLIQUE)
         self._clique_of = column.codes.astype(np.int64)
-        for domain in joined:
+        for domain, joining in joined.items():
             self._cliques[domain] = np.zeros(len(column.values), dtype=np.int64)
-            joins = partial(_joins, domain)
-            view.ledger.tally(Tally(self._cliques[domain], self._clique_of, joins), view.snapshot.shapes)
+            view.ledger.tally(Tally(self._cliques[domain], self._clique_of, dict.fromkeys(joining, 1)))
             self._at_first[domain] = self._cliques[domain].copy()
         waiting = Counter(
             domain
@@ -593,10 +594,6 @@ class DeviceRules:
 
 def _domain(shape: Shape) -> str:
     return shape.devices.domain if shape.devices is not None else ""
-
-
-def _joins(domain: str, shape: Shape) -> int:
-    return int(_domain(shape) == domain)
 
 
 def _alone(claim: ResourceClaim, task: Task) -> bool:

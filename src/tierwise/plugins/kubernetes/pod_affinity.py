@@ -81,20 +81,18 @@ class PodCounts:
         what = (wanted, key, b"" if among is None else np.packbits(among).tobytes(), leaving)
         found = self._matching.get(what)
         if found is None:
-            weights = self._classes.weights(wanted)
-            found = self._matching[what] = self._register(weights, key, among=among, leaving=leaving)
+            meant = dict.fromkeys(self._classes.shapes(wanted), 1)
+            found = self._matching[what] = self._register(meant, key, among=among, leaving=leaving)
         return found
 
     def carrying(self, weights: Mapping[int, int], key: str) -> Count:
         """The sum of `weights`, given by shape number, over the pods that stand there."""
-        listed = [0] * len(self._view.snapshot.shapes)
-        for number, weight in weights.items():
-            listed[number] = weight
-        return self._register(listed, key, among=None, leaving=True)
+        carried = {number: weight for number, weight in weights.items() if weight}
+        return self._register(carried, key, among=None, leaving=True)
 
     def shapes_matching(self, selector: PodSelector) -> list[int]:
         """The numbers of the shapes whose tasks the selector means."""
-        return self._classes.shapes(selector)
+        return self._classes.shapes((selector,))
 
     def _place(self, key: str) -> tuple[Ints, int]:
         found = self._places.get(key)
@@ -102,21 +100,22 @@ class PodCounts:
             found = self._places[key] = places(self._view.nodes, key, by_name=self._by_name)
         return found
 
-    def _register(self, weights: list[int], key: str, *, among: Bools | None, leaving: bool) -> Count:
+    def _register(self, weights: dict[int, int], key: str, *, among: Bools | None, leaving: bool) -> Count:
         place, size = self._place(key)
         values = np.zeros(size + 1, dtype=np.int64)
         bucket = place if among is None else np.where(among, place, -1)
         if not leaving:
             self._leave_out(values, bucket, weights)
-        tally = Tally(values, bucket, lambda shape: weights[shape.number])
-        self._view.ledger.tally(tally, self._view.snapshot.shapes)
+        self._view.ledger.tally(Tally(values, bucket, weights))
         return Count(values, place)
 
-    def _leave_out(self, values: Ints, bucket: Ints, weights: list[int]) -> None:
+    def _leave_out(self, values: Ints, bucket: Ints, weights: dict[int, int]) -> None:
         """Subtract beforehand what the ledger is about to add for pods that are on their way out."""
-        for number, rows in self._view.ledger.leaving.items():
-            buckets = bucket[rows]
-            np.subtract.at(values, buckets[buckets >= 0], weights[number])
+        leaving = self._view.ledger.leaving
+        for number, weight in weights.items() if leaving else ():
+            if number in leaving:
+                buckets = bucket[leaving[number]]
+                np.subtract.at(values, buckets[buckets >= 0], weight)
 
 
 class _Classes:
@@ -136,15 +135,13 @@ class _Classes:
                     self._by_label.setdefault(label, []).append(number)
             self._members[number].append(shape.number)
 
-    def shapes(self, selector: PodSelector) -> list[int]:
-        return [number for members in self._hits(selector) for number in members]
-
-    def weights(self, selectors: frozenset[PodSelector]) -> list[int]:
-        """By shape number, 1 where all selectors match."""
-        common = set(range(len(self._shapes)))
-        for selector in selectors:
-            common.intersection_update(self.shapes(selector))
-        return [int(number in common) for number in range(len(self._shapes))]
+    def shapes(self, selectors: Iterable[PodSelector]) -> list[int]:
+        """The numbers of the shapes that all selectors match, of which there is one at least; ascending."""
+        first, *others = selectors
+        common = {number for members in self._hits(first) for number in members}
+        for selector in others:
+            common.intersection_update(number for members in self._hits(selector) for number in members)
+        return sorted(common)
 
     def _hits(self, selector: PodSelector) -> list[list[int]]:
         anchor = selector.anchor()

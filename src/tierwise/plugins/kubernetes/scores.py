@@ -80,7 +80,8 @@ class _Load:
         """What Kubernetes takes pods to use without having asked for it, node by node."""
         rows = len(view.nodes)
         values = np.zeros(rows, dtype=np.int64)
-        view.ledger.tally(Tally(values, np.arange(rows), lambda shape: shape.unasked[resource]), view.snapshot.shapes)
+        guesses = {shape.number: shape.unasked[resource] for shape in view.snapshot.shapes if shape.unasked[resource]}
+        view.ledger.tally(Tally(values, np.arange(rows), guesses))
         return values
 
     def asked(self, shape: Shape, resource: int) -> int:

@@ -11,7 +11,6 @@ The scheduler adds this plugin itself where pods have volumes. A profile may nam
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -398,25 +397,34 @@ class Volumes:
     def _count_users(self, shapes: list[Shape]) -> dict[str, Ints]:
         """How many pods on nodes use each claim that is for one at a time."""
         everywhere = np.zeros(len(self._nodes), dtype=np.int64)
+        users: dict[str, dict[int, int]] = {}
+        for shape in self._view.snapshot.shapes:
+            for claim in shape.volumes.exclusive if shape.volumes is not None else ():
+                users.setdefault(claim, {})[shape.number] = 1
         found: dict[str, Ints] = {}
         for shape in shapes:
             for claim in shape.volumes.exclusive if shape.volumes is not None else ():
                 if claim not in found:
                     found[claim] = np.zeros(1, dtype=np.int64)
-                    uses = _weight(lambda v, claim=claim: claim in v.exclusive)  # type: ignore[misc]
-                    self._view.ledger.tally(Tally(found[claim], everywhere, uses), self._view.snapshot.shapes)
+                    self._view.ledger.tally(Tally(found[claim], everywhere, users[claim]))
         return found
 
     def _count_disks(self, shapes: list[Shape]) -> dict[DiskUse, Ints]:
         """How many pods on each node use a disk in a way that another's use conflicts with."""
         rows = np.arange(len(self._nodes))
+        users: dict[tuple[str, str], list[tuple[DiskUse, int]]] = {}
+        for shape in self._view.snapshot.shapes:
+            for disk in shape.volumes.disks if shape.volumes is not None else ():
+                for name in disk.names:
+                    users.setdefault((disk.kind, name), []).append((disk, shape.number))
         found: dict[DiskUse, Ints] = {}
         for shape in shapes:
             for disk in shape.volumes.disks if shape.volumes is not None else ():
                 if disk not in found:
                     found[disk] = np.zeros(len(self._nodes), dtype=np.int64)
-                    uses = _weight(lambda v, disk=disk: any(_conflict(disk, other) for other in v.disks))  # type: ignore[misc]
-                    self._view.ledger.tally(Tally(found[disk], rows, uses), self._view.snapshot.shapes)
+                    others = (use for name in disk.names for use in users[disk.kind, name])
+                    conflicting = dict.fromkeys((number for other, number in others if _conflict(disk, other)), 1)
+                    self._view.ledger.tally(Tally(found[disk], rows, conflicting))
         return found
 
     # -- gangs
@@ -523,10 +531,6 @@ class Volumes:
             freed: Raw = {"spec": {"claimRef": None}, "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}}}
             undo.append(Prepare(Key("", "PersistentVolume", "", claim.volume), freed, job.key, claim.volume_version))
         return undo
-
-
-def _weight(uses: Callable[[PodVolumes], bool]) -> Callable[[Shape], int]:
-    return lambda shape: int(shape.volumes is not None and uses(shape.volumes))
 
 
 def _conflict(one: DiskUse, other: DiskUse) -> bool:
