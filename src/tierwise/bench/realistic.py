@@ -48,7 +48,7 @@ def gang_sizes(gangs: int, pods: int, seed: int = 1) -> list[int]:
 def living_cluster(nodes: int, *, waiting: int = 0) -> list[Manifest]:
     """A cluster of so many nodes with 12 pods for each: 4 of DaemonSets, 1 of a service and 7 of gangs.
 
-    `waiting` gangs ask for more than any node has left.
+    One node holds more than it has, as some do for weeks. `waiting` gangs ask for more than any node has left.
     """
     made: list[Manifest] = []
     for i in range(nodes):
@@ -75,6 +75,8 @@ def _node(number: int, nodes: int) -> Manifest:
     raw = node(number)
     raw["metadata"]["labels"][_ZONE] = f"z{number * 3 // nodes}"
     raw["metadata"]["labels"]["kubernetes.io/hostname"] = f"n{number}"
+    if number == 0:
+        raw["status"]["allocatable"]["cpu"] = "24"
     return raw
 
 
@@ -184,6 +186,8 @@ class Live:
                 yield PatchStatus(key, {"phase": "Running", "message": _time(self._now)})
             elif key.namespace == "d":
                 yield PatchStatus(key, {"phase": "Succeeded"})
+                self._pods[at] = self._pods[-1]
+                self._pods.pop()
             else:
                 self._fresh += 1
                 raw = _service_pod(self._pick.randrange(self._services), self._fresh, "")

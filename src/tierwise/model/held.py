@@ -40,6 +40,16 @@ class TaskColumns(msgspec.Struct, frozen=True, eq=False):
         chosen = np.flatnonzero((self.status == _CODE[status]) & (self.row >= 0))
         return HeldTasks(self.row[chosen], self.shape[chosen], self.job[chosen])
 
+    def on_rows(self, rows: Sequence[int]) -> list[tuple[Job | None, Task]]:
+        """The tasks on these rows with their jobs, in the order of the columns."""
+        found = np.flatnonzero(np.isin(self.row, rows))
+        own = int(np.count_nonzero(self.job >= 0))  # those of no job come last
+        begins = np.searchsorted(self.job[:own], self.job[found])
+        return [
+            (self.jobs[job], self.jobs[job].tasks[i - begin]) if job >= 0 else (None, self.others[i - own])
+            for i, job, begin in zip(found.tolist(), self.job[found].tolist(), begins.tolist(), strict=True)
+        ]
+
 
 class KeptColumns(msgspec.Struct, frozen=True, eq=False):
     """Columns that a cache makes when they are asked for: where nothing waits, nobody asks."""

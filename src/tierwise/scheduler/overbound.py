@@ -8,7 +8,7 @@ follows this rule finds the same order, because it is derived from the pods alon
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -108,9 +108,11 @@ def _last(objects: Objects, snapshot: Snapshot) -> Iterator[tuple[Job, Pod]]:
     names = {fault.subject.removeprefix("Node ") for fault in snapshot.faults if fault.code == _CROWDED}
     if not names:
         return
-    guests = _guests(objects, snapshot, {snapshot.nodes.row[name] for name in names})
-    gangs = {_gang(guest.pod) for row in guests.values() for guest in row if not guest.stays}
-    times = _times(objects, gangs)
+    guests = _guests(objects, snapshot, sorted(snapshot.nodes.row[name] for name in names))
+    newcomers = [guest.pod for row in guests.values() for guest in row if not guest.stays]
+    if not newcomers:
+        return  # a node may hold too much for as long as it likes
+    times = _times(objects, newcomers)
     for row, there in guests.items():
         if any(not guest.stays and bound_at(guest.pod) is None for guest in there):
             continue  # bound a moment ago: the server's word on when is on its way
@@ -123,18 +125,15 @@ def _last(objects: Objects, snapshot: Snapshot) -> Iterator[tuple[Job, Pod]]:
                 yield guest.job, guest.pod
 
 
-def _guests(objects: Objects, snapshot: Snapshot, rows: set[int]) -> dict[int, list[_BoundPod]]:
+def _guests(objects: Objects, snapshot: Snapshot, rows: list[int]) -> dict[int, list[_BoundPod]]:
     pods = objects.every(Pod)
-    found: dict[int, list[_BoundPod]] = {row: [] for row in sorted(rows)}
-    everyone = ((job, task) for job in snapshot.jobs for task in job.tasks)
-    standing = snapshot.nodes.rows.tolist()
-    for job, task in (*everyone, *((None, task) for task in snapshot.others)):
-        row = standing[task.node]
-        if row in rows and task.status in (Status.RUNNING, Status.RELEASING) and task.key in pods:
+    found: dict[int, list[_BoundPod]] = {row: [] for row in rows}
+    for job, task in snapshot.columns.on_rows(rows):
+        if task.status in (Status.RUNNING, Status.RELEASING) and task.key in pods:
             pod = pods[task.key]
             up = bool(pod.status.start_time) or pod.status.phase not in ("", "Pending")
             ours = job if job is not None and job.declared else None
-            found[row].append(_BoundPod(task, pod, ours, up))
+            found[int(snapshot.nodes.rows[task.node])].append(_BoundPod(task, pod, ours, up))
     return found
 
 
@@ -143,11 +142,12 @@ def _gang(pod: Pod) -> str:
     return whose(pod) or lone_gang(f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}")
 
 
-def _times(objects: Objects, gangs: set[str]) -> dict[str, float]:
-    """When the last pod of each gang was bound."""
-    times = dict.fromkeys(gangs, 0.0)
+def _times(objects: Objects, members: Sequence[Pod]) -> dict[str, float]:
+    """When the last pod was bound of each gang that has some of these."""
+    times = dict.fromkeys(map(_gang, members), 0.0)
+    namespaces = {pod.metadata.namespace for pod in members}  # no gang has pods in two
     for pod in objects.every(Pod).values():
-        if pod.spec.node_name and (gang := _gang(pod)) in gangs:
+        if pod.metadata.namespace in namespaces and pod.spec.node_name and (gang := _gang(pod)) in times:
             times[gang] = max(times[gang], bound_at(pod) or 0.0)
     return times
 
