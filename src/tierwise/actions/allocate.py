@@ -14,7 +14,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from msgspec.structs import replace
@@ -28,8 +28,6 @@ from tierwise.actions.placement.plain_pods import exchangeable, is_plain, place_
 from tierwise.actions.placement.search import NoPlace, SearchResult, current_domain
 from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus, place_surplus_group
-from tierwise.actions.reservations import Reservations
-from tierwise.config.reservations import ReservationRules
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
 from tierwise.framework.ledger import Pool, Statement, job_ready, sub_ready
@@ -37,6 +35,10 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, PodSet, SubJob, group_job
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
+
+if TYPE_CHECKING:
+    from tierwise.actions.reservations import Reservations
+    from tierwise.config.reservations import ReservationRules
 
 __all__ = ["Preempt", "Repair", "allocate", "place_nominated"]
 
@@ -146,15 +148,12 @@ class Repair(Protocol):
         """While a job is served: spares are free for those who own or borrow them, and closed to all others."""
 
 
-_NO_RESERVATIONS = ReservationRules()
-
-
 def allocate(
     cycle: Cycle,
     *,
     preempt: Preempt | None = None,
     repair: Repair | None = None,
-    reservations: ReservationRules = _NO_RESERVATIONS,
+    reservations: ReservationRules | None = None,
 ) -> None:
     """Place the pending tasks of all jobs that have left phase Pending."""
     _Allocation(cycle, preempt=preempt, repair=repair, reservations=reservations).run()
@@ -162,10 +161,10 @@ def allocate(
 
 class _Allocation:
     def __init__(
-        self, cycle: Cycle, *, preempt: Preempt | None, repair: Repair | None, reservations: ReservationRules
+        self, cycle: Cycle, *, preempt: Preempt | None, repair: Repair | None, reservations: ReservationRules | None
     ) -> None:
         self._cycle = cycle
-        self._reservations = Reservations(cycle, reservations, _search)
+        self._reservations = _reservations(cycle, reservations) if reservations is not None else None
         self._preempt = preempt
         self._repair = repair
         self._rejection_cache = RejectionCache(cycle, told_at_once=preempt is not None)
@@ -196,7 +195,8 @@ class _Allocation:
             if waiting:
                 heapq.heappush(queues, (self._queue_key(name), name))
         self._rejection_cache.tell()
-        self._reservations.tell()
+        if self._reservations is not None:
+            self._reservations.tell()
 
     def _may_place(self) -> float:
         """How many more pods this cycle may place before it leaves the rest to the next one.
@@ -324,7 +324,7 @@ class _Allocation:
             found = self._find_beside_reservations(job, asked, statement, nominated=nominated)
             if isinstance(found, Reason):
                 self._cycle.report.reject(job, Rejection("place", job.key, found))
-                self._reservations.consider(job, self._line(job))
+                self._consider_reserving(job)
                 return False
             if isinstance(found, SearchResult):
                 over = self._quota_reason_for_placed(job, asked, found)
@@ -333,7 +333,7 @@ class _Allocation:
                 if delay is not None:
                     self._cycle.report.delay(job, delay)
                     statement.rewind()
-                    self._reservations.consider(job, self._line(job))
+                    self._consider_reserving(job)
                     return False
                 bound = all(placement.pool is Pool.IDLE for placement in found.placements)
                 late = quota_exceeded_now(self._cycle, job, found.placements) if bound else None
@@ -372,8 +372,12 @@ class _Allocation:
         """Reject a job's minimum, try to preempt for it where the profile does so immediately, else reserve a place."""
         more = self._reject_or_preempt(job, rejection)
         if rejection.stage != "quota" and job.key in self._cycle.report.rejections and not more:
-            self._reservations.consider(job, self._line(job))
+            self._consider_reserving(job)
         return more
+
+    def _consider_reserving(self, job: Job) -> None:
+        if self._reservations is not None:
+            self._reservations.consider(job, self._line(job))
 
     def _reject_or_preempt(self, job: Job, rejection: Rejection) -> bool:
         self._cycle.report.reject(job, rejection)
@@ -527,6 +531,12 @@ class _Allocation:
         proposed: Proposal | Abstained | None = None,
     ) -> None:
         commit(self._cycle, job, placements, action="allocate", score=score, bound=bound, proposed=proposed)
+
+
+def _reservations(cycle: Cycle, rules: ReservationRules) -> Reservations:
+    from tierwise.actions.reservations import Reservations  # few profiles reserve, and importing must stay cheap
+
+    return Reservations(cycle, rules, _search)
 
 
 def _quota_reason(cycle: Cycle, job: Job, asked: Demand) -> Reason | None:

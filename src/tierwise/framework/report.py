@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from tierwise.api.reservation import ReservationRecord
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Phase, SubJob, Task
@@ -20,6 +19,7 @@ from tierwise.model.reason import Reason, Rejection
 from tierwise.model.snapshot import Fault
 
 if TYPE_CHECKING:
+    from tierwise.api.reservation import ReservationRecord
     from tierwise.framework.extension import Abstained, Delay, Proposal
     from tierwise.model.shape import Shape
     from tierwise.port import Key, Prepare
@@ -98,6 +98,8 @@ class Reservation(msgspec.Struct, frozen=True):
     @property
     def record(self) -> ReservationRecord:
         """What survives a restart of it."""
+        from tierwise.api.reservation import ReservationRecord  # few profiles reserve, and importing must stay cheap
+
         return ReservationRecord(self.domain, self.start)
 
 

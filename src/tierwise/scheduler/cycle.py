@@ -19,7 +19,6 @@ from tierwise.actions.enqueue import enqueue, promote
 from tierwise.api.errors import InputError, suggestion
 from tierwise.config.actions import ACTIONS, EVICTING, EVICTING_BY_POD, PLACING, Action, Family
 from tierwise.config.profile import PluginChoice, Profile
-from tierwise.config.reservations import reservation_rules
 from tierwise.framework.arguments import flag
 from tierwise.framework.cycle import Cycle, Nominations
 from tierwise.framework.extension import Arguments, CycleView, Factory, Purpose
@@ -32,11 +31,11 @@ from tierwise.model.job import Job, Phase, Status
 from tierwise.model.reason import Reason, ReasonBook, Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
-from tierwise.scheduler.prebind import prepare
 
 if TYPE_CHECKING:
     from tierwise.actions.eviction.repair import Rehearse, Replacements
     from tierwise.api.repair import OnNodeLoss
+    from tierwise.config.reservations import ReservationRules
 
 __all__ = ["RUNNERS", "check_profile", "cycle", "nothing_waits", "open_cycle"]
 
@@ -77,8 +76,17 @@ def _capability(arguments: Arguments, view: CycleView) -> object:
 
 def _allocate(current: Cycle, profile: Profile, repair: Replacements | None = None) -> None:
     """Allocate; where gangs are repaired, those that have lost nodes get room before anybody evicts for others."""
-    preempt, reservations = _preempt(current, profile), reservation_rules(profile)
-    allocate(current, preempt=preempt, repair=repair, reservations=reservations)
+    allocate(current, preempt=_preempt(current, profile), repair=repair, reservations=_reservations(profile))
+
+
+def _reservations(profile: Profile) -> ReservationRules | None:
+    """Which waiting jobs get a reservation; None where none do."""
+    if "allocate" not in profile.action_arguments:
+        return None
+    from tierwise.config.reservations import OFF, reservation_rules  # few profiles reserve
+
+    rules = reservation_rules(profile)
+    return rules if rules.mode != OFF else None
 
 
 def _preempt(current: Cycle, profile: Profile) -> Preempt | None:
@@ -155,6 +163,8 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
             known = ", ".join(sorted(ACTIONS))
             text = f"unknown action {name}{suggestion(name, ACTIONS) or f' (there are {known})'}"
             raise InputError(text, file=file, field="actions")
+    from tierwise.config.reservations import reservation_rules
+
     reservation_rules(profile, file)
     for text in profile.listed(_REPAIR, "onNodeLoss"):
         wrong = _wrong_wish(text)
@@ -260,7 +270,10 @@ def cycle(
         from tierwise.actions.diagnosis.verdicts import give_verdicts  # slow to import, and not every cycle rejects
 
         give_verdicts(current, lambda: _recovered(snapshot, profile, plugins))
-    prepare(current)
+    if current.pipeline.prepares:
+        from tierwise.scheduler.prebind import prepare  # most clusters have neither volumes nor devices
+
+        prepare(current)
     told = repair.complaints() if repair is not None else ()
     current.report.complaints = (*current.pipeline.complaints(), *told)
     current.report.failures = current.pipeline.failures

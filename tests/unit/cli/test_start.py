@@ -1,4 +1,4 @@
-"""How a service starts: what it does not need at once it does not wait for."""
+"""How a service and the core start: what they do not need at once they do not wait for."""
 
 from __future__ import annotations
 
@@ -22,3 +22,18 @@ def test_start_imports_little() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
 
     assert "[]\n[]\n" == done.stdout
+
+CORE = """
+import sys
+import tierwise.scheduler
+late = ("fractions", "json", "tierwise.api.core", "tierwise.api.quantity", "tierwise.actions.reservations",
+        "tierwise.actions.eviction", "tierwise.actions.diagnosis.diagnose", "tierwise.scheduler.prebind")
+print(sorted(name for name in sys.modules if name in late))
+"""
+
+
+def test_the_core_imports_little() -> None:
+    """What only some cycles need, to evict, reserve, explain or write claims, is imported by the first that does."""
+    done = subprocess.run([sys.executable, "-c", CORE], capture_output=True, text=True, check=True)
+
+    assert "[]\n" == done.stdout

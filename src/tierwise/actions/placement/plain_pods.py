@@ -10,12 +10,12 @@ Called by `allocate`, which serves pods that a run leaves over one by one.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.fit import Placement
-from tierwise.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
@@ -24,6 +24,9 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
+
+if TYPE_CHECKING:
+    from tierwise.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm
 
 __all__ = ["Run", "exchangeable", "is_plain", "place_run"]
 
@@ -152,13 +155,21 @@ def _equal_but_for_pins(a: Shape, b: Shape) -> bool:
 
 def _besides_pin(shape: Shape) -> tuple[object, ...]:
     """The wishes and rules of a pinned shape's affinity."""
-    affinity = shape.affinity or Affinity()
-    wishes = affinity.node_affinity.preferred if affinity.node_affinity is not None else ()
-    return wishes, affinity.pod_affinity, affinity.pod_anti_affinity
+    affinity, nodes, _ = _pinned(shape)
+    return nodes.preferred, affinity.pod_affinity, affinity.pod_anti_affinity
 
 
 def _with_terms(shape: Shape, terms: tuple[NodeSelectorTerm, ...]) -> Shape:
     """A pinned shape whose alternatives of nodes are these instead of its pin."""
-    affinity = shape.affinity or Affinity()
-    nodes = replace(affinity.node_affinity or NodeAffinity(), required=NodeSelector(terms))
-    return replace(shape, affinity=replace(affinity, node_affinity=nodes))
+    affinity, nodes, required = _pinned(shape)
+    others = replace(nodes, required=replace(required, node_selector_terms=terms))
+    return replace(shape, affinity=replace(affinity, node_affinity=others))
+
+
+def _pinned(shape: Shape) -> tuple[Affinity, NodeAffinity, NodeSelector]:
+    """The affinity of a pinned shape, and the parts of it that hold its pin."""
+    assert shape.affinity is not None
+    nodes = shape.affinity.node_affinity
+    assert nodes is not None
+    assert nodes.required is not None
+    return shape.affinity, nodes, nodes.required
