@@ -480,8 +480,8 @@ class DeviceReader:
 
     def of(self, path: str) -> Asked:
         """What a pod asks of devices, or holds of them."""
-        pod = self._pods.get(path)
-        if pod is None or not self:
+        pod = self._pods.get(path) if self else None
+        if pod is None:
             return NOTHING_ASKED
         wanted = extended(pod.spec, self._served) if self._served and not pod.spec.node_name else None
         if not pod.spec.resource_claims and wanted is None and path not in self._means:

@@ -81,7 +81,8 @@ class Gang(msgspec.Struct, frozen=True):
 def gang_of(pod: Pod) -> str:
     """The gang that a pod names, as namespace/name; empty where it names none."""
     meta = pod.metadata
-    name = next((n for label in _LABELS if (n := meta.labels.get(label, ""))), "") or meta.annotations.get(NAME, "")
+    said = [name for label in _LABELS if (name := meta.labels.get(label, ""))]
+    name = said[0] if said else meta.annotations.get(NAME, "")
     return f"{meta.namespace or 'default'}/{name}" if name else ""
 
 

@@ -72,8 +72,10 @@ def named(pod: Pod) -> str:
     meta = pod.metadata
     namespace, marks = meta.namespace or "default", meta.annotations
     group = meta.labels.get(_GROUP_NAME, "") or marks.get(_GROUP_NAME, "") or marks.get(_WORKLOAD, "")
-    said = ((key[len(GROUP) + 1 :], "".join(marks.get(key, "").split())) for key in _ASKS)
-    asked = () if assigned(pod) else tuple(f"{key}={value}" for key, value in said if value)
+    asked: list[str] = []
+    if not marks.keys().isdisjoint(_ASKS) and not assigned(pod):
+        said = ((key[len(GROUP) + 1 :], "".join(marks.get(key, "").split())) for key in _ASKS)
+        asked = [f"{key}={value}" for key, value in said if value]
     if not group and not asked:
         return ""
     if not group:
