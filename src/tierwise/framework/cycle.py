@@ -59,7 +59,7 @@ class Backlog:
         return pod_set.tasks[start : start + count]
 
     def some_left(self, job: Job) -> bool:
-        return any(self.left(pod_set) for pod_set in job.pod_sets())
+        return any(self.left(pod_set) for sub in job.subs for pod_set in sub.pod_sets)
 
     def hold(self, job: Job) -> None:
         """A job was nominated: its other tasks wait until it is bound."""

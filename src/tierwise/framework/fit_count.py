@@ -72,7 +72,7 @@ class FitCount:
             before, domains = self._of(pool)
             after = self._measure(rows, pool)
             change = after - before[rows]
-            changed = np.flatnonzero(change)
+            changed = change.nonzero()[0]
             if len(changed):
                 before[rows] = after
                 touched, numbers = self._topology.touched(rows[changed], change[changed])

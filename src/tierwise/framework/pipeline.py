@@ -701,6 +701,8 @@ class Pipeline:
         return self._objection(((gate, "admit", gate.admit) for gate in self._gates[job.scheduler]), job)
 
     def _unmade(self, job: Job) -> Reason | None:
+        if not self._broken:
+            return None
         return next((reason for scheduler, reason in self._broken if scheduler in (None, job.scheduler)), None)
 
     def may_enqueue(self, job: Job) -> Reason | None:

@@ -39,7 +39,7 @@ def place(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     """Choose rows for up to `count` tasks in a span, with the fastest kernel that is exact here."""
     if not cycle.pipeline.moving(ask.shape):
         room = cycle.fit_counts.of(ask.shape).rows(pool)[span]
-        rows = np.flatnonzero(room)
+        rows = room.nonzero()[0]
         if count and (len(rows) <= 1 or int(room.sum()) <= count):  # nothing to choose
             return rows + span.start, np.minimum(room[rows], count)
     return kernel_for(cycle, ask)(cycle, ask, count, span, pool)
@@ -94,7 +94,7 @@ def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
 def _fill_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     """Positions in the span in the order in which they are filled, and how many tasks each takes."""
     whole = cycle.fit_counts.of(ask.shape).rows(pool)[span]
-    rows = np.flatnonzero(whole)
+    rows = whole.nonzero()[0]
     keys = _keys(cycle, ask, span, whole > 0)[rows]
     order = np.lexsort((cycle.nodes.rank[span][rows], -keys))
     upto = np.cumsum(whole[rows][order])

@@ -134,7 +134,7 @@ class Topology(msgspec.Struct, frozen=True):
             chain = self.chains[first]
             return chain, np.full(len(chain), counts.sum())
         spread = self.spread(rows, counts)
-        domains = np.flatnonzero(spread)
+        domains = spread.nonzero()[0]
         return domains, spread[domains]
 
     def by_tier(self, within: int, limit: int) -> Iterator[Ints]:

@@ -216,7 +216,7 @@ class NetworkTopologyAware:
     def _with_room(self, gang: Job | SubJob, gradients: Iterable[Ints], *, evicting: bool) -> Iterator[Ints]:
         """Keep the domains whose idle or soon-idle sums (or, evicting, whose totals) cover the gang's minimum."""
         least = gang.min_resources if isinstance(gang, Job) and gang.min_resources is not None else self._least(gang)
-        asked = np.flatnonzero(least)
+        asked = least.nonzero()[0]
         free = self._ledger.domain_allocatable[asked] if evicting else self._ledger.domain_idle[asked]
         if self._ledger.any_releasing and not evicting:
             free = free + self._ledger.domain_releasing[asked]
