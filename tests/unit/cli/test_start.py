@@ -23,6 +23,7 @@ def test_start_imports_little() -> None:
 
     assert "[]\n[]\n" == done.stdout
 
+
 CORE = """
 import sys
 import tierwise.scheduler
