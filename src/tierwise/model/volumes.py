@@ -6,9 +6,13 @@ Pods whose claims allow the same share a shape, whatever the claims are called; 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
+
+from tierwise.model.arrays import Ints
 
 if TYPE_CHECKING:
     from tierwise.api.core import NodeSelector
@@ -24,6 +28,7 @@ __all__ = [
     "Provisioning",
     "Refusal",
     "Storage",
+    "VolumeColumns",
     "VolumeKind",
     "VolumeTerms",
 ]
@@ -118,10 +123,55 @@ class Provisioning(msgspec.Struct, frozen=True):
     rooms: tuple[tuple[int, LabelSelector | None], ...] | None = None  # largest volume, and for whom; None: no limit
 
 
-class Storage(msgspec.Struct, frozen=True):
+class VolumeColumns(msgspec.Struct, frozen=True):
+    """Kinds of volumes as columns. Local disks come by the ten thousands and differ in node and size alone."""
+
+    sizes: tuple[int, ...]  # distinct, ascending
+    size: Ints  # of each kind, its place among these
+    terms: Ints  # of each kind, the place of what else claims look at
+    largest: tuple[VolumeKind, ...]  # for each of these places, a kind that no other exceeds in size
+    label: tuple[tuple[str, str] | None, ...]  # of each kind, the one node label that it asks for; None: look it up
+
+
+class Storage(msgspec.Struct, frozen=True, dict=True):
     """What a cluster has for claims without a volume."""
 
     volumes: tuple[tuple[VolumeKind, tuple[str, ...]], ...] = ()  # kinds with the names of their volumes, all in order
     versions: Mapping[str, str] = {}  # resource versions of volumes by name
     classes: Mapping[str, Provisioning] = {}
     migrated: Mapping[str, frozenset[str]] = {}  # by node, the volume plugins of old whose work drivers do there
+
+    @cached_property
+    def columns(self) -> VolumeColumns:
+        """The kinds as columns, made once for as long as the volumes stay."""
+        kinds = [kind for kind, _ in self.volumes]
+        sizes = tuple(sorted({kind.capacity for kind in kinds}))
+        place = {size: i for i, size in enumerate(sizes)}
+        terms: dict[tuple[object, ...], int] = {}
+        largest: list[VolumeKind] = []
+        numbers = []
+        for kind in kinds:
+            what = (kind.storage_class, kind.volume_mode, kind.attributes_class, kind.access_modes, kind.labels)
+            number = terms.setdefault(what, len(terms))
+            if number == len(largest):
+                largest.append(kind)
+            elif kind.capacity > largest[number].capacity:
+                largest[number] = kind
+            numbers.append(number)
+        return VolumeColumns(
+            sizes=sizes,
+            size=np.array([place[kind.capacity] for kind in kinds], dtype=np.int64),
+            terms=np.array(numbers, dtype=np.int64),
+            largest=tuple(largest),
+            label=tuple(_only_label(kind.affinity) for kind in kinds),
+        )
+
+
+def _only_label(affinity: NodeSelector | None) -> tuple[str, str] | None:
+    """The key and the value of the label that is all a selector of nodes asks for."""
+    terms = affinity.node_selector_terms if affinity is not None else ()
+    if len(terms) == 1 and len(terms[0].match_expressions) == 1 and not terms[0].match_fields:
+        (one,) = terms[0].match_expressions
+        if one.operator == "In" and len(one.values) == 1:
+            return one.key, one.values[0]
+    return None

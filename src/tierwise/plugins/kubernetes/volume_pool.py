@@ -7,6 +7,7 @@ disks can, a count per node is all there is to it; one that several nodes reach 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
@@ -14,7 +15,7 @@ import numpy as np
 
 from tierwise.api.selector import matches
 from tierwise.framework.ledger import Ledger
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Bools, Ints, ranks, summed
 from tierwise.model.shape import Shape
 from tierwise.model.volumes import ClaimTerms, Storage, VolumeKind
 
@@ -48,16 +49,19 @@ _FEW = 8
 class _Choice(msgspec.Struct, frozen=True, eq=False):
     """The volumes that one claim could have: kinds, in the order in which they are taken."""
 
-    kinds: tuple[int, ...]
-    every: frozenset[int]  # of them
+    kinds: Ints
+    fits: Bools  # by kind: whether it is among them
     free: Ints  # per row: how many can be had from there
     reach: Bools  # per row: whether any can be reached from there
-    narrow: dict[int, list[int]]  # by row: places among the kinds of those that few rows reach
-    wide: tuple[int, ...]  # places of the others
+    narrow: Ints  # places among the kinds of those that few rows reach, by row
+    first: Ints  # those of a row are from first[row] up to first[row + 1]
+    wide: Ints  # places of the others
 
     def at(self, row: int) -> list[int]:
         """The kinds that may be reached from a row, in order; some may not."""
-        return [self.kinds[place] for place in sorted((*self.narrow.get(row, ()), *self.wide))]
+        narrow = self.narrow[self.first[row] : self.first[row + 1]]
+        kinds: list[int] = self.kinds[np.sort(np.concatenate((narrow, self.wide)))].tolist()
+        return kinds
 
 
 class VolumePool:
@@ -68,14 +72,14 @@ class VolumePool:
         ledger: Ledger,
         storage: Storage,
         shapes: Iterable[Shape],
-        reach: Callable[[VolumeKind], Ints],
+        reach: Callable[[Sequence[int]], list[Ints]],
         rows: int,
     ) -> None:
-        self._kinds = [kind for kind, _ in storage.volumes]
+        self._columns = storage.columns
         self._names = [names for _, names in storage.volumes]
         self._left: Ints = np.array([len(names) for names in self._names], dtype=np.int64)
         self._reach = reach
-        self._rows_of: dict[int, Ints] = {}
+        self._rows_of: list[Ints | None] = [None] * len(self._names)
         self._members: dict[int, frozenset[int]] = {}
         self._rows = rows
         self._choices: dict[bytes, _Choice] = {}
@@ -84,7 +88,7 @@ class VolumePool:
         for shape in shapes:
             wanted = shape.volumes.wanted if shape.volumes is not None else ()
             found = [self._choice(claim) if _chooses(claim) else None for claim in wanted]
-            if any(choice is not None and choice.kinds for choice in found):
+            if any(choice is not None and len(choice.kinds) for choice in found):
                 self._by_shape[shape.number] = found
         if self._by_shape:
             ledger.follow(self)
@@ -93,29 +97,31 @@ class VolumePool:
         key = _encode(claim)
         known = self._choices.get(key)
         if known is None:
-            fitting = [k for k, kind in enumerate(self._kinds) if suits(kind, claim)]
-            fitting.sort(key=lambda k: (self._kinds[k].capacity, len(self._reached(k)), k))
-            free = np.zeros(self._rows, dtype=np.int64)
-            narrow: dict[int, list[int]] = {}
-            wide: list[int] = []
-            for place, k in enumerate(fitting):
-                reached = self._reached(k)
-                free[reached] += self._left[k]
-                if len(reached) > _FEW:
-                    wide.append(place)
-                else:
-                    for row in reached.tolist():
-                        narrow.setdefault(row, []).append(place)
-            known = self._choices[key] = _Choice(
-                tuple(fitting), frozenset(fitting), free, free > 0, narrow, tuple(wide)
-            )
+            known = self._choices[key] = self._chosen(claim)
         return known
 
-    def _reached(self, kind: int) -> Ints:
-        found = self._rows_of.get(kind)
-        if found is None:
-            found = self._rows_of[kind] = self._reach(self._kinds[kind])
-        return found
+    def _chosen(self, claim: ClaimTerms) -> _Choice:
+        columns = self._columns
+        meant = np.array([suits(kind, claim) for kind in columns.largest], dtype=bool)
+        fits = meant[columns.terms] & (columns.size >= bisect_left(columns.sizes, claim.size))
+        kinds = np.flatnonzero(fits)
+        rows_of = self._reached(kinds.tolist())
+        widths = np.fromiter(map(len, rows_of), dtype=np.int64, count=len(kinds))
+        order = np.lexsort((kinds, widths, columns.size[kinds]))
+        row = np.concatenate((*rows_of, np.zeros(0, dtype=np.int64)))
+        free = summed(row, np.repeat(self._left[kinds], widths), self._rows)
+        place, few = np.repeat(ranks(order.tolist()), widths), np.repeat(widths <= _FEW, widths)
+        by_row = np.lexsort((place[few], row[few]))
+        first = np.searchsorted(row[few][by_row], np.arange(self._rows + 1))
+        wide = np.flatnonzero(widths[order] > _FEW)
+        return _Choice(kinds[order], fits, free, free > 0, place[few][by_row], first, wide)
+
+    def _reached(self, kinds: Sequence[int]) -> list[Ints]:
+        """The rows that the volumes of each of these kinds can be reached from."""
+        new = [k for k in kinds if self._rows_of[k] is None]
+        for k, found in zip(new, self._reach(new), strict=True):
+            self._rows_of[k] = found
+        return [rows for k in kinds if (rows := self._rows_of[k]) is not None]
 
     def reachable(self, claim: ClaimTerms) -> Bools:
         """The rows from which any volume can be reached that a claim could have."""
@@ -158,7 +164,7 @@ class VolumePool:
     def _is_reached(self, kind: int, row: int) -> bool:
         found = self._members.get(kind)
         if found is None:
-            found = self._members[kind] = frozenset(self._reached(kind).tolist())
+            found = self._members[kind] = frozenset(self._reached([kind])[0].tolist())
         return row in found
 
     def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
@@ -183,9 +189,9 @@ class VolumePool:
                 continue
             ledger.save(self._left, np.array([k]))
             self._left[k] += by
-            rows = self._reached(k)
+            (rows,) = self._reached([k])
             for choice in self._choices.values():
-                if k in choice.every:
+                if choice.fits[k]:
                     ledger.save(choice.free, rows)
                     choice.free[rows] += by
 

@@ -11,6 +11,7 @@ The scheduler adds this plugin itself where pods have volumes. A profile may nam
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -42,7 +43,7 @@ from tierwise.model.job import Job, Status, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
-from tierwise.model.volumes import ATTACH_PREFIX, Claim, ClaimTerms, DiskUse, PodVolumes, VolumeKind, VolumeTerms
+from tierwise.model.volumes import ATTACH_PREFIX, Claim, ClaimTerms, DiskUse, PodVolumes, VolumeTerms
 from tierwise.plugins.kubernetes.node_affinity import in_any_term
 from tierwise.plugins.kubernetes.volume_pool import MADE, RESERVED, VolumePool
 from tierwise.port import Key, Prepare
@@ -87,17 +88,18 @@ class _Reach:
             self._masks[key] = found
         return found
 
-    def rows(self, kind: VolumeKind) -> Ints:
-        """The rows of the nodes that volumes of a kind can be reached from.
+    def rows(self, kinds: Sequence[int]) -> list[Ints]:
+        """The rows of the nodes that the volumes of each of these kinds can be reached from.
 
         Local disks come by the ten thousands, each with the name of its node: those are looked up by the label's value.
         """
-        terms = kind.affinity.node_selector_terms if kind.affinity is not None else ()
-        if len(terms) == 1 and len(terms[0].match_expressions) == 1 and not terms[0].match_fields:
-            (one,) = terms[0].match_expressions
-            if one.operator == "In" and len(one.values) == 1:
-                return self._labelled(one.key).get(one.values[0], _NO_ROWS)
-        return np.flatnonzero(self.affinity(kind.affinity))
+        volumes, label = self._storage.volumes, self._storage.columns.label
+        return [
+            np.flatnonzero(self.affinity(volumes[k][0].affinity))
+            if one is None
+            else self._labelled(one[0]).get(one[1], _NO_ROWS)
+            for k, one in ((k, label[k]) for k in kinds)
+        ]
 
     def _labelled(self, key: str) -> dict[str, Ints]:
         """The rows with each value of a label."""
