@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 import secrets
 import ssl
 import subprocess
@@ -88,6 +89,14 @@ class ControlPlane:
         with urllib.request.urlopen(urllib.request.Request(url, json.dumps(body).encode()), timeout=60) as answer:
             found: dict[str, Any] = json.load(answer)
         return found
+
+    def processor_seconds(self) -> float:
+        """What the server and its etcd have used so far."""
+        found = 0
+        for process in self._processes.values():
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            found += int(fields[11]) + int(fields[12])
+        return found / os.sysconf("SC_CLK_TCK")
 
     def stop(self) -> None:
         """Kill both: nobody reads their folder any more, and an API server takes long to say goodbye."""

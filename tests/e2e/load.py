@@ -41,6 +41,7 @@ class Size(msgspec.Struct, frozen=True):
     rounds: int
     race: int
     race_rounds: int
+    gangs: int
 
 
 def _binding(number: int) -> tuple[str, Json]:
@@ -137,7 +138,15 @@ def load(size: Size, goals: Goals) -> None:
         from tests.e2e.rivals import compare  # here, because the memory of measuring processes is measured
 
         with _plane(binaries) as plane:
-            compare(plane, binaries, nodes=size.nodes, pods=size.race, rounds=size.race_rounds, say=goals.say)
+            compare(
+                plane,
+                binaries,
+                nodes=size.nodes,
+                pods=size.race,
+                gangs=size.gangs,
+                rounds=size.race_rounds,
+                say=goals.say,
+            )
 
 
 @contextlib.contextmanager
@@ -218,6 +227,7 @@ def main() -> None:
             parser.add_argument("--rounds", type=int, default=10)
             parser.add_argument("--race", type=int, default=5000, help="pods for whole schedulers; 0 leaves these out")
             parser.add_argument("--race-rounds", type=int, default=2)
+            parser.add_argument("--gangs", type=int, default=100, help="that come one by one to an idle cluster")
             goals = Goals()
             load(Size(**vars(parser.parse_args(arguments))), goals)
             sys.exit(bool(goals.missed))

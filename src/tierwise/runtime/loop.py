@@ -111,7 +111,7 @@ _SHOWN: Final = 5
 _MOST_PODS: Final = 2000
 """Pods that one cycle places before it leaves the rest to the next: their binds are sent in between."""
 
-_UNTOLD: Final = 5.0
+_UNTOLD: Final = 10.0
 """Seconds for which statuses may wait while cycles follow each other at once: binds come first."""
 
 _ON_ITS_WAY: Final = 2.0

@@ -121,7 +121,7 @@ def test_statuses_wait_while_cycles_follow_each_other() -> None:
 
 def test_statuses_wait_for_seconds_only() -> None:
     """However long the backlog is, groups hear what became of them."""
-    cluster, ticks = _Refusing([node("n0"), *_gangs("ghi")]), iter(range(0, 10_000, 10))
+    cluster, ticks = _Refusing([node("n0"), *_gangs("ghi")]), iter(range(0, 10_000, 20))
     duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: float(next(ticks)), most_pods=1)
     loop.run_once()
