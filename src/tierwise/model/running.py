@@ -96,7 +96,7 @@ def running_table(snapshot: Snapshot) -> RunningTable:
         owner=_ints(np.unique([task.owner for task, _, _, _ in rows], return_inverse=True)[1].tolist() if rows else []),
         not_preemptable=np.array([task.not_preemptable or job.not_preemptable for task, job, _, _ in rows], dtype=bool),
         critical=np.array([task.critical for task, _, _, _ in rows], dtype=bool),
-        request=_requests(len(snapshot.axis), [task for task, _, _, _ in rows]),
+        request=_requests(snapshot, [task.shape.number for task, _, _, _ in rows]),
         covered=_covered([task for task, _, _, _ in rows]) if snapshot.budgets else np.zeros((2, 0), dtype=np.int64),
         jobs=_job_columns(snapshot),
     )
@@ -130,7 +130,8 @@ def _covered(tasks: Sequence[Task]) -> Ints:
     return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
 
 
-def _requests(resources: int, tasks: Sequence[Task]) -> Ints:
-    if not tasks:
-        return np.zeros((resources, 0), dtype=np.int64)
-    return np.stack([task.shape.request for task in tasks], axis=1)
+def _requests(snapshot: Snapshot, shapes: list[int]) -> Ints:
+    if not shapes:
+        return np.zeros((len(snapshot.axis), 0), dtype=np.int64)
+    by_shape = np.stack([shape.request for shape in snapshot.shapes], axis=1)
+    return np.take(by_shape, shapes, axis=1)

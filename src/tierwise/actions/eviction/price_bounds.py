@@ -125,26 +125,33 @@ class DomainBounds:
     def by_amounts(self, domains: Ints) -> dict[int, Price]:
         """The bounds of these domains, all at once; none where no plan can be made."""
         topology = self._cycle.topology
-        tier, rank = topology.tier[domains], topology.rank[domains]
         least = np.zeros((3, len(domains)))  # highest priority broken, what broken gangs held, what is evicted
         least[0] = NONE_BROKEN
-        for r in self._cause.weighed.tolist() if self._known else ():
-            free = self._cycle.ledger.free(np.array([r]), slice(0, len(self._rows)), Pool.FUTURE_IDLE)[0]
-            missing = _least(self._asked, r) - topology.totals(np.maximum(free, 0) * self._rows)[domains]
-            freed = np.zeros(len(self._cause.running), dtype=np.int64)
-            freed[self._gone] = self._cause.running.request[r, self._gone]
-            for group in np.unique(tier[missing > 0]).tolist():
-                here = np.flatnonzero((tier == group) & (missing > 0))
-                found = self._in_tier(freed, self._standing.in_tier(group), domains[here], missing[here])
-                least[:2, here] = np.maximum(least[:2, here], found)
-            rate = self._rates(r, self._standing.samples).min(initial=math.inf)
-            if rate < math.inf:
-                least[2] = np.maximum(least[2], _lowered(np.maximum(missing, 0) * rate, 0.0))
+        if self._known:
+            self._raise_by_amounts(least, domains)
         if self._cause.purpose is not Purpose.PREEMPT:
             least[0] = 0
-        columns = (*least, tier.astype(np.float64), rank.astype(np.float64))
+        columns = (*least, topology.tier[domains].astype(np.float64), topology.rank[domains].astype(np.float64))
         prices = zip(*(column.tolist() for column in columns), strict=True)
         return {d: price for d, price in zip(domains.tolist(), prices, strict=True) if price[1] < math.inf}
+
+    def _raise_by_amounts(self, least: Floats, domains: Ints) -> None:
+        """Raise the first three numbers of the price; gangs are counted by the resource of which most is missing."""
+        running, weighed, topology = self._cause.running, self._cause.weighed, self._cycle.topology
+        free = self._cycle.ledger.free(weighed, slice(0, len(self._rows)), Pool.FUTURE_IDLE)
+        there = np.stack([topology.totals(amounts)[domains] for amounts in np.maximum(free, 0) * self._rows])
+        missing = np.array([[_least(self._asked, r)] for r in weighed.tolist()]) - 0 * there
+        scarcest = np.argmax(missing / self._cause.need[weighed, None], axis=0)
+        for i, r in enumerate(weighed.tolist()):
+            lacking = (missing[i] > 0) & (scarcest == i)
+            freed = np.zeros(len(running), dtype=np.int64)
+            freed[self._gone] = running.request[r, self._gone]
+            for tier in np.unique(topology.tier[domains[lacking]]).tolist():
+                here = np.flatnonzero((topology.tier[domains] == tier) & lacking)
+                least[:2, here] = self._in_tier(freed, self._standing.in_tier(tier), domains[here], missing[i, here])
+            rate = self._rates(r, self._standing.samples).min(initial=math.inf)
+            if rate < math.inf:
+                least[2] = np.maximum(least[2], _lowered(np.maximum(missing[i], 0) * rate, 0.0))
 
     def _in_tier(self, freed: Ints, segments: Segments, domains: Ints, missing: Ints) -> Floats:
         """The first two numbers of the price for domains of one tier where so much of a resource is missing."""
@@ -326,9 +333,11 @@ def _spent(place: Ints, freed: Ints, rate: Floats, places: Ints, missing: Ints) 
     """The least that freeing what is missing costs in some places, where segments free so much at a rate, in part or
     whole; infinite where all of them free too little.
     """
-    order = np.flatnonzero(freed > 0)
+    lacking = np.zeros(int(place.max(initial=0)) + 1, dtype=bool)
+    lacking[places[missing > 0]] = True
+    order = np.flatnonzero((freed > 0) & lacking[place])
     order = order[np.argsort(rate[order])]
-    order = order[stable_order(place[order], int(place.max(initial=0)) + 1)]
+    order = order[stable_order(place[order], len(lacking))]
     upto = np.concatenate(([0], np.cumsum(freed[order])))
     spent = np.concatenate(([0.0], np.cumsum(rate[order] * freed[order])))
     first, last = (np.searchsorted(place[order], places, side=side) for side in ("left", "right"))
