@@ -140,7 +140,7 @@ class DomainBounds:
         running, weighed, topology = self._cause.running, self._cause.weighed, self._cycle.topology
         free = self._cycle.ledger.free(weighed, slice(0, len(self._rows)), Pool.FUTURE_IDLE)
         there = np.stack([topology.totals(amounts)[domains] for amounts in np.maximum(free, 0) * self._rows])
-        missing = np.array([[_least(self._asked, r)] for r in weighed.tolist()]) - 0 * there
+        missing = np.array([[_least(self._asked, r)] for r in weighed.tolist()]) - there
         scarcest = np.argmax(missing / self._cause.need[weighed, None], axis=0)
         for i, r in enumerate(weighed.tolist()):
             lacking = (missing[i] > 0) & (scarcest == i)
