@@ -65,7 +65,7 @@ def _node_rules(pick: Random) -> dict[str, Any]:
 
 def _pod(pick: Random) -> Raw:
     number = pick.randrange(14)
-    labels = {"app": pick.choice("ab")}
+    labels = {"app": pick.choice("ab")} | ({"part": pick.choice("vw")} if pick.random() < 0.5 else {})
     annotations: dict[str, str] = {}
     if pick.random() < 0.5:
         annotations["scheduling.k8s.io/group-name"] = f"g{number % 3}"
@@ -84,9 +84,11 @@ def _pod(pick: Random) -> Raw:
     if number % 7 == 6:
         labels[CAN_PREEMPT] = "false"
     asks = {"cpu": pick.choice(["1", "2"])} | ({"nvidia.com/gpu": "1"} if pick.random() < 0.3 else {})
+    asks |= pick.choice([{"memory": "1Ti"}, {"example.com/fpga": "1"}]) if pick.random() < 0.1 else {}
     container: dict[str, Any] = {"name": "c", "resources": {"requests": asks}}
     if pick.random() < 0.1:
-        container["ports"] = [{"hostPort": pick.choice([80, 81]), "containerPort": 80}]
+        port = {"hostPort": pick.choice([80, 81, 82]), "containerPort": 80}
+        container["ports"] = [port | pick.choice([{}, {}, {"hostIP": "10.0.0.1"}])]
     spec: dict[str, Any] = {"containers": [container], "schedulerName": pick.choice(["volcano", "volcano", "else"])}
     if pick.random() < 0.4:
         spec["nodeName"] = f"n{pick.randrange(5)}"
@@ -97,7 +99,7 @@ def _pod(pick: Random) -> Raw:
     if pick.random() < 0.3:
         spec["priorityClassName"] = "high"
     if pick.random() < 0.1:
-        selector = {"matchLabels": {"app": "a"}}
+        selector = {"matchLabels": pick.choice([{"app": "a"}, {"part": "v"}])}
         term = {"topologyKey": "rack", "labelSelector": selector}
         other = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
         spec["affinity"] = {**spec.get("affinity", {}), **other}
@@ -118,6 +120,8 @@ def _group(pick: Random) -> Raw:
         spec["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
     if pick.random() < 0.3:
         spec["subGroupPolicy"] = [{"name": "s", "subGroupSize": 1, "matchLabelKeys": ["app"]}]
+    if pick.random() < 0.3:
+        spec["minResources"] = {"cpu": "2"} | pick.choice([{}, {"example.com/fpga": "1"}])
     status = {"phase": pick.choice(["Pending", "Inqueue", "Running"])}
     number, version = pick.randrange(3), "scheduling.volcano.sh/v1beta1"
     meta = {"annotations": {"tierwise.io/pattern": "ring"} if number == 2 else {}}
@@ -130,7 +134,8 @@ def _gang(pick: Random) -> Raw:
 
 
 def _node(pick: Random) -> Raw:
-    status: dict[str, Any] = {"allocatable": {"cpu": "4", "pods": "8"} | pick.choice([{}, {"nvidia.com/gpu": "2"}])}
+    amounts = {"cpu": pick.choice(["4", "4", "40"]), "pods": "8"} | pick.choice([{}, {"nvidia.com/gpu": "2"}])
+    status: dict[str, Any] = {"allocatable": amounts | pick.choice([{}, {}, {"example.com/fpga": "1"}])}
     status["conditions"] = [{"type": "Ready", "status": pick.choice(["True", "True", "False"])}]
     number = pick.randrange(5)
     meta = {"labels": {"rack": "xy"[number % 2] if pick.random() < 0.8 else pick.choice("xy")}}
@@ -271,7 +276,7 @@ def test_node_rules_of_bound_pods_are_not_read(pick: Random) -> None:
 
     What repair asks of it stands beside its shape: its tolerations, and whether there are such rules.
     """
-    raws = {key_of_raw(raw): raw for raw in (some(pick) for _ in range(30))}
+    raws = {key_of_raw(raw): raw for raw in (some(pick) for _ in range(22))}
 
     def settled(raw: Any, *left_out: str) -> Raw:
         spec = raw.get("spec", {})

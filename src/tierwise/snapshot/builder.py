@@ -97,7 +97,8 @@ SCHEDULER_NAMES = frozenset(
 class _Frame(msgspec.Struct, frozen=True):
     """What every task is read by.
 
-    Where nodes, watched labels, classes or budgets change, those are read anew whom that concerns; else all of them.
+    Where nodes, resources, ports, watched labels, classes or budgets change, that of tasks is read anew which they
+    concern; else all tasks are.
     """
 
     nodes: Mapping[str, int]
@@ -405,16 +406,22 @@ class Reader:
         )
         last, self._frame = self._frame, frame
         if last is not None and priorities is not None and frame == _others_of(last, frame):
+            resized, keys = _sizes(frame) != _sizes(last), {*frame.watched} ^ {*last.watched}
+            if resized or keys:
+                for path in changed:  # before others get other shapes: what it was may have no column any more
+                    self._store.drop(path)
+                self._store.flush()
+            if resized:
+                self._store.resize(axis, common, np.array(most, dtype=np.int64))
+                self._job_cache.resize()
             self._store.shapes.adapt(common, priorities)
             self._job_cache.priorities = priorities
             if frame.nodes is not last.nodes:
                 self._store.follow_nodes(site.number)
             if frame.budgets != last.budgets:
                 self._store.cover(budgets)
-            if frame.watched != last.watched:
-                keys = {*frame.watched} ^ {*last.watched}
-                labelled = (path for path, (pod, _) in self._pods.items() if not keys.isdisjoint(pod.metadata.labels))
-                changed = {*changed, *labelled}
+            if keys:
+                self._store.relabel(keys)
         else:
             classes = self._settings.priorities
             shapes = self._start_shapes(axis, np.array(most, dtype=np.int64), common, classes, quotas)
@@ -507,7 +514,20 @@ class Reader:
 
 def _others_of(last: _Frame, frame: _Frame) -> _Frame:
     """The last frame with all that may have changed without everything being read anew."""
-    return replace(last, nodes=frame.nodes, watched=frame.watched, budgets=frame.budgets)
+    return replace(
+        last,
+        nodes=frame.nodes,
+        resources=frame.resources,
+        most=frame.most,
+        ports=frame.ports,
+        watched=frame.watched,
+        budgets=frame.budgets,
+    )
+
+
+def _sizes(frame: _Frame) -> tuple[object, ...]:
+    """What the vectors of amounts depend on."""
+    return frame.resources, frame.most, frame.ports
 
 
 def _always(_: str) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import chain
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import natural
@@ -80,6 +81,7 @@ class JobCache:
         self._alone = alone
         self._across = across
         self._begun = False
+        self._resized = False  # whether amounts are to be read again
         self._of_group: dict[str, Job] = {}
         self._group_jobs: list[Job] = []  # the same in order, under the numbers that they have
         self._next_numbers = [(0, 0, 0)]  # before each of them, and after the last
@@ -132,6 +134,11 @@ class JobCache:
         unsettled = groups_unsettled + [job for job in jobs[len(self._group_jobs) :] if not job.settled]
         return SortedPods(jobs, unsettled, [r.others for r in found if r.others], dict(orphans), self._gangs[2])
 
+    def resize(self) -> None:
+        """There are other resources, or other limits of them: all amounts that jobs hold are read again."""
+        self._resized = True
+        self._of_language, self._of_gangs, self._of_pod = {}, (None, []), {}
+
     def _follow(
         self, builder: JobBuilder, store: TaskStore, groups: Mapping[str, PodGroup], changed: Iterable[str]
     ) -> None:
@@ -140,9 +147,11 @@ class JobCache:
         if not self._begun:
             self._begun, touched, changed = True, set(store.cohorts()), groups
         due = {cohort.group for cohort in touched if cohort.ours and cohort.group}.union(changed)
-        for key in {cohort.group for cohort in moved if cohort.ours and cohort.group} - due:
+        follow = self._of_group.keys() if self._resized else {c.group for c in moved if c.ours and c.group}
+        for key in follow - due:
             if not self._follow_states(builder, store, groups.get(key), key):
                 due.add(key)
+        self._resized = False
         touched = touched.union(*map(store.of_group, changed))
         loose = {cohort for cohort in touched if cohort.members and not (cohort.ours and cohort.group in groups)}
         if loose or not touched.isdisjoint(self._loose):
@@ -178,6 +187,8 @@ class JobCache:
         job = builder.moved(last, _members(store.of_group(key)), forbears=forbearing(record.metadata))
         if job is None:
             return False
+        if self._resized:
+            job = replace(job, min_resources=builder.least(record.spec.min_resources))
         self._of_group[key] = self._group_jobs[job.number] = job
         (self._unsettled.discard if job.settled else self._unsettled.add)(key)
         return True

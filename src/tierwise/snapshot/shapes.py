@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.api.core import Pod, PodSpec, PriorityClass
 from tierwise.api.quantity import milli
@@ -73,6 +74,9 @@ class _Key(msgspec.Struct, frozen=True):
     devices: bytes  # what they ask of devices, comparable
     volumes: bytes  # what their volumes allow
 
+
+_Source = tuple[Template, Asked, PodVolumes | None]
+"""What a shape is made from."""
 
 _LEAST = -(2**31)
 """The API counts priorities in 32 bits; what a file says beyond that counts as the limit."""
@@ -151,6 +155,7 @@ class Shapes:
         self._most = most
         self._known: dict[_Key, Shape] = {}
         self._keys: list[_Key | None] = []  # by number; None where a blank stands
+        self._sources: list[_Source | None] = []  # what each was made from
         self._pods: list[int] = []
         self._all: list[Shape] = []
         self._blanks: list[int] = []
@@ -158,6 +163,20 @@ class Shapes:
     def adapt(self, common: Common, priorities: Priorities) -> None:
         """Read pods that come by these; of those that are here, whoever has a label that is watched now comes again."""
         self._watched, self._priorities = common.watched, priorities
+
+    def resize(self, axis: Axis, common: Common, most: Ints) -> None:
+        """There are other resources or ports, or other limits of them: every shape is made anew, under its number."""
+        self._axis, self._ports, self._most = axis, common.ports, most
+        for number, (key, source) in enumerate(zip(self._keys, self._sources, strict=True)):
+            if key is not None and source is not None:
+                self._all[number] = self._known[key] = self._make(number, key, *source)
+            else:
+                self._all[number] = self._blank(number)
+
+    @property
+    def axis(self) -> Axis:
+        """The resources that shapes count."""
+        return self._axis
 
     def countable(self) -> bool:
         """Whether what all pods ask for together stays below `MOST`, and so every sum of some of them."""
@@ -176,15 +195,13 @@ class Shapes:
         self, pod: Pod, template: Template, devices: Asked = NOTHING_ASKED, volumes: ReadVolumes | None = None
     ) -> Shape:
         """The shape of a pod that comes, with what it asks of devices and what its volumes allow."""
-        labels = pod.metadata.labels
-        seen = tuple((key, labels[key]) for key in self._watched if key in labels) if self._watched else ()
-        spec = template.spec
+        labels, spec = pod.metadata.labels, template.spec
         key = _Key(
             body=template.body,
             priority=self._priorities.of(spec),
             never_preempts=self._priorities.never(spec),
             scheduler=spec.scheduler_name if spec.scheduler_name in self._own_plugins else "",
-            labels=seen,
+            labels=self._seen(labels),
             service=service_of(labels, pod.metadata.namespace or "default", self._apps),
             firm=self._firmness and firm(pod.metadata),
             group=(whose(pod) or f"queue {queue_of(pod)}") if self._by_group else "",
@@ -194,8 +211,28 @@ class Shapes:
         found = self._known.get(key)
         if found is None:
             found = self._enter(key, template, devices, volumes.terms if volumes is not None else None)
-        self._pods[found.number] += 1
-        return found
+        return self.join_known(found)
+
+    def join_known(self, shape: Shape) -> Shape:
+        """The same where the shape of a pod that comes is known: it is one of those that are here."""
+        self._pods[shape.number] += 1
+        return shape
+
+    def relabel(self, shape: Shape, labels: Mapping[str, str]) -> Shape:
+        """What has become of the shape of a pod with these labels since others are watched; the pod comes once more."""
+        former = self._keys[shape.number]
+        assert former is not None
+        key = replace(former, labels=self._seen(labels))
+        found = self._known.get(key)
+        if found is None:
+            number = self._next_number()
+            found = replace(shape, number=number, labels=dict(key.labels))
+            self._note(found, key, self._sources[shape.number])
+        return self.join_known(found)
+
+    def _seen(self, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+        """Those of a pod's labels that are watched."""
+        return tuple((key, labels[key]) for key in self._watched if key in labels) if self._watched else ()
 
     def leave(self, shape: Shape) -> None:
         """A pod that had it goes."""
@@ -205,21 +242,28 @@ class Shapes:
             key = self._keys[number]
             assert key is not None
             del self._known[key]
-            self._keys[number] = None
+            self._keys[number] = self._sources[number] = None
             self._all[number] = self._blank(number)
             self._blanks.append(number)
 
     def _enter(self, key: _Key, template: Template, devices: Asked, volumes: PodVolumes | None) -> Shape:
-        if self._blanks:
-            number = self._blanks.pop()
-        else:
-            number = len(self._all)
-            self._all.append(self._blank(number))
-            self._keys.append(None)
-            self._pods.append(0)
-        made = self._make(number, key, template, devices, volumes)
-        self._all[number], self._keys[number], self._known[key] = made, key, made
+        made = self._make(self._next_number(), key, template, devices, volumes)
+        self._note(made, key, (template, devices, volumes))
         return made
+
+    def _next_number(self) -> int:
+        if self._blanks:
+            return self._blanks.pop()
+        number = len(self._all)
+        self._all.append(self._blank(number))
+        self._keys.append(None)
+        self._sources.append(None)
+        self._pods.append(0)
+        return number
+
+    def _note(self, made: Shape, key: _Key, source: _Source | None) -> None:
+        self._all[made.number], self._known[key] = made, made
+        self._keys[made.number], self._sources[made.number] = key, source
 
     def _make(self, number: int, key: _Key, template: Template, devices: Asked, volumes: PodVolumes | None) -> Shape:
         spec = template.spec

@@ -7,7 +7,7 @@ for as long as it is there, whatever row it stands on: where others join and lea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from operator import attrgetter
 from zlib import crc32
 
@@ -28,11 +28,13 @@ from tierwise.dialects.languages import Name, named_group
 from tierwise.dialects.volcano.annotations import group_of, not_preemptable, role_of
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Status, Task
+from tierwise.model.resources import Axis
+from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Fault
 from tierwise.snapshot.budgets import Budgets
 from tierwise.snapshot.devices import NOTHING_ASKED, Asked
 from tierwise.snapshot.shapes import Shapes
-from tierwise.snapshot.templates import Template, has_node_rules
+from tierwise.snapshot.templates import Common, Template, has_node_rules
 
 __all__ = ["Cohort", "TaskStore"]
 
@@ -148,6 +150,10 @@ class TaskStore:
             started, checkpointed, noticed, ended, deleted = _times(pod, before.created)
             state = node, nominated, started, checkpointed, noticed, ended, deleted
             if status is before.status and state == _STATE(before):
+                if path in self._astray:  # it may name another node that does not exist
+                    cohort.members[path] = Member(pod, before)
+                    if path in self.attracting:
+                        self.attracting[path] = pod
                 continue  # kubelets write much else into a status
             task = replace(
                 before,
@@ -252,6 +258,53 @@ class TaskStore:
                     cohort.members[path] = Member(pod, replace(task, budgets=covering))
                     self._touch(cohort)
 
+    def resize(self, axis: Axis, common: Common, most: Ints) -> None:
+        """There are other resources or ports, or other limits of them: all shapes become others, and nothing else."""
+        was, before = self.shapes.axis, _requests(self.shapes)
+        self.shapes.resize(axis, common, most)
+        shapes, requests = self.shapes.all(), _requests(self.shapes)
+        kept = [(r, was.index[name]) for name, r in axis.index.items() if name in was.index]
+        used, aligned = np.zeros((len(axis), self.used.shape[1]), dtype=np.int64), np.zeros_like(requests)
+        for r, old in kept:
+            used[r], aligned[r] = self.used[old], before[old]
+        self.used, more = used, requests - aligned
+        ask_otherwise = {*np.flatnonzero(more.any(axis=0)).tolist()}
+        for cohort in self._cohorts.values():
+            cohort.members = {
+                path: Member(member.pod, replace(member.task, shape=shapes[member.task.shape.number]))
+                for path, member in cohort.members.items()
+            }
+            self._reshaped(cohort)
+        if ask_otherwise:
+            tasks = (member.task for cohort in self._cohorts.values() for member in cohort.members.values())
+            held = [task for task in tasks if task.shape.number in ask_otherwise and _holds(task)]
+            np.add.at(used.T, [task.node for task in held], more.T[[task.shape.number for task in held]])
+
+    def relabel(self, keys: Set[str]) -> None:
+        """Selectors look at labels of these keys now, or no longer: pods that have one get another shape."""
+        known: dict[tuple[int, tuple[str | None, ...]], Shape] = {}  # by former shape and labels
+        for cohort in self._cohorts.values():
+            reshaped = {}
+            for path, member in cohort.members.items():
+                labels, task = member.pod.metadata.labels, member.task
+                if keys.isdisjoint(labels):
+                    continue
+                kind = task.shape.number, tuple([labels.get(key) for key in keys])
+                if kind in known:
+                    shape = self.shapes.join_known(known[kind])
+                else:
+                    shape = known[kind] = self.shapes.relabel(task.shape, labels)
+                self.shapes.leave(task.shape)
+                reshaped[path] = Member(member.pod, replace(task, shape=shape))
+            if reshaped:
+                cohort.members.update(reshaped)
+                self._reshaped(cohort)
+
+    def _reshaped(self, cohort: Cohort) -> None:
+        """Its pods are told from others in another way, or ask for the same in other columns."""
+        cohort.version += 1
+        self._moved.add(cohort)
+
     def restart(
         self,
         shapes: Shapes,
@@ -288,7 +341,7 @@ class TaskStore:
         self._came, self._went = [], []
 
     def _count(self, tasks: Iterable[Task], sign: int) -> None:
-        held = [task for task in tasks if task.node >= 0 and task.status in _HOLDING]
+        held = [task for task in tasks if _holds(task)]
         if held:
             nodes = np.fromiter(map(_NODE, held), np.int64, len(held))
             shapes = {task.shape.number: task.shape for task in held}
@@ -395,6 +448,17 @@ class TaskStore:
                 key = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
                 self.faults[path] = Fault(f"Pod {key}", "UnknownNode", text)
         return node, nominated
+
+
+def _holds(task: Task) -> bool:
+    """Whether it takes up resources of a node."""
+    return task.node >= 0 and task.status in _HOLDING
+
+
+def _requests(shapes: Shapes) -> Ints:
+    """What each shape asks for, (resources x shapes)."""
+    vectors = [shape.request for shape in shapes.all()]
+    return np.stack(vectors, axis=1) if vectors else np.zeros((len(shapes.axis), 0), dtype=np.int64)
 
 
 def _nothing_used(resources: int, nodes: Mapping[str, int]) -> Ints:

@@ -479,12 +479,11 @@ def _refused(cycle: Cycle, job: Job, demand: Demand, looked: Tried) -> Tried:
 
 
 def _causes(cycle: Cycle, demand: Demand, span: slice) -> Causes:
-    """What keeps the largest of the demanded shapes out of a span; where nothing does, what they lack once full."""
+    """What keeps the last of the demanded shapes out of a span; where nothing does, what they lack once full."""
     shapes = [tasks_left.pod_set.shape for task_group in demand.task_groups for tasks_left in task_group.remaining]
     if not shapes:
         return ()
-    shape = max(shapes, key=lambda s: s.number)
-    return causes(cycle, shape, span) or once_full(cycle, shape, span)
+    return causes(cycle, shapes[-1], span) or once_full(cycle, shapes[-1], span)
 
 
 def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Ints]:
