@@ -7,7 +7,7 @@ read, and of tierwise. Says nothing about kinds that are not listed there, and j
 
 from collections.abc import Iterator, Mapping
 from functools import cache
-from importlib.resources import files
+from pkgutil import get_data  # importlib.resources brings archives and temporary files with it: too slow to start
 from typing import Final, NamedTuple
 
 from tierwise.api.errors import suggestion
@@ -51,7 +51,9 @@ def _names() -> tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]:
     """The type of each group and kind, and the fields of each type with theirs: "" for a plain value."""
     kinds: dict[str, str] = {}
     types: dict[str, dict[str, str]] = {}
-    for line in files("tierwise.api").joinpath("field_names.txt").read_text(encoding="ascii").splitlines():
+    text = get_data("tierwise.api", "field_names.txt")
+    assert text is not None  # it is part of the package
+    for line in text.decode("ascii").splitlines():
         name, colon, fields = line.partition(": ")
         if colon or line.endswith(":"):
             types[name.removesuffix(":")] = {f: t for f, _, t in (field.partition(">") for field in fields.split())}

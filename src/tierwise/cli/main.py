@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -138,8 +137,9 @@ def report_error(text: str) -> None:
     line = f"tierwise: {printable}"
     if sys.stderr.isatty():
         import textwrap
+        from shutil import get_terminal_size  # brings readers of archives with it
 
-        width = max(_NARROWEST, shutil.get_terminal_size().columns)
+        width = max(_NARROWEST, get_terminal_size().columns)
         line = textwrap.fill(line, width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
     click.echo(line, err=True)
 

@@ -12,7 +12,6 @@ forgotten by one of them.
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable
 from typing import Final, TypeVar
 
@@ -149,7 +148,9 @@ class Guard:
             # read, it is left out.
             bare = isinstance(record, Pod) and bool(record.spec.node_name) and not (before is not None and before.bare)
             self._aside[key] = _Aside(now + pause, times, bare)
-        crash = Crash(stage, key, text, "".join(traceback.format_exception(error, limit=-12)), times)
+        from traceback import format_exception  # rarely needed
+
+        crash = Crash(stage, key, text, "".join(format_exception(error, limit=-12)), times)
         self.crashes = [known for known in self.crashes if (known.stage, known.key) != (stage, key)] + [crash]
         if self._tell is not None:
             self._tell(crash)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import BytesIO
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import IO, BinaryIO, Final, TextIO
 
 import msgspec
@@ -91,6 +90,8 @@ def _standard_input(stdin: TextIO | BinaryIO | None) -> ManifestSource:
     try:
         while kept.tell() <= LARGEST_FILE and (data := stream.read(_STEP)):
             if isinstance(kept, BytesIO) and kept.tell() > _IN_MEMORY:
+                from tempfile import TemporaryFile  # most input is small, and this is slow to import
+
                 small, kept = kept, TemporaryFile()  # noqa: SIM115 - lives as long as its source
                 kept.write(small.getvalue())
             kept.write(data.encode("utf-8", "surrogateescape") if isinstance(data, str) else data)
