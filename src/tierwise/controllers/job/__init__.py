@@ -48,15 +48,17 @@ class JobController:
 
     def enqueue(self, objects: Objects, changed: Changes) -> None:
         """Take note of what has changed."""
-        self._queue.add(self._pods.follow(objects, changed))
-        self._queue.add(self._commands.follow(objects, changed))
-        self._queue.add(key.path for key in changed.get(Job, ()))
+        touched = self._pods.follow(objects, changed) | self._commands.follow(objects, changed)
+        touched.update(key.path for key in changed.get(Job, ()))
         jobs = objects.every(Job)
         if PriorityClass in changed:
             self._priorities = {name: class_.value for name, class_ in objects.every(PriorityClass).items()}
-            self._queue.add(jobs)
-        products = (key.path for kind in _PRODUCTS for key in changed.get(kind, ()))
-        self._queue.add(job for path in products for job in _namesakes(path) if job in jobs)
+            touched.update(jobs)
+        for kind in _PRODUCTS:
+            for key in changed.get(kind, ()):
+                touched.update([job for job in _namesakes(key.path) if job in jobs])
+        if touched:
+            self._queue.add(touched)
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
         """Let each of these jobs take the turn that is due, or bring its objects to where its status says it is."""

@@ -14,6 +14,7 @@ Keys of others, such as `plugin-svc` and `volume-pvc-…`, are left as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -94,7 +95,12 @@ def losses(memory: Mapping[str, str]) -> Iterator[tuple[str, str, int]]:
 
 def seen(memory: Mapping[str, str], task: str) -> Seen:
     """What is remembered of a task's pods; nothing where the entry is missing or not ours."""
-    listed, _, replicas = memory.get(pods_key(task), "").partition(" of ")
+    return _parsed(memory.get(pods_key(task), ""))
+
+
+@lru_cache(maxsize=1 << 12)
+def _parsed(text: str) -> Seen:
+    listed, _, replicas = text.partition(" of ")
     number = read_number(replicas)
     return Seen(frozenset(_numbers(listed)), number) if number is not None else Seen()
 
