@@ -52,8 +52,6 @@ class GangPlugin:
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._ledger = view.ledger
-        self._jobs = view.jobs
-        self._minimum = np.array([job.minimum for job in view.jobs], dtype=np.int64)
 
     def job_key(self, job: Job) -> tuple[float, ...]:
         return (float(job_ready(self._ledger, job)),)
@@ -76,11 +74,8 @@ class GangPlugin:
         """
         if preemptor.gang or not len(victims):
             return np.zeros(len(victims), dtype=bool)
-        jobs, place = np.unique(preemptor.running.job[victims], return_inverse=True)
-        ready = [int(self._ledger.ready[[sub.number for sub in self._jobs[j].subs]].sum()) for j in jobs.tolist()]
-        surplus = np.array(ready, dtype=np.int64) - self._minimum[jobs]
-        surplus[[self._jobs[j].together for j in jobs.tolist()]] = 0
-        result: Bools = ordinals(place) >= surplus[place]
+        jobs = preemptor.running.job[victims]
+        result: Bools = ordinals(jobs) >= preemptor.running.jobs.surplus(self._ledger.ready)[jobs]
         return result
 
     def admit(self, job: Job) -> Reason | None:
