@@ -143,11 +143,17 @@ def _c8a(lab: Lab) -> Row:
 
 
 def _c8b(lab: Lab) -> Row:
-    """A node that joins, and leaves again."""
-    objects = _gangs(lab)
-    _, seconds = _coming_and_going(lab, objects, node(lab.size.pods // 8))
-    what = f"ms for a node that joins or leaves at {lab.size.pods:,} pods"
-    return Row("C8b", what, seconds * 1e3, at_most(200, 50))
+    """A node that joins and leaves again at the end of the tree, and one that does in its middle."""
+    objects, nodes = _gangs(lab), lab.size.pods // 8
+    _, last = _coming_and_going(lab, objects, node(nodes))
+    middle = node(nodes // 2)
+    key = key_of_raw(middle)
+    _, inside = _following(lab, objects, [({}, (key,)), ({key: middle}, ())])
+    what = (
+        f"ms for a node that joins or leaves at {lab.size.pods:,} pods"
+        f" ({_ms(last)} at the end of the tree, {_ms(inside)} in its middle)"
+    )
+    return Row("C8b", what, max(last, inside) * 1e3, at_most(200, 50))
 
 
 def _c8c(lab: Lab) -> Row:

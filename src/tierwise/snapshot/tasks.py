@@ -209,8 +209,8 @@ class TaskStore:
             self._remove(path)
 
     def follow_nodes(self, nodes: Mapping[str, int]) -> None:
-        """Nodes have come or gone, or have other numbers: tasks that name one of them become others."""
-        gone = [number for name, number in self._nodes.items() if nodes.get(name) != number]
+        """Nodes have come or gone, others keep their numbers: tasks that name one of them become others."""
+        gone = [self._nodes[name] for name in self._nodes.keys() - nodes.keys()]
         used, self.used = self.used, _nothing_used(len(self.used), nodes)
         width = min(used.shape[1], self.used.shape[1])
         self.used[:, :width] = used[:, :width]

@@ -6,6 +6,7 @@ select nothing; what the declarations amount to, and what is wrong between them,
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Final, Protocol
@@ -154,11 +155,11 @@ class _NodeNames(msgspec.Struct, frozen=True, dict=True):
     def _by_value(self, key: str) -> dict[str, frozenset[str]]:
         known = self._values.get(key)
         if known is None:
-            groups: dict[str, list[str]] = {}
-            for node in self.nodes:
-                value = node.metadata.labels.get(key)
+            groups: dict[str, list[str]] = defaultdict(list)
+            for meta in [node.metadata for node in self.nodes]:
+                value = meta.labels.get(key)
                 if value is not None:
-                    groups.setdefault(value, []).append(node.metadata.name)
+                    groups[value].append(meta.name)
             known = self._values[key] = {value: frozenset(names) for value, names in groups.items()}
         return known
 
