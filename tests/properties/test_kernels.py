@@ -79,7 +79,7 @@ def test_pods_without_topology_beside_pods_that_wait(running: str, kept: int, po
     everywhere = slice(0, len(cycle.nodes))
 
     expected = plain(reference(cycle, ask, 2, everywhere, pool))
-    assert expected == plain(kernel_for(cycle, ask)(cycle, ask, 2, everywhere, pool))
+    assert expected == plain(kernel_for(cycle, ask, pool)(cycle, ask, 2, everywhere, pool))
 
 
 def test_a_node_that_is_taken_draws_its_neighbours() -> None:
@@ -87,7 +87,7 @@ def test_a_node_that_is_taken_draws_its_neighbours() -> None:
     cycle = _open(Scene(draw("r0[n0 n2] r1[n1 n3]", node="cpu=1"), (Gang("g", tasks=2),)), "domains")
     (job,) = cycle.snapshot.jobs
     ask, everywhere = Ask(job.subs[0].pod_sets[0].shape, job.subs[0], job), slice(0, len(cycle.nodes))
-    rows, _ = kernel_for(cycle, ask)(cycle, ask, 2, everywhere, Pool.IDLE)
+    rows, _ = kernel_for(cycle, ask, Pool.IDLE)(cycle, ask, 2, everywhere, Pool.IDLE)
 
     assert ["n0", "n2"] == [cycle.nodes.names[row] for row in rows.tolist()]
     assert plain(reference(cycle, ask, 2, everywhere, Pool.IDLE)) == dict.fromkeys(rows.tolist(), 1)
@@ -135,7 +135,7 @@ def test_placing_leaves_no_trace(scene: Scene, scorers: str, count: int, data: D
     cycle = _open(scene, scorers)
     ask, span, pool = drawn_ask(cycle, data), drawn_span(cycle, data), drawn_pool(cycle, data)
     before = [cycle.ledger.idle.tobytes(), cycle.ledger.pipelined.tobytes(), cycle.ledger.domain_idle.tobytes()]
-    for kernel in exact_kernels(cycle, ask):
+    for kernel in exact_kernels(cycle, ask, pool):
         kernel(cycle, ask, count, span, pool)
     walk(cycle, ask, count, 0, pool)
 

@@ -29,6 +29,8 @@ PROFILES = {
     "least": profile("gang", "predicates", "nodeorder"),
     "domains": profile("gang", "predicates", "network-topology-aware"),
     "shares": profile("gang", "predicates", "proportion", "binpack"),
+    "capacity": profile("gang", "predicates", "capacity", "binpack", "nodeorder"),
+    "fairness": profile("gang", "drf", "predicates", "proportion", "network-topology-aware"),
     "anywhere": profile("gang", PluginChoice("predicates", {"predicate.NodeAffinityEnable": False}), "binpack"),
     "at once": replace(
         profile("priority", "gang", "predicates", "binpack", actions="enqueue allocate podpreempt"),
@@ -58,12 +60,29 @@ def world(pick: Random) -> list[Manifest]:
         if pick.random() < 0.3:
             spec["priority"] = pick.randrange(3)
         on = [f"n{pick.randrange(len(nodes))}" if pick.random() < 0.1 else "" for _ in range(pick.randrange(9))]
-        pods += [lone_pod(f"s{service}", i, on=where, **spec) for i, where in enumerate(on)]
+        marks = {"scheduling.volcano.sh/queue-name": pick.choice("qr")} if pick.random() < 0.5 else {}
+        made = [lone_pod(f"s{service}", i, on=where, **spec) for i, where in enumerate(on)]
+        for pod in made:
+            pod["metadata"]["annotations"] = marks
+            if pod["spec"].get("nodeName") and pick.random() < 0.4:
+                pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        pods += made
+    queues = [queue(name, pick) for name in "qr"]
     if pick.random() < 0.5:
         names = [f"n{pick.randrange(len(nodes) + 1)}" for _ in range(pick.randrange(2, 9))]  # one may not exist
         larger, priority = pick.random() < 0.5, pick.randrange(3)
         pods += [named(daemon_pod(0, n, bound=False), i, priority, larger=larger) for i, n in enumerate(names)]
-    return [*nodes, *pods]
+    return [*nodes, *queues, *pods]
+
+
+def queue(name: str, pick: Random) -> Manifest:
+    """A queue that may use some of the cluster."""
+    spec: dict[str, Any] = {"weight": pick.randrange(1, 3)}
+    for limit in ("capability", "deserved"):
+        if pick.random() < 0.5:
+            spec[limit] = {"cpu": f"{pick.randrange(5) * 500}m"}
+    meta = {"name": name}
+    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": meta, "spec": spec}
 
 
 def named(pod: Manifest, number: int, priority: int = 0, *, larger: bool = False) -> Manifest:
@@ -88,7 +107,7 @@ def told(snapshot: Snapshot, by: Profile, *, singly: bool) -> list[object]:
 
 @pytest.mark.parametrize("scorers", PROFILES)
 @given(pick=st.randoms(use_true_random=False))
-@examples(30)
+@examples(24)
 def test_a_run_equals_turns(scorers: str, pick: Random) -> None:
     """Nodes, order of decisions and reasons are those of serving pod after pod."""
     snapshot = build(read_manifests(world(pick)), 0.0, PROFILES[scorers])

@@ -69,16 +69,17 @@ def plain(picks: Picks) -> dict[int, int]:
     return dict(zip(picks[0].tolist(), picks[1].tolist(), strict=True))
 
 
-def exact_kernels(cycle: Cycle, ask: Ask) -> list[Kernel]:
+def exact_kernels(cycle: Cycle, ask: Ask, pool: Pool) -> list[Kernel]:
     """The kernels that promise the answer of `reference` here."""
     effect = cycle.pipeline.effect(ask)
     kernels: list[Kernel] = [step]
-    sticky = effect <= (ScoreEffect.ROW if cycle.ledger.any_releasing else ScoreEffect.SPAN)
+    waits = cycle.ledger.any_releasing and (pool is Pool.FUTURE_IDLE or bool(cycle.ledger.pipelined.any()))
+    sticky = effect <= (ScoreEffect.ROW if waits else ScoreEffect.SPAN)
     if not cycle.pipeline.moving(ask.shape) and sticky:
         kernels.append(runs)
         if effect <= ScoreEffect.ROW:
             kernels.append(fill)
-    assert kernel_for(cycle, ask) in kernels
+    assert kernel_for(cycle, ask, pool) in kernels
     return kernels
 
 
@@ -86,7 +87,9 @@ def kernels_agree(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -
     """Every kernel puts as many tasks on each node as placing them one by one does, where it says that it is exact."""
     expected = plain(reference(cycle, ask, count, span, pool))
 
-    found = {kernel.__name__: plain(kernel(cycle, ask, count, span, pool)) for kernel in exact_kernels(cycle, ask)}
+    found = {
+        kernel.__name__: plain(kernel(cycle, ask, count, span, pool)) for kernel in exact_kernels(cycle, ask, pool)
+    }
     assert dict.fromkeys(found, expected) == found
 
 

@@ -189,7 +189,12 @@ class _Allocation:
                 continue
             _, _, job = heapq.heappop(waiting)
             alike = self._alike(job, waiting) if not queues or not self._cycle.pipeline.shares_move else [job]
-            for job in self._serve_together(alike) if len(alike) > 1 else alike:
+            left = self._serve_together(alike) if len(alike) > 1 else alike
+            for i, job in enumerate(left):
+                if len(alike) > 1 and self._overused(name) is not None:
+                    for other in left[i:]:  # to be rejected with all others of the queue
+                        self._push(other)
+                    break
                 if self._serve_safely(job):
                     self._push(job)
             if waiting:
@@ -217,11 +222,8 @@ class _Allocation:
         each_for_itself = (
             not job.lone
             or not cycle.pipeline.gangs
-            or cycle.pipeline.has_quotas
-            or cycle.pipeline.watches_use
             or cycle.pipeline.proposes
             or cycle.pipeline.delays
-            or cycle.ledger.any_releasing
             or cycle.ledger.followed
             or cycle.inspect is not None
             or bool(self._reservations)
@@ -238,14 +240,30 @@ class _Allocation:
 
     def _serve_together(self, alike: list[Job]) -> list[Job]:
         """Place plain pods as one run, each where it would have gone in its own turn; those that are left over."""
-        in_turn = self._preempt is not None
-        run = self._cycle.attempt(alike[0], lambda _: place_run(self._cycle, alike, in_turn=in_turn))
+        cycle, pipeline = self._cycle, self._cycle.pipeline
+        in_turn = self._preempt is not None or pipeline.has_quotas or pipeline.watches_use or cycle.ledger.any_releasing
+        run = cycle.attempt(alike[0], lambda _: place_run(cycle, alike, self._may_use, in_turn=in_turn))
         if isinstance(run, Reason):
             return alike
         for job, placement in run:
             self._decide(job, (placement,), score=0.0, bound=True)
         placed = {job.number for job, _ in run}
         return [job for job in alike if job.number not in placed]
+
+    def _may_use(self, job: Job) -> bool:
+        """Whether the queue of a plain pod may use what it asks for, beside what its terminating pods still hold."""
+        pipeline, ledger, asked = self._cycle.pipeline, self._cycle.ledger, job.subs[0].pod_sets[0].shape.request
+        if self._overused(self._line(job)) is not None:
+            return False
+        if not pipeline.has_quotas:
+            return True
+        if pipeline.quota_exceeded(job, asked) is not None:
+            return False
+        if not ledger.queue_leaving.any():
+            return True
+        with ledger.statement():
+            ledger.count_leaving()
+            return pipeline.quota_exceeded(job, asked) is None
 
     def _overused(self, queue: str) -> Reason | None:
         if queue == _GLOBAL_QUEUE or not self._cycle.pipeline.watches_use:

@@ -112,6 +112,7 @@ class Ledger:
         self.budgets: Ints = np.array(snapshot.budgets, dtype=np.int64)  # disruptions that each budget still allows
         self.moved: list[Ints] = []  # changed rows, in order; each `FitCount` remembers how far it has read
         self.any_releasing = False
+        self.any_pipelined = False  # whether a task was ever placed on future idle resources, or these were reserved
         self.releases = 0  # incremented when capacity is released other than by a rewind
         self.held: dict[int, Ints] = {}  # by shape number: rows of its tasks at the start of the cycle
         self.leaving: dict[int, Ints] = {}  # those of them that were terminating
@@ -260,6 +261,7 @@ class Ledger:
     def place(self, shape: Shape, rows: Ints, counts: Ints, *, pool: Pool) -> None:
         """Place `counts` tasks of a shape on `rows`, which are distinct and ascending."""
         amounts, sign = (self.idle, -1) if pool is Pool.IDLE else (self.pipelined, 1)
+        self.any_pipelined |= pool is not Pool.IDLE
         asked = shape.asked[:, None]
         request = shape.request[asked]
         self._add(amounts, (asked, rows), request * (sign * counts))
@@ -349,7 +351,7 @@ class Ledger:
         """
         if not count:
             return
-        self.any_releasing = True
+        self.any_releasing = self.any_pipelined = True
         asked, rows = np.flatnonzero(request), np.array([row], dtype=np.int64)
         domains, numbers = self._topology.touched(rows, np.array([count], dtype=np.int64))
         for r in asked.tolist():

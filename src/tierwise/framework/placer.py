@@ -42,30 +42,26 @@ def place(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
         rows = room.nonzero()[0]
         if count and (len(rows) <= 1 or int(room.sum()) <= count):  # nothing to choose
             return rows + span.start, np.minimum(room[rows], count)
-    return kernel_for(cycle, ask)(cycle, ask, count, span, pool)
+    return kernel_for(cycle, ask, pool)(cycle, ask, count, span, pool)
 
 
-def place_in_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Ints | None:
-    """The rows of up to `count` tasks in the order in which they would be placed, one entry for each.
-
-    None where the kernel does not stay on a node until it is full, so that its picks do not tell the order.
-    """
-    kernel = kernel_for(cycle, ask)
+def place_in_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Ints:
+    """The rows of up to `count` tasks in the order in which they would be placed, one entry for each."""
+    kernel = kernel_for(cycle, ask, pool)
     if kernel is fill:
         rows, counts = _fill_order(cycle, ask, count, span, pool)
-    elif kernel is runs:
-        rows, counts = _visits(cycle, ask, count, span, pool, whole_node=True)
     else:
-        return None
+        rows, counts = _visits(cycle, ask, count, span, pool, whole_node=kernel is runs)
     return np.repeat(rows + span.start, counts)
 
 
-def kernel_for(cycle: Cycle, ask: Ask) -> Kernel:
+def kernel_for(cycle: Cycle, ask: Ask, pool: Pool) -> Kernel:
     """The fastest kernel that is exact for this shape and these plugins."""
     if cycle.pipeline.moving(ask.shape):
         return step
     effect = cycle.pipeline.effect(ask)
-    if effect is ScoreEffect.SPAN and cycle.ledger.any_releasing:
+    pipelined = cycle.ledger.any_pipelined or (pool is not Pool.IDLE and cycle.ledger.any_releasing)
+    if effect is ScoreEffect.SPAN and pipelined:
         return step  # pipelined tasks can make a domain overfull, which lowers the score of the node that took one
     return fill if effect <= ScoreEffect.ROW else runs if effect is ScoreEffect.SPAN else step
 

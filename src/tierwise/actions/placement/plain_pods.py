@@ -9,7 +9,7 @@ Called by `allocate`, which serves pods that a run leaves over one by one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -58,31 +58,36 @@ def exchangeable(one: Job, other: Job) -> bool:
     return a is b or (_pin(a) is not None and _pin(b) is not None and _equal_but_for_pins(a, b))
 
 
-def place_run(cycle: Cycle, alike: Sequence[Job], *, in_turn: bool) -> Run:
+def place_run(cycle: Cycle, alike: Sequence[Job], may_use: Callable[[Job], bool], *, in_turn: bool) -> Run:
     """Place exchangeable plain pods on idle resources, each where it would have gone in its own turn.
 
-    `in_turn` says that nobody may be placed before a pod that finds no place: that one may preempt first.
+    `may_use` is asked for each of them, after those before it were charged: the run ends where its queue may not use
+    more. `in_turn` says that nobody may be placed before a pod that finds no place now: it may preempt, wait for what
+    is being released, or have another reason to wait once its queue has used more.
     """
     first = alike[0]
     if cycle.pipeline.moving(_shape(first)) or cycle.pipeline.limit(first) is not None:
         return []
     pinned = any(_shape(job) is not _shape(first) for job in alike)
-    placed, rows = _on_pins(cycle, alike, in_turn=in_turn) if pinned else _anywhere(cycle, alike)
-    if not len(rows):
-        return []
-    distinct, counts = np.unique(rows, return_counts=True)
-    cycle.ledger.place(_shape(first), distinct, counts, pool=Pool.IDLE)
-    cycle.report.search_counts.trials += len(rows)
-    cycle.report.search_counts.domains += len(rows)
+    fitting, rows = _on_pins(cycle, alike, in_turn=in_turn) if pinned else _anywhere(cycle, alike)
     run: Run = []
     one = np.ones(1, dtype=np.int64)
-    for i, job in enumerate(placed):
-        (sub,) = job.subs
-        (pod_set,) = sub.pod_sets
-        where = rows[i : i + 1]
-        cycle.ledger.count_placed(sub, pod_set, where, one, pool=Pool.IDLE)
-        cycle.ledger.charge(job, pod_set.shape.request)
-        run.append((job, Placement(sub, pod_set, where, Pool.IDLE)))
+    with cycle.ledger.statement() as statement:
+        for i, job in enumerate(fitting):
+            if not may_use(job):
+                break
+            (sub,) = job.subs
+            (pod_set,) = sub.pod_sets
+            where = rows[i : i + 1]
+            cycle.ledger.count_placed(sub, pod_set, where, one, pool=Pool.IDLE)
+            cycle.ledger.charge(job, pod_set.shape.request)
+            run.append((job, Placement(sub, pod_set, where, Pool.IDLE)))
+        if run:
+            distinct, counts = np.unique(rows[: len(run)], return_counts=True)
+            cycle.ledger.place(_shape(first), distinct, counts, pool=Pool.IDLE)
+        statement.keep()
+    cycle.report.search_counts.trials += len(run)
+    cycle.report.search_counts.domains += len(run)
     return run
 
 
@@ -91,7 +96,7 @@ def _anywhere(cycle: Cycle, alike: Sequence[Job]) -> tuple[Sequence[Job], Ints]:
     first = alike[0]
     ask = Ask(_shape(first), first.subs[0], first)
     rows = place_in_order(cycle, ask, len(alike), cycle.topology.span(ROOT), Pool.IDLE)
-    return (alike[: len(rows)], rows) if rows is not None else ((), np.zeros(0, dtype=np.int64))
+    return alike[: len(rows)], rows
 
 
 def _on_pins(cycle: Cycle, alike: Sequence[Job], *, in_turn: bool) -> tuple[Sequence[Job], Ints]:
