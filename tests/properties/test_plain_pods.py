@@ -17,8 +17,13 @@ from tierwise.bench.manifests import Manifest, daemon_pod, lone_pod, node, read_
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.explain.wire import pending_wire
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, CycleView, Overuse
 from tierwise.model.job import Job
+from tierwise.model.queue import Queue
+from tierwise.model.reason import Reason
 from tierwise.model.snapshot import Snapshot
+from tierwise.plugins import PLUGINS
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import build
 
@@ -151,6 +156,33 @@ def test_pinned_pods_that_ask_for_different_amounts_are_no_run() -> None:
     report = cycle(build(read_manifests([small(0, 9), *pods]), 0.0), DEFAULT)
 
     assert ["pod system/daemon-3"] == list(report.rejections)
+
+
+@takes_part(Overuse)
+class TwoPods:
+    """A plugin by which a queue has had its share once it holds two pods, whatever quotas say."""
+
+    def __init__(self, _: Arguments, view: CycleView) -> None:
+        self._used, self._slots = view.ledger.queue_used, view.axis.index["pods"]
+
+    def overused(self, queue: Queue) -> Reason | None:
+        """Why the queue is served no more."""
+        return Reason("Enough", "twopods", f"queue {queue.name} has two pods") if self._has_two() else None
+
+    def _has_two(self) -> bool:
+        return bool((self._used[self._slots] >= 2).any())
+
+
+@pytest.mark.parametrize("room", [2, 9])
+def test_a_run_ends_where_its_queue_has_had_its_share(room: int) -> None:
+    """The pods behind are told what all others of the queue are told, also where a node is full at the same time."""
+    chosen = profile("gang", "predicates", "binpack", "twopods")
+    snapshot = build(read_manifests([small(0, room), *(lone_pod("s0", i) for i in range(5))]), 0.0, chosen)
+    report = cycle(snapshot, chosen, plugins={**PLUGINS, "twopods": TwoPods})
+
+    assert 2 == len(report.decisions)
+    assert {"Enough"} == {rejection.reason.code for rejection in report.rejections.values()}
+    assert 3 == len(report.rejections)
 
 
 def small(number: int, pods: int) -> Manifest:
