@@ -17,7 +17,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-deep e2e mutants docs dist chart image fresh bench bench-kube lint style types format lock clean check-python
+.PHONY: help run test properties test-deep e2e mutants docs dist chart image fresh bench bench-kube lint style types format lock clean check-python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,12 @@ test: style ## Check style, types and layers, and run all tests
 	wait $$types; typed=$$?; trap - EXIT; cat .venv/types.log; \
 	exit $$((tests ? tests : typed))
 
-# What `test` leaves out for the sake of its few minutes: many more examples, new ones each time, and larger worlds.
+# What `test` leaves out for the sake of its few minutes: more examples, the same ones each time.
+properties: $(READY) ## Run the properties and the fuzzers with more examples: a few minutes
+	@echo "== properties"
+	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/properties tests/fuzz $(ARGS)
+
+# And what both leave out: many more examples, new ones each time, and larger worlds.
 test-deep: $(READY) ## Run the tests at full size, for new counter-examples: an hour or more
 	@HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(ARGS)
 

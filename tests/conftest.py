@@ -1,7 +1,7 @@
 """Set-up shared by all tests: the Hypothesis profiles, and the order of the tests.
 
-`default` is deterministic, so that the same commit gives the same answer everywhere.
-`deep` looks for new counter-examples: `make test-deep` chooses it.
+`default` and `thorough` are deterministic, so that the same commit gives the same answer everywhere; `make properties`
+chooses the second, which has more examples. `deep` looks for new counter-examples: `make test-deep` chooses it.
 """
 
 import gc
@@ -19,7 +19,10 @@ UNHURRIED = [HealthCheck.too_slow]
 # that ran before in the same process: without them a run draws what every other run draws.
 providers._get_local_constants = lambda: providers._local_constants
 
-settings.register_profile("default", max_examples=16, deadline=None, derandomize=True, suppress_health_check=UNHURRIED)
+for name, number in (("default", 8), ("thorough", 16)):
+    settings.register_profile(
+        name, max_examples=number, deadline=None, derandomize=True, suppress_health_check=UNHURRIED
+    )
 settings.register_profile("deep", max_examples=2_000, deadline=None, suppress_health_check=UNHURRIED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 

@@ -63,7 +63,12 @@ def noticed(mutation: Mutation) -> bool:
         copy = Path(name)
         shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
         mutation.apply(copy)
-        environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": str(copy / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HYPOTHESIS_PROFILE": "thorough",
+        }
         words = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *mutation.tests]
         ran = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
         if ran.returncode not in (0, 1):  # no test ran: a wrong name would count as noticed

@@ -1,4 +1,4 @@
-"""How much of a costly check runs: a part in every run, all of it in `make test-deep`."""
+"""How much of a costly check runs: a part in `make test`, more in `make properties`, all of it in `make test-deep`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from hypothesis import settings
 
 __all__ = ["DEEP", "examples", "size"]
 
-DEEP = os.environ.get("HYPOTHESIS_PROFILE") == "deep"
-_MORE = 30  # about what the deep profile has for each example of the default one
+_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+DEEP = _PROFILE == "deep"
+_PART = 3  # of how many examples `make test` looks at one
+_LEAST = 8  # but at so many, where there are
+_MORE = 30  # about what the deep profile has for each example of the thorough one
 
 
 def size(usual: int, deep: int) -> int:
@@ -17,6 +20,9 @@ def size(usual: int, deep: int) -> int:
     return deep if DEEP else usual
 
 
-def examples(usual: int) -> settings:
-    """A property that looks at so many examples in every run; in a deep one the number grows as everywhere."""
-    return settings(max_examples=size(usual, _MORE * usual))
+def examples(thorough: int) -> settings:
+    """A property that looks at so many examples in `make properties`, at fewer in `make test`, at many more in a deep
+    run.
+    """
+    quick = max(thorough // _PART, min(thorough, _LEAST))
+    return settings(max_examples={"default": quick, "deep": _MORE * thorough}.get(_PROFILE, thorough))
