@@ -246,7 +246,9 @@ class _Allocation:
         if isinstance(run, Reason):
             return alike
         for job, placement in run:
-            self._decide(job, (placement,), score=0.0, bound=True)
+            row = int(placement.rows[0])
+            domain = cycle.topology.meet_span(row, row)
+            commit(cycle, job, (placement,), action="allocate", score=0.0, bound=True, domain=domain)
         placed = {job.number for job, _ in run}
         return [job for job in alike if job.number not in placed]
 

@@ -48,15 +48,19 @@ def commit(
     score: float,
     bound: bool,
     proposed: Proposal | Abstained | None = None,
+    domain: int | None = None,
 ) -> None:
-    """Add the decision to the report. If the gang is only nominated, its other tasks wait until it is bound."""
+    """Add the decision to the report. If the gang is only nominated, its other tasks wait until it is bound.
+
+    `domain` is the innermost one around all its tasks, where the caller knows it.
+    """
     placed = []
     for placement in placements:
         tasks = cycle.backlog.pop(placement.pod_set, len(placement.rows))
         placed.append(PlacedTasks(placement.sub, tasks, _by_rank(cycle, job, placement, tasks), placement.pool))
-    around = current_domain(cycle, job)
-    domain = ROOT if around is None else around
-    cycle.report.decide(Decision(job, action, domain, tuple(placed), bound, score, proposed))
+    around = current_domain(cycle, job) if domain is None else domain
+    where = ROOT if around is None else around
+    cycle.report.decide(Decision(job, action, where, tuple(placed), bound, score, proposed))
     if bound:
         return
     cycle.backlog.hold(job)
