@@ -236,6 +236,12 @@ def test_following_equals_reading_anew(evicting: bool, pick: Random, steps: int)
             assert getattr(counted.columns, name).tolist() == getattr(kept.columns, name).tolist()
 
 
+def test_two_shapes_that_had_one_number_are_counted_apart() -> None:
+    """A pod whose node comes in the same moment as its requests change: its first shape's number goes to the second."""
+    following = test_following_equals_reading_anew.hypothesis.inner_test
+    following(False, Random(1_000_106), 25)
+
+
 def test_best_effort_roles_are_numbered_anew() -> None:
     """A job that keeps its place while one before it goes has other numbers for its roles, also of best-effort pods."""
     reader = Reader(DEFAULT, schedulers=frozenset({"tierwise"}))

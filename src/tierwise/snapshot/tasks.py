@@ -38,7 +38,7 @@ from tierwise.snapshot.templates import Common, Template, has_node_rules
 
 __all__ = ["Cohort", "TaskStore"]
 
-_ORDER, _NODE, _SHAPE = map(attrgetter, ("order", "node", "shape.number"))
+_ORDER, _NODE, _SHAPE = map(attrgetter, ("order", "node", "shape"))
 _STATE = attrgetter("node", "nominated", "started", "checkpointed", "noticed", "ended", "deleted")
 _PARTS = 256
 """Into which pods without a group are dealt by name, so that a change of one looks at few."""
@@ -344,9 +344,9 @@ class TaskStore:
         held = [task for task in tasks if _holds(task)]
         if held:
             nodes = np.fromiter(map(_NODE, held), np.int64, len(held))
-            shapes = {task.shape.number: task.shape for task in held}
-            numbers, which = np.unique(np.fromiter(map(_SHAPE, held), np.int64, len(held)), return_inverse=True)
-            requests = np.stack([shapes[number].request for number in numbers.tolist()], axis=1)
+            shapes = {id(task.shape): task.shape for task in held}  # two may have had one number since the last count
+            ids, which = np.unique(np.fromiter(map(id, map(_SHAPE, held)), np.int64, len(held)), return_inverse=True)
+            requests = np.stack([shapes[number].request for number in ids.tolist()], axis=1)
             for r in np.flatnonzero(requests.any(axis=1)).tolist():
                 np.add.at(self.used[r], nodes, sign * requests[r, which])
 
