@@ -10,8 +10,8 @@ __all__ = ["DEEP", "examples", "size"]
 
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 DEEP = _PROFILE == "deep"
-_PART = 3  # of how many examples `make test` looks at one
-_LEAST = 8  # but at so many, where there are
+_PART = 6  # of how many examples `make test` looks at one
+_LEAST = 5  # but at so many, where there are
 _MORE = 30  # about what the deep profile has for each example of the thorough one
 
 
