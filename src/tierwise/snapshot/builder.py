@@ -74,8 +74,6 @@ __all__ = ["SCHEDULER_NAMES", "Reader", "build"]
 _ALWAYS = frozenset({CPU, MEMORY, POD_SLOTS})
 """Resources that stand on every axis."""
 
-"""Actions that evict running pods which belong to no group."""
-
 _PLACING = frozenset({"enqueue", "allocate", "backfill"})
 """Actions that evict nobody."""
 
