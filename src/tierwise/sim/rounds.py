@@ -19,7 +19,7 @@ from tierwise.scheduler.guard import Guard
 from tierwise.sim import claims, workloads
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.provisioner import provision
-from tierwise.snapshot.builder import Reader, build
+from tierwise.snapshot.builder import Reader
 from tierwise.status.pod_group import UNKNOWN_TIER, statuses
 
 __all__ = ["Amend", "History", "all_controllers", "look", "reconcile", "schedule"]
@@ -47,7 +47,7 @@ class History(msgspec.Struct):
     reports: list[tuple[Snapshot, CycleReport]] = []
     guard: Guard = msgspec.field(default_factory=Guard)
     amend: Amend | None = None
-    reader: Reader | None = None  # that has read most of these objects before; None once it has failed
+    reader: Reader | None = None  # that has read most of these objects before; None at first, and where it has failed
 
     def complaints(self) -> list[Fault]:
         """What plugins could not do as pods ask for, in any cycle, what was set aside, is beyond a limit or limits
@@ -66,8 +66,9 @@ class History(msgspec.Struct):
 
     def seen(self, objects: Objects, now: float) -> Snapshot:
         """What a cycle sees of these objects."""
-        reader, self.reader = self.reader, None  # one that fails may have kept halves of two reads
-        snapshot = reader.read(objects, now) if reader is not None else build(objects, now, self.profile)
+        reader = self.reader if self.reader is not None else Reader(self.profile)
+        self.reader = None  # one that fails may have kept halves of two reads
+        snapshot = reader.read(objects, now)
         self.reader = reader
         return self.amend(snapshot) if self.amend is not None else snapshot
 
@@ -177,7 +178,7 @@ def look(objects: Objects, profile: Profile, pod: str, *, now: float) -> tuple[P
     guard = history.guard
 
     def probed(shown: Objects) -> tuple[PodInspector, Snapshot, CycleReport]:
-        inspector, snapshot = PodInspector(pod), build(shown, now, profile)
+        inspector, snapshot = PodInspector(pod), history.seen(shown, now)
         return inspector, snapshot, cycle(snapshot, profile, inspect=inspector.inspect)
 
     for _ in range(_MOST):

@@ -81,9 +81,11 @@ def what_if(scenario: Scenario, changes: Sequence[Change]) -> WhatIf:
         # What controllers make of the changes belongs to them: the pods of a job that is submitted, say.
         again = prepared(changed.objects, changed.profile, changed.now)
         changed = replace(changed, objects=again.objects)
+    start = scenario.snapshot()
     before, without = outcome_of(scenario)
-    after, with_changes = outcome_of(changed)
-    comparison = compare(scenario.snapshot(), without, with_changes)
+    known = before.reader if changed.profile == scenario.profile else None
+    after, with_changes = outcome_of(changed, reader=known)
+    comparison = compare(start, without, with_changes)
     return WhatIf(tuple(change.text for change in changes), before, after, comparison, changed.notes)
 
 
