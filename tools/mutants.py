@@ -25,6 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 GOAL = 0.95
+LONGEST = 1200  # seconds that the tests of one mutation may take
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ def mutations(folder: Path = ROOT / "tests" / "mutations") -> Iterator[Mutation]
 
 
 def noticed(mutation: Mutation) -> bool:
-    """Whether some of its tests fail once the sources are changed."""
+    """Whether some of its tests fail, or never end, once the sources are changed."""
     with tempfile.TemporaryDirectory(prefix="mutant-") as name:
         copy = Path(name)
         shutil.copytree(ROOT / "src", copy / "src", ignore=shutil.ignore_patterns("__pycache__"))
@@ -70,7 +71,10 @@ def noticed(mutation: Mutation) -> bool:
             "HYPOTHESIS_PROFILE": "thorough",
         }
         words = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "0", "-p", "no:cacheprovider", *mutation.tests]
-        ran = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+        try:
+            ran = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=LONGEST)
+        except subprocess.TimeoutExpired:
+            return True  # what never ends would be noticed
         if ran.returncode not in (0, 1):  # no test ran: a wrong name would count as noticed
             raise SystemExit(f"{mutation.layer}/{mutation.name}: {ran.stdout[-800:]}{ran.stderr[-800:]}")
         return ran.returncode == 1
