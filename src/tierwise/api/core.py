@@ -176,7 +176,8 @@ ResourceList = dict[str, Quantity]
 class Condition(Record, frozen=True):
     """One line of an object's status; also used by Volcano's objects.
 
-    When it was last confirmed is left out: kubelets write that every few minutes, and nothing depends on it.
+    When it was last confirmed or looked at is left out: kubelets write that every few minutes, and nothing depends on
+    it; and where nobody has looked yet an API server writes null, which would cost every pod its short way in.
     """
 
     type: str = ""
@@ -184,7 +185,6 @@ class Condition(Record, frozen=True):
     reason: str = ""
     message: str = ""
     last_transition_time: str = ""
-    last_probe_time: str = ""
     transition_id: str = field(default="", name="transitionID")
 
 

@@ -29,7 +29,7 @@ def _examples(kind: Any, depth: int = 0) -> Any:
     return {} if isinstance(kind, msgspec.inspect.DictType) else "x"
 
 
-_OURS = ("raw", "transitionID", "lastHeartbeatTime", "lastProbeTime")  # of the codec, and of other kinds' conditions
+_OURS = ("raw", "transitionID", "lastHeartbeatTime")  # of the codec, and of other kinds' conditions
 
 
 @pytest.mark.parametrize(("group", "kind"), sorted(codec.KINDS))
