@@ -5,11 +5,13 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.support.depth import examples
+from tests.support.plugin_table import plugin_table, plugins_at
 from tests.support.strategies import profile
 
 from tierwise.actions.placement import plain_pods
@@ -17,14 +19,24 @@ from tierwise.bench.manifests import Manifest, daemon_pod, lone_pod, node, read_
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.explain.wire import pending_wire
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, CycleView, Overuse
+from tierwise.framework.declaration import check_plugin, declared, takes_part
+from tierwise.framework.extension import (
+    Arguments,
+    Ask,
+    CycleView,
+    Gate,
+    JobOrder,
+    NodeScorer,
+    Overuse,
+    QueueOrder,
+    Quota,
+)
 from tierwise.model.job import Job
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
-from tierwise.scheduler import cycle
+from tierwise.scheduler import cycle, open_cycle
 from tierwise.snapshot.builder import build
 
 _MOST = {"mostrequested.weight": 1, "leastrequested.weight": 0, "balancedresource.weight": 0}
@@ -35,6 +47,7 @@ PROFILES = {
     "domains": profile("gang", "predicates", "network-topology-aware"),
     "shares": profile("gang", "predicates", "proportion", "binpack"),
     "capacity": profile("gang", "predicates", "capacity", "binpack", "nodeorder"),
+    "weights": profile("gang", "capacity", "predicates", "nodeorder", "network-topology-aware"),
     "fairness": profile("gang", "drf", "predicates", "proportion", "network-topology-aware"),
     "anywhere": profile("gang", PluginChoice("predicates", {"predicate.NodeAffinityEnable": False}), "binpack"),
     "at once": replace(
@@ -65,13 +78,21 @@ def world(pick: Random) -> list[Manifest]:
         if pick.random() < 0.3:
             spec["priority"] = pick.randrange(3)
         on = [f"n{pick.randrange(len(nodes))}" if pick.random() < 0.1 else "" for _ in range(pick.randrange(9))]
-        marks = {"scheduling.volcano.sh/queue-name": pick.choice("qr")} if pick.random() < 0.5 else {}
+        marks = [{"scheduling.volcano.sh/queue-name": pick.choice("qr")} if pick.random() < 0.5 else {}]
+        if pick.random() < 0.3:
+            marks.append({"scheduling.volcano.sh/queue-name": "q"})  # the pods of a service wait in two queues
+        if pick.random() < 0.3:
+            marks = [{"scheduling.k8s.io/group-name": f"s{service}"}]
+            pods.append(elastic(f"s{service}", pick))
         made = [lone_pod(f"s{service}", i, on=where, **spec) for i, where in enumerate(on)]
-        for pod in made:
-            pod["metadata"]["annotations"] = marks
+        for i, pod in enumerate(made):
+            pod["metadata"]["annotations"] = marks[i % len(marks)]
             if pod["spec"].get("nodeName") and pick.random() < 0.4:
                 pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         pods += made
+    pick.shuffle(pods)
+    for i, pod in enumerate(pods if pick.random() < 0.5 else ()):  # services that wait among each other
+        pod["metadata"]["creationTimestamp"] = f"2026-01-01T00:00:{i:02}Z"
     queues = [queue(name, pick) for name in "qr"]
     if pick.random() < 0.5:
         names = [f"n{pick.randrange(len(nodes) + 1)}" for _ in range(pick.randrange(2, 9))]  # one may not exist
@@ -80,13 +101,28 @@ def world(pick: Random) -> list[Manifest]:
     return [*nodes, *queues, *pods]
 
 
+def elastic(name: str, pick: Random) -> Manifest:
+    """A podGroup that starts with one or two of its pods."""
+    spec = {"minMember": pick.randrange(1, 3), "queue": pick.choice("qr")}
+    meta = {"name": name, "namespace": "web"}
+    version = "scheduling.volcano.sh/v1beta1"
+    return {
+        "apiVersion": version,
+        "kind": "PodGroup",
+        "metadata": meta,
+        "spec": spec,
+        "status": {"phase": "Inqueue"},
+    }
+
+
 def queue(name: str, pick: Random) -> Manifest:
     """A queue that may use some of the cluster."""
     spec: dict[str, Any] = {"weight": pick.randrange(1, 3)}
     for limit in ("capability", "deserved"):
         if pick.random() < 0.5:
             spec[limit] = {"cpu": f"{pick.randrange(5) * 500}m"}
-    meta = {"name": name}
+    paths = {"volcano.sh/hierarchy": f"root/{name}", "volcano.sh/hierarchy-weights": f"1/{pick.randrange(1, 3)}"}
+    meta = {"name": name, "annotations": paths if pick.random() < 0.3 else {}}
     return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": meta, "spec": spec}
 
 
@@ -120,6 +156,134 @@ def test_a_run_equals_turns(scorers: str, pick: Random) -> None:
     assert told(snapshot, PROFILES[scorers], singly=True) == told(snapshot, PROFILES[scorers], singly=False)
 
 
+def waits_in(queue: str, pods: list[Manifest]) -> list[Manifest]:
+    """Pods that wait in a queue."""
+    for pod in pods:
+        pod["metadata"]["annotations"] = {"scheduling.volcano.sh/queue-name": queue}
+    return pods
+
+
+def of_group(name: str, queue: str, pods: int) -> list[Manifest]:
+    """An elastic gang that starts with one pod."""
+    made = [lone_pod(name, i) for i in range(pods)]
+    for pod in made:
+        pod["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": name}
+    return [{**elastic(name, Random(0)), "spec": {"minMember": 1, "queue": queue}}, *made]
+
+
+def two_queues(**spec: Any) -> list[Manifest]:
+    """Queues q and r, the first of which may be limited."""
+    made = [queue(name, Random(0)) for name in "qr"]
+    return [{**made[0], "spec": {"weight": 1, **spec}}, {**made[1], "spec": {"weight": 1}}]
+
+
+def choosy(number: int) -> list[Manifest]:
+    """Pods of another shape, which only some of the nodes suit."""
+    return [lone_pod("b", i, nodeSelector={"rack": "r9"}) for i in range(number)]
+
+
+TURNS = {
+    "a queue that is limited": [
+        *two_queues(capability={"cpu": "2"}),
+        *waits_in("q", [lone_pod("a", i) for i in range(8)]),
+    ],
+    "queues that take turns": [
+        *two_queues(),
+        *waits_in("q", [lone_pod("a", i) for i in range(8)]),
+        *waits_in("r", [lone_pod("a", i) for i in range(8, 16)]),
+    ],
+    "queues with pods of two shapes": [
+        *two_queues(),
+        *waits_in("q", [lone_pod("a", i) for i in range(8)]),
+        *waits_in("r", [*(lone_pod("a", i) for i in range(8, 11)), *choosy(8)]),
+    ],
+    "elastic gangs of one queue": [*two_queues(), *of_group("a", "q", 8), *of_group("b", "q", 8)],
+    "elastic gangs of two queues": [*two_queues(), *of_group("a", "q", 8), *of_group("b", "r", 8)],
+    "an elastic gang beside pods": [
+        *two_queues(),
+        *of_group("a", "q", 8),
+        *waits_in("r", choosy(8)),
+    ],
+}
+
+
+@pytest.mark.parametrize("scorers", ["shares", "capacity", "fairness", "weights"])
+@pytest.mark.parametrize("waiting", TURNS)
+def test_turns_are_kept(waiting: str, scorers: str) -> None:
+    """Whoever's turn it is by shares gets the next place, and with one node after the other being full, just that."""
+    nodes = [small(i, 1 + i % 3) for i in (*range(8), *range(9 * 16, 9 * 16 + 6))]
+    snapshot = build(read_manifests([*nodes, *TURNS[waiting]]), 0.0, PROFILES[scorers])
+
+    assert told(snapshot, PROFILES[scorers], singly=True) == told(snapshot, PROFILES[scorers], singly=False)
+
+
+def promising(promise: str, *points: type) -> list[str]:
+    """The plugins at these points that make a promise; of those that choose a class, all classes must."""
+    table = plugin_table()
+    said = {name: check_plugin(name, table[name]) for name in plugins_at(*points)}
+    made = {name: [declared(kind) or it for kind in it.makes] or [it] for name, it in said.items()}
+    return [name for name, each in made.items() if all(getattr(one, promise) for one in each)]
+
+
+@pytest.mark.parametrize("plugin", promising("ignores_names", Gate, JobOrder))
+@given(pick=st.randoms(use_true_random=False))
+@examples(12)
+def test_names_are_ignored(plugin: str, pick: Random) -> None:
+    """Plain pods of one kind pass the same gates and have the same place in the order of a plugin that promises it."""
+    chosen = profile("gang", plugin)
+    current = open_cycle(build(read_manifests(world(pick)), 0.0, chosen), chosen, plugins=plugin_table())
+    told: dict[plain_pods.Kind | None, set[object]] = {}
+    for job in current.snapshot.waiting:
+        answers = (current.pipeline.admit(job), current.pipeline.job_order(job))
+        told.setdefault(plain_pods.plain_kind(current, job), set()).add(answers)
+
+    told.pop(None, None)
+    assert [1] * len(told) == [len(answers) for answers in told.values()]
+
+
+@pytest.mark.parametrize("plugin", promising("rises_with_use", Overuse, QueueOrder, Quota))
+@given(pick=st.randoms(use_true_random=False))
+@examples(12)
+def test_limits_rise_with_use(plugin: str, pick: Random) -> None:
+    """While a queue uses more, its key does not fall, and what it may not use stays so, where a plugin promises it."""
+    chosen = profile("gang", plugin)
+    current = open_cycle(build(read_manifests(world(pick)), 0.0, chosen), chosen, plugins=plugin_table())
+    pipeline = current.pipeline
+    for job in current.snapshot.waiting:
+        queue, request = current.snapshot.queues[job.queue], job.tasks[0].shape.request
+        told = []
+        for _ in range(5):
+            told.append(
+                (
+                    pipeline.queue_order(queue),
+                    pipeline.overused(queue) is not None,
+                    pipeline.quota_exceeded(job, request) is not None,
+                )
+            )
+            current.ledger.charge_each([job], request)
+        for answers in zip(*told, strict=True):
+            assert sorted(answers) == list(answers)
+
+
+@pytest.mark.parametrize("plugin", promising("scores_by_shape", NodeScorer))
+@given(pick=st.randoms(use_true_random=False))
+@examples(12)
+def test_scores_follow_the_shape(plugin: str, pick: Random) -> None:
+    """Jobs with tasks of one shape have the same scores, whatever their queue, where a plugin promises it."""
+    chosen = profile("gang", plugin)
+    current = open_cycle(build(read_manifests(world(pick)), 0.0, chosen), chosen, plugins=plugin_table())
+    every, fits = slice(0, len(current.nodes)), np.ones(len(current.nodes), dtype=bool)
+    told: dict[int, set[object]] = {}
+    for job in current.snapshot.waiting:
+        for sub in job.subs:
+            for pod_set in sub.pod_sets:
+                ask = Ask(pod_set.shape, sub, job)
+                answers = current.pipeline.effect(ask), current.pipeline.score(ask, every, fits).tobytes()
+                told.setdefault(pod_set.shape.number, set()).add(answers)
+
+    assert [1] * len(told) == [len(answers) for answers in told.values()]
+
+
 @pytest.mark.parametrize("room", [3, 1])
 def test_a_daemon_set_is_one_run(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Filters are asked once for all pods of a DaemonSet, and pods whose nodes are full are the only ones left over."""
@@ -134,9 +298,9 @@ def test_a_daemon_set_is_one_run(room: int, monkeypatch: pytest.MonkeyPatch) -> 
     pods = [named(daemon_pod(0, f"n{i % 4}", bound=False), i) for i in range(8)]
     report = cycle(build(read_manifests([*(small(i, room) for i in range(4)), *pods]), 0.0), DEFAULT)
 
-    (run,) = runs
-    assert min(room, 2) * 4 == len(run) == len(report.decisions)
-    assert 8 - len(run) == len(report.rejections)
+    placed, _ = runs[0]
+    assert min(room, 2) * 4 == len(placed) == len(report.decisions)
+    assert 8 - len(placed) == len(report.rejections)
 
 
 def test_a_pinned_pod_that_preempts_comes_before_those_behind_it() -> None:

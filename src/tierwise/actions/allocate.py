@@ -12,19 +12,20 @@ important job could take resources that the preemptor needs beside those of its 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.diagnosis.rejection_cache import RejectionCache
 from tierwise.actions.enqueue import INCOMPLETE, admission_reason
-from tierwise.actions.placement.commit import commit, quota_exceeded_now
+from tierwise.actions.placement.commit import commit, commit_each, commit_surplus, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, needs, surplus, surplus_groups
 from tierwise.actions.placement.fit import Placement, place_tasks
-from tierwise.actions.placement.plain_pods import exchangeable, is_plain, place_run
+from tierwise.actions.placement.plain_pods import Kind, RowsAhead, pinned_alike, place_run, plain_kind
 from tierwise.actions.placement.search import NoPlace, SearchResult, current_domain
 from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus, place_surplus_group
@@ -32,7 +33,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
 from tierwise.framework.ledger import Pool, Statement, job_ready, sub_ready
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, PodSet, SubJob, group_job
+from tierwise.model.job import Job, Phase, PodSet, SubJob, group_job
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
@@ -126,8 +127,71 @@ def _within_limits(cycle: Cycle, job: Job) -> bool:
     return True
 
 
-Entry = tuple[tuple[object, ...], int, Job]
-"""A job in its queue: sort key, number, job."""
+class _Admission(msgspec.Struct, frozen=True):
+    """What holds for all plain pods of a kind: why they must not be tried, their place in the order, their line."""
+
+    reason: Reason | None
+    order: tuple[float, ...]
+    line: str
+
+
+Entry = tuple[tuple[object, ...], int, Job, Kind | None]
+"""A job in its line: sort key, number, job, and the kind of a plain pod."""
+
+
+class _Line:
+    """The jobs that wait in one queue, in their order: sorted once, with a heap for those that come back."""
+
+    def __init__(self) -> None:
+        self._sorted: list[Entry] = []  # the next one last
+        self._back: list[Entry] = []
+        self.batch = 1  # how many plain pods to take at once where another queue's turn may come after each of them
+
+    def __len__(self) -> int:
+        return len(self._sorted) + len(self._back)
+
+    def __iter__(self) -> Iterator[Job]:
+        return (entry[2] for entry in heapq.merge(reversed(self._sorted), sorted(self._back)))
+
+    def add(self, entry: Entry) -> None:
+        """Add a job before any is served; `sort` comes after the last one."""
+        self._sorted.append(entry)
+
+    def sort(self) -> None:
+        self._sorted.sort(reverse=True)
+
+    def push(self, entry: Entry) -> None:
+        heapq.heappush(self._back, entry)
+
+    def peek(self) -> Entry:
+        return self._back[0] if self._back_is_next() else self._sorted[-1]
+
+    def pop(self) -> Entry:
+        return heapq.heappop(self._back) if self._back_is_next() else self._sorted.pop()
+
+    def pop_kind(self, kind: Kind, most: float) -> list[Job]:
+        """The next jobs, as long as they are of a kind."""
+        found: list[Job] = []
+        waiting = self._sorted
+        while waiting and waiting[-1][3] == kind and len(found) < most and not self._back_is_next():
+            found.append(waiting.pop()[2])
+        return found
+
+    def _back_is_next(self) -> bool:
+        return bool(self._back) and (not self._sorted or self._back[0] < self._sorted[-1])
+
+
+_QueueEntry = tuple[tuple[object, ...], str]
+"""A queue among those that have jobs waiting: sort key, name."""
+
+
+class _Turn(msgspec.Struct, frozen=True):
+    """The queue that is being served, and the one that comes next where every placed task may change the order."""
+
+    queue: str
+    line: _Line
+    next: _QueueEntry | None
+
 
 Preempt = Callable[[Job], None]
 """Evicts victims for a rejected job, or adds to its rejection why it does not."""
@@ -168,40 +232,62 @@ class _Allocation:
         self._preempt = preempt
         self._repair = repair
         self._rejection_cache = RejectionCache(cycle, told_at_once=preempt is not None)
-        self._waiting: dict[str, list[Entry]] = {}
+        self._lines: dict[str, _Line] = {}
+        self._admissions: dict[Kind, _Admission] = {}
+        self._ahead = RowsAhead(cycle)
+        self._batches: dict[int, int] = {}  # by elastic job: how many tasks to try in its next turn
+        self._turn = _Turn("", _Line(), None)
         self._queue_keys: dict[str, tuple[object, ...]] = {}  # where placing a job leaves the order of queues as it is
 
     def run(self) -> None:
         for job in self._cycle.snapshot.waiting:
             if self._cycle.backlog.open(job):
                 self._admit(job)
-        queues = [(self._queue_key(name), name) for name in self._waiting]
+        for line in self._lines.values():
+            line.sort()
+        queues = [(self._queue_key(name), name) for name in self._lines]
         heapq.heapify(queues)
         while queues:
             if self._may_place() <= 0:
                 self._cycle.report.unfinished = True
                 break
             _, name = heapq.heappop(queues)
-            waiting = self._waiting[name]
+            line = self._lines[name]
             overused = self._overused(name)
             if overused is not None:
-                self._reject_waiting(waiting, overused)
+                self._reject_waiting(line, overused)
                 continue
-            _, _, job = heapq.heappop(waiting)
-            alike = self._alike(job, waiting) if not queues or not self._cycle.pipeline.shares_move else [job]
-            left = self._serve_together(alike) if len(alike) > 1 else alike
-            for i, job in enumerate(left):
-                if len(alike) > 1 and self._overused(name) is not None:
-                    for other in left[i:]:  # to be rejected with all others of the queue
-                        self._push(other)
-                    break
-                if self._serve_safely(job):
-                    self._push(job)
-            if waiting:
+            self._serve_next(_Turn(name, line, queues[0] if queues and self._cycle.pipeline.shares_move else None))
+            if line:
                 heapq.heappush(queues, (self._queue_key(name), name))
+                line.batch = min(2 * line.batch, len(line)) if queues[0][1] == name else 1
         self._rejection_cache.tell()
         if self._reservations is not None:
             self._reservations.tell()
+
+    def _serve_next(self, turn: _Turn) -> None:
+        """Serve the next job of a queue, and with a plain pod those behind it that nobody distinguishes from it."""
+        self._turn = turn
+        _, _, job, kind = turn.line.pop()
+        if kind is None or not self._in_runs():
+            alike = left = [job]
+        else:
+            alike = self._alike(job, kind, turn.line, turn.line.batch if turn.next is not None else float("inf"))
+            left = self._serve_together(alike)
+        for i, job in enumerate(left):
+            if i + len(alike) > len(left) and self._is_over():
+                for other in left[i:]:
+                    self._push(other)
+                break
+            if self._serve_safely(job):
+                self._push(job)
+
+    def _is_over(self) -> bool:
+        """Whether the queue that is being served has had its share, or another one comes first by now."""
+        queue, following = self._turn.queue, self._turn.next
+        if self._overused(queue) is not None:
+            return True
+        return following is not None and (self._queue_key(queue), queue) > following
 
     def _may_place(self) -> float:
         """How many more pods this cycle may place before it leaves the rest to the next one.
@@ -215,66 +301,101 @@ class _Allocation:
 
     # Plain pods: those of a Deployment are jobs of one task each, all alike, and there may be thousands.
 
-    def _alike(self, job: Job, waiting: list[Entry]) -> list[Job]:
-        """The job, and the jobs behind it in its queue that no plugin distinguishes from it; these are popped."""
-        cycle = self._cycle
-        alike = [job]
-        each_for_itself = (
-            not job.lone
-            or not cycle.pipeline.gangs
-            or cycle.pipeline.proposes
-            or cycle.pipeline.delays
-            or cycle.ledger.followed
-            or cycle.inspect is not None
-            or bool(self._reservations)
-        )
-        if each_for_itself or not is_plain(cycle, job):
-            return alike
-        most = self._may_place()
-        while waiting and len(alike) < most:
-            other = waiting[0][2]
-            if not is_plain(cycle, other) or not exchangeable(job, other):
+    def _in_runs(self) -> bool:
+        """Whether plain pods may be placed without a search for each of them."""
+        pipeline = self._cycle.pipeline
+        one_by_one = pipeline.proposes or pipeline.delays or self._cycle.ledger.followed or bool(self._reservations)
+        return pipeline.gangs and not one_by_one and self._cycle.inspect is None
+
+    def _alike(self, job: Job, kind: Kind, line: _Line, most: float) -> list[Job]:
+        """A plain pod, and those behind it in its queue that nobody distinguishes from it; these are popped."""
+        most = min(most, self._may_place())
+        alike = [job, *line.pop_kind(kind, most - 1)]
+        while line and len(alike) < most:
+            _, _, other, another = line.peek()
+            if another is None or not pinned_alike(job, other):
                 break
-            alike.append(heapq.heappop(waiting)[2])
+            alike.append(line.pop()[2])
         return alike
 
     def _serve_together(self, alike: list[Job]) -> list[Job]:
         """Place plain pods as one run, each where it would have gone in its own turn; those that are left over."""
         cycle, pipeline = self._cycle, self._cycle.pipeline
-        in_turn = self._preempt is not None or pipeline.has_quotas or pipeline.watches_use or cycle.ledger.any_releasing
-        run = cycle.attempt(alike[0], lambda _: place_run(cycle, alike, self._may_use, in_turn=in_turn))
-        if isinstance(run, Reason):
-            return alike
-        for job, placement in run:
-            row = int(placement.rows[0])
-            domain = cycle.topology.meet_span(row, row)
-            commit(cycle, job, (placement,), action="allocate", score=0.0, bound=True, domain=domain)
-        placed = {job.number for job, _ in run}
-        return [job for job in alike if job.number not in placed]
+        in_turn = (
+            self._preempt is not None
+            or pipeline.has_quotas
+            or pipeline.watches_use
+            or pipeline.shares_move
+            or cycle.ledger.any_releasing
+        )
 
-    def _may_use(self, job: Job) -> bool:
+        def allowed(jobs: Sequence[Job]) -> int:
+            request = jobs[0].subs[0].pod_sets[0].shape.request
+            return self._may_go(
+                len(jobs),
+                lambda count: cycle.ledger.charge_each(jobs[:count], request),
+                lambda count: self._may_use(jobs[count], request),
+            )
+
+        found = cycle.attempt(alike[0], lambda _: place_run(cycle, self._ahead, alike, allowed, in_turn=in_turn))
+        if isinstance(found, Reason):
+            return alike
+        placed, rows = found
+        commit_each(cycle, placed, rows, action="allocate")
+        if len(placed) == len(alike):
+            return []
+        numbers = {job.number for job in placed}
+        return [job for job in alike if job.number not in numbers]
+
+    def _may_go(self, most: int, charge: Callable[[int], None], may_use: Callable[[int], bool]) -> int:
+        """How many tasks may be placed one after the other before it is the turn of somebody else.
+
+        `charge` adds so many of them to what is used, and `may_use` says whether one more may be used after so many.
+        """
+        pipeline = self._cycle.pipeline
+        if not pipeline.has_quotas and not pipeline.watches_use and not pipeline.shares_move:
+            return most
+
+        def goes(count: int) -> bool:
+            """Whether one more may go after so many of them."""
+            with self._cycle.ledger.statement():
+                if count:
+                    charge(count)
+                    if self._is_over():
+                        return False
+                return may_use(count)
+
+        if not pipeline.rises_with_use:
+            return next((count for count in range(most) if not goes(count)), most)
+        if goes(most - 1):
+            return most
+        low, high = -1, most - 1  # one may go after `low` of them, and not after `high`
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if goes(middle) else (low, middle)
+        return high
+
+    def _may_use(self, job: Job, request: Ints) -> bool:
         """Whether the queue of a plain pod may use what it asks for, beside what its terminating pods still hold."""
-        pipeline, ledger, asked = self._cycle.pipeline, self._cycle.ledger, job.subs[0].pod_sets[0].shape.request
-        if self._overused(self._line(job)) is not None:
-            return False
+        pipeline, ledger = self._cycle.pipeline, self._cycle.ledger
         if not pipeline.has_quotas:
             return True
-        if pipeline.quota_exceeded(job, asked) is not None:
+        if pipeline.quota_exceeded(job, request) is not None:
             return False
         if not ledger.queue_leaving.any():
             return True
         with ledger.statement():
             ledger.count_leaving()
-            return pipeline.quota_exceeded(job, asked) is None
+            return pipeline.quota_exceeded(job, request) is None
 
     def _overused(self, queue: str) -> Reason | None:
         if queue == _GLOBAL_QUEUE or not self._cycle.pipeline.watches_use:
             return None
         return self._cycle.pipeline.overused(self._cycle.snapshot.queues[queue])
 
-    def _reject_waiting(self, waiting: list[Entry], reason: Reason) -> None:
+    def _reject_waiting(self, waiting: Iterable[Job], reason: Reason) -> None:
         """Reject the jobs that still wait in an overused queue."""
-        for _, _, job in waiting:
+        for job in waiting:
             if job.key not in self._cycle.report.rejections:
                 self._cycle.report.reject(job, Rejection("quota", job.key, reason))
 
@@ -288,16 +409,37 @@ class _Allocation:
         return known
 
     def _admit(self, job: Job) -> None:
-        reason = admission_reason(self._cycle, job)
-        if reason is None:
-            self._push(job)
+        kind = plain_kind(self._cycle, job)
+        known = self._admission(job, kind)
+        if known.reason is None:
+            entry = ((known.order, job.created, job.order), job.number, job, kind)
+            line = self._lines.get(known.line)
+            if line is None:
+                line = self._lines[known.line] = _Line()
+            line.add(entry)
         else:
             self._cycle.nominations.drop(job)
-            self._cycle.report.reject(job, Rejection("gate", job.key, reason))
+            self._cycle.report.reject(job, Rejection("gate", job.key, known.reason))
+
+    def _admission(self, job: Job, kind: Kind | None) -> _Admission:
+        """Whether a job is let in, and where it waits; plugins that ignore names are asked once for each kind."""
+        pipeline = self._cycle.pipeline
+        pending = job.phase is Phase.PENDING  # what has become of that is known by name
+        if pending or not pipeline.ignores_names or self._cycle.inspect is not None:
+            kind = None
+        known = self._admissions.get(kind) if kind is not None else None
+        if known is None:
+            reason = admission_reason(self._cycle, job)
+            order, line = (pipeline.job_order(job), self._line(job)) if reason is None else ((), "")
+            known = _Admission(reason, order, line)
+            if kind is not None:
+                self._admissions[kind] = known
+        return known
 
     def _push(self, job: Job) -> None:
-        entry = (self._cycle.pipeline.job_key(job), job.number, job)
-        heapq.heappush(self._waiting.setdefault(self._line(job), []), entry)
+        """Put a job back into its line."""
+        entry = (self._cycle.pipeline.job_key(job), job.number, job, plain_kind(self._cycle, job))
+        self._lines[self._line(job)].push(entry)
 
     def _line(self, job: Job) -> str:
         """The waiting list of a job."""
@@ -477,8 +619,52 @@ class _Allocation:
             groups = (replace(group, need=self._allowed(job, group)) for group in surplus(self._cycle, job))
             return any(group.need and place_surplus(self._cycle, job, group) for group in groups)
 
+    def _place_elastic(self, job: Job) -> bool:
+        """Place tasks of an elastic gang on their own, until it is the turn of another job; whether any was placed.
+
+        Where placing a task moves the shares, each of them is a decision in a turn of its own. This is for gangs
+        without constraints, whose tasks go where scores lead them; all others place one task in each turn.
+        """
+        cycle, (sub,) = self._cycle, job.subs
+        pod_set = next(surplus(cycle, job)).remaining[0].pod_set
+        shape, line = pod_set.shape, self._turn.line
+        if cycle.pipeline.moving(shape):
+            return False
+        batch = min(cycle.backlog.left(pod_set), self._batches.get(job.number, 1))
+        rows = self._ahead.rows(Ask(shape, sub, job), batch)
+
+        def may_use(count: int) -> bool:
+            if count and line and (cycle.pipeline.job_key(job), job.number) > line.peek()[:2]:
+                return False
+            cycle.ledger.count_leaving()  # surplus starts at once, while terminating pods still hold theirs
+            return cycle.pipeline.quota_exceeded(job, shape.request) is None
+
+        def charge(count: int) -> None:
+            cycle.ledger.charge(job, shape.request * count)
+
+        number = self._may_go(len(rows), charge, may_use) if len(rows) else 0
+        self._batches[job.number] = 2 * batch if number == batch else 1
+        if not number:
+            return False
+        rows = rows[:number]
+        before = cycle.ledger.placed_span(job)
+        charge(number)
+        cycle.ledger.count_placed(sub, pod_set, *np.unique(rows, return_counts=True), pool=Pool.IDLE)
+        self._ahead.place(shape, rows)
+        commit_surplus(cycle, job, Placement(sub, pod_set, rows, Pool.IDLE), before)
+        return True
+
+    def _is_elastic(self, job: Job) -> bool:
+        """Whether the tasks beyond a gang's minimum may go anywhere, each for itself."""
+        sub = job.subs[0]
+        free = len(job.subs) == 1 and not job.policies and job.constraint is None and sub.constraint is None
+        plain = free and job.gather is None and not job.further and not job.ranks and job.pattern is None
+        return plain and self._in_runs() and self._cycle.pipeline.limit(job) is None
+
     def _place_surplus(self, job: Job) -> bool:
         """Place the surplus that fits idle resources: all of it, or one task where placing a task moves the shares."""
+        if self._cycle.pipeline.shares_move and self._is_elastic(job) and self._place_elastic(job):
+            return self._cycle.backlog.some_left(job)
         placements: list[Placement] = []
         left: list[TaskGroup] = []
         for asked in surplus_groups(self._cycle, job):

@@ -7,7 +7,7 @@ are reserved for nominated gangs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TypeVar
 
@@ -58,8 +58,17 @@ class Backlog:
         self._dealt[id(pod_set)] = start + count
         return pod_set.tasks[start : start + count]
 
+    def pop_whole(self, pod_sets: Iterable[PodSet]) -> None:
+        """All tasks of these pod sets were placed."""
+        self._dealt.update((id(pod_set), len(pod_set.tasks)) for pod_set in pod_sets)
+
     def some_left(self, job: Job) -> bool:
-        return any(self.left(pod_set) for sub in job.subs for pod_set in sub.pod_sets)
+        dealt = self._dealt
+        for sub in job.subs:  # loops instead of `any`: it is asked for every waiting job
+            for pod_set in sub.pod_sets:
+                if len(pod_set.tasks) > dealt.get(id(pod_set), 0):
+                    return True
+        return False
 
     def hold(self, job: Job) -> None:
         """A job was nominated: its other tasks wait until it is bound."""
@@ -95,15 +104,22 @@ class Nominations:
         self._lent: set[int] = set()  # jobs that are being served
         self._hold(snapshot)
         for job in snapshot.waiting:
-            for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
-                nodes = [task.nominated for task in pod_set.tasks if task.nominated >= 0]
-                if nodes:
-                    with (
-                        ledger.statement() as statement,
-                        suppress(PluginError),
-                    ):  # a plugin that fails here fails again when the job is served
-                        self._keep(job, pod_set.shape, snapshot.nodes.rows[nodes])
-                        statement.keep()
+            for sub in job.subs:
+                for pod_set in sub.pod_sets:
+                    self._keep_nominated(job, pod_set, snapshot.nodes)
+            for _, pod_set in job.best_effort_pod_sets:
+                self._keep_nominated(job, pod_set, snapshot.nodes)
+
+    def _keep_nominated(self, job: Job, pod_set: PodSet, nodes: NodeTable) -> None:
+        named = [task.nominated for task in pod_set.tasks if task.nominated >= 0]
+        if not named:
+            return
+        with (
+            self._ledger.statement() as statement,
+            suppress(PluginError),
+        ):  # a plugin that fails here fails again when the job is served
+            self._keep(job, pod_set.shape, nodes.rows[named])
+            statement.keep()
 
     def _keep(self, job: Job, shape: Shape, rows: Ints) -> None:
         numbers = np.bincount(rows)

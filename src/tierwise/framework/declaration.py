@@ -96,6 +96,9 @@ class Declaration(msgspec.Struct, frozen=True):
     points: tuple[type, ...]
     arguments: type[msgspec.Struct] | None = None
     makes: tuple[type, ...] = ()  # of a function: the classes that it chooses between
+    ignores_names: bool = False  # see `takes_part`
+    rises_with_use: bool = False  # the same
+    scores_by_shape: bool = False  # the same
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -134,14 +137,32 @@ class Idle:
     """What a plugin function returns if the plugin has nothing to do: an object with no extension points."""
 
 
-def takes_part(*points: type, arguments: type[msgspec.Struct] | None = None) -> Callable[[C], C]:
+def takes_part(
+    *points: type,
+    arguments: type[msgspec.Struct] | None = None,
+    ignores_names: bool = False,
+    rises_with_use: bool = False,
+    scores_by_shape: bool = False,
+) -> Callable[[C], C]:
     """Declare the points that a plugin's class takes part in, and the arguments that a profile may give it.
 
     `arguments` is a struct: the names, types and defaults of its fields are those of the arguments.
+
+    Three promises let thousands of pods be served together (decision 0098); without them a plugin is asked about each
+    pod. `ignores_names`: its gates and orders do not distinguish plain pods of one queue, priority and shape by name,
+    number or age. `rises_with_use`: while a queue or job uses more, its key never falls, and a no to it stays a no.
+    `scores_by_shape`: of a task without a constraint its scores read the shape alone, neither job nor queue.
     """
 
     def declare(plugin: C) -> C:
-        setattr(plugin, _MARK, Declaration(points, arguments))
+        said = Declaration(
+            points,
+            arguments,
+            ignores_names=ignores_names,
+            rises_with_use=rises_with_use,
+            scores_by_shape=scores_by_shape,
+        )
+        setattr(plugin, _MARK, said)
         return plugin
 
     return declare

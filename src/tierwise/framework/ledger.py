@@ -41,6 +41,7 @@ __all__ = [
 P = ParamSpec("P")
 T = TypeVar("T")
 _NONE: Ints = np.zeros(0, dtype=np.int64)
+_ONE: Ints = np.ones(1, dtype=np.int64)
 _NOWHERE = (2**62, -1)
 """The span of no rows."""
 
@@ -287,6 +288,22 @@ class Ledger:
         self._bump(self.ready if now else self.waiting, sub.number, placed)
         if pod_set.role_number >= 0:
             self._bump(self.role_ready if now else self.role_waiting, pod_set.role_number, placed)
+        self._stand(sub, rows, counts)
+
+    def count_each(self, subs: Sequence[SubJob], shape: Shape, rows: Ints) -> None:
+        """Count one placed task of each of these sub-jobs as ready, on the row beside it; they are in no role."""
+        if not shape.best_effort:
+            self._add(self.ready, np.array([sub.number for sub in subs], dtype=np.int64), _ONE)
+        journal, standing, known = self._journal, self._placed_rows, {*self._spans, *self._spreads}
+        for i, sub in enumerate(subs):
+            if sub.number in standing or sub.job_number in known or len(sub.held):
+                self._stand(sub, rows[i : i + 1], _ONE)
+            else:  # nobody has asked about it yet, and there may be thousands
+                standing[sub.number] = entries = [(rows[i : i + 1], _ONE)]
+                journal.append((entries, 0, 0))
+
+    def _stand(self, sub: SubJob, rows: Ints, counts: Ints) -> None:
+        """Remember where tasks of a sub-job stand."""
         self.append(self._placed(sub), (rows, counts))
         spans, spreads = self._spans.get(sub.job_number), self._spreads.get(sub.job_number)
         if spans:
@@ -332,6 +349,14 @@ class Ledger:
             before = tally[:, number].copy()
             self._journal.append((tally, (slice(None), number), before))
             tally[:, number] = before + amounts
+
+    def charge_each(self, jobs: Sequence[Job], amounts: Ints) -> None:
+        """Add the same amounts to what each of these jobs uses, which are in one queue."""
+        self._add(self.job_used, (slice(None), np.array([job.number for job in jobs])), amounts[:, None])
+        column = self.queue_index.get(jobs[0].queue)
+        if column is not None:
+            self.save(self.queue_used, (slice(None), column))
+            self.queue_used[:, column] += amounts * len(jobs)
 
     def await_releases(self) -> None:
         """From now on compare idle with future idle amounts, even if nothing is being released."""

@@ -23,7 +23,15 @@ from msgspec.structs import replace
 
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.framework.bundle import Bundles
-from tierwise.framework.declaration import METHODS, SWITCHES, Idle, check_declaration, wrong_attribute
+from tierwise.framework.declaration import (
+    METHODS,
+    SWITCHES,
+    Declaration,
+    Idle,
+    check_declaration,
+    declared,
+    wrong_attribute,
+)
 from tierwise.framework.extension import (
     Abstained,
     Ask,
@@ -129,6 +137,11 @@ def _points_of(name: str, plugin: object) -> frozenset[type]:
     if known is None:
         known = _CHECKED[kind] = frozenset(check_declaration(name, kind).points)
     return known
+
+
+def _promises(plugin: object) -> Declaration:
+    """What the class of a constructed plugin declares."""
+    return declared(type(plugin)) or Declaration(())
 
 
 def _shown(answer: object) -> str:
@@ -369,6 +382,11 @@ class Pipeline:
         self.watches_use = bool(self._overuses)  # whether one may say that a queue has had its share
         self.prices_evictions = bool(self._eviction_costs)
         self.shares_move = bool(self._queue_keys)  # whether the order follows shares, which every placed task changes
+        orders, gates = self._at(JobOrder).all, self._gates.all
+        self.ignores_names = all(_promises(plugin).ignores_names for plugin in (*orders, *gates))
+        limits = (*self._quotas.all, *self._overuses.all, *self._at(QueueOrder).all, *orders)
+        self.rises_with_use = all(_promises(plugin).rises_with_use for plugin in limits)
+        self.scores_by_shape = all(_promises(plugin).scores_by_shape for plugin in self._scorers.all)
         self._acts_name_victims = profile.immediate_preemption  # Kubernetes' preemption has no victim filters
         self._moving: dict[int, bool] = {}
         self._limits: dict[int, tuple[tuple[SearchSpace | None, int | None], Job | SubJob]] = {}  # by identity

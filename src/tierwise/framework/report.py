@@ -6,7 +6,7 @@ are all made from this report. It contains no wall-clock times, so that equal in
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -212,6 +212,17 @@ class ReportBuilder(msgspec.Struct):
         self.rejections.pop(decision.job.key, None)
         if self.watch is not None:
             self.watch(decision.job, decision)
+
+    def decide_each(self, decisions: Sequence[Decision]) -> None:
+        """Add decisions about one task each."""
+        self.decisions += decisions
+        self.placed += len(decisions)
+        if self.rejections:
+            for decision in decisions:
+                self.rejections.pop(decision.job.key, None)
+        if self.watch is not None:
+            for decision in decisions:
+                self.watch(decision.job, decision)
 
     def reject(self, job: Job, rejection: Rejection) -> None:
         """Record why a job waits, together with the obstacles to evicting for it."""

@@ -34,7 +34,7 @@ class _Counted(msgspec.Struct, frozen=True):
     loss: Floats  # what it scores less per unit that is left, (resources x nodes)
 
 
-@takes_part(NodeScorer)
+@takes_part(NodeScorer, scores_by_shape=True)
 class Binpack:
     """Ranks nodes by how full they would be."""
 

@@ -36,7 +36,7 @@ __all__ = ["Coscheduling"]
 _NAME = "coscheduling"
 
 
-@takes_part(Gate, Gathering, NodeScorer, SearchSpace)
+@takes_part(Gate, Gathering, NodeScorer, SearchSpace, ignores_names=True, scores_by_shape=True)
 class Coscheduling:
     """Gates gang groups, and gathers gangs that ask for it if `awareNetworkTopology` is set."""
 

@@ -43,7 +43,7 @@ _TOLD = 3
 _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
 
 
-@takes_part(Gate, JobOrder, Starving, SubJobOrder, VictimFilter)
+@takes_part(Gate, JobOrder, Starving, SubJobOrder, VictimFilter, ignores_names=True, rises_with_use=True)
 class GangPlugin:
     """Rejects jobs of which too few tasks exist, and orders jobs below their minimum before the others."""
 

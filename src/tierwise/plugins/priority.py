@@ -26,7 +26,7 @@ from tierwise.model.job import Job, PodSet, SubJob
 __all__ = ["Priority"]
 
 
-@takes_part(JobOrder, TaskOrder, Starving, SubJobOrder, VictimFilter)
+@takes_part(JobOrder, TaskOrder, Starving, SubJobOrder, VictimFilter, ignores_names=True, rises_with_use=True)
 class Priority:
     """Orders by the value of the priority class, highest first."""
 

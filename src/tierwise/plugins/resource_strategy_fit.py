@@ -37,7 +37,7 @@ _CORE = 1000
 _GIGABYTE = 10**9
 
 
-@takes_part(MovingFilter, NodeScorer)
+@takes_part(MovingFilter, NodeScorer, scores_by_shape=True)
 class ResourceStrategyFit:
     """Ranks nodes by a strategy for each resource, and keeps cpu and memory for devices."""
 

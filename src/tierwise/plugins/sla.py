@@ -20,7 +20,7 @@ __all__ = ["Sla"]
 _KEY = "sla-waiting-time"
 
 
-@takes_part(EnqueuePermit, JobOrder)
+@takes_part(EnqueuePermit, JobOrder, rises_with_use=True)
 class Sla:
     """Orders jobs by deadline, and says which are due."""
 

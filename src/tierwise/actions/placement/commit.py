@@ -14,6 +14,7 @@ from tierwise.actions.placement.fit import Placement
 from tierwise.actions.placement.search import current_domain
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Proposal
+from tierwise.framework.ledger import Pool
 from tierwise.framework.report import Decision, PlacedTasks
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Task
@@ -21,7 +22,7 @@ from tierwise.model.ranks import laid_out, near_homes, rank_homes
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
-__all__ = ["commit", "quota_exceeded_now"]
+__all__ = ["commit", "commit_each", "commit_surplus", "quota_exceeded_now"]
 
 _WAITS = Reason("WaitsForGang", "gang", "its gang waits for room that is still being released")
 
@@ -48,17 +49,13 @@ def commit(
     score: float,
     bound: bool,
     proposed: Proposal | Abstained | None = None,
-    domain: int | None = None,
 ) -> None:
-    """Add the decision to the report. If the gang is only nominated, its other tasks wait until it is bound.
-
-    `domain` is the innermost one around all its tasks, where the caller knows it.
-    """
+    """Add the decision to the report. If the gang is only nominated, its other tasks wait until it is bound."""
     placed = []
     for placement in placements:
         tasks = cycle.backlog.pop(placement.pod_set, len(placement.rows))
         placed.append(PlacedTasks(placement.sub, tasks, _by_rank(cycle, job, placement, tasks), placement.pool))
-    around = current_domain(cycle, job) if domain is None else domain
+    around = current_domain(cycle, job)
     where = ROOT if around is None else around
     cycle.report.decide(Decision(job, action, where, tuple(placed), bound, score, proposed))
     if bound:
@@ -66,6 +63,30 @@ def commit(
     cycle.backlog.hold(job)
     if cycle.backlog.some_left(job):
         cycle.report.reject(job, Rejection("fit", job.key, _WAITS))
+
+
+def commit_each(cycle: Cycle, jobs: Sequence[Job], rows: Ints, *, action: str) -> None:
+    """Add the decisions about plain pods, each of which is bound to the row beside it."""
+    domains = cycle.topology.leaf[rows].tolist()
+    decisions = []
+    for i, job in enumerate(jobs):
+        sub = job.subs[0]
+        placed = PlacedTasks(sub, sub.pod_sets[0].tasks, rows[i : i + 1], Pool.IDLE)
+        decisions.append(Decision(job, action, domains[i], (placed,), bound=True))
+    cycle.backlog.pop_whole([job.subs[0].pod_sets[0] for job in jobs])
+    cycle.report.decide_each(decisions)
+
+
+def commit_surplus(cycle: Cycle, job: Job, placement: Placement, before: tuple[int, int] | None) -> None:
+    """Add a decision for each task of a placement, in the order of its rows; the job stood in this span before."""
+    low, high = before if before is not None else (int(placement.rows[0]), int(placement.rows[0]))
+    decisions = []
+    for i, task in enumerate(cycle.backlog.pop(placement.pod_set, len(placement.rows))):
+        rows = placement.rows[i : i + 1]
+        low, high = min(low, int(rows[0])), max(high, int(rows[0]))
+        placed = PlacedTasks(placement.sub, (task,), rows, placement.pool)
+        decisions.append(Decision(job, "allocate", cycle.topology.meet_span(low, high), (placed,), bound=True))
+    cycle.report.decide_each(decisions)
 
 
 def _by_rank(cycle: Cycle, job: Job, placement: Placement, tasks: Sequence[Task]) -> Ints:

@@ -10,12 +10,13 @@ Called by `allocate`, which serves pods that a run leaves over one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.fit import Placement
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
@@ -28,74 +29,140 @@ from tierwise.model.topology import ROOT
 if TYPE_CHECKING:
     from tierwise.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm
 
-__all__ = ["Run", "exchangeable", "is_plain", "place_run"]
+__all__ = ["Kind", "RowsAhead", "Run", "pinned_alike", "place_run", "plain_kind"]
 
-Run = list[tuple[Job, Placement]]
-"""Pods that were placed together, in their order."""
+Run = tuple[Sequence[Job], Ints]
+"""Pods that were placed together, in their order, and the row of each."""
 
+Kind = tuple[object, ...]
+"""What is known of a plain pod before it is placed, apart from its name and age."""
+
+_NONE: Ints = np.zeros(0, dtype=np.int64)
+_ONE: Ints = np.ones(1, dtype=np.int64)
 _PINNED_BY = "metadata.name"
 _COMPARED = tuple(name for name in Shape.__struct_fields__ if name not in ("number", "request", "asked", "affinity"))
+_TRAITS = attrgetter(
+    *("queue", "priority", "phase", "scheduler", "declared", "satisfied", "not_preemptable", "never_preempts"),
+    *("unsupported", "unready", "refusal", "missing", "gangs", "ladder"),
+)
 
 
-def is_plain(cycle: Cycle, job: Job) -> bool:
-    """Whether a job is one task that no gang, topology or promise concerns."""
-    if not job.lone or len(job.tasks) != 1 or len(job.subs) != 1 or job.minimum != 1:
-        return False
-    if job.constraint is not None or job.policies or job.roles or job.pattern is not None or job.gather is not None:
-        return False
-    sub = job.subs[0]
-    if job.repair is not None:
-        return False
-    free = sub.constraint is None and not sub.previous_domain and len(sub.pod_sets) == 1 and not sub.ready
-    return free and not cycle.nominations.holds(job) and cycle.backlog.left(sub.pod_sets[0]) == 1
+def plain_kind(cycle: Cycle, job: Job) -> Kind | None:
+    """The kind of a job that is one task which no gang, topology or promise concerns; None for all other jobs.
 
-
-def exchangeable(one: Job, other: Job) -> bool:
-    """Whether no plugin distinguishes two plain pods, but for the nodes that they are pinned to."""
-    if one.queue != other.queue:
-        return False
-    a, b = _shape(one), _shape(other)
-    return a is b or (_pin(a) is not None and _pin(b) is not None and _equal_but_for_pins(a, b))
-
-
-def place_run(cycle: Cycle, alike: Sequence[Job], may_use: Callable[[Job], bool], *, in_turn: bool) -> Run:
-    """Place exchangeable plain pods on idle resources, each where it would have gone in its own turn.
-
-    `may_use` is asked for each of them, after those before it were charged: the run ends where its queue may not use
-    more. `in_turn` says that nobody may be placed before a pod that finds no place now: it may preempt, wait for what
-    is being released, or have another reason to wait once its queue has used more.
+    Plugins that ignore names do not distinguish jobs of one kind, and no scorer or filter does.
     """
-    first = alike[0]
-    if cycle.pipeline.moving(_shape(first)) or cycle.pipeline.limit(first) is not None:
-        return []
-    pinned = any(_shape(job) is not _shape(first) for job in alike)
-    fitting, rows = _on_pins(cycle, alike, in_turn=in_turn) if pinned else _anywhere(cycle, alike)
-    run: Run = []
-    one = np.ones(1, dtype=np.int64)
+    if not job.lone or len(job.tasks) != 1 or len(job.subs) != 1 or job.minimum != 1:
+        return None
+    if job.constraint is not None or job.policies or job.roles or job.pattern is not None or job.gather is not None:
+        return None
+    sub = job.subs[0]
+    if len(sub.pod_sets) != 1 or sub.constraint is not None or sub.previous_domain or sub.ready:
+        return None
+    if job.repair is not None or job.declared_by is not None or job.further or cycle.nominations.holds(job):
+        return None
+    return (id(sub.pod_sets[0].shape), *_TRAITS(job))
+
+
+def pinned_alike(one: Job, other: Job) -> bool:
+    """Whether no plugin distinguishes two plain pods, but for the nodes that they are pinned to."""
+    a, b = _shape(one), _shape(other)
+    same = one.queue == other.queue and _pin(a) is not None and _pin(b) is not None
+    return same and _equal_but_for_pins(a, b)
+
+
+class _Plan(msgspec.Struct):
+    """Rows of the next tasks, and how much of what was placed since is known to agree with them."""
+
+    rows: Ints
+    used: int  # how many of the rows are taken, or more where it was used to the end
+    seen: int  # entries of the history
+    moved: int  # entries of the ledger's list of changed rows
+    length: int  # of the next plan, if this one is used to the end
+
+
+class RowsAhead:
+    """The rows of the next tasks of an ask, for as long as nobody but tasks of its shape is placed, and just there.
+
+    Where queues take turns, or an elastic gang places one task in each of its turns, a task finds its row without a
+    look at all nodes. A plan that was used to the end is followed by one of twice its length, any other by one of as
+    many rows as are wanted at the time: so little is planned in vain.
+    """
+
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
+        self._plans: dict[object, _Plan] = {}
+        self._history: list[tuple[Shape, Ints, int, int]] = []  # with how many changes of the ledger before and after
+
+    def rows(self, ask: Ask, count: int) -> Ints:
+        """Rows for up to `count` tasks, in their order, of a job without constraints."""
+        who = id(ask.shape) if self._cycle.pipeline.scores_by_shape else (id(ask.shape), ask.job.queue, ask.job.lone)
+        plan = self._plans.get(who)
+        length = count
+        if plan is not None and self._holds(plan, ask.shape):
+            if plan.used + count <= len(plan.rows) or len(plan.rows) < plan.length // 2:
+                return plan.rows[plan.used : plan.used + count]
+            length = max(count, plan.length)
+        before = len(self._cycle.ledger.moved)
+        rows = place_in_order(self._cycle, ask, length, self._cycle.topology.span(ROOT), Pool.IDLE)
+        after = len(self._cycle.ledger.moved)
+        if after > before:  # it has tried them on the ledger, and undone that
+            self._history.append((ask.shape, _NONE, before, after))
+        self._plans[who] = _Plan(rows, 0, len(self._history), after, 2 * length)
+        return rows[:count]
+
+    def place(self, shape: Shape, rows: Ints) -> None:
+        """Place tasks on these rows, which may repeat, in this order."""
+        ledger, before = self._cycle.ledger, len(self._cycle.ledger.moved)
+        distinct, counts = np.unique(rows, return_counts=True) if len(rows) > 1 else (rows, _ONE)
+        ledger.place(shape, distinct, counts, pool=Pool.IDLE)
+        self._history.append((shape, rows, before, len(ledger.moved)))
+
+    def _holds(self, plan: _Plan, shape: Shape) -> bool:
+        """Whether all that has changed since is tasks of the shape on the rows of the plan."""
+        for placed, rows, before, after in self._history[plan.seen :]:
+            planned = plan.rows[plan.used : plan.used + len(rows)]  # fewer where the plan ends: then what went is right
+            other = len(rows) and (placed is not shape or planned.tobytes() != rows[: len(planned)].tobytes())
+            if other or before != plan.moved:
+                return False
+            plan.used += len(rows)
+            plan.moved = after
+        plan.seen = len(self._history)
+        return plan.moved == len(self._cycle.ledger.moved)
+
+
+def place_run(
+    cycle: Cycle, ahead: RowsAhead, alike: Sequence[Job], allowed: Callable[[Sequence[Job]], int], *, in_turn: bool
+) -> Run:
+    """Place plain pods that nobody distinguishes on idle resources, each where it would have gone in its own turn.
+
+    `allowed` says how many of those that fit may go one after the other, each after those before it were charged: the
+    run ends where its queue may not use more. `in_turn` says that nobody may be placed before a pod that finds no place
+    now: it may preempt, wait for what is being released, or have another reason to wait once its queue has used more.
+    """
+    first, shape = alike[0], _shape(alike[0])
+    if cycle.pipeline.moving(shape) or cycle.pipeline.limit(first) is not None:
+        return (), _NONE
+    pinned = _pin(shape) is not None and any(_shape(job) is not shape for job in alike)
+    fitting, rows = _on_pins(cycle, alike, in_turn=in_turn) if pinned else _anywhere(ahead, alike)
+    count = allowed(fitting) if fitting else 0
+    if not count:
+        return (), _NONE
+    fitting, rows = fitting[:count], rows[:count]
     with cycle.ledger.statement() as statement:
-        for i, job in enumerate(fitting):
-            if not may_use(job):
-                break
-            (sub,) = job.subs
-            (pod_set,) = sub.pod_sets
-            where = rows[i : i + 1]
-            cycle.ledger.count_placed(sub, pod_set, where, one, pool=Pool.IDLE)
-            cycle.ledger.charge(job, pod_set.shape.request)
-            run.append((job, Placement(sub, pod_set, where, Pool.IDLE)))
-        if run:
-            distinct, counts = np.unique(rows[: len(run)], return_counts=True)
-            cycle.ledger.place(_shape(first), distinct, counts, pool=Pool.IDLE)
+        cycle.ledger.count_each([job.subs[0] for job in fitting], shape, rows)
+        cycle.ledger.charge_each(fitting, shape.request)
+        ahead.place(shape, rows)
         statement.keep()
-    cycle.report.search_counts.trials += len(run)
-    cycle.report.search_counts.domains += len(run)
-    return run
+    cycle.report.search_counts.trials += count
+    cycle.report.search_counts.domains += count
+    return fitting, rows
 
 
-def _anywhere(cycle: Cycle, alike: Sequence[Job]) -> tuple[Sequence[Job], Ints]:
+def _anywhere(ahead: RowsAhead, alike: Sequence[Job]) -> Run:
     """The first pods of those of one shape for which there is room, and a row for each."""
-    first = alike[0]
-    ask = Ask(_shape(first), first.subs[0], first)
-    rows = place_in_order(cycle, ask, len(alike), cycle.topology.span(ROOT), Pool.IDLE)
+    first, shape = alike[0], _shape(alike[0])
+    rows = ahead.rows(Ask(shape, first.subs[0], first), len(alike))
     return alike[: len(rows)], rows
 
 

@@ -125,7 +125,7 @@ class _Plan(msgspec.Struct, frozen=True):
     effect: ScoreEffect
 
 
-@takes_part(NodeScorer)
+@takes_part(NodeScorer, scores_by_shape=True)
 class NodeOrder:
     """Ranks nodes as Kubernetes' scheduler would."""
 

@@ -101,7 +101,7 @@ class _Load:
         return self._allocatable[resource, span].astype(np.float64)
 
 
-@takes_part(NodeScorer)
+@takes_part(NodeScorer, scores_by_shape=True)
 class NodeResourcesFit:
     """Least allocated, most allocated, or a broken line over how much of a node is used."""
 
@@ -169,7 +169,7 @@ def _rounded(values: Floats) -> Floats:
     return rounded
 
 
-@takes_part(NodeScorer)
+@takes_part(NodeScorer, scores_by_shape=True)
 class NodeResourcesBalancedAllocation:
     """How much more or less evenly the resources of a node are used with the pod than without it."""
 
@@ -228,7 +228,7 @@ def _scaled_stale(rows: int, row: int, *, speaks: bool) -> slice:
     return slice(0, rows) if speaks else slice(row, row + 1)
 
 
-@takes_part(NodeScorer)
+@takes_part(NodeScorer, scores_by_shape=True)
 class NodeAffinityScore:
     """The weights of preferred terms that a node matches, against the best node's; `addedAffinity` counts for all."""
 
@@ -269,7 +269,7 @@ def _against_most(counts: Ints, fits: Bools) -> Floats:
     return np.minimum(counts * 100 // most, 100).astype(np.float64) if most > 0 else np.zeros(len(counts))
 
 
-@takes_part(NodeScorer)
+@takes_part(NodeScorer, scores_by_shape=True)
 class TaintToleration:
     """100 less the share of PreferNoSchedule taints that are not tolerated, against the worst node's."""
 
@@ -296,7 +296,7 @@ class TaintToleration:
         return 100.0 - _against_most(np.array(counts, dtype=np.int64)[self._nodes.taint_set[span]], fits)
 
 
-@takes_part(NodeScorer)
+@takes_part(NodeScorer, scores_by_shape=True)
 class ImageLocality:
     """How much of a pod's images a node has already, images that many nodes have counting more."""
 
@@ -330,7 +330,7 @@ class ImageLocality:
         return score
 
 
-@takes_part(NodeScorer)
+@takes_part(NodeScorer, scores_by_shape=True)
 class InterPodAffinity:
     """Nodes near pods that are preferred, and away from those that are not, in both directions.
 
@@ -412,7 +412,7 @@ class _Soft(msgspec.Struct, frozen=True):
     per_node: bool  # counted node by node, whatever policies say
 
 
-@takes_part(NodeScorer)
+@takes_part(NodeScorer, scores_by_shape=True)
 class PodTopologySpread:
     """The fewer pods a soft constraint counts where a node is, the higher."""
 

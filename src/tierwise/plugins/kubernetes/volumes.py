@@ -255,7 +255,7 @@ class _SharedVolumes:
         return full
 
 
-@takes_part(Delaying, Gate, MovingFilter, PreBind, StaticFilter)
+@takes_part(Delaying, Gate, MovingFilter, PreBind, StaticFilter, ignores_names=True)
 class Volumes:
     """Says which nodes a pod's volumes allow, and what must be written before it is bound."""
 

@@ -113,7 +113,7 @@ def _overload(links: LinkBandwidth, number: int) -> Reason:
     return Reason("LinkBandwidthExceeded", _PLUGIN, text)
 
 
-@takes_part(Complaints, MovingFilter, NodeFigures, NodeScorer, VictimFilter)
+@takes_part(Complaints, MovingFilter, NodeFigures, NodeScorer, VictimFilter, scores_by_shape=True)
 class NetworkOverhead:
     """Filters and ranks nodes by what the network from them to their dependencies costs and carries."""
 

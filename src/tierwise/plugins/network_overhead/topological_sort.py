@@ -24,7 +24,7 @@ __all__ = ["TopologicalSort", "unknown_groups"]
 _PLUGIN = "TopologicalSort"
 
 
-@takes_part(Complaints, JobOrder)
+@takes_part(Complaints, JobOrder, rises_with_use=True)
 class TopologicalSort:
     """Orders jobs by the place of their workload in its application."""
 

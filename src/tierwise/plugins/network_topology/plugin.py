@@ -42,7 +42,7 @@ __all__ = ["NetworkTopologyAware"]
 _PREFIX = "hypernode.binpack."
 
 
-@takes_part(DomainScorer, GangCheck, Gate, Gathering, NodeScorer, SearchSpace)
+@takes_part(DomainScorer, GangCheck, Gate, Gathering, NodeScorer, SearchSpace, ignores_names=True, scores_by_shape=True)
 class NetworkTopologyAware:
     """Gradients from the tightest tier outwards, bin-packing scores for domains, and nodes near the gang's own."""
 

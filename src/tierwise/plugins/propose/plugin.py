@@ -31,7 +31,7 @@ _GREEDY = 8
 """How many candidates are split greedily where the exact programme is too dear."""
 
 
-@takes_part(JobOrder, Proposer)
+@takes_part(JobOrder, Proposer, rises_with_use=True)
 class Propose:
     """Weighs the candidates of a gradient, cheapest bound first, until no other can be better."""
 

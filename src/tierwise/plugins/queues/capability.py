@@ -23,7 +23,7 @@ __all__ = ["Capability"]
 _ROOT = "root"
 
 
-@takes_part(EnqueueGate, Quota)
+@takes_part(EnqueueGate, Quota, rises_with_use=True)
 class Capability:
     """Limits every queue and its ancestors to their capability."""
 

@@ -84,7 +84,16 @@ class ReclaimLoopGuard(msgspec.Struct, frozen=True):
         return np.asarray(entitled & (shares <= self.share))
 
 
-@takes_part(EnqueueGate, Entitlement, QueueOrder, Quota, ReclaimGate, VictimFilter, VictimQueueOrder)
+@takes_part(
+    EnqueueGate,
+    Entitlement,
+    QueueOrder,
+    Quota,
+    ReclaimGate,
+    VictimFilter,
+    VictimQueueOrder,
+    rises_with_use=True,
+)
 class Capacity:
     """Limits queues to their capability, and lets them reclaim what they deserve."""
 

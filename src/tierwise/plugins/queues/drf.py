@@ -28,7 +28,7 @@ __all__ = ["Drf", "HierarchicalDrf", "drf"]
 _EQUAL = 1e-6
 
 
-@takes_part(JobOrder, VictimFilter)
+@takes_part(JobOrder, VictimFilter, ignores_names=True, rises_with_use=True)
 class Drf:
     """Orders jobs by dominant share, and protects jobs that preemption would leave with a smaller share."""
 
@@ -61,7 +61,7 @@ class Drf:
         return result
 
 
-@takes_part(JobOrder, QueueOrder, VictimFilter)
+@takes_part(JobOrder, QueueOrder, VictimFilter, ignores_names=True)
 class HierarchicalDrf:
     """The same, with an order of queues."""
 

@@ -100,7 +100,17 @@ def water_fill(total: int, weights: Sequence[int], floors: Sequence[int], caps: 
     return shares
 
 
-@takes_part(EnqueueGate, Entitlement, Overuse, QueueOrder, Quota, ReclaimGate, VictimFilter, VictimQueueOrder)
+@takes_part(
+    EnqueueGate,
+    Entitlement,
+    Overuse,
+    QueueOrder,
+    Quota,
+    ReclaimGate,
+    VictimFilter,
+    VictimQueueOrder,
+    rises_with_use=True,
+)
 class Proportion:
     """Limits every queue to what it deserves by weight."""
 
