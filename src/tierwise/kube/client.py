@@ -13,13 +13,15 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, TypeVar, cast
+from urllib.parse import quote, urlencode
 
 import aiohttp
 import msgspec
 
 from tierwise import __version__
 from tierwise.kube.auth import Access
-from tierwise.kube.errors import ApiError, NotLeadingError, UnreachableError, refusal
+from tierwise.kube.errors import ApiError, UnreachableError, refusal
+from tierwise.kube.transport import DirectTransport, ProxyTransport, Request, Transport
 
 __all__ = ["IN_FLIGHT", "ON_SERVER", "PATIENT", "Client", "always", "each", "pause"]
 
@@ -57,12 +59,10 @@ PATIENT: Final = 30
 """The same for writes that admission webhooks look at: longer than several of them that hang one after the other, so
 that a failurePolicy of Ignore has its say before we give up."""
 
-_LIST: Final = aiohttp.ClientTimeout(total=120.0, connect=5.0)
-_STREAM: Final = aiohttp.ClientTimeout(total=None, connect=5.0)
+_LIST: Final = 120.0
+"""Seconds for a page of a list."""
 _ATTEMPTS: Final = 6
 _TOKEN_AGE: Final = 30.0
-_FAREWELL: Final = 0.02
-"""Seconds for connections to be closed: their sockets go in a later turn of the event loop."""
 
 
 def pause(attempt: int, *, least: float = 0.1, most: float = 5.0) -> float:
@@ -80,24 +80,22 @@ class Client:
 
     def __init__(self, access: Access) -> None:
         self._access = access
-        self._token: tuple[float, str | None] = (float("-inf"), None)
+        self._known_at = float("-inf")  # when we last asked for our token
+        self._headers: dict[str, str] = {}
 
     async def __aenter__(self) -> Client:
-        tls = self._access.tls if self._access.tls is not None else True
-        # Streams hold their connection for minutes, so they have a pool of their own. Writers limit themselves, and
-        # events and look-ups come on top: a write that waited for a connection would leave long after it was let.
-        self._requests = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=2 * IN_FLIGHT, keepalive_timeout=60, ssl=tls)
-        )
-        self._streams = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=tls))
+        way = self._access
+        self._transport: Transport
+        if way.proxy:
+            self._transport = ProxyTransport(way.server, way.tls, way.server_name, way.proxy)
+        else:
+            self._transport = DirectTransport(way.server, way.tls, way.server_name)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._requests.close()
-        await self._streams.close()
-        await asyncio.sleep(_FAREWELL)
+        await self._transport.close()
 
     async def ask(
         self,
@@ -140,87 +138,69 @@ class Client:
         asked = dict(query or {})
         if method != "GET":
             asked["timeout"] = f"{within}s"
-        headers = await self._headers()
-        data = None
-        if body is not None:
-            headers["Content-Type"] = kind
-            data = msgspec.json.encode(body)
-        patience = _LIST if "limit" in asked else aiohttp.ClientTimeout(total=within + 2.0, connect=5.0)
         try:
-            async with self._requests.request(
-                method,
-                self._access.server + path,
-                params=asked,
-                data=data,
-                headers=headers,
-                timeout=patience,
-                proxy=self._access.proxy,
-                server_hostname=self._access.server_name,
-                middlewares=() if may is always else (_asking(may),),
-            ) as answer:
-                found = await answer.read()
-                if answer.status >= 300:
-                    raise self._refused(answer, found)
-                return found
+            async with asyncio.timeout(_LIST if "limit" in asked else within + 2.0):
+                own = {"Accept-Encoding": "gzip"} if "limit" in asked else {}
+                data = b""
+                if body is not None:
+                    own, data = {"Content-Type": kind}, msgspec.json.encode(body)
+                headers = await self._known() | own
+                answer = await self._transport.request(Request(method, _target(path, asked), headers, data), may)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnreachableError(_told(error)) from None
+        if answer.status >= 300:
+            raise self._refused(answer.status, answer.headers, answer.body)
+        return answer.body
 
     @contextlib.asynccontextmanager
-    async def stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The lines of an answer as they come; a line is whole or not given at all."""
+    async def stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[AsyncIterator[list[bytes]]]:
+        """The lines of an answer as they come, some at a time; a line is whole or not given at all."""
         try:
-            async with self._streams.get(
-                self._access.server + path,
-                params=query,
-                headers=await self._headers(),
-                timeout=_STREAM,
-                proxy=self._access.proxy,
-                server_hostname=self._access.server_name,
-            ) as answer:
+            request = Request("GET", _target(path, query), await self._known())
+            async with self._transport.stream(request) as answer:
                 if answer.status >= 300:
-                    raise self._refused(answer, await answer.read())
-                yield _lines(answer.content)
+                    said = b"".join([part async for part in answer.parts])
+                    raise self._refused(answer.status, answer.headers, said)
+                yield _lines(answer.parts)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnreachableError(_told(error)) from None
 
-    async def _headers(self) -> dict[str, str]:
-        """Tokens rotate, and exec plugins may take their time: asked for now and then, off the event loop."""
+    async def _known(self) -> dict[str, str]:
+        """Header fields that say who we are.
+
+        Tokens rotate, and exec plugins may take their time: asked for now and then, off the event loop.
+        """
         loop = asyncio.get_running_loop()
-        if loop.time() - self._token[0] > _TOKEN_AGE:
+        if loop.time() - self._known_at > _TOKEN_AGE:
             try:
-                self._token = (loop.time(), await loop.run_in_executor(None, self._access.token))
+                token = await loop.run_in_executor(None, self._access.token)
             except OSError as error:
                 raise UnreachableError(f"there is no token: {error}") from None
-        headers = {"Accept": "application/json", "User-Agent": f"tierwise/{__version__}"}
-        if self._token[1]:
-            headers["Authorization"] = self._token[1]
-        return headers
+            if token and not token.isprintable():
+                raise UnreachableError("there is no token that can be sent: it has a line break or the like in it")
+            self._headers = {"Accept": "application/json", "User-Agent": f"tierwise/{__version__}"}
+            if token:
+                self._headers["Authorization"] = token
+            self._known_at = loop.time()
+        return self._headers
 
-    def _refused(self, answer: aiohttp.ClientResponse, body: bytes) -> ApiError:
-        if answer.status == 401:
-            self._token = (float("-inf"), None)  # perhaps it has just expired
+    def _refused(self, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
+        if status == 401:
+            self._known_at = float("-inf")  # perhaps it has just expired
             self._access.forget()
-        return refusal(answer.status, body, answer.headers.get("Retry-After"))
+        return refusal(status, body, headers.get("retry-after"))
 
 
-def _asking(may: Callable[[], bool]) -> aiohttp.ClientMiddlewareType:
-    """Ask before every attempt: the HTTP client sends a PUT or DELETE twice by itself where a connection was stale."""
-
-    async def ask(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-        if not may():
-            raise NotLeadingError
-        return await send(request)
-
-    return ask
+def _target(path: str, query: Mapping[str, str]) -> str:
+    return f"{path}?{urlencode(query, quote_via=quote)}" if query else path
 
 
-async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
+async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
     rest = b""
-    async for chunk in content.iter_any():
-        *whole, rest = (rest + chunk).split(b"\n")
-        for line in whole:
-            if line:
-                yield line
+    async for part in parts:
+        *whole, rest = (rest + part).split(b"\n")
+        if whole:
+            yield [line for line in whole if line]
 
 
 def _told(error: BaseException) -> str:

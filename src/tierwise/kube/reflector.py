@@ -19,7 +19,7 @@ import msgspec
 
 from tierwise.api.core import ConfigMap
 from tierwise.kube.client import Client, pause
-from tierwise.kube.decoding import Entry, event, page
+from tierwise.kube.decoding import Entry, Event, event, page
 from tierwise.kube.errors import ApiError, UnreachableError
 from tierwise.kube.kinds import Resource, of_interest
 from tierwise.kube.store import Store
@@ -115,17 +115,20 @@ class Reflector:
             "resourceVersion": self._version,
             "timeoutSeconds": str(random.randint(300, 600)),  # so that watches do not all end at once
         }
-        async with self._client.stream(self._resource.collection, query) as lines:
-            async for line in lines:
+        async with self._client.stream(self._resource.collection, query) as batches:
+            async for lines in batches:
                 self.heard = time.monotonic()
-                found = event(self._resource, line)
-                if found.entry is None:
-                    self._store.marked(self._resource, found.version)
-                elif found.type == "DELETED" or not self._counts(found.entry):
-                    self._store.delete(self._resource, found.entry)
-                else:
-                    self._store.put(self._resource, found.entry)
-                self._version = found.version
+                for line in lines:
+                    self._take(event(self._resource, line))
+
+    def _take(self, found: Event) -> None:
+        if found.entry is None:
+            self._store.marked(self._resource, found.version)
+        elif found.type == "DELETED" or not self._counts(found.entry):
+            self._store.delete(self._resource, found.entry)
+        else:
+            self._store.put(self._resource, found.entry)
+        self._version = found.version
 
     def _counts(self, entry: Entry) -> bool:
         record = entry[0]

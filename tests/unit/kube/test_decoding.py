@@ -6,7 +6,7 @@ import json
 import logging
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tierwise.api import codec
@@ -138,6 +138,19 @@ NODE_OBJECTS = st.fixed_dictionaries(
     st.tuples(st.just(PODS), POD_OBJECTS) | st.tuples(st.just(NODES), NODE_OBJECTS),
     st.sampled_from(["ADDED", "MODIFIED", "DELETED"]),
     st.sampled_from([(",", ":"), (", ", ": ")]),
+)
+@example(
+    (NODES, {"metadata": {"name": "a", "resourceVersion": "5"}, "status": {"capacity": {"cpu": "much"}}}),
+    "ADDED",
+    (",", ":"),
+)
+@example(
+    (
+        NODES,
+        {"metadata": {"name": "a", "resourceVersion": "5"}, "status": {"conditions": [{"lastTransitionTime": None}]}},
+    ),
+    "ADDED",
+    (",", ":"),
 )
 def test_events_are_read_as_manifests_are(drawn: tuple[Resource, Raw], kind: str, between: tuple[str, str]) -> None:
     """The short ways from JSON to a record and the long one by way of a manifest end at the same record, or at none."""

@@ -1,0 +1,440 @@
+"""HTTP/1.1 to one server: requests over kept connections, and answers that are read while they come.
+
+Called by the client, which knows what to ask and what an answer means; nothing here knows of Kubernetes. A scheduler
+sends a thousand small requests a second and reads as many lines of a watch, so `DirectTransport` does what these need
+and nothing besides: a general HTTP client takes three times the processor time for it (decision 0096). Where a proxy
+stands in between, `ProxyTransport` leaves everything to such a client.
+
+Where no whole answer comes, that is an OSError, a TimeoutError or an aiohttp.ClientError; the caller decides whether
+to ask again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import ssl
+import zlib
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Final, Protocol, cast
+from urllib.parse import urlsplit
+
+import aiohttp
+import msgspec
+
+from tierwise.kube.errors import NotLeadingError
+
+__all__ = ["Answer", "DirectTransport", "ProxyTransport", "Request", "Stream", "Transport"]
+
+_CONNECT: Final = 5.0
+"""Seconds for a connection to come about."""
+_KEPT: Final = 60.0
+"""Seconds for which a connection that nobody uses is kept: less than servers do."""
+_FAREWELL: Final = 0.02
+"""Seconds for connections to be closed: their sockets go in a later turn of the event loop."""
+_LONGEST_HEAD: Final = 1 << 18
+_TARGET: Final = re.compile(r"/[!-~]*")
+_SIZE: Final = re.compile(rb"[0-9a-fA-F]{1,15}")
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What is asked: the path and query as they are sent, and header fields without line ends in them."""
+
+    method: str
+    target: str
+    headers: dict[str, str]
+    body: bytes = b""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """A whole answer; header fields by their names in small letters."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+
+class Stream(msgspec.Struct, frozen=True):
+    """An answer that goes on: its body in parts, as they come."""
+
+    status: int
+    headers: dict[str, str]
+    parts: AsyncIterator[bytes]
+
+
+class Transport(Protocol):
+    """Requests to one server."""
+
+    async def request(self, request: Request, may: Callable[[], bool]) -> Answer:
+        """The whole answer; NotLeadingError where, at the last moment before it is sent, it may not be."""
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
+        """The answer as it comes."""
+
+    async def close(self) -> None:
+        """Close what is open."""
+
+
+class _BrokenError(ConnectionError):
+    """The server's side of the connection ended, or what came was no HTTP."""
+
+
+# How long a body is: `feed` takes what came and gives what of it is the body; `ended` says whether that was all of it.
+# What comes behind the end is `left`.
+
+
+class _Sized:
+    """A body of a known length."""
+
+    def __init__(self, length: int) -> None:
+        self._missing = length
+        self.ended, self.left = length == 0, b""
+
+    def feed(self, data: bytes) -> bytes:
+        part, self.left = data[: self._missing], data[self._missing :]
+        self._missing -= len(part)
+        self.ended = not self._missing
+        return part
+
+
+class _Chunked:
+    """A body in chunks, each behind its size; one of no size is the last, and further fields may follow it."""
+
+    def __init__(self) -> None:
+        self._missing = 0  # bytes of a chunk that are still to come, with the two of its line end
+        self._last = False  # whether nothing but fields is left
+        self.ended, self.left = False, b""
+
+    def feed(self, data: bytes) -> bytes:
+        data = self.left + data if self.left else data
+        parts, at = [], 0
+        while True:
+            if self._missing:
+                inside = self._missing - 2
+                if inside > 0:
+                    parts.append(data[at : at + inside])
+                taken = min(len(data) - at, self._missing)
+                at, self._missing = at + taken, self._missing - taken
+                if self._missing:
+                    break
+            end = data.find(b"\r\n", at)
+            if end < 0:
+                break
+            line, at = data[at:end], end + 2
+            if self._last:
+                if not line:
+                    self.ended = True
+                    break
+            else:
+                size = _SIZE.match(line)
+                if size is None:
+                    raise _BrokenError("the server sent a chunk without a size")
+                self._missing = int(size[0], 16)
+                self._last = not self._missing
+                self._missing += 2 if self._missing else 0
+        self.left = data[at:]
+        if len(self.left) > _LONGEST_HEAD:
+            raise _BrokenError("the server sent a line that does not end")
+        return b"".join(parts)
+
+
+class _UntilClosed:
+    """A body that ends with its connection."""
+
+    ended = False
+    left = b""
+
+    def feed(self, data: bytes) -> bytes:
+        return data
+
+
+_Framing = _Sized | _Chunked | _UntilClosed
+
+
+def _framing(method: str, status: int, headers: dict[str, str]) -> _Framing:
+    if status in (204, 304) or method == "HEAD":
+        return _Sized(0)
+    if "chunked" in headers.get("transfer-encoding", "").lower():
+        return _Chunked()
+    length = headers.get("content-length")
+    if length is None:
+        return _UntilClosed()
+    if not (length.isascii() and length.isdecimal()):
+        raise _BrokenError("the server sent no length that can be read")
+    return _Sized(int(length))
+
+
+class _Connection(asyncio.Protocol):
+    """One connection, which carries one request at a time. What comes is kept until somebody asks for it."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.Transport
+        self._received = b""
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: Exception | None = None
+        self.open = True
+        self.since = 0.0  # when it was last used
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._received = self._received + data if self._received else data
+        self._wake()
+
+    def eof_received(self) -> None:
+        self.open = False
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.open, self._error = False, exc
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def close(self) -> None:
+        self.open = False
+        self._transport.abort()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether a request may be sent: nothing has come that nobody asked for."""
+        return self.open and not self._received and not self._transport.is_closing()
+
+    def write(self, data: bytes) -> None:
+        self._transport.write(data)
+
+    async def more(self) -> bytes:
+        """What has come; b"" where nothing will come any more."""
+        if not self._received and self.open:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        if self._error is not None and not self._received:
+            raise self._error
+        data, self._received = self._received, b""
+        return data
+
+    async def answer(self, method: str) -> _Incoming:
+        """The head of the answer to what was written; its body follows."""
+        data = b""
+        while True:
+            end = data.find(b"\r\n\r\n")
+            if end < 0:
+                more = await self.more()
+                if not more:
+                    raise _BrokenError("the server closed the connection before it answered")
+                data += more
+                if len(data) > _LONGEST_HEAD and b"\r\n\r\n" not in data:
+                    raise _BrokenError("the server sent a head that does not end")
+                continue
+            first, *lines = data[:end].decode("latin-1").split("\r\n")
+            version, _, rest = first.partition(" ")
+            if version not in ("HTTP/1.1", "HTTP/1.0") or not rest[:3].isdecimal():
+                raise _BrokenError("the server does not speak HTTP/1.1")
+            data, status = data[end + 4 :], int(rest[:3])
+            if status >= 200:  # what is below only announces an answer
+                break
+        headers = {}
+        for line in lines:
+            name, _, value = line.partition(":")
+            headers[name.lower()] = value.strip()
+        kept = version == "HTTP/1.1" and "close" not in headers.get("connection", "").lower()
+        return _Incoming(self, status, headers, _framing(method, status, headers), data, kept=kept)
+
+
+class _Incoming:
+    """An answer whose body is still to be read."""
+
+    def __init__(
+        self,
+        connection: _Connection,
+        status: int,
+        headers: dict[str, str],
+        framing: _Framing,
+        data: bytes,
+        *,
+        kept: bool,
+    ) -> None:
+        self._connection, self._framing, self._data, self._kept = connection, framing, data, kept
+        self.status, self.headers = status, headers
+
+    async def part(self) -> bytes:
+        """The next part of the body; b"" behind the last."""
+        framing = self._framing
+        while not framing.ended:
+            data, self._data = self._data or await self._connection.more(), b""
+            if not data:
+                if isinstance(framing, _UntilClosed):
+                    break
+                raise _BrokenError("the server closed the connection before its answer was whole")
+            if part := framing.feed(data):
+                return part
+        return b""
+
+    @property
+    def reusable(self) -> bool:
+        """Whether the connection may carry another request, once the body is read."""
+        return self._kept and self._framing.ended and not self._framing.left and not self._data
+
+
+class DirectTransport:
+    """Connections of our own to a server."""
+
+    def __init__(self, server: str, tls: ssl.SSLContext | None, server_name: str | None) -> None:
+        """`server` is an address with a scheme, and perhaps a path below which everything lies."""
+        parts = urlsplit(server)
+        secure = parts.scheme == "https"
+        self._host, self._port = parts.hostname or "", parts.port or (443 if secure else 80)
+        self._prefix = parts.path.rstrip("/")
+        self._named = parts.netloc.rpartition("@")[2]
+        self._tls = (tls or ssl.create_default_context()) if secure else None
+        self._server_name = (server_name or self._host) if secure else None
+        self._idle: list[_Connection] = []
+
+    async def request(self, request: Request, may: Callable[[], bool]) -> Answer:
+        """The whole answer; NotLeadingError where, at the last moment before it is sent, it may not be."""
+        connection = await self._connected()
+        if not may():
+            self._idle.append(connection)
+            raise NotLeadingError
+        try:
+            connection.write(self._message(request))
+            answer = await connection.answer(request.method)
+            parts = [part := await answer.part()]
+            while part:
+                parts.append(part := await answer.part())
+        except BaseException:
+            connection.close()
+            raise
+        if answer.reusable:
+            connection.since = asyncio.get_running_loop().time()
+            self._idle.append(connection)
+        else:
+            connection.close()
+        return Answer(answer.status, answer.headers, _plain(b"".join(parts), answer.headers))
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        """The answer as it comes; its connection ends with it."""
+        connection = await self._connected()
+        try:
+            connection.write(self._message(request))
+            answer = await connection.answer(request.method)
+
+            async def parts() -> AsyncIterator[bytes]:
+                while part := await answer.part():
+                    yield part
+
+            yield Stream(answer.status, answer.headers, parts())
+        finally:
+            connection.close()
+
+    async def close(self) -> None:
+        """Close what is open."""
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+        await asyncio.sleep(_FAREWELL)
+
+    async def _connected(self) -> _Connection:
+        """A connection that nobody uses: the one used last, or a new one."""
+        loop = asyncio.get_running_loop()
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.quiet and loop.time() - connection.since < _KEPT:
+                return connection
+            connection.close()
+        async with asyncio.timeout(_CONNECT):
+            _, connection = await loop.create_connection(
+                _Connection,
+                self._host,
+                self._port,
+                ssl=self._tls,
+                server_hostname=self._server_name,
+                happy_eyeballs_delay=0.25,
+            )
+        connection.since = loop.time()
+        return connection
+
+    def _message(self, request: Request) -> bytes:
+        """A request as it is sent."""
+        if not _TARGET.fullmatch(request.target):
+            raise ValueError(f"{request.target!r} is no path and query")
+        fields = "".join([f"{name}: {value}\r\n" for name, value in request.headers.items()])
+        length = f"Content-Length: {len(request.body)}\r\n" if request.body or request.method != "GET" else ""
+        first = f"{request.method} {self._prefix}{request.target} HTTP/1.1\r\nHost: {self._named}\r\n"
+        return f"{first}{fields}{length}\r\n".encode() + request.body
+
+
+def _plain(body: bytes, headers: dict[str, str]) -> bytes:
+    """A body without compression."""
+    if headers.get("content-encoding", "").lower() != "gzip":
+        return body
+    try:
+        return zlib.decompress(body, wbits=zlib.MAX_WBITS | 16)
+    except zlib.error as error:
+        raise _BrokenError(f"the server sent what cannot be decompressed: {error}") from None
+
+
+class ProxyTransport:
+    """The same through a proxy."""
+
+    def __init__(self, server: str, tls: ssl.SSLContext | None, server_name: str | None, proxy: str) -> None:
+        self._server, self._server_name, self._proxy = server, server_name, proxy
+        trust = tls if tls is not None else True
+        # Streams hold their connection for minutes. Writers limit themselves, and events and look-ups come on top: a
+        # write that waited for a connection would leave long after it was let.
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT, ssl=trust),
+            timeout=aiohttp.ClientTimeout(total=None, connect=_CONNECT),
+        )
+
+    async def request(self, request: Request, may: Callable[[], bool]) -> Answer:
+        """The whole answer; NotLeadingError where, at the last moment before it is sent, it may not be."""
+        async with self._sent(request, _asking(may)) as answer:
+            return Answer(answer.status, _fields(answer), await answer.read())
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+        """The answer as it comes."""
+        async with self._sent(request) as answer:
+            yield Stream(answer.status, _fields(answer), answer.content.iter_any())
+
+    async def close(self) -> None:
+        """Close what is open."""
+        await self._session.close()
+        await asyncio.sleep(_FAREWELL)
+
+    def _sent(
+        self, request: Request, *middlewares: aiohttp.ClientMiddlewareType
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        return self._session.request(
+            request.method,
+            self._server + request.target,
+            data=request.body or None,
+            headers=request.headers,
+            proxy=self._proxy,
+            server_hostname=self._server_name,
+            middlewares=middlewares,
+        )
+
+
+def _fields(answer: aiohttp.ClientResponse) -> dict[str, str]:
+    return {name.lower(): value for name, value in answer.headers.items()}
+
+
+def _asking(may: Callable[[], bool]) -> aiohttp.ClientMiddlewareType:
+    """Ask before every attempt: aiohttp sends a PUT or DELETE twice by itself where a connection was stale."""
+
+    async def ask(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        if not may():
+            raise NotLeadingError
+        return await send(request)
+
+    return ask

@@ -1,0 +1,216 @@
+"""Answers are read as a general HTTP client reads them, however they are cut; connections are kept, and none is trusted
+that has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import UTC, datetime
+from itertools import pairwise
+
+import aiohttp
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from tierwise.kube.errors import NotLeadingError
+from tierwise.kube.transport import DirectTransport, ProxyTransport, Request, Transport
+from tierwise.runtime.certificates import issue, tls_of
+
+ASKED = Request("POST", "/api/v1/namespaces/default/pods/p/binding?timeout=10s", {"Accept": "*/*"}, b"{}")
+
+
+class _Server:
+    """Answers every request with the same bytes, a piece at a time; closes then, where it is told to."""
+
+    def __init__(self, pieces: Iterable[bytes], *, close: bool = False) -> None:
+        self._pieces, self._close = list(pieces), close
+        self.heads: list[bytes] = []
+        self.connections = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while True:
+                self.heads.append(await reader.readuntil(b"\r\n\r\n"))
+                if b"Content-Length: 2" in self.heads[-1]:
+                    await reader.readexactly(2)
+                for piece in self._pieces:
+                    writer.write(piece)
+                    await writer.drain()
+                    await asyncio.sleep(0)
+                if self._close:
+                    break
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+
+def _run(
+    server: _Server,
+    work: Callable[[Transport], Awaitable[object]],
+    *,
+    proxied: bool = False,
+    tls: tuple[ssl.SSLContext, ssl.SSLContext, str | None] | None = None,
+) -> object:
+    async def run() -> object:
+        listening = await asyncio.start_server(server.serve, "127.0.0.1", 0, ssl=tls[0] if tls else None)
+        url = f"{'https' if tls else 'http'}://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        trust, name = (tls[1], tls[2]) if tls else (None, None)
+        transport = ProxyTransport(url, trust, name, url) if proxied else DirectTransport(url, trust, name)
+        try:
+            async with asyncio.timeout(30):
+                return await work(transport)
+        finally:
+            await transport.close()
+            listening.close()
+
+    return asyncio.run(run())
+
+
+async def _ask(transport: Transport) -> object:
+    """Status, a header field and body of an answer; None where there is no whole one."""
+    try:
+        answer = await transport.request(ASKED, lambda: True)
+    except (aiohttp.ClientError, OSError):
+        return None
+    return answer.status, answer.headers.get("retry-after"), answer.body
+
+
+async def _read(transport: Transport) -> object:
+    """The same of an answer that is read as it comes."""
+    try:
+        async with transport.stream(ASKED) as answer:
+            return answer.status, answer.headers.get("retry-after"), b"".join([part async for part in answer.parts])
+    except (aiohttp.ClientError, OSError):
+        return None
+
+
+BODIES = st.binary(max_size=40)
+CUTS = st.lists(st.integers(0, 400), max_size=6)
+
+
+@st.composite
+def _answers(draw: st.DrawFn) -> list[bytes]:
+    """An answer in pieces, perhaps one that breaks off."""
+    status = draw(st.sampled_from([b"200 OK", b"201 Created", b"429 Too Many Requests", b"204 No Content", b"503"]))
+    body, framing = draw(BODIES), draw(st.sampled_from(["sized", "chunked", "until closed"]))
+    head = [b"HTTP/1.1 " + status, draw(st.sampled_from([b"Retry-After: 3", b"retry-after:3", b"X: y"]))]
+    if status.startswith(b"204"):
+        body = b""
+    elif framing == "sized":
+        head.append(b"Content-Length: %d" % len(body))
+    elif framing == "chunked":
+        head.append(b"Transfer-Encoding: chunked")
+        edges = sorted({0, len(body), *(cut % (len(body) + 1) for cut in draw(CUTS))})
+        chunks = [body[a:b] for a, b in pairwise(edges)]
+        extension = draw(st.sampled_from([b"", b";a=b"]))
+        body = b"".join(b"%x%s\r\n%s\r\n" % (len(chunk), extension, chunk) for chunk in chunks)
+        body += b"0\r\n" + draw(st.sampled_from([b"", b"Later: field\r\n"])) + b"\r\n"
+    whole = b"\r\n".join(head) + b"\r\n\r\n" + body
+    if draw(st.booleans()) and framing != "until closed":
+        whole = whole[: draw(st.integers(0, len(whole)))]
+    edges = sorted({0, len(whole), *(cut % (len(whole) + 1) for cut in draw(CUTS))})
+    return [whole[a:b] for a, b in pairwise(edges)]
+
+
+@given(_answers(), st.sampled_from([_ask, _read]))
+@example([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r", b"\n0\r\n\r", b"\n"], _ask)
+@example([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n"], _ask)
+@example([b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab"], _read)
+def test_answers_are_read_as_a_general_client_reads_them(
+    pieces: list[bytes], ask: Callable[[Transport], Awaitable[object]]
+) -> None:
+    """Of every length and framing, in whatever pieces they come; what is not whole is no answer."""
+    expected = _run(_Server(pieces, close=True), ask, proxied=True)
+
+    assert expected == _run(_Server(pieces, close=True), ask)
+
+
+def _answer(body: bytes, *fields: bytes) -> bytes:
+    return b"\r\n".join((b"HTTP/1.1 200 OK", *fields, b"Content-Length: %d" % len(body), b"", body))
+
+
+def test_compressed_answers_are_read() -> None:
+    """As lists are sent, where they are long."""
+    packed = gzip.compress(b"text" * 100)
+
+    assert (200, None, b"text" * 100) == _run(_Server([_answer(packed, b"Content-Encoding: gzip")]), _ask)
+    assert _run(_Server([_answer(packed[:-9], b"Content-Encoding: gzip")]), _ask) is None
+
+
+def test_an_announcement_is_no_answer() -> None:
+    """What a server says before it answers is passed over."""
+    early = b"HTTP/1.1 103 Early Hints\r\nRetry-After: 9\r\n\r\n"
+
+    assert (200, None, b"x") == _run(_Server([early + _answer(b"x")]), _ask)
+
+
+@pytest.mark.parametrize("said", [b"SSH-2.0\r\n\r\n", b"HTTP/1.1 200\r\nContent-Length: many\r\n\r\n"])
+def test_what_is_no_http_is_no_answer(said: bytes) -> None:
+    """A server that speaks something else has not answered."""
+    assert _run(_Server([said]), _ask) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "close", "connections"),
+    [
+        (_answer(b"x"), False, 1),
+        (_answer(b"x", b"Connection: close"), True, 2),
+        (_answer(b"x"), True, 2),  # without a word
+        (_answer(b"x") + b"more", False, 2),  # what nobody asked for would be taken for the next answer
+    ],
+)
+def test_connections_are_kept_while_they_can_be_trusted(answer: bytes, close: bool, connections: int) -> None:
+    """One that has ended, or on which something came that nobody asked for, carries no further request."""
+    server = _Server([answer], close=close)
+
+    async def apart(transport: Transport) -> object:
+        first = await _ask(transport)
+        for _ in range(100):  # turns of the event loop in which the end of the connection arrives
+            await asyncio.sleep(0)
+        return first, await _ask(transport)
+
+    assert ((200, None, b"x"), (200, None, b"x")) == _run(server, apart)
+    assert connections == server.connections
+
+
+def test_nothing_is_sent_that_may_not_be() -> None:
+    """Whether a request may be made is asked when there is a connection for it; that is kept for the next."""
+    server = _Server([_answer(b"x")])
+
+    async def refuse(transport: Transport) -> object:
+        with pytest.raises(NotLeadingError):
+            await transport.request(ASKED, lambda: False)
+        return await _ask(transport)
+
+    assert (200, None, b"x") == _run(server, refuse)
+    assert (1, 1) == (len(server.heads), server.connections)
+
+
+def test_a_request_is_what_was_asked() -> None:
+    """The path and the query to the letter, below the path of the server, and no line that nobody meant."""
+    server = _Server([_answer(b"")])
+
+    async def ask(transport: Transport) -> object:
+        with pytest.raises(ValueError, match="no path"):
+            await transport.request(Request("GET", "/api HTTP/1.1\r\nX: y", {}), lambda: True)
+        return await _ask(transport)
+
+    _run(server, ask)
+    first, *fields = server.heads[0].split(b"\r\n")
+    assert b"POST /api/v1/namespaces/default/pods/p/binding?timeout=10s HTTP/1.1" == first
+    assert [b"Accept: */*", b"Content-Length: 2", b"", b""] == fields[1:]
+
+
+def test_certificates_are_checked_by_the_name_that_was_asked_for() -> None:
+    """The server's own name, or the one that a kubeconfig gives."""
+    bundle = issue(["api.example"], datetime.now(UTC))
+    trust = ssl.create_default_context(cadata=bundle.authority.decode())
+
+    assert (200, None, b"x") == _run(_Server([_answer(b"x")]), _ask, tls=(tls_of(bundle), trust, "api.example"))
+    assert _run(_Server([_answer(b"x")]), _ask, tls=(tls_of(bundle), trust, None)) is None
