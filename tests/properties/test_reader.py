@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from tierwise.api.elastic_quota import CAN_PREEMPT
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.config.volcano import read_volcano
 from tierwise.explain.wire import pending_wire
+from tierwise.framework.ledger import Ledger
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Key, Objects, key_of_raw
 from tierwise.scheduler import cycle
@@ -234,6 +236,8 @@ def test_following_equals_reading_anew(evicting: bool, pick: Random, steps: int)
         assert kept.kept_unsettled == counted.unsettled
         for name in ("row", "shape", "status", "job"):
             assert getattr(counted.columns, name).tolist() == getattr(kept.columns, name).tolist()
+        for name in ("idle", "releasing", "domain_idle", "domain_releasing", "any_releasing"):
+            assert np.array_equal(getattr(Ledger(counted), name), getattr(Ledger(kept), name))
 
 
 def test_two_shapes_that_had_one_number_are_counted_apart() -> None:

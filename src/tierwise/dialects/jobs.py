@@ -140,17 +140,21 @@ class JobBuilder:
         self._roles += len(job.role_names)
         if job.number == number and not shift and (not job.subs or job.subs[0].number == first):
             return job
-        subs = tuple(
-            replace(sub, number=first + i, job_number=number, pod_sets=_shifted(sub.pod_sets, shift))
-            for i, sub in enumerate(job.subs)
-        )
         if not shift:
-            return replace(job, number=number, subs=subs)
+            subs = [replace(sub, number=first + i, job_number=number) for i, sub in enumerate(job.subs)]
+            return replace(job, number=number, subs=tuple(subs))
+        subs = [
+            replace(sub, number=first + i, job_number=number, pod_sets=_shifted(sub.pod_sets, shift))
+            if sub.pod_sets
+            else replace(sub, number=first + i, job_number=number)
+            for i, sub in enumerate(job.subs)
+        ]
+        best_effort = job.best_effort_pod_sets
         return replace(
             job,
             number=number,
-            subs=subs,
-            best_effort_pod_sets=tuple((i, *_shifted((pod_set,), shift)) for i, pod_set in job.best_effort_pod_sets),
+            subs=tuple(subs),
+            best_effort_pod_sets=tuple([(i, *_shifted((pod_set,), shift)) for i, pod_set in best_effort]),
             roles={role + shift: least for role, least in job.roles.items()},
             role_names={role + shift: name for role, name in job.role_names.items()},
             role_ready={role + shift: ready for role, ready in job.role_ready.items()},
@@ -473,8 +477,6 @@ def _parts(pending: Sequence[Member], numbers: dict[str, int], *, effort: bool) 
 
 def _shifted(pod_sets: tuple[PodSet, ...], shift: int) -> tuple[PodSet, ...]:
     """The parts with other numbers of their roles."""
-    if not shift:
-        return pod_sets
     return tuple(replace(p, role_number=p.role_number + shift) if p.role_number >= 0 else p for p in pod_sets)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 import msgspec
@@ -88,35 +89,30 @@ def _guarded(call: Callable[P, T], turned: Callable[[BaseException], Exception])
     return guarded
 
 
+def _joined(some: Mapping[int, Ints], more: Mapping[int, Ints]) -> dict[int, Ints]:
+    """Rows by shape number of both."""
+    found = dict(some)
+    for number, rows in more.items():
+        found[number] = np.concatenate((found[number], rows)) if number in found else rows
+    return found
+
+
 class Ledger:
     """Amounts per node and domain, and counts per sub-job, role, job and queue, for one cycle."""
 
     def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
         self._topology = snapshot.topology
         self._allocatable = snapshot.nodes.allocatable
         held = snapshot.devices.unused if snapshot.devices is not None else {}
         self._unused = {snapshot.axis.index[name]: counts for name, counts in held.items()}
-        self.idle = snapshot.nodes.allocatable.copy()
-        self.releasing = np.zeros_like(self.idle)
-        self.pipelined = np.zeros_like(self.idle)
-        subs = [sub for job in snapshot.jobs for sub in job.subs]
-        self.ready: Ints = np.array([sub.ready for sub in subs], dtype=np.int64)
-        self.waiting: Ints = np.zeros(len(subs), dtype=np.int64)
-        roles = {number: count for job in snapshot.jobs if job.role_ready for number, count in job.role_ready.items()}
-        self.role_ready: Ints = np.zeros(1 + max(roles, default=-1), dtype=np.int64)
-        self.role_waiting: Ints = np.zeros_like(self.role_ready)
-        self.role_ready[[*roles]] = [*roles.values()]
+        self.pipelined = np.zeros_like(snapshot.nodes.allocatable)
         self.queue_index = {name: i for i, name in enumerate(snapshot.queues)}
-        self.queue_used: Ints = np.zeros((len(snapshot.axis), len(self.queue_index)), dtype=np.int64)
-        self.queue_leaving: Ints = np.zeros_like(self.queue_used)  # what terminating tasks still hold
-        self.job_used: Ints = np.zeros((len(snapshot.axis), len(snapshot.jobs)), dtype=np.int64)
         self.budgets: Ints = np.array(snapshot.budgets, dtype=np.int64)  # disruptions that each budget still allows
         self.moved: list[Ints] = []  # changed rows, in order; each `FitCount` remembers how far it has read
         self.any_releasing = False
         self.any_pipelined = False  # whether a task was ever placed on future idle resources, or these were reserved
         self.releases = 0  # incremented when capacity is released other than by a rewind
-        self.held: dict[int, Ints] = {}  # by shape number: rows of its tasks at the start of the cycle
-        self.leaving: dict[int, Ints] = {}  # those of them that were terminating
         self._tallies: list[Tally] = []
         self._counting: dict[int, list[tuple[Tally, int]]] = {}  # by shape number: the tallies that count it
         self._followers: list[_Followed] = []
@@ -126,37 +122,104 @@ class Ledger:
         self._spans: dict[int, list[tuple[int, int]]] = {}  # by job that was asked about; the last entry counts
         self._spreads: dict[int, list[Ints]] = {}  # by job that was asked about
         self._journal: list[tuple[Ints | list[Any], _Index, Ints | int]] = []
-        self._count_held_tasks(snapshot)
-        self.domain_allocatable = self._topology.all_totals(snapshot.nodes.allocatable)
+        self.idle, self.releasing = self._amounts_at_start()
         owned = np.maximum(self.idle, 0)  # an oversubscribed node does not reduce its domain's idle sum
         self.domain_idle = self._topology.all_totals(owned)
-        self.domain_releasing = self._topology.all_totals(self.releasing)
+        self.domain_releasing = (
+            self._topology.all_totals(self.releasing) if self.any_releasing else np.zeros_like(self.domain_idle)
+        )
 
-    def _count_held_tasks(self, snapshot: Snapshot) -> None:
-        """Subtract all tasks that hold resources at the start of the cycle from the idle amounts."""
-        column = [self.queue_index.get(job.queue, -1) for job in snapshot.jobs]
-        queued, queues = np.flatnonzero(np.array(column, dtype=np.int64) >= 0), np.array(column, dtype=np.int64)
-        for status in (Status.RUNNING, Status.RELEASING):
-            tasks = snapshot.columns.held(status)
-            if status is Status.RELEASING and not len(tasks.row):
-                break
-            found, used = tasks.by_shape(), tasks.requests(snapshot.shapes, self.job_used.T.shape)
-            if status is Status.RUNNING:
-                self.job_used[:] = used.T
-                np.add.at(self.queue_used.T, queues[queued], used[queued])
-                for number, rows in snapshot.standing.items():
-                    found[number] = np.concatenate((found[number], rows)) if number in found else rows
-            elif found:
-                np.add.at(self.queue_leaving.T, queues[queued], used[queued])
-                self.leaving, self.any_releasing = found, True
-            for number, rows in found.items():
-                self.held[number] = np.concatenate((self.held[number], rows)) if number in self.held else rows
-            for r, rows, amounts in held_amounts(snapshot.shapes, found):
-                np.subtract.at(self.idle[r], rows, amounts)
-                if status is Status.RELEASING:
-                    np.add.at(self.releasing[r], rows, amounts)
-        for queue, amounts in snapshot.standing_in.items():
-            self.queue_used[:, self.queue_index[queue]] += amounts
+    # What follows is counted when somebody first asks for it, or is about to change it: until then it is as it was at
+    # the start of the cycle, and many cycles need little of it.
+
+    @cached_property
+    def domain_allocatable(self) -> Ints:
+        """What each domain's nodes have."""
+        return self._topology.all_totals(self._allocatable)
+
+    @cached_property
+    def ready(self) -> Ints:
+        """How many tasks of each sub-job count as ready."""
+        return np.array([sub.ready for job in self._jobs for sub in job.subs], dtype=np.int64)
+
+    @cached_property
+    def waiting(self) -> Ints:
+        """How many tasks of each sub-job are pipelined."""
+        return np.zeros_like(self.ready)
+
+    @cached_property
+    def role_ready(self) -> Ints:
+        """How many tasks of each role count as ready."""
+        roles = {number: count for job in self._jobs if job.role_ready for number, count in job.role_ready.items()}
+        ready: Ints = np.zeros(1 + max(roles, default=-1), dtype=np.int64)
+        ready[[*roles]] = [*roles.values()]
+        return ready
+
+    @cached_property
+    def role_waiting(self) -> Ints:
+        """How many tasks of each role are pipelined."""
+        return np.zeros_like(self.role_ready)
+
+    @cached_property
+    def held(self) -> dict[int, Ints]:
+        """By shape number: rows of its tasks at the start of the cycle."""
+        return _joined(self._running, self.leaving)
+
+    @cached_property
+    def leaving(self) -> dict[int, Ints]:
+        """Those of them that were terminating."""
+        return self._snapshot.columns.held(Status.RELEASING).by_shape()
+
+    @cached_property
+    def _running(self) -> dict[int, Ints]:
+        """Those of them that were not."""
+        return _joined(self._snapshot.columns.held(Status.RUNNING).by_shape(), self._snapshot.standing)
+
+    @cached_property
+    def job_used(self) -> Ints:
+        """What the running tasks of each job ask for, (resources x jobs)."""
+        return self._asked_by_jobs(Status.RUNNING)
+
+    @cached_property
+    def queue_used(self) -> Ints:
+        """What the running tasks of each queue ask for, (resources x queues)."""
+        used = self._of_queues(self._asked_by_jobs(Status.RUNNING))
+        for queue, amounts in self._snapshot.standing_in.items():
+            used[:, self.queue_index[queue]] += amounts
+        return used
+
+    @cached_property
+    def queue_leaving(self) -> Ints:
+        """What terminating tasks of each queue still hold, (resources x queues)."""
+        return self._of_queues(self._asked_by_jobs(Status.RELEASING))
+
+    def _asked_by_jobs(self, status: Status) -> Ints:
+        """What the tasks of each job that had a status at the start ask for together, as a new array."""
+        snapshot = self._snapshot
+        size = len(self._jobs), len(snapshot.axis)
+        return np.ascontiguousarray(snapshot.columns.held(status).requests(snapshot.shapes, size).T)
+
+    def _of_queues(self, by_job: Ints) -> Ints:
+        """Amounts of jobs added up for their queues."""
+        column: Ints = np.array([self.queue_index.get(job.queue, -1) for job in self._jobs], dtype=np.int64)
+        found: Ints = np.zeros((len(by_job), len(self.queue_index)), dtype=np.int64)
+        np.add.at(found.T, column[column >= 0], by_job.T[column >= 0])
+        return found
+
+    def _amounts_at_start(self) -> tuple[Ints, Ints]:
+        """What is idle on each node and what is being released there."""
+        snapshot, used = self._snapshot, self._snapshot.used
+        if used is not None:
+            return snapshot.nodes.allocatable - used, np.zeros_like(snapshot.nodes.allocatable)
+        idle = snapshot.nodes.allocatable.copy()
+        releasing: Ints = np.zeros_like(idle)
+        for held in (self._running, self.leaving):
+            for r, rows, amounts in held_amounts(snapshot.shapes, held):
+                np.subtract.at(idle[r], rows, amounts)
+                if held is self.leaving:
+                    np.add.at(releasing[r], rows, amounts)
+        self.any_releasing = bool(self.leaving)
+        return idle, releasing
 
     # -- reading
 

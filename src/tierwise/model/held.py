@@ -59,6 +59,7 @@ class KeptColumns(msgspec.Struct, frozen=True, eq=False):
     others: tuple[Task, ...]
     pieces: Sequence[Sequence[Task]]  # the others once more, in pieces that are kept
     cache: ColumnCache
+    used: Ints | None = None  # what all of them hold, (resources x rows); None where some are terminating
 
     def columns(self) -> TaskColumns:
         return self.cache.columns(self.nodes, self.jobs, self.others, self.pieces)

@@ -83,6 +83,13 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
             return self.kept_columns.columns()
         return ColumnCache().columns(self.nodes, self.jobs, self.others)
 
+    @property
+    def used(self) -> Ints | None:
+        """What all tasks hold on each node, (resources x rows), where a reader has kept count and none terminates."""
+        kept = self.kept_columns
+        counted = kept is not None and self._is_kept and kept.nodes is self.nodes and not self.standing
+        return kept.used if kept is not None and counted else None
+
     @cached_property
     def unsettled(self) -> tuple[Job, ...]:
         """The jobs that are not settled, in order: few of those that a cluster has."""

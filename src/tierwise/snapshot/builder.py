@@ -24,6 +24,7 @@ from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import natural
 from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.nvidia import ComputeDomain
+from tierwise.api.volcano import Job as VolcanoJob
 from tierwise.api.volcano import PodGroup, Queue
 from tierwise.config.actions import EVICTING_BY_POD
 from tierwise.config.profile import DEFAULT, Profile
@@ -118,6 +119,10 @@ _SETTINGS = frozenset(
 """The types of objects that settings are read from."""
 
 
+_OFTEN = frozenset((Pod, PodGroup, VolcanoJob))
+"""The types of objects that change all the time; nothing but tasks and jobs is read from them."""
+
+
 class _Settings(msgspec.Struct, frozen=True):
     """What follows from objects that seldom change: kept while those are the same."""
 
@@ -177,6 +182,7 @@ class Reader:
         self._ceiling = 0  # what no amount of the table is more than
         self._limits: tuple[NodeTable, tuple[tuple[str, ...], int], tuple[int, ...]] | None = None
         self._frame: _Frame | None = None
+        self._framed: tuple[Common, int, bool] | None = None  # what it was made for; true where `_plain`
         self._group_classes: dict[str, str] = {}  # the priority class that each pod group of Volcano's names, if any
         self._columns = ColumnCache()
         self._volumes = VolumeFollower()
@@ -189,7 +195,10 @@ class Reader:
         if self._last is not None and objects is self._objects:
             return replace(self._last, now=now)
         differing = objects.differing_types(self._objects)
-        site = read_nodes(objects, self._site, self._objects, follow=self._follow, conditions=self._conditions)
+        last = self._last if differing <= _OFTEN else None  # where nodes, settings and services are those of then
+        site = self._site if last is not None else None
+        if site is None:
+            site = read_nodes(objects, self._site, self._objects, follow=self._follow, conditions=self._conditions)
         if self._last is not None and site is self._site and differing <= {Node}:
             self._objects = objects
             return replace(self._last, now=now)
@@ -198,8 +207,9 @@ class Reader:
         moved, changed = self._follow_pods(latest)
         changed |= self._volumes.follow(objects, latest) & self._pods.keys()
         self._count_pods()
-        groups = objects.every(PodGroup)
-        regrouped = objects.changes(self._objects, PodGroup)
+        groups, before = objects.every(PodGroup), self._objects.every(PodGroup)
+        changes = objects.changes(self._objects, PodGroup)
+        regrouped = [path for path in changes if not _same_group(before.get(path), groups.get(path))]
         for path in regrouped:
             self._group_classes[path] = groups[path].spec.priority_class_name if path in groups else ""
             if not self._group_classes[path]:
@@ -208,8 +218,12 @@ class Reader:
             self._settings = _Settings.of(objects, self._profile)
         settings, quotas = self._settings, self._settings.quotas
         budgets = Budgets(objects.every(PodDisruptionBudget) if self._evicts else {}, pods.values())
-        axis, table, asking = self._read_nodes(site, objects, quotas, latest)
-        self._finish(site, axis, table, moved, changed | asking, objects, quotas, budgets)
+        if last is not None and self._framed == (self._templates.common(), self._crowd, self._plain(latest)):
+            axis, table = last.axis, last.nodes
+            self._follow_tasks(moved, changed)
+        else:
+            axis, table, asking = self._read_nodes(site, objects, quotas, latest)
+            self._finish(site, axis, table, moved, changed | asking, objects, quotas, budgets)
         if not self._countable():
             axis, table, _ = self._read_nodes(site, objects, quotas, {})
             self._finish(site, axis, table, {}, set(), objects, quotas, budgets)
@@ -220,7 +234,8 @@ class Reader:
             for cohort in store.naming()
             if cohort.named is not None
         }
-        self._declared = read_languages(objects, first, self._declared)
+        if last is None or first or self._declared.pods:
+            self._declared = read_languages(objects, first, self._declared)
         found = self._job_cache.sort(
             JobBuilder(axis, quotas, settings.domains),
             store,
@@ -231,10 +246,12 @@ class Reader:
             drawn,
         )
         jobs, others = tuple(found.jobs), tuple(chain.from_iterable(found.others))
-        self._services = self._read_services(objects)
+        if last is None:
+            self._services = self._read_services(objects)
         held_places, unread = read_held_places(objects, axis, table, found.jobs)
         history, unreadable = self._read_history(objects)
         self._objects = objects
+        used = store.used[:, table.number]
         self._last = Snapshot(
             axis=axis,
             nodes=table,
@@ -246,7 +263,9 @@ class Reader:
             jobs=jobs,
             shapes=store.shapes.all(),
             others=others,
-            kept_columns=KeptColumns(table, jobs, others, found.others, self._columns),
+            kept_columns=KeptColumns(
+                table, jobs, others, found.others, self._columns, used if not store.releasing else None
+            ),
             kept_unsettled=tuple(found.unsettled),
             orphans=found.orphans,
             faults=(
@@ -255,7 +274,7 @@ class Reader:
                 *found.faults,
                 *_in_order(store.faults),
                 *self._unknown_classes(),
-                *_crowded(table, axis, store.used[:, table.number]),
+                *_crowded(table, axis, used),
                 *unread,
                 *unreadable,
             ),
@@ -386,7 +405,7 @@ class Reader:
         quotas: Quotas,
         budgets: Budgets,
     ) -> None:
-        """Bring the store up to date, or begin a new one."""
+        """Bring the store up to date, or begin a new one, by what every task is read by."""
         common, priorities = self._templates.common(), self._read_priorities(objects)
         most = self._limits_of(table, axis)
         frame = _Frame(
@@ -403,6 +422,7 @@ class Reader:
             apps=self._settings.apps,
         )
         last, self._frame = self._frame, frame
+        self._framed = common, self._crowd, self._plain({})
         if last is not None and priorities is not None and frame == _others_of(last, frame):
             resized, keys = _sizes(frame) != _sizes(last), {*frame.watched} ^ {*last.watched}
             if resized or keys:
@@ -431,6 +451,14 @@ class Reader:
                 changed = {*changed, *moved}
                 self._store.restart(shapes, site.number, len(axis), budgets, self._pods, changed)
             changed = changed if last is not None else self._pods.keys()
+        self._follow_tasks(moved, changed)
+
+    def _plain(self, pods: Mapping[str, Pod | None]) -> bool:
+        """Whether what pods ask for is all in their templates: they and these ask for no devices, quotas or volumes."""
+        return not (self._settings.quotas or self._volumes.read or self._devices.concern(pods.values()))
+
+    def _follow_tasks(self, moved: Mapping[str, Pod], changed: Set[str]) -> None:
+        """Bring tasks to where their pods are, and read those of other pods."""
         changed = {*changed, *self._store.unknown(moved)}
         if not changed.isdisjoint(moved):
             moved = {path: pod for path, pod in moved.items() if path not in changed}
@@ -550,6 +578,14 @@ def _alike(before: Pod, pod: Pod) -> bool:
         and old.creation_timestamp == new.creation_timestamp
         and old.owner_references == new.owner_references
     )
+
+
+def _same_group(before: PodGroup | None, group: PodGroup | None) -> bool:
+    """Whether all that is read of a pod group is as it was; of its status that is the phase alone."""
+    if before is None or group is None:
+        return before is group
+    same = before.spec == group.spec and before.metadata == group.metadata
+    return same and before.status.phase == group.status.phase
 
 
 def _limits(table: NodeTable, axis: Axis, crowd: int) -> tuple[int, ...]:

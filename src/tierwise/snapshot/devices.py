@@ -124,6 +124,10 @@ class DeviceReader:
         """The pods that have claims, or ask for an extended resource that a class serves."""
         return self._means.keys()
 
+    def concern(self, pods: Iterable[Pod | None]) -> bool:
+        """Whether there are devices or claims, or one of these pods has a claim."""
+        return bool(self) or any(pod is not None and _may_mean_claims(pod, self._served) for pod in pods)
+
     @property
     def names(self) -> set[str]:
         """The resources that count devices, and extended resources that classes serve."""

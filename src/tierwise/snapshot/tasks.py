@@ -44,6 +44,9 @@ _PARTS = 256
 """Into which pods without a group are dealt by name, so that a change of one looks at few."""
 
 _CRITICAL = ("system-cluster-critical", "system-node-critical")
+_FEW = 8
+"""Tasks that are counted one by one: arrays pay off for more."""
+
 _HOLDING = (Status.RUNNING, Status.RELEASING)
 _ENDED = {"Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}
 
@@ -89,6 +92,7 @@ class TaskStore:
         """`nodes` are the numbers of nodes by name."""
         self.shapes = shapes
         self.used: Ints = _nothing_used(resources, nodes)  # (resources x numbers of nodes)
+        self.releasing: set[str] = set()  # paths of pods that are terminating on their nodes
         self.attracting: dict[str, Pod] = {}  # pods that draw others towards them
         self.faults: dict[str, Fault] = {}
         self._nodes = nodes
@@ -168,6 +172,7 @@ class TaskStore:
             )
             cohort.members[path] = Member(pod, task)
             moved.add(cohort)
+            (self.releasing.add if status is Status.RELEASING else self.releasing.discard)(path)
             if node != before.node or nominated != before.nominated:
                 self._index(path, before, task)
             if before.status in _HOLDING:
@@ -195,6 +200,8 @@ class TaskStore:
             self._cohort_of[path] = home
             self._unsorted.add(home)
         home.members[path] = Member(pod, task)
+        if task.status is Status.RELEASING:
+            self.releasing.add(path)
         self._touch(home)
         self._index(path, None, task)
         self._came.append(task)
@@ -316,6 +323,7 @@ class TaskStore:
     ) -> None:
         """Read the pods that are here anew, but for some, which are gone from here."""
         for path in without:
+            self.releasing.discard(path)
             self.attracting.pop(path, None)
             self._astray.discard(path)
             self._remove(path)
@@ -342,7 +350,10 @@ class TaskStore:
 
     def _count(self, tasks: Iterable[Task], sign: int) -> None:
         held = [task for task in tasks if _holds(task)]
-        if held:
+        if len(held) <= _FEW:
+            for task in held:
+                self.used[:, task.node] += sign * task.shape.request
+        else:
             nodes = np.fromiter(map(_NODE, held), np.int64, len(held))
             shapes = {id(task.shape): task.shape for task in held}  # two may have had one number since the last count
             ids, which = np.unique(np.fromiter(map(id, map(_SHAPE, held)), np.int64, len(held)), return_inverse=True)
@@ -373,6 +384,7 @@ class TaskStore:
         self.shapes.leave(task.shape)
         self._index(path, task, None)
         self._went.append(task)
+        self.releasing.discard(path)
         self.attracting.pop(path, None)
         self.faults.pop(path, None)
         self._astray.discard(path)

@@ -144,6 +144,11 @@ class Ports:
             for protocol, port, address in _host_ports(spec):
                 self._addresses.setdefault((protocol, port), {_EVERYWHERE}).add(address)
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Ports) and self._addresses == other._addresses
+
+    __hash__ = None  # type: ignore[assignment]  # they are compared, and never looked up
+
     def names(self) -> list[str]:
         """Every port resource of the cycle."""
         return [
