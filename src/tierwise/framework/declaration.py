@@ -258,7 +258,7 @@ def wrong_attribute(plugin: object) -> str:
     of_class = isinstance(plugin, type)
     answers: object = getattr(plugin, "answers", frozenset() if of_class else None)
     counts = getattr(plugin, "counts", False if of_class else None)
-    if inspect.isdatadescriptor(answers) or inspect.isdatadescriptor(counts):
+    if of_class and (inspect.isdatadescriptor(answers) or inspect.isdatadescriptor(counts)):
         return ""  # slots and properties of a class are set by its instances
     if not isinstance(answers, frozenset) or not all(isinstance(purpose, Purpose) for purpose in answers):
         return f"answers must be a frozenset of purposes, not {answers!r}"

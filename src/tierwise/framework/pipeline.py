@@ -1,4 +1,4 @@
-"""The plugins of one cycle, sorted once into one typed tuple for each extension point.
+"""The plugins of one cycle, sorted once into one typed tuple for each extension point that is asked for.
 
 The only module that loops over plugins, and the error boundary around every call: a plugin that raises or answers
 wrongly either costs the job its attempt (`PluginError`) or is ignored, by the rule of its extension point, and is
@@ -323,8 +323,51 @@ def _enabled(declaring: Iterable[tuple[PluginChoice, Any]], flag: str) -> _Plugi
 _NOBODY: Final[_PluginsAt[Any]] = _PluginsAt(())
 
 
+class _At(Generic[Point]):
+    """An attribute of a pipeline: the plugins at a point, sorted out when a cycle first asks for them."""
+
+    def __init__(self, point: type[Point]) -> None:
+        self._point = point
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, pipeline: Pipeline, _: type) -> _PluginsAt[Point]:
+        found = pipeline.among(SWITCHES[self._point.__name__][0], self._point)
+        pipeline.__dict__[self._name] = found  # which is found before this from now on
+        return found
+
+
 class Pipeline:
     """The plugins of a profile in one cycle."""
+
+    _static = _At(StaticFilter)
+    _movers = _At(MovingFilter)
+    _scorers = _At(NodeScorer)
+    _domain_scorers = _At(DomainScorer)
+    _spaces = _At(SearchSpace)
+    _gatherings = _At(Gathering)
+    _proposers = _At(Proposer)
+    _queue_orders = _At(QueueOrder)
+    _job_orders = _At(JobOrder)
+    _sub_job_orders = _At(SubJobOrder)
+    _task_orders = _At(TaskOrder)
+    _gates = _At(Gate)
+    _quotas = _At(Quota)
+    _overuses = _At(Overuse)
+    _reclaim_gates = _At(ReclaimGate)
+    _victim_queue_orders = _At(VictimQueueOrder)
+    _gang_checks = _At(GangCheck)
+    _delayers = _At(Delaying)
+    _starvings = _At(Starving)
+    _selectors = _At(VictimSelector)
+    _eviction_costs = _At(EvictionCosts)
+    _complaints = _At(Complaints)
+    _pre_binds = _At(PreBind)
+    _figures = _At(NodeFigures)
+    _turns = _At(GlobalQueue)
+    _lendings = _At(Lending)
+    _entitlements = _At(Entitlement)
 
     def __init__(self, profile: Profile, view: CycleView, factories: Mapping[str, Factory]) -> None:
         self._view = view
@@ -337,56 +380,9 @@ class Pipeline:
         tiers = [self._make_tier(tier, factories) for tier in profile.tiers]
         self._plugins = [made for tier in tiers for made in tier]
         self._declaring = self._by_point(self._plugins)
-        self._static = self._at(StaticFilter)
-        self._movers = self._at(MovingFilter)
-        self._scorers = self._at(NodeScorer)
-        self._domain_scorers = self._at(DomainScorer)
-        self._spaces = self._at(SearchSpace)
-        self._gatherings = self._at(Gathering)
-        self._proposers = self._at(Proposer)
-        self._queue_keys = [(plugin, plugin.queue_key) for plugin in self._at(QueueOrder).all]
-        self._job_keys = [(plugin, plugin.job_key) for plugin in self._at(JobOrder).all]
-        self._sub_job_keys = [(plugin, plugin.sub_job_key) for plugin in self._at(SubJobOrder).all]
-        self._task_keys = [(plugin, plugin.task_key) for plugin in self._at(TaskOrder).all]
-        self._gates = self._at(Gate)
-        self._enqueue_tiers = [
-            (_enabled(of.get(EnqueueGate, ()), "JobEnqueued"), _enabled(of.get(EnqueuePermit, ()), "JobEnqueued"))
-            for of in map(self._by_point, tiers)
-        ]
+        self._tiers = tiers
         self.gangs = profile.enables("gang", "JobReady")  # False: every task is placed on its own
         self.gangs_wait = profile.enables("gang", "JobPipelined")  # evict for a whole gang or not at all
-        self._quotas = self._at(Quota)
-        self._overuses = self._at(Overuse)
-        self._reclaim_gates = self._at(ReclaimGate)
-        self._victim_queue_keys = [(plugin, plugin.victim_queue_key) for plugin in self._at(VictimQueueOrder).all]
-        self._gang_checks = self._at(GangCheck)
-        self._delayers = self._at(Delaying)
-        self._starvings = self._at(Starving)
-        self._selectors = self._at(VictimSelector)
-        self._eviction_costs = self._at(EvictionCosts)
-        self._complaints = self._at(Complaints)
-        self._pre_binds = self._at(PreBind)
-        self._figures = self._at(NodeFigures)
-        self._turns = self._at(GlobalQueue)
-        self._lendings = self._at(Lending)
-        self._entitlements = self._at(Entitlement)
-        self._victim_filters = {
-            Purpose.PREEMPT: self._among("Preemptable", VictimFilter),
-            Purpose.RECLAIM: self._among("Reclaimable", VictimFilter),
-        }
-        # What nobody takes part in is not asked for: these are looked at for every job.
-        self.proposes = bool(self._proposers)
-        self.delays = bool(self._delayers)  # whether any plugin may decline a place
-        self.prepares = bool(self._pre_binds)  # whether any plugin writes something before a bind
-        self.has_quotas = bool(self._quotas)
-        self.watches_use = bool(self._overuses)  # whether one may say that a queue has had its share
-        self.prices_evictions = bool(self._eviction_costs)
-        self.shares_move = bool(self._queue_keys)  # whether the order follows shares, which every placed task changes
-        orders, gates = self._at(JobOrder).all, self._gates.all
-        self.ignores_names = all(_promises(plugin).ignores_names for plugin in (*orders, *gates))
-        limits = (*self._quotas.all, *self._overuses.all, *self._at(QueueOrder).all, *orders)
-        self.rises_with_use = all(_promises(plugin).rises_with_use for plugin in limits)
-        self.scores_by_shape = all(_promises(plugin).scores_by_shape for plugin in self._scorers.all)
         self._acts_name_victims = profile.immediate_preemption  # Kubernetes' preemption has no victim filters
         self._moving: dict[int, bool] = {}
         self._limits: dict[int, tuple[tuple[SearchSpace | None, int | None], Job | SubJob]] = {}  # by identity
@@ -422,11 +418,95 @@ class Pipeline:
         if plugin.counts:  # type: ignore[attr-defined]
             self._counting.add(id(plugin))
 
-    def _at(self, point: type[Point]) -> _PluginsAt[Point]:
-        """The plugins that declare a point and are not switched off for it, in the profile's order."""
-        return self._among(SWITCHES[point.__name__][0], point)
+    @cached_property
+    def _queue_keys(self) -> list[tuple[QueueOrder, Callable[..., tuple[float, ...]]]]:
+        return [(plugin, plugin.queue_key) for plugin in self._queue_orders.all]
 
-    def _among(self, flag: str, point: type[Point]) -> _PluginsAt[Point]:
+    @cached_property
+    def _job_keys(self) -> list[tuple[JobOrder, Callable[..., tuple[float, ...]]]]:
+        return [(plugin, plugin.job_key) for plugin in self._job_orders.all]
+
+    @cached_property
+    def _sub_job_keys(self) -> list[tuple[SubJobOrder, Callable[..., tuple[float, ...]]]]:
+        return [(plugin, plugin.sub_job_key) for plugin in self._sub_job_orders.all]
+
+    @cached_property
+    def _task_keys(self) -> list[tuple[TaskOrder, Callable[..., tuple[float, ...]]]]:
+        return [(plugin, plugin.task_key) for plugin in self._task_orders.all]
+
+    @cached_property
+    def _victim_queue_keys(self) -> list[tuple[VictimQueueOrder, Callable[..., tuple[float, ...]]]]:
+        return [(plugin, plugin.victim_queue_key) for plugin in self._victim_queue_orders.all]
+
+    @cached_property
+    def _enqueue_tiers(self) -> list[tuple[_PluginsAt[EnqueueGate], _PluginsAt[EnqueuePermit]]]:
+        return [
+            (_enabled(of.get(EnqueueGate, ()), "JobEnqueued"), _enabled(of.get(EnqueuePermit, ()), "JobEnqueued"))
+            for of in map(self._by_point, self._tiers)
+        ]
+
+    @cached_property
+    def _victim_filters(self) -> dict[Purpose, _PluginsAt[VictimFilter]]:
+        return {
+            Purpose.PREEMPT: self.among("Preemptable", VictimFilter),
+            Purpose.RECLAIM: self.among("Reclaimable", VictimFilter),
+        }
+
+    # What nobody takes part in is not asked for: these are looked at for every job.
+
+    @cached_property
+    def proposes(self) -> bool:
+        """Whether any plugin proposes places."""
+        return bool(self._proposers)
+
+    @cached_property
+    def delays(self) -> bool:
+        """Whether any plugin may decline a place."""
+        return bool(self._delayers)
+
+    @cached_property
+    def prepares(self) -> bool:
+        """Whether any plugin writes something before a bind."""
+        return bool(self._pre_binds)
+
+    @cached_property
+    def has_quotas(self) -> bool:
+        """Whether any plugin limits what queues use."""
+        return bool(self._quotas)
+
+    @cached_property
+    def watches_use(self) -> bool:
+        """Whether one may say that a queue has had its share."""
+        return bool(self._overuses)
+
+    @cached_property
+    def prices_evictions(self) -> bool:
+        """Whether any plugin says what an eviction costs."""
+        return bool(self._eviction_costs)
+
+    @cached_property
+    def shares_move(self) -> bool:
+        """Whether the order follows shares, which every placed task changes."""
+        return bool(self._queue_keys)
+
+    @cached_property
+    def ignores_names(self) -> bool:
+        """Whether no order and no gate looks at the names of jobs."""
+        return all(_promises(plugin).ignores_names for plugin in (*self._job_orders.all, *self._gates.all))
+
+    @cached_property
+    def rises_with_use(self) -> bool:
+        """Whether limits and orders only rise with what is used."""
+        limits = (*self._quotas.all, *self._overuses.all, *self._queue_orders.all, *self._job_orders.all)
+        return all(_promises(plugin).rises_with_use for plugin in limits)
+
+    @cached_property
+    def scores_by_shape(self) -> bool:
+        """Whether scores of nodes follow from the shape of a task alone."""
+        return all(_promises(plugin).scores_by_shape for plugin in self._scorers.all)
+
+    def among(self, flag: str, point: type[Point]) -> _PluginsAt[Point]:
+        """The plugins that declare a point and are not switched off for it by a flag, in the profile's order."""
         declaring = self._declaring.get(point)
         return _enabled(declaring, flag) if declaring is not None else _NOBODY
 

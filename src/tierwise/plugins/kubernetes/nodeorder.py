@@ -50,7 +50,7 @@ _PAIR = slice(0, 2)
 
 
 class NodeLoad:
-    """The weighted sum of the three scores, each up to 100."""
+    """The weighted sum of the three scores, each up to 100; without any weight, the effect alone may be asked for."""
 
     def __init__(self, view: CycleView, *, least: float, most: float, balanced: float) -> None:
         self._ledger = view.ledger
@@ -59,6 +59,8 @@ class NodeLoad:
         # Whatever is not left is used, so "most" is what "least" lacks of 100.
         self._most = 100.0 * most
         self.effect = ScoreEffect.FREE if least or balanced else ScoreEffect.ROW if most else ScoreEffect.FIXED
+        if self.effect is ScoreEffect.FIXED:
+            return  # no weight, no score
         amounts = view.nodes.allocatable[_PAIR]
         self._each = _inverse(amounts)
         self._has = amounts > 0
