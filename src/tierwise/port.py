@@ -122,8 +122,10 @@ class _Log(msgspec.Struct):
         self.touched.pop(self.last - _LONGEST, None)
         self.last += 1
 
-    def between(self, one: int, other: int) -> list[str] | None:
+    def between(self, one: int, other: int) -> Sequence[str] | None:
         """What changes between two moments touched, in that order; None where that is forgotten."""
+        if other == one - 1 or other == one:
+            return self.touched.get(other) if other < one else ()  # as for whoever looks at every change
         found = [*map(self.touched.get, range(min(one, other), max(one, other)))]
         return None if None in found else [*dict.fromkeys(chain.from_iterable(found))]  # type: ignore[arg-type]
 
@@ -227,6 +229,9 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
         touched = self.log.between(self.at, since.at) if self.log is since.log else None
         if touched is None:
             touched = [*dict.fromkeys((*since.records(), *self.records()))]
+        if len(touched) == 1:
+            now = self.record(touched[0])
+            return {touched[0]: now} if now is not since.record(touched[0]) else {}
         both = zip(touched, self.lookup(touched), since.lookup(touched), strict=True)
         return {path: now for path, now, before in both if now is not before}
 
@@ -339,7 +344,7 @@ class Objects(msgspec.Struct, frozen=True):
         for key in deletes:
             old.setdefault((key.group, key.kind), []).append(key.path)
         tables = dict(self._tables)
-        for kind in dict.fromkeys([*new, *old]):
+        for kind in {**new, **old}:
             tables[kind] = tables.get(kind, _EMPTY).changed(new.get(kind, {}), old.get(kind, ()))
         return Objects(Version(version), tables)
 
@@ -429,16 +434,20 @@ class Objects(msgspec.Struct, frozen=True):
                 found |= cast(dict[str, R | None], new.latest(old))
         return found
 
-    def changed_keys(self, since: Objects, *records: type[Object]) -> dict[type[Object], list[Key]]:
-        """All objects that have come, gone or become others, by type; where types are given, those of them alone."""
-        found: dict[type[Object], list[Key]] = {}
+    def changed_objects(self, since: Objects, *records: type[Object]) -> dict[type[Object], dict[Key, Object | None]]:
+        """All objects that have come, gone or become others, as they are now, by type; None for one that is gone.
+
+        Where types are given, those of them alone. Keys are in natural order.
+        """
+        found: dict[type[Object], dict[Key, Object | None]] = {}
         for kind in self._differing(since):
             record = _type(kind)
             if records and record not in records:
                 continue
-            for path in self._tables.get(kind, _EMPTY).changes(since._tables.get(kind, _EMPTY)):
+            latest = self._tables.get(kind, _EMPTY).latest(since._tables.get(kind, _EMPTY))
+            for path in sorted(latest, key=natural) if len(latest) > 1 else latest:
                 namespace, _, name = path.rpartition("/")
-                found.setdefault(record, []).append(Key(*kind, namespace, name))
+                found.setdefault(record, {})[Key(*kind, namespace, name)] = latest[path]
         return found
 
     def differing(self, since: Objects) -> Iterator[tuple[tuple[str, str], str]]:

@@ -347,10 +347,11 @@ def decode_changed(raw: Raw, before: Raw, record: Any) -> Any:
     else:
         _identity(raw, type(record), str(raw["kind"]))
     try:
-        found = replace(_convert(rest, type(record)), **kept)
-        _check(found)
+        part = _convert(rest, type(record))
+        _check(part)  # what is taken over was checked before
     except InputError:
         return decode(raw)  # which says what is wrong
+    found = replace(part, **kept)
     return found if "spec" in kept else _completed(found)
 
 

@@ -49,17 +49,20 @@ class Controllers:
             self._jobs,
             PodGroupController(),
             GangCountController(),
-            WholeController(app_group.READS, app_group.reconcile),
-            WholeController(network_topology.READS, network_topology.reconcile),
-            WholeController(elastic_quota.READS, QuotaFigures(profile).reconcile),
+            WholeController(app_group.READS, app_group.reconcile, about=app_group.ABOUT),
+            WholeController(network_topology.READS, network_topology.reconcile, about=network_topology.ABOUT),
+            WholeController(elastic_quota.READS, QuotaFigures(profile).reconcile, about=elastic_quota.ABOUT),
             *others,
         )
         # Most of them read few kinds of objects and seldom have anything to do: they are not even asked then.
         self._whole: dict[type[Object], list[WholeController]] = {}
+        self._about: dict[type[Object], list[WholeController]] = {}
         for controller in self._all:
             if isinstance(controller, WholeController):
                 for kind in controller.reads:
                     self._whole.setdefault(kind, []).append(controller)
+                for kind in controller.about:
+                    self._about.setdefault(kind, []).append(controller)
         self._following = [c for c in self._all if not isinstance(c, WholeController)]
 
     def run(self, objects: Objects, now: float) -> list[Effect]:
@@ -86,10 +89,13 @@ class Controllers:
     def _follow(self, objects: Objects) -> None:
         if objects is self._seen:
             return
-        changed = objects.changed_keys(self._seen)
+        changed = objects.changed_objects(self._seen)
+        for kind in changed:
+            for whole in self._about.get(kind, ()):
+                whole.sleeps = not any(objects.every(own) for own in whole.about)
         for kind in changed:
             for whole in self._whole.get(kind, ()):
-                whole.touched = True
+                whole.touched = whole.touched or not whole.sleeps
         for controller in self._following:
             controller.enqueue(objects, changed)
         self._seen = objects
@@ -106,15 +112,28 @@ def due(objects: Objects) -> float | None:
 
 
 class WholeController:
-    """A controller that looks at all that it reads, whenever any of it has changed or was not as it should be."""
+    """A controller that looks at all that it reads, whenever any of it has changed or was not as it should be.
 
-    def __init__(self, reads: Collection[type[Object]], reconcile: Callable[[Objects, float], list[Effect]]) -> None:
+    Where it says which types of objects it is `about`, it sleeps while there are none of them.
+    """
+
+    def __init__(
+        self,
+        reads: Collection[type[Object]],
+        reconcile: Callable[[Objects, float], list[Effect]],
+        *,
+        about: Collection[type[Object]] = (),
+    ) -> None:
         self.reads = frozenset(reads)
-        self.touched = True
+        self.about = tuple(about)
+        self.sleeps = bool(about)
+        self.touched = not about
         self._reconcile = reconcile
 
     def enqueue(self, objects: Objects, changed: Changes) -> None:
-        self.touched = self.touched or not self.reads.isdisjoint(changed)
+        if not self.reads.isdisjoint(changed):
+            self.sleeps = bool(self.about) and not any(objects.every(own) for own in self.about)
+            self.touched = self.touched or not self.sleeps
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
         effects = self._reconcile(objects, now) if self.touched else []

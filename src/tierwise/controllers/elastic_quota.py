@@ -36,8 +36,9 @@ from tierwise.plugins.elastic_quota.tree import QuotaTree
 from tierwise.port import Effect, Objects, PatchStatus, key_of
 from tierwise.snapshot.builder import Reader
 
-__all__ = ["READS", "QuotaFigures"]
+__all__ = ["ABOUT", "READS", "QuotaFigures"]
 
+ABOUT: Final = (ElasticQuota,)
 READS: Final = (Node, Pod, ElasticQuota, PodGroup, Queue, koordinator.PodGroup)
 
 

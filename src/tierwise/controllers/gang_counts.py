@@ -31,11 +31,13 @@ class GangCountController:
 
     def enqueue(self, objects: Objects, changed: Changes) -> None:
         """Take note of what has changed."""
-        self._queue.add(self._pods.follow(objects, changed))
+        self._queue.add(self._pods.follow(changed))
         self._queue.add(key.path for key in changed.get(PodGroup, ()))
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
         """What the PodGroups of these pods need."""
+        if self._queue.idle(now):
+            return []
         groups = objects.every(PodGroup)
 
         def one(path: str) -> Requeue:

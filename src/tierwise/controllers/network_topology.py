@@ -31,7 +31,7 @@ from tierwise.dialects.network_aware.services import (
 from tierwise.model.services import MEASURED, USER_DEFINED, Link, link_between
 from tierwise.port import Effect, Objects, PatchStatus, Update, key_of
 
-__all__ = ["KEY", "READS", "WeightsFormat", "measured", "reconcile", "reserved", "weights_format_of"]
+__all__ = ["ABOUT", "KEY", "READS", "WeightsFormat", "measured", "reconcile", "reserved", "weights_format_of"]
 
 
 # How the manifests of NetworkTopologies are put together: their two forms differ in what they call their lists.
@@ -200,7 +200,8 @@ def reserved(groups: Mapping[str, AppGroup], pods: Iterable[Pod], nodes: Mapping
     return total
 
 
-READS: Final = (NetworkTopology, KepNetworkTopology, AppGroup, KepAppGroup, ConfigMap, Node, Pod)
+ABOUT: Final = (NetworkTopology, KepNetworkTopology)
+READS: Final = (*ABOUT, AppGroup, KepAppGroup, ConfigMap, Node, Pod)
 
 _DEFAULT_CAPACITY: Final = "1G"
 """Shown for a measured pair that the user does not list; a link is limited by the user's word alone."""

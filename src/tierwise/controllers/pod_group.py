@@ -253,13 +253,15 @@ class PodGroupController:
 
     def enqueue(self, objects: Objects, changed: Changes) -> None:
         """Take note of what has changed."""
-        self._queue.add(self._pods.follow(objects, changed) - {_NAMES_NONE})
+        self._queue.add(self._pods.follow(changed) - {_NAMES_NONE})
         self._queue.add(key.path for key in changed.get(PodGroup, ()))
-        for keys in changed.values():
+        for keys in changed.values() if self._owned else ():
             self._queue.add(group for key in keys for group in self._owned.get(key, ()))
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
         """What these groups and their pods need."""
+        if _NAMES_NONE not in self._pods and self._queue.idle(now):
+            return []
         groups = objects.every(PodGroup)
         fresh: dict[str, list[tuple[Pod, OwnerChain]]] = {}
         told: list[Effect] = []

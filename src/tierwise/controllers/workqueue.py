@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from tierwise.api.codec import Object
 from tierwise.api.natural import natural
-from tierwise.port import Effect, Key, Objects
+from tierwise.port import Effect, Key
 
 __all__ = ["Changes", "Index", "Requeue", "WorkQueue"]
 
 R = TypeVar("R", bound=Object)
 
-Changes = Mapping[type[Object], Sequence[Key]]
-"""Objects that have come, gone or become others, by type; see `Objects.changed_keys`."""
+Changes = Mapping[type[Object], Mapping[Key, Object | None]]
+"""Objects that have come, gone or become others, by type; see `Objects.changed_objects`."""
 
 Requeue = tuple[Sequence[Effect], float | None]
 """What reconciling something asks for, and when time alone will give it something to do (None: never)."""
@@ -35,28 +35,32 @@ class Index(Generic[R]):
         self._keys: dict[Key, str] = {}
         self._found: dict[str, dict[Key, R]] = {}
 
-    def follow(self, objects: Objects, changed: Changes) -> set[str]:
+    def follow(self, changed: Changes) -> set[str]:
         """Take note of the objects that have changed; the keys that they were or are found by."""
-        keys = changed.get(self._record)
-        if not keys:
+        latest: Mapping[Key, Any] = changed.get(self._record, {})
+        if not latest:
             return set()
-        found = {key: record for key in keys if isinstance(record := objects.record(key), self._record)}
-        said = {key: name for key, record in found.items() if (name := self._key(record)) is not None}
-        touched = set(said.values())
-        for key in keys:
-            if (old := self._keys.pop(key, None)) is not None:
+        said = [(key, record, self._key(record) if record is not None else None) for key, record in latest.items()]
+        touched: set[str] = set()
+        for key, record, name in said:
+            old = self._keys.pop(key, None)
+            if old is not None:
                 touched.add(old)
-                del self._found[old][key]
-                if not self._found[old]:
+                found = self._found[old]
+                del found[key]
+                if not found:
                     del self._found[old]
-        for key, name in said.items():
-            self._keys[key] = name
-            self._found.setdefault(name, {})[key] = found[key]
+            if name is not None:
+                touched.add(name)
+                self._keys[key] = name
+                self._found.setdefault(name, {})[key] = record
         return touched
 
     def __getitem__(self, key: str) -> list[R]:
         """The objects of a key in natural order."""
         found = self._found.get(key, {})
+        if len(found) < 2:
+            return [*found.values()]
         return [found[of] for of in sorted(found, key=lambda of: natural(of.path))]
 
     def of(self, key: str) -> Iterable[R]:
@@ -77,6 +81,10 @@ class WorkQueue:
 
     def add(self, names: Iterable[str]) -> None:
         self._waiting.update(names)
+
+    def idle(self, now: float) -> bool:
+        """Whether nobody is to be reconciled now."""
+        return not self._waiting and (not self._timers or (due := self.due()) is None or due > now)
 
     def waiting(self) -> list[str]:
         """Whoever is to be reconciled whatever the time, in natural order."""

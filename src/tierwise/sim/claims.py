@@ -13,9 +13,10 @@ from tierwise.api.resource import ResourceClaim, ResourceClaimTemplate
 from tierwise.dialects.kubernetes.devices import claim_name, is_consumer, owns
 from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus
 
-__all__ = ["READS", "reconcile"]
+__all__ = ["ABOUT", "READS", "reconcile"]
 
-READS = (Pod, ResourceClaim, ResourceClaimTemplate)
+ABOUT = (ResourceClaim, ResourceClaimTemplate)
+READS = (Pod, *ABOUT)
 
 _GROUP = "resource.k8s.io"
 _ENDED = ("Succeeded", "Failed")

@@ -131,19 +131,25 @@ def _by_type(present: object, given: object) -> list[Raw]:
 
 
 def merged(raw: Raw, patch: Raw) -> Raw:
-    """A merge patch: mappings merge, None removes, anything else replaces; empty mappings add nothing."""
-    result = dict(raw)
+    """A merge patch: mappings merge, None removes, anything else replaces; empty mappings add nothing.
+
+    Mappings in which nothing becomes another text stay the same objects, so that they need not be decoded again.
+    """
+    changes: Raw = {}
     for key, value in patch.items():
-        current = result.get(key)
+        current = raw.get(key)
         if value is None:
-            result.pop(key, None)
+            if key in raw:
+                changes[key] = None
         elif isinstance(value, dict):
             inner = merged(current if isinstance(current, dict) else {}, value)
-            if inner or key in result:
-                result[key] = inner
-        else:
-            result[key] = value
-    return result
+            if inner is not current and (inner or key in raw):
+                changes[key] = inner
+        elif not isinstance(value, str) or current != value:
+            changes[key] = value
+    if not changes:
+        return raw
+    return {key: value for key, value in {**raw, **changes}.items() if value is not None or key not in patch}
 
 
 def _counting(raw: Raw, start: float) -> Raw:

@@ -100,9 +100,9 @@ class SimNodes:
     def _follow(self, objects: Objects) -> None:
         if objects.alike(self._seen, Pod, Node):
             return
-        changed = objects.changed_keys(self._seen, Pod, Node)
-        self._pods.follow(objects, changed)
-        self._lost.follow(objects, changed)
+        changed = objects.changed_objects(self._seen, Pod, Node)
+        self._pods.follow(changed)
+        self._lost.follow(changed)
         self._queue.add(key.path for key in changed.get(Pod, ()))
         for node in changed.get(Node, ()):
             self._queue.add(_paths(self._pods[node.name]))

@@ -62,7 +62,7 @@ class Provisioner:
     def provision(self, objects: Objects, now: float | None) -> Provisioned:
         """As the function of this name."""
         if not objects.alike(self._seen, Pod):
-            self._pods.follow(objects, objects.changed_keys(self._seen, Pod))
+            self._pods.follow(objects.changed_objects(self._seen, Pod))
             self._seen = objects
         if _EPHEMERAL not in self._pods and not objects.every(PersistentVolumeClaim):
             return Provisioned()

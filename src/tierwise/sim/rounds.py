@@ -75,7 +75,8 @@ class History(msgspec.Struct):
 
 def all_controllers(profile: Profile = DEFAULT) -> Controllers:
     """Those of tierwise, and what controllers of other projects do."""
-    return Controllers(profile, [WholeController(others.READS, others.reconcile) for others in (claims, workloads)])
+    others = [WholeController(of.READS, of.reconcile, about=of.ABOUT) for of in (claims, workloads)]
+    return Controllers(profile, others)
 
 
 def reconcile(

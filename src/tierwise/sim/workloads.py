@@ -12,9 +12,10 @@ from tierwise.dialects import workloads
 from tierwise.port import Create, Effect, Objects
 from tierwise.sim.saved import saved_at
 
-__all__ = ["READS", "reconcile"]
+__all__ = ["ABOUT", "READS", "reconcile"]
 
-READS = (Unknown, Pod, Node, PodGroup)
+ABOUT = (Unknown,)
+READS = (*ABOUT, Pod, Node, PodGroup)
 
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:

@@ -83,8 +83,8 @@ class StatusWriter:
 
     def _changed(self, objects: Objects, snapshot: Snapshot, heard: Collection[str]) -> list[Job]:
         """The declared jobs whose status may have become another one."""
-        changed = objects.changed_keys(self._seen)
-        touched = self._pods.follow(objects, changed)
+        changed = objects.changed_objects(self._seen)
+        touched = self._pods.follow(changed)
         touched.update(key.path for kind, keys in changed.items() if kind is not Pod for key in keys)
         if self._topology is not snapshot.topology:
             self._told = {}

@@ -48,7 +48,7 @@ class JobController:
 
     def enqueue(self, objects: Objects, changed: Changes) -> None:
         """Take note of what has changed."""
-        touched = self._pods.follow(objects, changed) | self._commands.follow(objects, changed)
+        touched = self._pods.follow(changed) | self._commands.follow(changed)
         touched.update(key.path for key in changed.get(Job, ()))
         jobs = objects.every(Job)
         if PriorityClass in changed:
@@ -62,6 +62,8 @@ class JobController:
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
         """Let each of these jobs take the turn that is due, or bring its objects to where its status says it is."""
+        if self._queue.idle(now):
+            return []
         jobs = objects.every(Job)
 
         def one(path: str) -> Requeue:

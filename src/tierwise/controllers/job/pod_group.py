@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from operator import is_
 from typing import Final
 
 from tierwise.api import codec
@@ -76,10 +77,12 @@ class PodGroupSpecs:
 
     def __init__(self) -> None:
         self._following: dict[str, tuple[JobSpec, PodGroupSpec, Mapping[str, int]]] = {}
+        self._made: dict[str, tuple[JobSpec, object, Mapping[str, int]]] = {}  # what was asked for, and is not yet seen
 
     def forget(self, job: str) -> None:
         """Drop what is known of a job, by its key."""
         self._following.pop(job, None)
+        self._made.pop(job, None)
 
     def reconcile(
         self, objects: Objects, job: Job, group: PodGroup | None, priorities: Mapping[str, int], *, wanted: bool
@@ -89,26 +92,38 @@ class PodGroupSpecs:
         The same `priorities` of classes must come as the same object for anything to be remembered.
         """
         if group is None:
-            return [Create(_manifest(job, priorities))] if wanted else []
+            return self._create(job, priorities) if wanted else []
         if group.metadata.deletion_timestamp:
             return []
         if not wanted:
             return [Delete(key_of(group))]
         path = codec.key(job)
-        known = self._following.get(path)
-        if known is not None and all(a is b for a, b in zip(known, (job.spec, group.spec, priorities), strict=True)):
+        if _same(self._following.get(path), job.spec, group.spec, priorities):
+            return []
+        raw = objects.raw(key_of(group)) or {}
+        if _same(self._made.pop(path, None), job.spec, raw.get("spec"), priorities):
+            self._following[path] = job.spec, group.spec, priorities
             return []
         manifest = _manifest(job, priorities)
         if _meaning(group.spec) == _meaning(codec.decode(manifest).spec):
             self._following[path] = job.spec, group.spec, priorities
             return []
-        raw = objects.raw(key_of(group)) or {}
         present, spec = raw.get("spec"), manifest["spec"]
         assert isinstance(spec, dict)
         present = present if isinstance(present, dict) else {}
         # Volcano does not hand on later changes of the job's own topology; there is no reason not to.
         kept = {field: value for field, value in present.items() if field not in _OWNED}
         return [Update(key_of(group), {**raw, "spec": {**kept, **spec}})]
+
+    def _create(self, job: Job, priorities: Mapping[str, int]) -> list[Effect]:
+        manifest = _manifest(job, priorities)
+        self._made[codec.key(job)] = job.spec, manifest["spec"], priorities
+        return [Create(manifest)]
+
+
+def _same(known: tuple[object, object, object] | None, *seen: object) -> bool:
+    """Whether three things are the very objects that are known."""
+    return known is not None and all(map(is_, known, seen))
 
 
 def _meaning(spec: PodGroupSpec) -> tuple[object, ...]:

@@ -227,8 +227,8 @@ class EmbeddedReplay:
 
         The jobs that something has happened to.
         """
-        changed = objects.changed_keys(self._seen, Pod, Job)
-        of_pods = set(map(number_of, self._pods.follow(objects, changed)))
+        changed = objects.changed_objects(self._seen, Pod, Job)
+        of_pods = set(map(number_of, self._pods.follow(changed)))
         for job in of_pods:
             name = f"job-{job}"
             pods = len(self._books.gangs.pods(job))
@@ -272,7 +272,7 @@ class _Submitter:
     def _resumed(self, objects: Objects) -> Iterator[Effect]:
         """What is left of the work of gangs that wait again, on pods that were made anew."""
         remaining = self._books.state.remaining
-        self._pods.follow(objects, objects.changed_keys(self._seen, Pod))
+        self._pods.follow(objects.changed_objects(self._seen, Pod))
         self._seen = objects
         for job in self._stopped:
             left = run_for(float(remaining[job]))
