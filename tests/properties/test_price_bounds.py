@@ -37,6 +37,7 @@ def same(snapshot: Snapshot, profile: Profile) -> None:
     quick = decided(snapshot, profile)
     with (
         patch.object(DomainBounds, "by_amounts", lambda _, domains: dict.fromkeys(domains.tolist(), (-inf,))),
+        patch.object(DomainBounds, "by_levels", lambda _, bounds: bounds),
         patch.object(DomainBounds, "by_rows", lambda _, bounds: bounds),
     ):
         assert decided(snapshot, profile) == quick

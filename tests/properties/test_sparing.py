@@ -7,26 +7,42 @@ from random import Random
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from tests.support.depth import examples
 
 from tierwise.actions.eviction.feasibility import fewest_by_trial, fits_in, needed_by_trial
 from tierwise.actions.placement.demand import demand
 from tierwise.bench.evictions import EVICTING, scattered
-from tierwise.bench.worlds import flat_cluster
+from tierwise.bench.worlds import CLASSES, GangSpec, flat_cluster, jobs
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.extension import Preemptor, Purpose
+from tierwise.model.job import Job
 from tierwise.model.topology import ROOT
 from tierwise.scheduler import open_cycle
+
+
+def waiting(last: Job, pick: Random) -> Job:
+    """A gang of any class in the place of the last job."""
+    size, group = pick.randrange(1, 5), pick.choice((0, 0, 1, 2))
+    spec = GangSpec(CLASSES[pick.choice((1, 3, 5, 7))], size * max(group, 1), 2, group)
+    job = jobs([spec])[1]
+    first = last.subs[0].number
+    subs = (replace(sub, number=first + i, job_number=last.number) for i, sub in enumerate(job.subs))
+    return replace(job, key=last.key, number=last.number, priority=last.priority, subs=tuple(subs))
 
 
 @given(pick=st.randoms(use_true_random=False))
 @examples(45)
 def test_counting_equals_asking(pick: Random) -> None:
-    """Whatever is spared in whatever stretches, and whoever might suffice is not passed over."""
-    full = scattered(flat_cluster(2, 6), 1, need=pick.randrange(1, 5), tier=2)
-    cycle = open_cycle(full, EVICTING)
-    job = full.jobs[-1]
-    preemptor = Preemptor(Purpose.PREEMPT, job, job.subs[0].request, gang=True, running=cycle.running)
+    """Whatever is spared in whatever stretches, and whoever might suffice is not passed over.
+
+    Gangs of whole nodes or of parts of them, in one piece or in groups of which each wants a rack.
+    """
+    full = scattered(flat_cluster(2, 6), 1, tier=2)
+    job = waiting(full.jobs[-1], pick)
+    cycle = open_cycle(replace(full, jobs=(*full.jobs[:-1], job)), EVICTING)
+    need = job.subs[0].request * len(job.subs)
+    preemptor = Preemptor(Purpose.PREEMPT, job, need, gang=True, running=cycle.running)
     fits = fits_in(cycle, preemptor, demand(cycle, job), ROOT)
     tasks = np.array(pick.sample(range(len(cycle.running)), pick.randrange(40, len(cycle.running))))
     parts = np.split(tasks, sorted(pick.sample(range(1, len(tasks)), pick.randrange(4, 40))))

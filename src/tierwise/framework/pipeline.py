@@ -916,12 +916,16 @@ class Pipeline:
 
     def may_go(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Which candidates every victim filter lets go; filters that count are asked last."""
-        filters = self._victim_filters[preemptor.purpose][preemptor.job.scheduler]
         allowed = self.named(preemptor, victims)
-        left = np.flatnonzero(allowed)
-        for plugin in filters:
+        allowed[allowed] = self.counted(preemptor, victims[allowed])
+        return allowed
+
+    def counted(self, preemptor: Preemptor, victims: Ints) -> Bools:
+        """Which of the candidates that are named every filter lets go that counts."""
+        allowed = np.ones(len(victims), dtype=bool)
+        for plugin in self._victim_filters[preemptor.purpose][preemptor.job.scheduler]:
             if id(plugin) in self._counting:
-                allowed[left] &= ~self._spare(plugin, preemptor, victims[left])
+                allowed &= ~self._spare(plugin, preemptor, victims)
         return allowed
 
     def could_go(self, preemptor: Preemptor, victims: Ints) -> Bools:
@@ -1000,6 +1004,10 @@ class Pipeline:
             self._failed(plugin, "paid_with", error)
             return np.zeros(0, dtype=np.int64)
         return paid
+
+    def selects_victims(self, preemptor: Preemptor) -> bool:
+        """Whether some plugin may select victims."""
+        return bool(self._selectors[preemptor.job.scheduler])
 
     def select_victims(self, preemptor: Preemptor, bundles: Bundles) -> Ints | None:
         """The selection of the first plugin that makes one."""

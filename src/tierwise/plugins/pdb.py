@@ -10,6 +10,7 @@ import numpy as np
 
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, Preemptor, Purpose, VictimFilter
+from tierwise.framework.victim_counts import who_goes
 from tierwise.model.arrays import Bools, Ints
 
 __all__ = ["DisruptionBudgets"]
@@ -26,18 +27,16 @@ class DisruptionBudgets:
         self._allowed = view.ledger.budgets  # counted down with every eviction of the cycle
 
     def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        result = np.zeros(len(victims), dtype=bool)
-        if not len(self._allowed):
-            return result
-        left = self._allowed.tolist()
-        tasks = preemptor.running.tasks
-        for i, victim in enumerate(victims.tolist()):
-            budgets = tasks[victim].budgets
-            if not budgets:
-                continue
-            if any(left[budget] <= 0 for budget in budgets):
-                result[i] = True
-                continue
-            for budget in budgets:
-                left[budget] -= 1
-        return result
+        budgets = _budgets(preemptor.running.covered, victims)
+        if not len(budgets):
+            return np.zeros(len(victims), dtype=bool)
+        disruptions = np.ones((1, len(victims)), dtype=np.int64)
+        return ~who_goes(self._allowed[None], disruptions, budgets, lambda _level, left, _budget, _victim: left[0] > 0)
+
+
+def _budgets(covered: Ints, victims: Ints) -> Ints:
+    """The budgets that cover each victim, (most that cover one x victims); -1 below the last of them."""
+    first, last = (np.searchsorted(covered[0], victims, side=side) for side in ("left", "right"))
+    level = np.arange((last - first).max(initial=0))[:, None]
+    at = np.minimum(first + level, covered.shape[1] - 1)
+    return np.where(level < last - first, covered[1, at], -1)

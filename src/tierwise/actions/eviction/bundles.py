@@ -9,8 +9,6 @@ what is needed are in no safe bundle, and in a core only together with tasks tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from msgspec.structs import replace
 
@@ -179,30 +177,23 @@ def keep_allowed(cycle: Cycle, preemptor: Preemptor, bundles: Bundles, breakable
     """Ask the filters about all victims in order; a safe bundle shrinks to what is allowed, a core goes whole.
 
     `breakable` are the bundles that may be taken although their gang breaks. A core that is refused uses up nothing:
-    where a filter that counts let part of it go, those behind it are asked again without it.
+    where a filter that counts let part of it go, those behind it are asked again without it. Where all may go, the
+    bundles are returned themselves.
     """
     going = bundles.safe | breakable
     sizes = np.diff(bundles.start)
-    free = _allowed(cycle, preemptor, bundles, going, cycle.pipeline.named)
-    going &= bundles.safe | (bundles.numbers(free) == sizes)
+    named = ~preemptor.running.not_preemptable[bundles.victims] & np.repeat(going, sizes)
+    named[named] = cycle.pipeline.named(preemptor, bundles.victims[named])
+    going &= bundles.safe | (bundles.numbers(named) == sizes)
     while True:
-        allowed = _allowed(cycle, preemptor, bundles, going, cycle.pipeline.may_go)
+        allowed = named & np.repeat(going, sizes)  # filters that count look only at those whom nothing else spares
+        allowed[allowed] = cycle.pipeline.counted(preemptor, bundles.victims[allowed])
         numbers = bundles.numbers(allowed)
         refused = np.flatnonzero((numbers < sizes) & going & ~bundles.safe)
         if not len(refused):
-            return _shrunk(preemptor, bundles, allowed)
+            return bundles if allowed.all() else _shrunk(preemptor, bundles, allowed)
         counted = np.flatnonzero(numbers[refused] > 0)  # in part: what was said of those behind it does not hold
         going[refused[: int(counted[0]) + 1] if len(counted) else refused] = False
-
-
-def _allowed(
-    cycle: Cycle, preemptor: Preemptor, bundles: Bundles, going: Bools, asked: Callable[[Preemptor, Ints], Bools]
-) -> Bools:
-    """Which victims of the bundles that are `going` may go, as the filters that are `asked` say, in order."""
-    allowed = ~preemptor.running.not_preemptable[bundles.victims] & np.repeat(going, np.diff(bundles.start))
-    unmarked = np.flatnonzero(allowed)  # filters that count look only at those whom nothing else spares
-    allowed[unmarked] = asked(preemptor, bundles.victims[unmarked])
-    return allowed
 
 
 def _shrunk(preemptor: Preemptor, bundles: Bundles, allowed: Bools) -> Bundles:

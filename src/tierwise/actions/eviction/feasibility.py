@@ -227,30 +227,41 @@ class _Counted:
     def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
         if not self._free_of_quotas:
             return needed_by_trial(self, victims, start, fixed)
-        number = self._enough(self._freed(fixed), victims[::-1])  # without them nothing in front of them need go
-        at = 0 if number is None else int(np.searchsorted(start, len(victims) - number, side="right")) - 1
-        return self._one_by_one(victims, start, fixed, at)
+        free, at = self._freed(np.concatenate((fixed, victims))), 0
+        if not self._takes_no_more(self._room(free)):
+            number = self._enough(self._freed(fixed), victims[::-1])  # without them nothing in front of them need go
+            at = 0 if number is None else int(np.searchsorted(start, len(victims) - number, side="right")) - 1
+            free = self._freed(np.concatenate((fixed, victims[start[at] :])))
+        return self._one_by_one(victims, start, at, free)
+
+    def _takes_no_more(self, room: Ints) -> bool:
+        """Whether there is room for what is asked for, in whole groups, and for no task besides."""
+        sums = summed(self._inner, room, len(self._starts))
+        return int((sums // self._size).sum()) == self._groups and not (sums % self._size).any()
 
     def _enough(self, free: Ints, victims: Ints) -> int | None:
         """How many victims from the front make room beside what is `free`; None where all of them make too little."""
         here = victims - self._first
-        here, turn = here[self._open[self._rows[here]] > 0], np.flatnonzero(self._open[self._rows[here]])
-        room = self._room(free)
-        grown = _growth(self._rows[here], free, np.take(self._amounts, here, axis=1), self._room)
-        turn, inner, grown = turn[grown > 0], self._inner[self._rows[here[grown > 0]]], grown[grown > 0]
-        sums = summed(self._inner, room, len(self._starts))
-        groups = _growth(inner, sums[None], grown[None], lambda sums, _: sums[0] // self._size)
-        upto = int((sums // self._size).sum()) + np.concatenate(([0], np.cumsum(groups)))
-        number = int(np.searchsorted(upto, self._groups))
+        turn = np.flatnonzero(self._open[self._rows[here]])
+        here = here[turn]
+        room, rows = self._room(free), self._rows[here]
+        grown = _growth(rows, free, np.take(self._amounts, here, axis=1), self._room)
+        if len(self._starts) == 1:
+            upto, enough = int(room.sum()) + np.concatenate(([0], np.cumsum(grown))), self._groups * self._size
+        else:
+            turn, rows, grown = turn[grown > 0], rows[grown > 0], grown[grown > 0]
+            sums = summed(self._inner, room, len(self._starts))
+            groups = _growth(self._inner[rows], sums[None], grown[None], lambda sums, _: sums[0] // self._size)
+            upto, enough = int((sums // self._size).sum()) + np.concatenate(([0], np.cumsum(groups))), self._groups
+        number = int(np.searchsorted(upto, enough))
         return None if number == len(upto) else int(turn[number - 1]) + 1 if number else 0
 
-    def _one_by_one(self, victims: Ints, start: Ints, fixed: Ints, at: int) -> list[int]:
-        """Which of the parts from `at` on must go.
+    def _one_by_one(self, victims: Ints, start: Ints, at: int, free: Ints) -> list[int]:
+        """Which of the parts from `at` on must go, given what is free without them.
 
         What each of them takes from its rows is counted for all of them at once, and counted again only for parts that
-        share a row with one that was spared before them.
+        share a row with one that was spared before them. Where no room is to spare, all parts must go that take any.
         """
-        free = self._freed(np.concatenate([fixed, victims[start[at] :]]))
         room = self._room(free)
         sums = summed(self._inner, room, len(self._starts)).tolist()
         slack = sum(number // self._size for number in sums) - self._groups
@@ -258,11 +269,16 @@ class _Counted:
             return list(range(at, len(start) - 1))
         part, row, freed = self._cells(victims, start, at, room > 0)  # rows without room have none to lose
         left = free[:, row] - freed
-        after, asked = self._room(left, row).tolist(), self._asked[:, 0].tolist()
+        counts = self._room(left, row)
+        going: list[int] = []
+        if self._takes_no_more(room):
+            must = np.isin(part, part[room[row] > counts])
+            going = np.unique(part[must]).tolist()
+            part, row, freed, left, counts = part[~must], row[~must], freed[:, ~must], left[:, ~must], counts[~must]
+        after, asked = counts.tolist(), self._asked[:, 0].tolist()
         rows, amounts, lefts = row.tolist(), freed.T.tolist(), left.T.tolist()
         rooms, inners = room[row].tolist(), self._inner[row].tolist()
         by_row: dict[int, tuple[list[int], int]] = {}  # of rows where a part was spared, what is free and for how many
-        going: list[int] = []
         edges = np.flatnonzero(np.diff(part, prepend=-1, append=-1)).tolist()
         for first, last in pairwise(edges):
             lost: dict[int, int] = {}
@@ -281,7 +297,7 @@ class _Counted:
                 by_row[rows[cell]] = lefts[cell], after[cell]
             for i, number in lost.items():
                 sums[i] -= number
-        return going
+        return sorted(going)
 
     def _cells(self, victims: Ints, start: Ints, at: int, concerned: Bools) -> tuple[Ints, Ints, Ints]:
         """What the parts from `at` on free on each row that is concerned: part, row, and amounts by resource."""

@@ -11,6 +11,7 @@ cheapest (`plans_by_pod`). quota-preempt evicts from the job's own queue, the ot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import chain
@@ -32,7 +33,7 @@ from tierwise.actions.eviction.preemptors import (
     why_no_candidate,
     without_never_preempting,
 )
-from tierwise.actions.eviction.price_bounds import DomainBounds, StandingTasks
+from tierwise.actions.eviction.price_bounds import DomainBounds, Price, StandingTasks
 from tierwise.actions.eviction.victims import EvictionPlan, make_plan
 from tierwise.actions.placement.commit import commit, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, demand, needs
@@ -46,7 +47,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Arguments, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import BundleSummary, Eviction, EvictionAttempt
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Bools, Ints, summed
 from tierwise.model.job import Job, Status
 from tierwise.model.reason import Reason
 from tierwise.model.resources import POD_SLOTS
@@ -243,16 +244,23 @@ class GangPreemptor:
         breakable = ~self._settled.kept & self._options.allow_whole
         bounds = DomainBounds(self._cycle, self._standing, preemptor, asked, eligible, breakable)
         helps = self._helps(preemptor, asked, bounds)
-        rough = [(bound, domain) for domain, bound in bounds.by_amounts(domains).items()]
-        heapify(rough)
-        ahead: list[tuple[tuple[float, ...], int, EvictionPlan | None]] = []  # prices differ: they end with the domain
-        batch = 1
-        while rough or ahead:
-            if not ahead or (rough and rough[0] < ahead[0]):
-                first = dict(heappop(rough)[::-1] for _ in range(min(batch, len(rough))))
-                for domain, bound in bounds.by_rows(first).items():
-                    heappush(ahead, (bound, domain, None))
-                batch *= 2
+        stages = (bounds.by_levels, bounds.by_rows)  # each raises the bounds of some domains, at more expense
+        known: list[list[tuple[Price, int]]] = [[] for _ in stages]
+        known[0] = [(bound, domain) for domain, bound in bounds.by_amounts(domains).items()]
+        heapify(known[0])
+        ahead: list[tuple[Price, int, EvictionPlan | None]] = []  # prices differ: they end with the domain
+        batch = [1] * len(stages)
+        while ahead or any(known):
+            lowest = [heap[0][0] if heap else (math.inf,) for heap in known]
+            stage = lowest.index(min(lowest))
+            if not ahead or lowest[stage] < ahead[0][0]:
+                some = dict(heappop(known[stage])[::-1] for _ in range(min(batch[stage], len(known[stage]))))
+                batch[stage] *= 2
+                for domain, bound in stages[stage](some).items():
+                    if stage + 1 < len(stages):
+                        heappush(known[stage + 1], (bound, domain))
+                    else:
+                        heappush(ahead, (bound, domain, None))
                 continue
             _, domain, plan = heappop(ahead)
             if plan is not None:
@@ -271,6 +279,9 @@ class GangPreemptor:
         fits = fits_in(self._cycle, preemptor, asked, domain)
         plan = make_plan(self._cycle, preemptor, domain, self._bundles(preemptor, local, helps), fits)
         if plan is None and self._cycle.pipeline.counts_victims(preemptor):
+            alone = local[~self._running.not_preemptable[local]]
+            if not fits.some_suffice(alone[self._cycle.pipeline.could_go(preemptor, alone)]):
+                return None
             largest = self._bundles(preemptor, local, helps, largest_first=True)
             plan = make_plan(self._cycle, preemptor, domain, largest, fits)
         if plan is not None and all(plan.bundles.safe[b] for b in plan.taken):
@@ -343,36 +354,37 @@ class GangPreemptor:
         """
         cycle, running = self._cycle, self._running
         surplus = running.jobs.surplus(cycle.ledger.ready)
-        left = {j: int(surplus[j]) for j in np.unique(running.job[local]).tolist()}
         shape = asked.task_groups[0].remaining[0].pod_set.shape
+        wanted = shape.request[shape.asked]
+        lacking = wanted[:, None] - cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
+        freed = [summed(running.row[local], running.request[r, local], len(cycle.nodes)) for r in shape.asked.tolist()]
+        enough: Bools = np.any(lacking > 0, axis=0) & np.all(lacking <= freed, axis=0)  # they make room for one there
+        local = local[enough[running.row[local]]]
+        left = {j: int(surplus[j]) for j in np.unique(running.job[local]).tolist()}
         local = local[np.lexsort((running.rank[local], -running.created[local], running.priority[local]))]
         amounts = dict(zip(local.tolist(), running.request[np.ix_(shape.asked, local)].T.tolist(), strict=True))
         owner = dict(zip(local.tolist(), running.job[local].tolist(), strict=True))
         by_row: dict[int, list[int]] = {}
         for task, row in zip(local.tolist(), running.row[local].tolist(), strict=True):
             by_row.setdefault(row, []).append(task)
-        wanted = shape.request[shape.asked]
-        free = cycle.ledger.free(shape.asked, np.array(list(by_row), dtype=np.int64), Pool.FUTURE_IDLE)
-        lacks = dict(zip(by_row, (wanted[:, None] - free).T.tolist(), strict=True))
-        choices = []
-        for row, tasks in by_row.items():
-            if any(lack > 0 for lack in lacks[row]):
-                chosen = _enough(tasks, amounts, lacks[row])
-                if chosen:
-                    choices.append((len(chosen), int(cycle.nodes.rank[row]), row, tasks))
+        lacks = {row: lacking[:, row].tolist() for row in by_row}
+        choices = sorted(
+            (len(_enough(tasks, amounts, lacks[row])), int(cycle.nodes.rank[row]), row, tasks)
+            for row, tasks in by_row.items()
+        )
         going: dict[int, None] = {}
         missing = asked.tasks - int(
             cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE)[cycle.topology.span(domain)].sum()
         )
-        for _, _, row, tasks in sorted(choices):
+        for _, _, row, tasks in choices:
             while missing > 0:
                 rest = [t for t in tasks if t not in going and left[owner[t]] != 0]
                 chosen = _within(_enough(rest, amounts, lacks[row]), owner, left)
                 if not chosen:
                     break
                 going |= dict.fromkeys(chosen)
-                freed = (sum(column) for column in zip(*(amounts[task] for task in chosen), strict=True))
-                lacks[row] = [a + b - c for a, b, c in zip(lacks[row], wanted.tolist(), freed, strict=True)]
+                gains = (sum(column) for column in zip(*(amounts[task] for task in chosen), strict=True))
+                lacks[row] = [a + b - c for a, b, c in zip(lacks[row], wanted.tolist(), gains, strict=True)]
                 missing -= 1
                 for task in chosen:
                     left[owner[task]] -= 1
@@ -416,6 +428,8 @@ class GangPreemptor:
             bundles = bundles.pick(np.argsort(-bundles.gain, kind="stable"))
         breakable = ~self._settled.kept[bundles.job] & (whole and self._options.allow_whole)
         allowed = keep_allowed(self._cycle, preemptor, bundles, breakable)
+        if allowed is bundles and not largest_first and not self._cycle.pipeline.selects_victims(preemptor):
+            return bundles  # all may go, and they are sorted
         return sort_bundles(self._cycle, preemptor, allowed)
 
     def _domains(self, preemptor: Preemptor, asked: Demand, eligible: Bools) -> Ints:

@@ -25,7 +25,7 @@ from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.topology import Topology
 
-__all__ = ["NONE_BROKEN", "DomainBounds", "StandingTasks"]
+__all__ = ["NONE_BROKEN", "DomainBounds", "Price", "StandingTasks"]
 
 NONE_BROKEN = -(2**40)
 """The highest priority among broken gangs where none is broken."""
@@ -175,43 +175,64 @@ class DomainBounds:
         shares = (request[weighed] / self._cause.need[weighed, None]).sum(axis=0)
         return np.where(request[resource] > 0, shares / np.maximum(request[resource], 1), math.inf)
 
+    def by_levels(self, bounds: Mapping[int, Price]) -> dict[int, Price]:
+        """The bounds of domains with the lowest priority up to which gangs must go for each task to find a row.
+
+        No less than those that are given. Tasks of gangs that can spare some go whatever their priority.
+        """
+        if not self._known or self._cause.purpose is not Purpose.PREEMPT:
+            return dict(bounds)
+        rows = self._side_by_side(bounds, math.inf)
+        tight, priority = self._surplus[rows.job] == 0, self._cause.running.jobs.priority[rows.job]
+        levels = rows.level(np.where(tight, priority, NONE_BROKEN)).tolist()
+        raised = zip(bounds.items(), levels, strict=True)
+        return {domain: (max(bound[0], level), *bound[1:]) for (domain, bound), level in raised if level < math.inf}
+
     def by_rows(self, bounds: Mapping[int, Price]) -> dict[int, Price]:
         """The bounds of domains if each task must find all that it asks for on one row; none where no plan can be made.
 
-        No less than the bounds by amounts, which are given. Tasks of gangs that can spare some cost nothing here. Of
-        other gangs each task carries its share of what its gang held, by what it frees in the domain.
+        No less than the bounds by levels, which are given. Tasks of gangs that can spare some cost nothing here. Of
+        other gangs each task carries its share of what its gang held, by what it frees in the domain, and those above
+        the level stay: a plan in which one of them goes has a higher price anyway.
         """
         if not self._known:
             return dict(bounds)
-        jobs, weighed = self._cause.running.jobs, self._cause.weighed
-        each = np.array([min(int(shape.request[r]) for shape in _shapes(self._asked)) for r in weighed.tolist()])
-        rows = self._side_by_side(np.array(list(bounds), dtype=np.int64), weighed[each > 0], each[each > 0])
+        rows = self._side_by_side(bounds, np.array([bound[0] for bound in bounds.values()]))
         tight = self._surplus[rows.job] == 0
-        least = np.array([bound[:3] for bound in bounds.values()]).T
-        if self._cause.purpose is Purpose.PREEMPT:
-            least[0] = np.maximum(least[0], rows.level(np.where(tight, jobs.priority[rows.job], NONE_BROKEN)))
-        for i, r in enumerate(weighed[each > 0].tolist()):
+        least = np.array([bound[1:3] for bound in bounds.values()]).T
+        for i, r in enumerate(rows.resources.tolist()):
             broken = rows.cost(i, np.where(tight, self._used[rows.job], 0.0))
             evicted = rows.amount(i, _least(self._asked, r), self._rates(r, rows.task))
-            least[1:] = np.maximum(least[1:], (broken, evicted))
+            least = np.maximum(least, (broken, evicted))
         prices = zip(bounds.items(), least.T.tolist(), strict=True)
-        return {domain: (*first, *bound[3:]) for (domain, bound), first in prices if max(first) < math.inf}
+        return {d: (bound[0], *dear, *bound[3:]) for (d, bound), dear in prices if max(dear) < math.inf}
 
-    def _side_by_side(self, domains: Ints, resources: Ints, each: Ints) -> _Rows:
-        """The rows of some domains one after the other, even where one domain is inside another."""
+    def _side_by_side(self, bounds: Mapping[int, Price], levels: float | Floats) -> _Rows:
+        """The rows of some domains one after the other, even where one domain is inside another.
+
+        Gangs that are broken by any loss stay above the level of the domain.
+        """
         topology, running, gone = self._cycle.topology, self._cause.running, self._gone
+        domains, weighed = np.array(list(bounds), dtype=np.int64), self._cause.weighed
+        each = np.array([min(int(shape.request[r]) for shape in _shapes(self._asked)) for r in weighed.tolist()])
+        resources = weighed[each > 0]
         place, row = _ranges(topology.start[domains], topology.end[domains])
         at = np.searchsorted(running.row[gone], [topology.start[domains], topology.end[domains]])
         owner, index = _ranges(at[0], at[1])
         task = gone[index]
-        going = (self._surplus[running.job[task]] != 0) | self._breakable[running.job[task]]
+        job = running.job[task]
+        tight = self._surplus[job] == 0
+        going = ~tight | self._breakable[job]
+        if self._cause.purpose is Purpose.PREEMPT:
+            going &= ~tight | (running.jobs.priority[job] <= np.broadcast_to(levels, domains.shape)[owner])
         task, owner = task[going], owner[going]
         first = np.searchsorted(place, np.arange(len(domains)))
         return _Rows(
+            resources=resources,
             place=place,
             open=self._rows[row],
             free=self._cycle.ledger.free(resources, row, Pool.FUTURE_IDLE),
-            each=each,
+            each=each[each > 0],
             need=self._asked.tasks,
             task=task,
             row=running.row[task] + (first - topology.start[domains])[owner],
@@ -223,6 +244,7 @@ class DomainBounds:
 class _Rows(msgspec.Struct, frozen=True):
     """Rows of some domains, what `need` tasks that take at least `each` find there, and what tasks that go free."""
 
+    resources: Ints
     place: Ints  # of each row, the place of its domain
     open: Bools  # by row: whether it takes any task
     free: Ints  # (resources x rows)

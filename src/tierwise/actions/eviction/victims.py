@@ -41,8 +41,7 @@ def make_plan(
     needed = fits.fewest(bundles.victims, bundles.start)
     if needed is None:
         return None
-    first = _spared(bundles, in_order[:needed], fits)
-    best = _plan(cycle, preemptor, domain, bundles, first)
+    best = _plan(cycle, preemptor, domain, bundles, _spared(bundles, in_order[:needed], fits))
     if not needed:
         return best
     drawn = in_order[bundles.group <= bundles.group[needed - 1]]
@@ -53,45 +52,45 @@ def make_plan(
     whole = whole[np.argsort(bundles.cost[whole], kind="stable")]  # equal costs stay in order
     plans = [best]
     rising = np.concatenate((safe, whole))
-    risen = bundles.pick(rising)
-    enough = fits.fewest(risen.victims, risen.start)
-    if enough is not None and not np.array_equal(rising[:enough], in_order[:needed]):
-        plans.append(_plan(cycle, preemptor, domain, bundles, _spared(bundles, rising[:enough], fits)))
-    spared = bundles.pick(safe).victims
-    room, dearest = fits.room_without(spared), min(plan.price[1] for plan in plans)
-    cheap = whole[bundles.cost[whole] < dearest]
-    for b in cheap[fits.may_suffice(bundles.pick(cheap), room)].tolist():
-        if fits.without(np.concatenate((spared, bundles.of(b)))):
-            plans.append(_plan(cycle, preemptor, domain, bundles, _spared(bundles, np.append(safe, b), fits)))
-            break
+    if not np.array_equal(rising[:needed], in_order[:needed]):
+        risen = bundles.pick(rising)
+        enough = fits.fewest(risen.victims, risen.start)
+        if enough is not None:
+            plans.append(_plan(cycle, preemptor, domain, bundles, _spared(bundles, rising[:enough], fits)))
+    cheap = whole[bundles.cost[whole] < min(plan.price[1] for plan in plans)]
+    if len(cheap):
+        spared = bundles.pick(safe).victims
+        for b in cheap[fits.may_suffice(bundles.pick(cheap), fits.room_without(spared))].tolist():
+            if fits.without(np.concatenate((spared, bundles.of(b)))):
+                plans.append(_plan(cycle, preemptor, domain, bundles, _spared(bundles, np.append(safe, b), fits)))
+                break
     return min(plans, key=lambda plan: plan.price)
 
 
 def choose(bundles: Bundles, fits: Feasibility) -> Ints | None:
     """The first bundles that make room, less those that are not needed; None where all of them make too little."""
     needed = fits.fewest(bundles.victims, bundles.start)
-    return None if needed is None else _flat(list(_spared(bundles, np.arange(needed), fits).values()))
+    return None if needed is None else _spared(bundles, np.arange(needed), fits)[1]
 
 
-def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, taken: dict[int, Ints]) -> EvictionPlan:
-    victims = _flat(list(taken.values()))
-    return EvictionPlan(
-        domain, victims, bundles, tuple(taken), _price(cycle, preemptor, domain, bundles, list(taken), victims)
-    )
+def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, found: tuple[Ints, Ints]) -> EvictionPlan:
+    taken, victims = found
+    price = _price(cycle, preemptor, domain, bundles, taken, victims)
+    return EvictionPlan(domain, victims, bundles, tuple(taken.tolist()), price)
 
 
-def _spared(bundles: Bundles, chosen: Ints, fits: Feasibility) -> dict[int, Ints]:
-    """The chosen bundles without those, the dearest first, and then without those safe tasks that are not needed."""
+def _spared(bundles: Bundles, chosen: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
+    """The chosen bundles without those, the dearest first, and then without those safe tasks that are not needed.
+
+    Which bundles still lose somebody, and whom.
+    """
     dearest = chosen[np.lexsort((-np.arange(len(chosen)), -bundles.cost[chosen]))]
     trial = bundles.pick(dearest)
     going = np.zeros(len(bundles), dtype=bool)
     going[dearest[fits.needed(trial.victims, trial.start, _NOBODY)]] = True
     left = chosen[going[chosen]]
-    whole, safe = left[~bundles.safe[left]], left[bundles.safe[left]]
-    fixed = bundles.pick(whole).victims
-    taken = {b: bundles.of(b) for b in whole.tolist()}
-    taken |= _tasks(bundles, safe, np.flip(bundles.pick(safe).victims), fixed, fits)
-    return {b: taken[b] for b in chosen.tolist() if b in taken}
+    safe = left[bundles.safe[left]]
+    return _tasks(bundles, left, np.flip(bundles.pick(safe).victims), fits)
 
 
 def _highest(preemptor: Preemptor, plan: EvictionPlan) -> int:
@@ -99,39 +98,36 @@ def _highest(preemptor: Preemptor, plan: EvictionPlan) -> int:
     return int(preemptor.running.priority[plan.victims].max(initial=NONE_BROKEN))
 
 
-def _smallest(preemptor: Preemptor, bundles: Bundles, safe: Ints, fits: Feasibility) -> dict[int, Ints]:
+def _smallest(preemptor: Preemptor, bundles: Bundles, safe: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
     """The tasks of safe bundles without those not needed, later groups, more important and larger ones spared first."""
     picked, asked = bundles.pick(safe), preemptor.weighed
     tasks, groups = picked.victims, np.repeat(picked.group, np.diff(picked.start))
     shares = (preemptor.running.request[np.ix_(asked, tasks)] / preemptor.need[asked, None]).sum(axis=0)
     priority = preemptor.running.priority[tasks]
     order = np.lexsort((-np.arange(len(tasks)), -np.rint(shares * 1e6), -priority, -groups))
-    return _tasks(bundles, safe, tasks[order], _NOBODY, fits)
+    return _tasks(bundles, safe, tasks[order], fits)
 
 
-def _tasks(bundles: Bundles, safe: Ints, tasks: Ints, fixed: Ints, fits: Feasibility) -> dict[int, Ints]:
-    """What of these safe bundles must go beside the `fixed` victims; the first of their `tasks` are spared first."""
-    going = tasks[fits.needed(tasks, np.arange(len(tasks) + 1), fixed)]
-    picked = bundles.pick(safe)
-    picked_going = np.isin(picked.victims, going)
-    inside = [slice(int(picked.start[i]), int(picked.start[i + 1])) for i in range(len(picked))]
-    losing = np.flatnonzero(picked.numbers(picked_going)).tolist()
-    return {int(safe[i]): picked.victims[inside[i]][picked_going[inside[i]]] for i in losing}
-
-
-def _flat(parts: list[Ints]) -> Ints:
-    return np.concatenate(parts) if parts else _NOBODY
+def _tasks(bundles: Bundles, chosen: Ints, tasks: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
+    """What of the chosen bundles must go where only these `tasks` may stay; the first of them are spared first."""
+    picked = bundles.pick(chosen)
+    if not len(tasks):
+        return chosen, picked.victims
+    going = ~np.isin(picked.victims, tasks)
+    needed = fits.needed(tasks, np.arange(len(tasks) + 1), picked.victims[going])
+    going |= np.isin(picked.victims, tasks[needed])
+    return chosen[picked.numbers(going) > 0], picked.victims[going]
 
 
 def _price(
-    cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, taken: list[int], victims: Ints
+    cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, taken: Ints, victims: Ints
 ) -> tuple[float, ...]:
     """Highest priority broken (preempt), what the broken gangs held anywhere, what is evicted, tier, name.
 
     Where evictions are priced, the work that victims lose counts beside what broken gangs held.
     """
-    broken = [b for b in taken if not bundles.safe[b]]
-    highest = max((cycle.snapshot.jobs[int(bundles.job[b])].priority for b in broken), default=NONE_BROKEN)
+    broken = taken[~bundles.safe[taken]]
+    highest = preemptor.running.jobs.priority[bundles.job[broken]].max(initial=NONE_BROKEN)
     asked = preemptor.weighed
     lost = 0.0
     if preemptor.losses is not None:  # of broken gangs it is in the cost already
