@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tierwise.model.arrays import Ints
-from tierwise.plugins.network_overhead.lookahead import LookAheadProblem, _starts, plan
+from tierwise.plugins.network_overhead.lookahead import LookAheadProblem, _improved, _starts, plan
 
 
 @st.composite
@@ -60,6 +60,31 @@ def test_all_starts_at_once_are_those_one_by_one(outlook: LookAheadProblem) -> N
     slow = [start for centre in range(len(outlook.cost)) if (start := _start(outlook, centre)) is not None]
 
     assert slow == _starts(outlook, np.arange(len(outlook.cost))).tolist()
+
+
+def _step(outlook: LookAheadProblem, nodes: tuple[int, ...]) -> tuple[int, ...]:
+    """The slow twin: the plan after the move or trade that saves most, moves and lower numbers first."""
+    pods, places = range(len(nodes)), range(len(outlook.cost))
+    moves = [(*nodes[:pod], place, *nodes[pod + 1 :]) for pod in pods for place in places]
+    trades = [tuple(nodes[{a: b, b: a}.get(pod, pod)] for pod in pods) for a in pods for b in pods]
+    able = [other for other in (*moves, *trades) if other != nodes and _holds(outlook, other)]
+    best = min(able, key=lambda other: _total(outlook, other), default=nodes)
+    return best if _total(outlook, best) < _total(outlook, nodes) else nodes
+
+
+@given(_outlooks())
+def test_plans_are_improved_step_by_step(outlook: LookAheadProblem) -> None:
+    """Several plans that are improved at once end where each of them would."""
+    np.fill_diagonal(outlook.calls, 0)
+    starts = _starts(outlook, np.arange(len(outlook.cost)))
+    slow = []
+    for start in starts.tolist():
+        nodes, before = tuple(start), ()
+        while nodes != before:
+            nodes, before = _step(outlook, nodes), nodes
+        slow.append(list(nodes))
+
+    assert slow == (_improved(outlook, starts).tolist() if len(starts) else [])
 
 
 @given(_outlooks())

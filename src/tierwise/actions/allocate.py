@@ -272,7 +272,7 @@ class _Allocation:
         if kind is None or not self._in_runs():
             alike = left = [job]
         else:
-            alike = self._alike(job, kind, turn.line, turn.line.batch if turn.next is not None else float("inf"))
+            alike = self._alike(job, kind, turn.line)
             left = self._serve_together(alike)
         for i, job in enumerate(left):
             if i + len(alike) > len(left) and self._is_over():
@@ -304,12 +304,14 @@ class _Allocation:
     def _in_runs(self) -> bool:
         """Whether plain pods may be placed without a search for each of them."""
         pipeline = self._cycle.pipeline
-        one_by_one = pipeline.proposes or pipeline.delays or self._cycle.ledger.followed or bool(self._reservations)
-        return pipeline.gangs and not one_by_one and self._cycle.inspect is None
+        searched = pipeline.proposes or pipeline.delays or bool(self._reservations)
+        return pipeline.gangs and not searched and self._cycle.inspect is None
 
-    def _alike(self, job: Job, kind: Kind, line: _Line, most: float) -> list[Job]:
+    def _alike(self, job: Job, kind: Kind, line: _Line) -> list[Job]:
         """A plain pod, and those behind it in its queue that nobody distinguishes from it; these are popped."""
-        most = min(most, self._may_place())
+        if self._cycle.ledger.followed:
+            return [job]  # what followers take, such as volumes, depends on the order
+        most = min(line.batch if self._turn.next is not None else float("inf"), self._may_place())
         alike = [job, *line.pop_kind(kind, most - 1)]
         while line and len(alike) < most:
             _, _, other, another = line.peek()
@@ -628,8 +630,6 @@ class _Allocation:
         cycle, (sub,) = self._cycle, job.subs
         pod_set = next(surplus(cycle, job)).remaining[0].pod_set
         shape, line = pod_set.shape, self._turn.line
-        if cycle.pipeline.moving(shape):
-            return False
         batch = min(cycle.backlog.left(pod_set), self._batches.get(job.number, 1))
         rows = self._ahead.rows(Ask(shape, sub, job), batch)
 
@@ -659,7 +659,8 @@ class _Allocation:
         sub = job.subs[0]
         free = len(job.subs) == 1 and not job.policies and job.constraint is None and sub.constraint is None
         plain = free and job.gather is None and not job.further and not job.ranks and job.pattern is None
-        return plain and self._in_runs() and self._cycle.pipeline.limit(job) is None
+        in_order = self._in_runs() and not self._cycle.ledger.followed
+        return plain and in_order and self._cycle.pipeline.limit(job) is None
 
     def _place_surplus(self, job: Job) -> bool:
         """Place the surplus that fits idle resources: all of it, or one task where placing a task moves the shares."""

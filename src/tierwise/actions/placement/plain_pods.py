@@ -141,9 +141,11 @@ def place_run(
     now: it may preempt, wait for what is being released, or have another reason to wait once its queue has used more.
     """
     first, shape = alike[0], _shape(alike[0])
-    if cycle.pipeline.moving(shape) or cycle.pipeline.limit(first) is not None:
-        return (), _NONE
     pinned = _pin(shape) is not None and any(_shape(job) is not shape for job in alike)
+    if cycle.pipeline.limit(first) is not None or (pinned and cycle.pipeline.moving(shape)):
+        return (), _NONE
+    if not pinned and not cycle.fit_counts.of(shape).domains(Pool.IDLE)[ROOT]:
+        return (), _NONE
     fitting, rows = _on_pins(cycle, alike, in_turn=in_turn) if pinned else _anywhere(ahead, alike)
     count = allowed(fitting) if fitting else 0
     if not count:

@@ -5,6 +5,7 @@ A kind is a service that has pods in this cycle. Used by `network_overhead`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
@@ -26,8 +27,9 @@ class ServiceKinds(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, kinds: Iterable[int]) -> ServiceKinds:
-        found, times = np.unique(np.array(list(kinds), dtype=np.int64), return_counts=True)
-        return cls(found, times)
+        times = Counter(kinds)  # np.unique costs ten times as much for the few that most services call
+        found = sorted(times)
+        return cls(np.array(found, dtype=np.int64), np.array([times[kind] for kind in found], dtype=np.int64))
 
     def __bool__(self) -> bool:
         return len(self.kinds) > 0

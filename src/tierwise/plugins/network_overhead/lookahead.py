@@ -52,85 +52,119 @@ def plan(outlook: LookAheadProblem) -> Ints | None:
     count = len(outlook.cost)
     centres = np.arange(count) if count <= _CENTRES else np.linspace(0, count - 1, _CENTRES).astype(np.int64)
     starts = _starts(outlook, centres)
+    if not len(starts):
+        return None
     best = starts[np.argsort(_totals(outlook, starts), kind="stable")[:_STARTS]]
-    improved = [_improved(outlook, np.array(nodes)) for nodes in dict.fromkeys(map(tuple, best.tolist()))]
-    return improved[int(np.argmin(_totals(outlook, np.stack(improved))))] if improved else None
+    improved = _improved(outlook, np.array([*dict.fromkeys(map(tuple, best.tolist()))]))
+    result: Ints = improved[int(np.argmin(_totals(outlook, improved)))]
+    return result
 
 
-def _totals(outlook: LookAheadProblem, nodes: Ints) -> Ints:
+def _totals(outlook: LookAheadProblem, plans: Ints) -> Ints:
     """What each of some plans (k x p) costs as a whole."""
-    between = outlook.calls * outlook.cost[nodes[:, :, None], nodes[:, None, :]]
-    result: Ints = between.sum(axis=(1, 2)) + outlook.fixed[np.arange(nodes.shape[1]), nodes].sum(axis=1)
+    between = outlook.calls * outlook.cost[plans[:, :, None], plans[:, None, :]]
+    result: Ints = between.sum(axis=(1, 2)) + outlook.fixed[np.arange(plans.shape[1]), plans].sum(axis=1)
     return result
 
 
 def _starts(outlook: LookAheadProblem, centres: Ints) -> Ints:
     """A plan (k x p) around each centre that can have one.
 
-    The most connected pods come first, each on the nearest node to the centre that has room.
+    The most connected pods come first, each on the nearest node to the centre that has room. Pods that follow each
+    other and ask for the same fill one node after the other, so all of them are put there at once.
     """
     near = outlook.cost[centres] + outlook.cost[:, centres].T
+    order = np.argsort(near, axis=1, kind="stable")
     degree = outlook.calls.sum(axis=0) + outlook.calls.sum(axis=1)
-    free = np.repeat(outlook.free.T[:, None], len(centres), axis=1)  # (resources x k x n)
-    nodes = np.zeros((len(centres), len(degree)), dtype=np.int64)
-    whole, every = np.ones(len(centres), dtype=bool), np.arange(len(centres))
-    for pod in np.argsort(-degree, kind="stable").tolist():
-        holds = (free >= outlook.request[pod][:, None, None]).all(axis=0)
-        whole &= holds.any(axis=1)
-        nodes[:, pod] = np.where(holds, near, _NEVER).argmin(axis=1)
-        free[:, every, nodes[:, pod]] -= outlook.request[pod][:, None]
-    return nodes[whole]
+    free = np.repeat(outlook.free[None], len(centres), axis=0)  # (k x n x resources)
+    plans = np.zeros((len(centres), len(degree)), dtype=np.int64)
+    whole, every = np.ones(len(centres), dtype=bool), np.arange(len(centres))[:, None]
+    pods = np.argsort(-degree, kind="stable")
+    changes = np.flatnonzero((outlook.request[pods[1:]] != outlook.request[pods[:-1]]).any(axis=1)) + 1
+    for alike in np.split(pods, changes):
+        request, number = outlook.request[alike[0]], len(alike)
+        asked = np.flatnonzero(request)
+        room = np.clip(free[:, :, asked] // request[asked], 0, number).min(axis=2, initial=number)
+        upto = room[every, order].cumsum(axis=1)  # how many the nearest nodes take
+        whole &= upto[:, -1] >= number
+        places = (upto[:, None, :] <= np.arange(number)[:, None]).sum(axis=2)
+        chosen = order[every, np.minimum(places, order.shape[1] - 1)]
+        plans[:, alike] = chosen
+        np.subtract.at(free, (every, chosen), request)
+    return plans[whole]
 
 
-def _improved(outlook: LookAheadProblem, nodes: Ints) -> Ints:
-    """Move or trade as long as that makes the whole cheaper."""
-    nodes = nodes.copy()
-    pods = np.arange(len(nodes))
-    free = outlook.free.copy()
-    np.subtract.at(free, nodes, outlook.request)
+def _improved(outlook: LookAheadProblem, starts: Ints) -> Ints:
+    """Each of some plans (k x p), moved and traded as long as that makes the whole of it cheaper."""
+    plans = starts.copy()
+    free = np.repeat(outlook.free[None], len(plans), axis=0)  # (k x n x resources)
+    np.subtract.at(free, (np.arange(len(plans))[:, None], plans), outlook.request[None])
+    going, pods = np.arange(len(plans)), np.arange(plans.shape[1])
     for _ in range(_STEPS):
+        nodes, left = plans[going], free[going]
         each = _each(outlook, nodes)
-        now = each[pods, nodes]
-        moves = np.where((free[None] >= outlook.request[:, None]).all(axis=2), each - now[:, None], _NEVER)
-        trades = np.where(_tradable(outlook, nodes, free), _trades(outlook, nodes, each), _NEVER)
-        if min(moves.min(), trades.min()) >= 0:
+        now = each[np.arange(len(going))[:, None], pods, nodes]
+        moves = np.where(_movable(outlook, left), each - now[:, :, None], _NEVER).reshape(len(going), -1)
+        trades = np.where(_tradable(outlook, nodes, left), _trades(outlook, nodes, each), _NEVER)
+        trades = trades.reshape(len(going), -1)
+        move, trade = moves.argmin(axis=1).tolist(), trades.argmin(axis=1).tolist()
+        cheaper = []
+        for i, k in enumerate(going.tolist()):
+            gain, other_gain = moves[i, move[i]], trades[i, trade[i]]
+            if min(gain, other_gain) >= 0:
+                continue
+            cheaper.append(k)
+            if gain <= other_gain:
+                pod, node = divmod(move[i], each.shape[2])
+                changed = {pod: node}
+            else:
+                one, other = divmod(trade[i], plans.shape[1])
+                changed = {one: int(plans[k, other]), other: int(plans[k, one])}
+            for pod, node in changed.items():
+                free[k, plans[k, pod]] += outlook.request[pod]
+                free[k, node] -= outlook.request[pod]
+                plans[k, pod] = node
+        if not cheaper:
             break
-        if moves.min() <= trades.min():
-            pod, node = divmod(int(np.argmin(moves)), moves.shape[1])
-            changed = {pod: node}
-        else:
-            one, other = divmod(int(np.argmin(trades)), len(nodes))
-            changed = {one: int(nodes[other]), other: int(nodes[one])}
-        for pod, node in changed.items():
-            free[nodes[pod]] += outlook.request[pod]
-            free[node] -= outlook.request[pod]
-            nodes[pod] = node
-    return nodes
+        going = np.array(cheaper)
+    return plans
 
 
-def _each(outlook: LookAheadProblem, nodes: Ints) -> Ints:
-    """(p x n): what each pod would cost on each node, the others where they are."""
-    out = outlook.calls @ outlook.cost[:, nodes].T
-    back = outlook.calls.T @ outlook.cost[nodes]
+def _each(outlook: LookAheadProblem, plans: Ints) -> Ints:
+    """(k x p x n): what each pod would cost on each node, the others where they are."""
+    out = outlook.calls @ outlook.cost.T[plans]
+    back = outlook.calls.T @ outlook.cost[plans]
     result: Ints = outlook.fixed + out + back
     return result
 
 
-def _trades(outlook: LookAheadProblem, nodes: Ints, each: Ints) -> Ints:
-    """(p x p): what trading places changes."""
-    there = each[:, nodes]  # pod i where pod j is
-    gain = there - there.diagonal()[:, None]
-    pair = outlook.cost[nodes[:, None], nodes]
-    # Both terms took the other pod to stay where it is: put right what lies between the two of them.
-    between = outlook.calls * pair + outlook.calls * pair.T
-    result: Ints = gain + gain.T + between + between.T
+def _movable(outlook: LookAheadProblem, free: Ints) -> Bools:
+    """(k x p x n): whether a node has room for a pod."""
+    result = np.ones((len(free), len(outlook.request), free.shape[1]), dtype=bool)
+    for r in range(free.shape[2]):
+        result &= free[:, None, :, r] >= outlook.request[:, None, r]
     return result
 
 
-def _tradable(outlook: LookAheadProblem, nodes: Ints, free: Ints) -> Bools:
-    room = free[nodes] + outlook.request  # what is left where each pod stands, without it
-    fits = (room[None] >= outlook.request[:, None]).all(axis=2)
-    result: Bools = fits & fits.T & (nodes[:, None] != nodes)
+def _trades(outlook: LookAheadProblem, plans: Ints, each: Ints) -> Ints:
+    """(k x p x p): what trading places changes."""
+    pods = np.arange(plans.shape[1])
+    there = each[np.arange(len(plans))[:, None, None], pods[:, None], plans[:, None, :]]  # pod i where pod j is
+    gain = there - there.diagonal(axis1=1, axis2=2)[:, :, None]
+    pair = outlook.cost[plans[:, :, None], plans[:, None, :]]
+    # Both terms took the other pod to stay where it is: put right what lies between the two of them.
+    between = outlook.calls * (pair + pair.swapaxes(1, 2))
+    result: Ints = gain + gain.swapaxes(1, 2) + between + between.swapaxes(1, 2)
+    return result
+
+
+def _tradable(outlook: LookAheadProblem, plans: Ints, free: Ints) -> Bools:
+    """(k x p x p): whether two pods have room where the other one is."""
+    room = free[np.arange(len(plans))[:, None], plans] + outlook.request  # where each pod stands, without it
+    fits = np.ones((*plans.shape, plans.shape[1]), dtype=bool)
+    for r in range(free.shape[2]):
+        fits &= room[:, None, :, r] >= outlook.request[:, None, r]
+    result: Bools = fits & fits.swapaxes(1, 2) & (plans[:, :, None] != plans[:, None, :])
     return result
 
 
@@ -210,14 +244,13 @@ class LookAhead:
     def _fixed(self, kinds: Ints, rows: Ints) -> Ints:
         """(pods x rows): what each would cost with those that stand."""
         result = np.zeros((len(kinds), len(rows)), dtype=np.int64)
-        spots = self._spots.of_row[rows]
+        spots, some = self._spots.of_row[rows], self._census.spots.any(axis=1)
         for kind in dict.fromkeys(kinds.tolist()):
             callees, callers = self._sides.get(kind, (_NOBODY, _NOBODY))
             for others, paid in ((callees, self._paid), (callers, self._paid.T)):
-                standing = self._census.at(others.kinds, others.times)
-                if not standing.any():
+                if not some[others.kinds].any():
                     continue
-                cost = (paid @ standing)[spots]
+                cost = (paid @ self._census.at(others.kinds, others.times))[spots]
                 there, counts = self._census.rows(others.kinds, others.times)
                 here = np.searchsorted(rows, there)
                 on = (here < len(rows)) & (rows[np.minimum(here, len(rows) - 1)] == there)
