@@ -77,11 +77,11 @@ def test_plans_are_improved_step_by_step(outlook: LookAheadProblem) -> None:
     """Several plans that are improved at once end where each of them would."""
     np.fill_diagonal(outlook.calls, 0)
     starts = _starts(outlook, np.arange(len(outlook.cost)))
-    slow = []
+    slow: list[list[int]] = []
     for start in starts.tolist():
-        nodes, before = tuple(start), ()
-        while nodes != before:
-            nodes, before = _step(outlook, nodes), nodes
+        nodes: tuple[int, ...] = tuple(start)
+        while (better := _step(outlook, nodes)) != nodes:
+            nodes = better
         slow.append(list(nodes))
 
     assert slow == (_improved(outlook, starts).tolist() if len(starts) else [])

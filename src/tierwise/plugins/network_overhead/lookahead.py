@@ -244,7 +244,7 @@ class LookAhead:
     def _fixed(self, kinds: Ints, rows: Ints) -> Ints:
         """(pods x rows): what each would cost with those that stand."""
         result = np.zeros((len(kinds), len(rows)), dtype=np.int64)
-        spots, some = self._spots.of_row[rows], self._census.spots.any(axis=1)
+        spots, some = self._spots.of_row[rows], np.asarray(self._census.spots.any(axis=1))
         for kind in dict.fromkeys(kinds.tolist()):
             callees, callers = self._sides.get(kind, (_NOBODY, _NOBODY))
             for others, paid in ((callees, self._paid), (callers, self._paid.T)):
