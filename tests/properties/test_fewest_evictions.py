@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.depth import examples
 
-from tierwise.actions.eviction.knapsack import fewest, fewest_in_multiples
+from tierwise.actions.eviction.knapsack import at_least, fewest, fewest_in_multiples, rates
 from tierwise.actions.eviction.node_costs import NodeCosts
 from tierwise.framework.gathering import Quanta
 from tierwise.model.arrays import Ints
@@ -34,7 +34,7 @@ def priced(draw: st.DrawFn) -> NodeCosts:
             cost[number, row] = cost[number - 1, row] + draw(st.integers(0, 2))
     nobody = np.zeros(0, dtype=np.int64)
     gone = np.zeros((MOST + 1, 0), dtype=bool)
-    return NodeCosts(np.array(free), np.array(room), victims * DEARER + cost, nobody, nobody, gone)
+    return NodeCosts(np.array(free), np.array(room), victims * DEARER + cost, nobody, nobody, gone, (DEARER, 1))
 
 
 def priced_at(prices: NodeCosts, numbers: Ints) -> tuple[int, int]:
@@ -53,18 +53,23 @@ def choices(prices: NodeCosts, count: int) -> Iterator[Ints]:
 @examples(100)
 def test_no_choice_is_cheaper(prices: NodeCosts, count: int) -> None:
     """As many tasks as are asked for, or proof that there is no room."""
-    rank = np.arange(len(prices.free))
-    found = fewest(prices, rank, slice(0, len(prices.free)), count)
+    rank, everywhere = np.arange(len(prices.free)), slice(0, len(prices.free))
+    found = fewest(prices, rank, everywhere, count)
+    least = at_least(prices, rates(prices), everywhere, count)
     best = min((priced_at(prices, numbers) for numbers in choices(prices, count)), default=None)
 
     if best is None:
         assert found is None
+        assert least is None
     elif int(prices.free.sum()) >= count:
         assert found is not None
         assert (0, 0) == best == priced_at(prices, found)
+        assert 0 == least
     else:
         assert found is not None
         assert best == priced_at(prices, found)
+        assert least is not None
+        assert prices.told(least) <= best
         assert count == int(found.sum())
         assert (found <= prices.room).all()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from random import Random
 from unittest.mock import patch
@@ -13,11 +14,15 @@ from tests.support.depth import examples
 from tests.support.evict_scenes import GANGS, Case, cases
 from tests.support.evict_world import objects
 
+from tierwise.actions.eviction import by_pod
+from tierwise.actions.eviction.node_costs import NodeCosts
 from tierwise.actions.eviction.price_bounds import DomainBounds
 from tierwise.bench.evictions import EVICTING, scattered
-from tierwise.bench.worlds import flat_cluster
+from tierwise.bench.worlds import CLASSES, flat_cluster
 from tierwise.config.profile import Profile
+from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
+from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import build
@@ -66,3 +71,56 @@ def test_among_scattered_gangs(pick: Random) -> None:
 
     lead, *others = full.jobs
     same(replace(full, jobs=(lead, *(drawn(job) for job in others))), EVICTING)
+
+
+def with_shape(job: Job, draw: Callable[[], Shape], budgets: Callable[[], tuple[int, ...]]) -> Job:
+    """The same job, each of its pods of a shape and under budgets that are drawn; pending ones are all alike."""
+    (sub,) = job.subs
+    if not sub.pod_sets:
+        tasks = tuple(replace(task, shape=draw(), budgets=budgets()) for task in job.tasks)
+        return replace(job, tasks=tasks, subs=(replace(sub, tasks=tasks),))
+    shape = draw()
+    tasks = tuple(replace(task, shape=shape) for task in job.tasks)
+    return replace(
+        job, tasks=tasks, subs=(replace(sub, pod_sets=(replace(sub.pod_sets[0], shape=shape, tasks=tasks),)),)
+    )
+
+
+@given(pick=st.randoms(use_true_random=False))
+@examples(20)
+def test_pod_by_pod(pick: Random) -> None:
+    """Pods of several sizes, priorities and budgets in nodes that are full, half full or free."""
+    where = flat_cluster(pick.randrange(2, 5), pick.randrange(3, 6))
+    full = scattered(where, pick.randrange(1, 4), need=pick.randrange(2, 6), tier=pick.randrange(1, 3))
+    low = [replace(CLASSES[0], number=len(full.shapes) + i, priority=i) for i in range(3)]
+    high = replace(CLASSES[pick.choice((3, 5, 7))], number=len(full.shapes) + len(low), priority=5)
+    lead, *others = full.jobs
+    jobs = [
+        with_shape(
+            job,
+            (lambda: high) if job.subs[0].pod_sets else lambda: pick.choice(low),
+            lambda: tuple(pick.sample(range(4), pick.choice((0, 0, 1, 2)))),
+        )
+        for job in others
+        if job.subs[0].pod_sets or pick.random() < 0.8
+    ]
+    numbered = tuple(
+        replace(job, number=i, subs=(replace(job.subs[0], number=i, job_number=i),))
+        for i, job in enumerate((lead, *jobs))
+    )
+    world = replace(full, jobs=numbered, shapes=(*full.shapes, *low, high), budgets=tuple(pick.choices(range(4), k=4)))
+    profile = replace(EVICTING, actions=("allocate", pick.choice(("jobpreempt", "quotapreempt", "podpreempt"))))
+    quick = told(world, profile)
+    with patch.object(by_pod, "at_least", unknown):
+        assert told(world, profile) == quick
+
+
+def unknown(prices: NodeCosts, _each: Ints, span: slice, count: int) -> int | None:
+    """The slow twin: a plan may cost nothing until it is made."""
+    return 0 if int(prices.room[span].sum()) >= count else None
+
+
+def told(snapshot: Snapshot, profile: Profile) -> tuple[list[object], object]:
+    """What is decided, and which domains each job hears of."""
+    attempts = cycle(snapshot, profile).eviction_attempts
+    return decided(snapshot, profile), {job: [a.domains_considered for a in found] for job, found in attempts.items()}

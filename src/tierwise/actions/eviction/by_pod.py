@@ -4,19 +4,21 @@ Koordinator preempts like this for a job, and for a pod within its quota; Kubern
 victims are not considered: the pods that are needed are evicted, and the others stay. Candidate places are those that
 the job's topology allows; all of one kind (one tier, or one gather option) are compared before the next kind is tried.
 
-For tasks of one plain shape every node is priced and the cheapest choice is exact. Everything else (several shapes,
-rules between pods, sub-jobs, a quota that must shrink first) is tried on the ledger, the least important victims first.
+For tasks of one plain shape every node is priced and the cheapest choice is exact; what it costs at least is known for
+every place before, so that it is made for the most promising places alone. Everything else (several shapes, rules
+between pods, sub-jobs, a quota that must shrink first) is tried on the ledger, the least important victims first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import heapify, heappop, heappush
 
 import msgspec
 import numpy as np
 
 from tierwise.actions.eviction.feasibility import fits_in, quota_allows
-from tierwise.actions.eviction.knapsack import fewest, fewest_in_multiples
+from tierwise.actions.eviction.knapsack import at_least, fewest, fewest_in_multiples, rates
 from tierwise.actions.eviction.node_costs import (
     NodeCosts,
     VictimOrder,
@@ -26,6 +28,7 @@ from tierwise.actions.eviction.node_costs import (
     price_nodes,
     price_of,
 )
+from tierwise.actions.eviction.price_bounds import Price
 from tierwise.actions.eviction.victims import EvictionPlan, choose
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.fit import bound_without
@@ -45,14 +48,20 @@ _ROWS = 8
 
 def plans_by_pod(
     cycle: Cycle, preemptor: Preemptor, asked: Demand, candidates: Ints, *, allowed: Ints, victim_order: VictimOrder
-) -> list[EvictionPlan]:
-    """The plans of the first kind of place that can be made; `allowed` are the domains in which a job is searched."""
+) -> tuple[Iterator[EvictionPlan], tuple[int, ...]]:
+    """The plans of the first kind of place that can be made, the cheapest first, and the domains that they are for.
+
+    `allowed` are the domains in which a job is searched.
+    """
     planner = _Planner(cycle, preemptor, asked, candidates, victim_order)
     for kind in planner.kinds(allowed):
-        plans = [plan for place in kind if (plan := planner.plan(place)) is not None]
-        if plans:
-            return plans
-    return []
+        bounds = planner.bounds(kind)
+        if bounds is None:
+            plans = [plan for place in kind if (plan := planner.plan(place)) is not None]
+            bounds = [(plan.price, plan) for plan in plans]
+        if bounds:
+            return planner.cheapest_first(bounds), tuple(found.domain for _, found in bounds)
+    return iter(()), ()
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -152,10 +161,37 @@ class _Planner:
 
     # -- who
 
+    def bounds(self, places: list[_Place]) -> list[tuple[Price, _Place | EvictionPlan]] | None:
+        """What plans for these places cost at least, where they can be made; None where only trying tells."""
+        prices, over = self._prices, self._cycle.pipeline.quota_exceeded(self._cause.job, self._cause.need)
+        if prices is None or self._by_node or self._on_other_trees or over is not None:
+            return None
+        if any(place.quanta is not None for place in places):
+            return None
+        each = rates(prices)
+        least = [(at_least(prices, each, place.span, self._asked.tasks), place) for place in places]
+        return [((*prices.told(price), float(place.name)), place) for price, place in least if price is not None]
+
+    def cheapest_first(self, bounds: list[tuple[Price, _Place | EvictionPlan]]) -> Iterator[EvictionPlan]:
+        """Plans by price; one is made once nothing else can be cheaper."""
+        ahead = [(price, i, found) for i, (price, found) in enumerate(bounds)]
+        heapify(ahead)
+        while ahead:
+            _, i, found = heappop(ahead)
+            if isinstance(found, EvictionPlan):
+                yield found
+            elif (plan := self.plan(found)) is not None:
+                heappush(ahead, (plan.price, i, plan))
+
+    @property
+    def _on_other_trees(self) -> bool:
+        """Whether nodes are priced on the tree that rows follow, and that is not the job's."""
+        cycle, job = self._cycle, self._cause.job
+        return cycle.alternate_topology(job) is not None or cycle.snapshot.on_several_trees(job)
+
     def plan(self, place: _Place) -> EvictionPlan | None:
-        job = self._cause.job
-        if self._cycle.alternate_topology(job) is not None or self._cycle.snapshot.on_several_trees(job):
-            return self._tried(place)  # nodes are priced on the tree that rows follow, which is not the job's
+        if self._on_other_trees:
+            return self._tried(place)
         victims = self._cheapest(place)
         if victims is not None and quota_allows(self._cycle, self._cause, victims):
             return self._as_plan(place, victims)

@@ -226,11 +226,10 @@ class GangPreemptor:
         if self._options.victim_order is not None:
             preemptor = with_losses(self._cycle, preemptor)
             allowed, victim_order = self._allowed(preemptor.job), self._options.victim_order
-            plans = plans_by_pod(
+            plans, planned = plans_by_pod(
                 self._cycle, preemptor, asked, self._candidates(preemptor), allowed=allowed, victim_order=victim_order
             )
-            looked = tuple(self._cycle.topology.name[plan.domain] for plan in plans)
-            return preemptor, iter(sorted(plans, key=lambda plan: plan.price)), looked
+            return preemptor, plans, tuple(self._cycle.topology.name[domain] for domain in planned)
         eligible = self._eligible(preemptor)
         domains = self._domains(preemptor, asked, eligible)
         preemptor = with_losses(self._cycle, replace(preemptor, short=self._short(asked, domains)))

@@ -18,7 +18,7 @@ from tierwise.framework.gathering import Quanta
 from tierwise.model.arrays import Ints
 from tierwise.model.topology import Topology
 
-__all__ = ["fewest", "fewest_in_multiples"]
+__all__ = ["at_least", "fewest", "fewest_in_multiples", "rates"]
 
 _NEVER = 2**60
 """The price of what cannot be: two of them still add up inside 64 bits."""
@@ -43,6 +43,26 @@ def fewest(prices: NodeCosts, rank: Ints, span: slice, count: int) -> Ints | Non
         return None
     numbers[rows[kept]] += np.array(dealt, dtype=np.int64)
     return numbers
+
+
+def rates(prices: NodeCosts) -> Ints:
+    """What a task beyond what is free costs at least on each row, whatever number of them it takes."""
+    rows, most = np.arange(len(prices.free)), len(prices.price) - 1
+    table = _table(prices, rows, most)[1:]
+    result: Ints = (table // np.arange(1, most + 1)[:, None]).min(axis=0, initial=_NEVER)
+    return result
+
+
+def at_least(prices: NodeCosts, each: Ints, span: slice, count: int) -> int | None:
+    """What `fewest` costs at least, given the `rates` of rows; None where the span cannot hold so many."""
+    free, room = prices.free[span], prices.room[span]
+    missing = count - int(free.sum())
+    if int(room.sum()) < count:
+        return None
+    if missing <= 0:
+        return 0
+    further = np.repeat(each[span], np.minimum(room - free, missing))
+    return int(np.partition(further, missing - 1)[:missing].sum())
 
 
 def fewest_in_multiples(

@@ -127,6 +127,15 @@ class NodeCosts(msgspec.Struct, frozen=True):
     candidates: Ints  # positions in the running table, the last to go first within a row
     rows: Ints  # of the candidates
     gone: Bools  # (tasks x candidates)
+    units: tuple[int, ...]  # what each number of a plan's price counts in `price`, as `price_of` orders them
+
+    def told(self, price: int) -> tuple[float, ...]:
+        """A sum of prices as the numbers that plans are compared by; disruption budgets are counted row by row."""
+        numbers = []
+        for unit in self.units:
+            number, price = divmod(price, unit)
+            numbers.append(float(number))
+        return tuple(numbers)
 
     def of(self, numbers: Ints) -> Ints:
         """Who goes where each row takes so many tasks, by position in the running table."""
@@ -152,7 +161,8 @@ def price_nodes(
     gone = np.zeros((most + 1, len(candidates)), dtype=bool)
     for number in range(1, most + 1):
         gone[number] = _without_room(cleared - asked * number, rows, request)
-    return NodeCosts(free, room, _prices(cycle, running, candidates, gone, victim_order), candidates, rows, gone)
+    price, units = _prices(cycle, running, candidates, gone, victim_order)
+    return NodeCosts(free, room, price, candidates, rows, gone, units)
 
 
 def _in_order(cycle: Cycle, running: RunningTable, candidates: Ints, victim_order: VictimOrder) -> Ints:
@@ -178,20 +188,28 @@ def _without_room(left: Ints, rows: Ints, request: Ints) -> Bools:
     return result
 
 
-def _prices(cycle: Cycle, running: RunningTable, candidates: Ints, gone: Bools, victim_order: VictimOrder) -> Ints:
-    """The cost of the victims on each row, (tasks x rows); one victim more costs more than all ranks together."""
+def _prices(
+    cycle: Cycle, running: RunningTable, candidates: Ints, gone: Bools, victim_order: VictimOrder
+) -> tuple[Ints, tuple[int, ...]]:
+    """The cost of the victims on each row, (tasks x rows), and what its units are.
+
+    One victim more costs more than all ranks together.
+    """
     rows, nodes = running.row[candidates], len(cycle.nodes)
     numbers = [np.bincount(rows, weights=g, minlength=nodes).astype(np.int64) for g in gone]
     ranks = _costs(gone, rows, running, candidates, nodes)
-    price: Ints = np.stack(numbers) * (int(ranks.max(axis=0).sum()) + 1) + ranks
-    if not running.covered.shape[1]:
-        return price
-    beyond = [beyond_budgets(cycle, running, candidates[g], rows[g]) for g in gone]
-    worse = [np.bincount(rows[g], weights=b, minlength=nodes) for g, b in zip(gone, beyond, strict=True)]
-    forbidden = np.stack(worse).astype(np.int64)
+    victim = int(ranks.max(axis=0).sum()) + 1
+    price: Ints = np.stack(numbers) * victim + ranks
+    forbidden = np.zeros_like(price)
+    if running.covered.shape[1]:
+        beyond = [beyond_budgets(cycle, running, candidates[g], rows[g]) for g in gone]
+        worse = [np.bincount(rows[g], weights=b, minlength=nodes) for g, b in zip(gone, beyond, strict=True)]
+        forbidden = np.stack(worse).astype(np.int64)
     if victim_order.budgets_first:
-        return forbidden * (int(price.max(axis=0).sum()) + 1) + price
-    return price * (int(forbidden.max(axis=0).sum()) + 1) + forbidden
+        broken = int(price.max(axis=0).sum()) + 1
+        return forbidden * broken + price, (broken, victim, 1)
+    rank = int(forbidden.max(axis=0).sum()) + 1
+    return price * rank + forbidden, (victim * rank, rank, 1)
 
 
 def _costs(gone: Bools, rows: Ints, running: RunningTable, candidates: Ints, nodes: int) -> Ints:
