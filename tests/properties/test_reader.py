@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 from unittest.mock import patch
@@ -176,6 +177,64 @@ def _queue(pick: Random) -> Raw:
     return manifest("scheduling.volcano.sh/v1beta1", "Queue", "q", spec={"weight": pick.randrange(1, 4)})
 
 
+def seldom(pick: Random) -> Raw:
+    """One object of those by which pods are read and that seldom change, or a pod that one of them concerns."""
+    return pick.choice([_tied_pod] * 6 + [_namespace, _app_group, _own_quota, _domain, _slice, _queue, _class])(pick)
+
+
+def _tied_pod(pick: Random) -> Raw:
+    """A pod that is in an application, joins a ComputeDomain or keeps away from pods of other namespaces."""
+    raw: dict[str, Any] = dict(_pod(pick))
+    labels, spec = dict(raw["metadata"]["labels"]), dict(raw["spec"])
+    match pick.randrange(4):
+        case 0:
+            labels["appgroup.diktyo.x-k8s.io"] = pick.choice(["shop", "bank"])
+            labels["appgroup.diktyo.x-k8s.io.workload"] = "p1"
+        case 1:
+            template = pick.choice(["channel", "other"])
+            spec["resourceClaims"] = [{"name": "channel", "resourceClaimTemplateName": template}]
+        case 2:
+            team = {"matchLabels": {pick.choice(["team", "stage"]): "x"}}
+            term = {"topologyKey": "rack", "labelSelector": {}, "namespaceSelector": team}
+            spec["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+        case _:
+            labels["quota.scheduling.koordinator.sh/name"] = pick.choice(["q", "d", "e"])
+    return {**raw, "metadata": {**raw["metadata"], "labels": labels}, "spec": spec}
+
+
+def _namespace(pick: Random) -> Raw:
+    labels = {key: pick.choice("xy") for key in ("team", "stage") if pick.random() < 0.5}
+    return manifest("v1", "Namespace", pick.choice("de"), meta={"labels": labels})
+
+
+def _app_group(pick: Random) -> Raw:
+    ref = {"kind": "Deployment", "name": "p1", "selector": "p1", "apiVersion": "apps/v1", "namespace": "d"}
+    spec = {"numMembers": 1, "topologySortingAlgorithm": "KahnSort", "workloads": [{"workload": ref}]}
+    name, namespace = pick.choice(["shop", "bank"]), pick.choice(["d", "e", "default"])
+    return manifest("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup", name, namespace, spec=spec)
+
+
+def _own_quota(pick: Random) -> Raw:
+    """A quota of a namespace itself, which may be called like a queue."""
+    spec = {"min": {"cpu": "2"}, "max": {"cpu": "4"}}
+    namespace = pick.choice(["d", "e", "koordinator-system"])
+    return manifest("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", pick.choice("deq"), namespace, spec=spec)
+
+
+def _domain(pick: Random) -> Raw:
+    channel = {"resourceClaimTemplate": {"name": pick.choice(["channel", "other"])}}
+    spec = {"numNodes": 2, "channel": channel}
+    name, namespace = f"c{pick.randrange(2)}", pick.choice("de")
+    return manifest("resource.nvidia.com/v1beta1", "ComputeDomain", name, namespace, spec=spec)
+
+
+def _slice(pick: Random) -> Raw:
+    node = f"n{pick.randrange(5)}"
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "nodeName": node, "pool": pool, "devices": [{"name": "d0"}]}
+    return manifest("resource.k8s.io/v1", "ResourceSlice", node, spec=spec)
+
+
 def moved(raw: dict[str, Any], pick: Random) -> Raw:
     """The same pod in another place or state, or with a status that nobody reads."""
     spec, status, meta = dict(raw["spec"]), dict(raw["status"]), dict(raw["metadata"])
@@ -217,13 +276,24 @@ def decided(snapshot: Snapshot, profile: Profile) -> tuple[list[Effect], list[Ra
 @examples(30)
 def test_following_equals_reading_anew(evicting: bool, pick: Random, steps: int) -> None:
     """Snapshots are the same but for the numbers of shapes, and so is everything that is decided on them."""
-    profile = EVICTING if evicting else DEFAULT
+    _follow(EVICTING if evicting else DEFAULT, pick, steps, some)
+
+
+@pytest.mark.parametrize("evicting", [False, True])
+@given(pick=st.randoms(use_true_random=False), steps=st.integers(1, 25))
+@examples(30)
+def test_so_it_is_where_that_changes_which_seldom_does(evicting: bool, pick: Random, steps: int) -> None:
+    """Namespaces, applications, quotas, domains of devices: only the pods that they concern are read again."""
+    _follow(EVICTING if evicting else DEFAULT, pick, steps, lambda pick: pick.choice([some, seldom])(pick))
+
+
+def _follow(profile: Profile, pick: Random, steps: int, draw: Callable[[Random], Raw]) -> None:
     reader = Reader(profile)
     objects = Objects()
     present: dict[Key, dict[str, Any]] = {}
     for step in range(steps):
         puts = {key: moved(raw, pick) for key, raw in present.items() if key.kind == "Pod" and pick.random() < 0.2}
-        puts |= {key_of_raw(raw): raw for raw in (some(pick) for _ in range(pick.choice([0, 1, 2, 9])))}
+        puts |= {key_of_raw(raw): raw for raw in (draw(pick) for _ in range(pick.choice([0, 1, 2, 9])))}
         gone = [key for key in present if key not in puts and pick.random() < 0.08]
         objects = objects.changed(puts, gone)
         present = {key: raw for key, raw in {**present, **puts}.items() if key not in gone}

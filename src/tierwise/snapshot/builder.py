@@ -37,7 +37,7 @@ from tierwise.dialects.koordinator.gangs import default_match_policy, drawn_to, 
 from tierwise.dialects.kubernetes.compute_domains import domains
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, counted, firm_request
 from tierwise.dialects.languages import TREE_ALIASES_READ, Declared, read_languages, tree_aliases
-from tierwise.dialects.network_aware.services import app_groups, group_homes, network_topologies, services
+from tierwise.dialects.network_aware.services import GROUP_LABEL, app_groups, group_homes, network_topologies, services
 from tierwise.dialects.volcano.pod_group import read_queue
 from tierwise.model.arrays import Ints
 from tierwise.model.expected_ends import FinishedRun
@@ -96,8 +96,8 @@ SCHEDULER_NAMES = frozenset(
 class _Frame(msgspec.Struct, frozen=True):
     """What every task is read by.
 
-    Where nodes, resources, ports, watched labels, classes or budgets change, that of tasks is read anew which they
-    concern; else all tasks are.
+    Where devices, classes that pods name or the first quota change, all tasks are read anew; else those that a change
+    concerns.
     """
 
     nodes: Mapping[str, int]
@@ -110,7 +110,7 @@ class _Frame(msgspec.Struct, frozen=True):
     namespaces: Mapping[str, dict[str, str]]
     apps: Mapping[str, str]
     devices: tuple[object, ...]
-    domains: Mapping[str, str]
+    firmness: bool  # whether non-preemptible pods are counted apart
 
 
 _SETTINGS = frozenset(
@@ -418,22 +418,26 @@ class Reader:
             quotas=quotas.homes(),
             namespaces=_labels(objects.every(Namespace), common.namespace_keys),
             devices=self._devices.frame if self._devices else (),
-            domains=self._settings.domains,
             apps=self._settings.apps,
+            firmness=bool(quotas),
         )
         last, self._frame = self._frame, frame
         self._framed = common, self._crowd, self._plain({})
         if last is not None and priorities is not None and frame == _others_of(last, frame):
             resized, keys = _sizes(frame) != _sizes(last), {*frame.watched} ^ {*last.watched}
-            if resized or keys:
+            concerned = self._concerned(last, frame)
+            changed = {*changed, *concerned}
+            if resized or keys or concerned:
                 for path in changed:  # before others get other shapes: what it was may have no column any more
                     self._store.drop(path)
                 self._store.flush()
             if resized:
                 self._store.resize(axis, common, np.array(most, dtype=np.int64))
                 self._job_cache.resize()
-            self._store.shapes.adapt(common, priorities)
+            self._store.shapes.adapt(common, priorities, frame.namespaces, frame.apps)
             self._job_cache.priorities = priorities
+            if frame.quotas != last.quotas:
+                self._start_jobs(priorities, quotas)
             if frame.nodes is not last.nodes:
                 self._store.follow_nodes(site.number)
             if frame.budgets != last.budgets:
@@ -442,7 +446,8 @@ class Reader:
                 self._store.relabel(keys)
         else:
             classes = self._settings.priorities
-            shapes = self._start_shapes(axis, np.array(most, dtype=np.int64), common, classes, quotas)
+            shapes = self._start_shapes(axis, np.array(most, dtype=np.int64), common, classes)
+            self._start_jobs(classes, quotas)
             if last is None:
                 self._store = TaskStore(
                     shapes, site.number, len(axis), self._schedulers, budgets, self._devices.of, self._volumes.of
@@ -495,20 +500,22 @@ class Reader:
         most: Ints,
         common: Common,
         priorities: Priorities,
-        quotas: Quotas,
     ) -> Shapes:
-        """Begin with no shapes and no jobs."""
+        """Begin with no shapes."""
         assert self._frame is not None
-        shapes = Shapes(
+        return Shapes(
             axis,
             common,
             priorities,
             most=most,
             profile=self._profile,
-            firmness=bool(quotas),
+            firmness=self._frame.firmness,
             namespaces=self._frame.namespaces,
             apps=self._frame.apps,
         )
+
+    def _start_jobs(self, priorities: Priorities, quotas: Quotas) -> None:
+        """Begin with no jobs: all of them are built from the tasks that are here."""
         singly = not EVICTING_BY_POD.isdisjoint(self._profile.actions)
         across = groups_across_namespaces(self._profile)
         trusts = self._profile.trust_pod_group_priority or self._profile.switched_on(
@@ -521,7 +528,18 @@ class Reader:
             across=across,
             trusts=trusts,
         )
-        return shapes
+
+    def _concerned(self, last: _Frame, frame: _Frame) -> set[str]:
+        """The pods that are others because of what their namespace says now, or where their application is at home."""
+        if frame.namespaces == last.namespaces and frame.apps == last.apps:
+            return set()
+        namespaces, apps = _differing(last.namespaces, frame.namespaces), _differing(last.apps, frame.apps)
+        found = set()
+        for path, (pod, _) in self._pods.items():
+            meta = pod.metadata
+            if meta.labels.get(GROUP_LABEL) in apps or (namespaces and (meta.namespace or "default") in namespaces):
+                found.add(path)
+        return found
 
     def _unknown_classes(self) -> list[Fault]:
         """Priority classes that are named and do not exist: an API server would have refused the pods."""
@@ -548,7 +566,14 @@ def _others_of(last: _Frame, frame: _Frame) -> _Frame:
         ports=frame.ports,
         watched=frame.watched,
         budgets=frame.budgets,
+        quotas=frame.quotas,
+        namespaces=frame.namespaces,
+        apps=frame.apps,
     )
+
+
+def _differing(before: Mapping[str, object], now: Mapping[str, object]) -> set[str]:
+    return {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
 
 
 def _sizes(frame: _Frame) -> tuple[object, ...]:

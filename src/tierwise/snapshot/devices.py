@@ -20,7 +20,7 @@ from tierwise.api.core import Container, NodeSelector, Pod
 from tierwise.api.nvidia import ComputeDomain
 from tierwise.api.quantity import milli
 from tierwise.api.resource import DeviceClaim, DeviceClass, ResourceClaim, ResourceSlice
-from tierwise.dialects.kubernetes.compute_domains import domains
+from tierwise.dialects.kubernetes.compute_domains import domains, template_names
 from tierwise.dialects.kubernetes.devices import (
     EXTENDED_CLAIM,
     MOST_CONSUMERS,
@@ -137,7 +137,7 @@ class DeviceReader:
     @property
     def frame(self) -> tuple[object, ...]:
         """What every pod is read by."""
-        return self._sets, self._counted, tuple(sorted(self._served.items())), tuple(sorted(self._domains.items()))
+        return self._sets, self._counted, tuple(sorted(self._served.items()))
 
     def read(
         self,
@@ -156,9 +156,9 @@ class DeviceReader:
         self._pods = objects.every(Pod)
         claims = objects.every(ResourceClaim)
         changed = set(objects.changes(before, ResourceClaim))
-        described = not objects.alike(before, ResourceSlice, DeviceClass, ComputeDomain) or rows != self._rows
+        described = not objects.alike(before, ResourceSlice, DeviceClass) or rows != self._rows
+        joined = self._follow_domains(objects, before)
         if described:
-            self._domains = domains(objects)
             served = extended_names(objects.every(DeviceClass))
             pods = pods if served == self._served else {**pods, **self._pods}
             self._served = served
@@ -167,7 +167,7 @@ class DeviceReader:
         self._any = any(objects.every(one) for one in (ResourceSlice, DeviceClass, ResourceClaim))
         native = frozenset(offered) & self._served.keys() if self._served else frozenset()
         if not described and not touched and wanted == self._wanted and native == self._native:
-            return set()
+            return joined
         self._rows, self._wanted, self._native, self.changed = rows, wanted, native, True
         if not self:
             self.devices = NO_DEVICES
@@ -188,7 +188,16 @@ class DeviceReader:
         )
         if frame != self.frame:
             return set(self._means)
-        return {pod for claim in touched for pod in self._users.get(claim, ())}
+        return joined.union(*(self._users.get(claim, ()) for claim in touched))
+
+    def _follow_domains(self, objects: Objects, before: Objects) -> set[str]:
+        """Take in what ComputeDomains say now; the pods that join another one by it, or none any more."""
+        if objects.alike(before, ComputeDomain):
+            return set()
+        last, self._domains = self._domains, domains(objects)
+        differing = {name for name in last.keys() | self._domains.keys() if last.get(name) != self._domains.get(name)}
+        users = ((path, self._pods.get(path)) for path in self._means)
+        return {path for path, pod in users if pod is not None and not differing.isdisjoint(template_names(pod))}
 
     # -- who means which claim
 
@@ -522,9 +531,8 @@ class DeviceReader:
 
     def _domain_of(self, pod: Pod) -> str:
         """The ComputeDomain that a pod joins by the template of one of its claims."""
-        namespace = pod.metadata.namespace or "default"
-        names = (f"{namespace}/{entry.resource_claim_template_name}" for entry in pod.spec.resource_claims)
-        return next((self._domains[name] for name in names if name in self._domains), "") if self._domains else ""
+        names = template_names(pod) if self._domains else ()
+        return next((self._domains[name] for name in names if name in self._domains), "")
 
     def _asks(self, path: str, pod: Pod, claims: Mapping[str, ResourceClaim], wanted: Extended | None) -> Asked:
         counts: dict[str, int] = {}

@@ -160,9 +160,16 @@ class Shapes:
         self._all: list[Shape] = []
         self._blanks: list[int] = []
 
-    def adapt(self, common: Common, priorities: Priorities) -> None:
-        """Read pods that come by these; of those that are here, whoever has a label that is watched now comes again."""
+    def adapt(
+        self,
+        common: Common,
+        priorities: Priorities,
+        namespaces: Mapping[str, dict[str, str]],
+        apps: Mapping[str, str],
+    ) -> None:
+        """Read pods that come by these; of those that are here, whoever is another by them comes again."""
         self._watched, self._priorities = common.watched, priorities
+        self._namespaces, self._apps = namespaces, apps
 
     def resize(self, axis: Axis, common: Common, most: Ints) -> None:
         """There are other resources or ports, or other limits of them: every shape is made anew, under its number."""

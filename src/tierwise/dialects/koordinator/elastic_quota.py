@@ -175,8 +175,11 @@ class Quotas:
 
     def homes(self) -> tuple[object, ...]:
         """All that decides which quota a pod is in; comparable."""
+        if not self._names:
+            return ()
         lists = ((scope.namespace, *scope.lists.items()) for scope in (self._trusted, *self._scopes.values()))
-        return tuple(self._names.items()), tuple(lists), self._declared
+        meant = {SYSTEM_QUOTA, *self._taken, *(name for _, name in self._names)}
+        return tuple(self._names.items()), tuple(lists), self._declared & meant
 
     def of(self, pod: Pod) -> str:
         """The quota of a pod, by the name of its queue; the default queue where it sees no quota."""

@@ -15,7 +15,7 @@ from tierwise.dialects.label_trees import LabelTree
 from tierwise.model.job import Constraint
 from tierwise.port import Objects
 
-__all__ = ["CLIQUE", "KIND", "READS", "confined", "domains", "trees"]
+__all__ = ["CLIQUE", "KIND", "READS", "confined", "domains", "template_names", "trees"]
 
 CLIQUE: Final = "nvidia.com/gpu.clique"
 KIND: Final = "NVLink cliques"
@@ -44,11 +44,12 @@ def confined(pods: Iterable[Pod], known: Mapping[str, str]) -> Constraint | None
     """What keeps the pods of a gang in one clique; None where they join no domain, or several."""
     if not known:
         return None
-    joined = {known[name] for pod in pods for name in _templates(pod) if name in known}
+    joined = {known[name] for pod in pods for name in template_names(pod) if name in known}
     return Constraint(hard=True, tier_name=CLIQUE, kind=KIND) if len(joined) == 1 else None
 
 
-def _templates(pod: Pod) -> Iterator[str]:
+def template_names(pod: Pod) -> Iterator[str]:
+    """The templates of claims that a pod names, as namespace/name."""
     namespace = pod.metadata.namespace or "default"
     for entry in pod.spec.resource_claims:
         if entry.resource_claim_template_name:
