@@ -218,7 +218,8 @@ class Reader:
             self._settings = _Settings.of(objects, self._profile)
         settings, quotas = self._settings, self._settings.quotas
         budgets = Budgets(objects.every(PodDisruptionBudget) if self._evicts else {}, pods.values())
-        if last is not None and self._framed == (self._templates.common(), self._crowd, self._plain(latest)):
+        framed = self._templates.common(), self._crowd, True
+        if last is not None and self._framed == framed and self._plain(latest):
             axis, table = last.axis, last.nodes
             self._follow_tasks(moved, changed)
         else:

@@ -156,7 +156,7 @@ class DeviceReader:
         self._pods = objects.every(Pod)
         claims = objects.every(ResourceClaim)
         changed = set(objects.changes(before, ResourceClaim))
-        described = not objects.alike(before, ResourceSlice, DeviceClass) or rows != self._rows
+        described = not self or not objects.alike(before, ResourceSlice, DeviceClass) or rows != self._rows
         joined = self._follow_domains(objects, before)
         if described:
             served = extended_names(objects.every(DeviceClass))
