@@ -71,33 +71,48 @@ class RunningTable(msgspec.Struct, frozen=True):
 
 def running_table(snapshot: Snapshot) -> RunningTable:
     """The table of a snapshot."""
-    entries = []
+    tasks: list[Task] = []
+    subs: list[int] = []  # of each sub-job with running tasks: its number, its job's, and how many run
+    owners: list[int] = []
+    sizes: list[int] = []
+    roles: dict[int, int] = {}  # of tasks whose job sets a minimum for their role
     for job in snapshot.jobs:
         numbers = {name: number for number, name in job.role_names.items()}
         for sub in job.subs:
-            for task in sub.tasks:
-                if task.status is Status.RUNNING and task.node >= 0:
-                    entries.append((task, job, sub.number, numbers.get(task.role, -1)))
-    order = ranks(natural_order([task.key for task, _, _, _ in entries]))
-    row = snapshot.nodes.rows[_ints([task.node for task, _, _, _ in entries])]
-    by_row = np.lexsort((order, row)).tolist()
-    rows = [entries[i] for i in by_row]
+            found = [task for task in sub.tasks if task.status is Status.RUNNING and task.node >= 0]
+            if numbers:
+                roles |= {len(tasks) + i: numbers[t.role] for i, t in enumerate(found) if t.role in numbers}
+            tasks += found
+            subs.append(sub.number)
+            owners.append(job.number)
+            sizes.append(len(found))
+    order = ranks(natural_order([task.key for task in tasks]))
+    row = snapshot.nodes.rows[_ints([task.node for task in tasks])]
+    by_row = np.lexsort((order, row))
+    role = np.full(len(tasks), -1)
+    role[list(roles)] = list(roles.values())
+    firm = np.array([job.not_preemptable for job in snapshot.jobs], dtype=bool)
+    job_of = np.repeat(_ints(owners), sizes)
+    shape = _ints([task.shape.number for task in tasks])[by_row]
+    by_shape = np.stack([shape.request for shape in snapshot.shapes], axis=1) if tasks else None
+    names = {owner: i for i, owner in enumerate(sorted({task.owner for task in tasks}))}
+    in_order = tuple([tasks[i] for i in by_row.tolist()])
     return RunningTable(
-        tasks=tuple(task for task, _, _, _ in rows),
-        position={task.key: i for i, (task, _, _, _) in enumerate(rows)},
-        row=row[by_row] if rows else row,
-        shape=_ints([task.shape.number for task, _, _, _ in rows]),
-        job=_ints([job.number for _, job, _, _ in rows]),
-        sub=_ints([sub for _, _, sub, _ in rows]),
-        role=_ints([role for _, _, _, role in rows]),
-        priority=_ints([task.shape.priority for task, _, _, _ in rows]),
-        created=np.array([task.created for task, _, _, _ in rows], dtype=np.float64),
-        rank=order[by_row] if rows else order,
-        owner=_ints(np.unique([task.owner for task, _, _, _ in rows], return_inverse=True)[1].tolist() if rows else []),
-        not_preemptable=np.array([task.not_preemptable or job.not_preemptable for task, job, _, _ in rows], dtype=bool),
-        critical=np.array([task.critical for task, _, _, _ in rows], dtype=bool),
-        request=_requests(snapshot, [task.shape.number for task, _, _, _ in rows]),
-        covered=_covered([task for task, _, _, _ in rows]) if snapshot.budgets else np.zeros((2, 0), dtype=np.int64),
+        tasks=in_order,
+        position={task.key: i for i, task in enumerate(in_order)},
+        row=row[by_row],
+        shape=shape,
+        job=job_of[by_row],
+        sub=np.repeat(_ints(subs), sizes)[by_row],
+        role=role[by_row],
+        priority=_ints([shape.priority for shape in snapshot.shapes])[shape],
+        created=np.array([task.created for task in tasks], dtype=np.float64)[by_row],
+        rank=order[by_row],
+        owner=_ints([names[task.owner] for task in tasks])[by_row],
+        not_preemptable=(np.array([task.not_preemptable for task in tasks], dtype=bool) | firm[job_of])[by_row],
+        critical=np.array([task.critical for task in tasks], dtype=bool)[by_row],
+        request=np.zeros((len(snapshot.axis), 0), dtype=np.int64) if by_shape is None else by_shape[:, shape],
+        covered=_covered(in_order) if snapshot.budgets else np.zeros((2, 0), dtype=np.int64),
         jobs=_job_columns(snapshot),
     )
 
@@ -128,10 +143,3 @@ def _ints(values: list[int]) -> Ints:
 def _covered(tasks: Sequence[Task]) -> Ints:
     pairs = [(i, budget) for i, task in enumerate(tasks) for budget in task.budgets]
     return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-
-
-def _requests(snapshot: Snapshot, shapes: list[int]) -> Ints:
-    if not shapes:
-        return np.zeros((len(snapshot.axis), 0), dtype=np.int64)
-    by_shape = np.stack([shape.request for shape in snapshot.shapes], axis=1)
-    return np.take(by_shape, shapes, axis=1)

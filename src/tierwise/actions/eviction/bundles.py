@@ -44,9 +44,10 @@ def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools) -> 
     )
     local = local[order]
     core = _core(cycle, preemptor, local)
-    jobs = running.job[local]
-    useful = np.isin(jobs, jobs[core & helps[order]])  # a core is taken whole, and only where some of it makes room
-    offered = helps[order] | (core & useful)
+    jobs, helps = running.job[local], helps[order]
+    useful = np.zeros(len(running.jobs.queue), dtype=bool)
+    useful[jobs[core & helps]] = True  # a core is taken whole, and only where some of it makes room
+    offered = helps | (core & useful[jobs])
     local, core = local[offered], core[offered]
     by_bundle = np.lexsort((core, running.job[local]))  # stable: the order inside a bundle stays
     local, core = local[by_bundle], core[by_bundle]

@@ -272,9 +272,11 @@ class _Counted:
         counts = self._room(left, row)
         going: list[int] = []
         if self._takes_no_more(room):
-            must = np.isin(part, part[room[row] > counts])
-            going = np.unique(part[must]).tolist()
-            part, row, freed, left, counts = part[~must], row[~must], freed[:, ~must], left[:, ~must], counts[~must]
+            must = np.zeros(len(start), dtype=bool)
+            must[part[room[row] > counts]] = True
+            going = np.flatnonzero(must).tolist()
+            rest = np.flatnonzero(~must[part])
+            part, row, freed, left, counts = part[rest], row[rest], freed[:, rest], left[:, rest], counts[rest]
         after, asked = counts.tolist(), self._asked[:, 0].tolist()
         rows, amounts, lefts = row.tolist(), freed.T.tolist(), left.T.tolist()
         rooms, inners = room[row].tolist(), self._inner[row].tolist()

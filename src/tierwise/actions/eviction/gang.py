@@ -476,14 +476,14 @@ class GangPreemptor:
         return True
 
     def _with_attempt(self, plan: EvictionPlan, looked: tuple[str, ...]) -> EvictionAttempt:
-        bundles, jobs = plan.bundles, self._cycle.snapshot.jobs
+        bundles, jobs, by_pod = plan.bundles, self._cycle.snapshot.jobs, self._options.by_pod
         taken = bundles.numbers(np.isin(bundles.victims, plan.victims))
         columns = (bundles.job, bundles.safe, np.diff(bundles.start), bundles.efficiency(), taken)
-        notes = tuple(
-            BundleSummary(jobs[job].key, safe, tasks, efficiency, number, by_pod=self._options.by_pod)
+        notes = [
+            BundleSummary(jobs[job].key, safe, tasks, efficiency, number, by_pod)
             for job, safe, tasks, efficiency, number in zip(*(c.tolist() for c in columns), strict=True)
-        )
-        return EvictionAttempt(self._action, None, looked, self._cycle.topology.name[plan.domain], notes)
+        ]
+        return EvictionAttempt(self._action, None, looked, self._cycle.topology.name[plan.domain], tuple(notes))
 
     def _with_remainder(self, preemptor: Preemptor, plan: EvictionPlan) -> Ints:
         """What is left of broken gangs elsewhere stays, unless the profile evicts it too."""

@@ -1,9 +1,11 @@
 """What making room in a domain costs at least, counted for all domains at once.
 
 A domain must get back what the demand asks for beyond what is free there, of every resource. Safe tasks give some of it
-for nothing; for the rest gangs are broken, and if they could be broken in part, those that free the most for their cost
-would be the cheapest. What that costs is no more than any plan costs, so plans are made for the most promising domains
-first, and not at all where the bound of a domain exceeds the price of a plan that is made already.
+for nothing; for the rest gangs are broken. What that costs at least is no more than any plan costs, so plans are made
+for the most promising domains first, and not at all where the bound of a domain exceeds the price of a plan that is
+made already. There are three bounds, each higher and dearer than the one before: by amounts, as if all of them were
+freed by the gang that frees the most for its cost; by the priority up to which gangs must go for every task to find a
+row; and by the cheapest rows up to this priority, as if gangs could be broken in part.
 """
 
 from __future__ import annotations
@@ -165,7 +167,13 @@ class DomainBounds:
         safe = np.where(surplus < 0, total, np.minimum(total, most))
         core = np.where(self._breakable[segments.job], total - safe, 0)
         left = missing - summed(segments.place, safe, len(segments.domains))[places]
-        broken = _spent(segments.place, core, self._used[segments.job] / np.maximum(core, 1), places, left)
+        rate = np.where(core > 0, self._used[segments.job] / np.maximum(core, 1), math.inf)
+        cheapest = np.full(len(segments.domains), math.inf)
+        begins = np.flatnonzero(np.diff(segments.place, prepend=-1))
+        cheapest[segments.place[begins]] = np.minimum.reduceat(rate, begins)
+        broken, lacking = np.zeros(len(domains)), left > 0
+        broken[lacking] = _lowered(left[lacking] * cheapest[places[lacking]], 0.0)
+        broken[left > summed(segments.place, core, len(segments.domains))[places]] = math.inf
         lowest = self._cause.running.jobs.priority[segments.job[core > 0]].min(initial=2**40)
         return np.stack((np.where(left > 0, lowest, NONE_BROKEN), broken))
 
@@ -280,6 +288,8 @@ class _Rows(msgspec.Struct, frozen=True):
         """For each domain the least that goes where so much of one resource is asked for, at a rate for each task."""
         domains = np.arange(int(self.place[-1]) + 1)
         free = summed(self.place, np.maximum(self.free[resource], 0) * self.open, len(domains))
+        if len(rates) and rates.min() == rates.max() < math.inf:
+            return _lowered(np.maximum(least - free, 0) * rates[0], 0.0)
         return _spent(self.place[self.row], self.freed[resource], rates, domains, least - free)
 
     def cost(self, resource: int, held: Floats) -> Floats:

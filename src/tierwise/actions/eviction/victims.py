@@ -113,9 +113,11 @@ def _tasks(bundles: Bundles, chosen: Ints, tasks: Ints, fits: Feasibility) -> tu
     picked = bundles.pick(chosen)
     if not len(tasks):
         return chosen, picked.victims
-    going = ~np.isin(picked.victims, tasks)
-    needed = fits.needed(tasks, np.arange(len(tasks) + 1), picked.victims[going])
-    going |= np.isin(picked.victims, tasks[needed])
+    stays = np.zeros(int(picked.victims.max()) + 1, dtype=bool)  # by position in the running table
+    stays[tasks] = True
+    needed = fits.needed(tasks, np.arange(len(tasks) + 1), picked.victims[~stays[picked.victims]])
+    stays[tasks[needed]] = False
+    going = ~stays[picked.victims]
     return chosen[picked.numbers(going) > 0], picked.victims[going]
 
 
