@@ -256,3 +256,29 @@ def test_rooms_keep_up_with_the_ledger(scene: Scene, data: DataObject) -> None:
         _same(kept, FitCount(shape, cycle.pipeline.why_not(shape), cycle.ledger, cycle.topology))
         for pool in Pool if cycle.ledger.any_releasing else (Pool.IDLE,):
             assert _naive(cycle.ledger, cycle, shape.number, pool) == kept.rows(pool).tolist()
+
+
+@given(scenes(), st.lists(st.one_of(st.tuples(st.integers(0, 20), st.integers(-3, 3)), st.integers(0, 6)), max_size=12))
+@examples(20)
+def test_sums_that_are_asked_for_late_are_those_kept_from_the_start(
+    scene: Scene, steps: list[tuple[int, int] | int]
+) -> None:
+    """Charges and rewinds before and after somebody asks what jobs and queues use lead to the same sums."""
+    snapshot = build(objects_of(scene.world, *scene.gangs), now=0.0)
+    early, late = Ledger(snapshot), Ledger(snapshot)
+    kept = early.job_used, early.queue_used
+    for step in steps:
+        for ledger in (early, late):
+            if isinstance(step, int):
+                ledger.rewind(min(step, ledger.mark()))
+            elif snapshot.jobs:
+                job, times = snapshot.jobs[step[0] % len(snapshot.jobs)], step[1]
+                ledger.charge(job, times * np.arange(1, len(snapshot.axis) + 1))
+                if step[0] == 7:
+                    _ = late.queue_used  # from now on it is kept
+        assert early.mark() == late.mark()
+
+    assert [sums.tolist() for sums in kept] == [late.job_used.tolist(), late.queue_used.tolist()]
+    for ledger in (early, late):
+        ledger.rewind(ledger.mark() // 2)
+    assert [sums.tolist() for sums in kept] == [late.job_used.tolist(), late.queue_used.tolist()]

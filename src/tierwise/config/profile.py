@@ -55,7 +55,7 @@ class Profile(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()  # settings of its file that have no effect here, for messages
 
     def plugins(self) -> tuple[PluginChoice, ...]:
-        return tuple(plugin for tier in self.tiers for plugin in tier)
+        return tuple([plugin for tier in self.tiers for plugin in tier])
 
     def enables(self, plugin: str, switch: str) -> bool:
         """Whether the profile has a plugin, and does not switch this off for it."""

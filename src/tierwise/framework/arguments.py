@@ -9,8 +9,8 @@ __all__ = ["flag", "listed", "number", "words"]
 
 def number(arguments: Arguments, key: str, default: float) -> float:
     """A number that is not negative, else the default."""
-    raw = arguments.get(key, default)
-    if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+    raw = arguments.get(key)
+    if raw is None or isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
         return default
     try:
         value = float(raw)

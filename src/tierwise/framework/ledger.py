@@ -122,6 +122,8 @@ class Ledger:
         self._spans: dict[int, list[tuple[int, int]]] = {}  # by job that was asked about; the last entry counts
         self._spreads: dict[int, list[Ints]] = {}  # by job that was asked about
         self._journal: list[tuple[Ints | list[Any], _Index, Ints | int]] = []
+        self._job_charges: list[tuple[int, Ints]] = []  # by job, while nobody has asked what jobs use
+        self._queue_charges: list[tuple[int, Ints]] = []  # by queue, the same
         self.idle, self.releasing = self._amounts_at_start()
         owned = np.maximum(self.idle, 0)  # an oversubscribed node does not reduce its domain's idle sum
         self.domain_idle = self._topology.all_totals(owned)
@@ -178,23 +180,38 @@ class Ledger:
     @cached_property
     def job_used(self) -> Ints:
         """What the running tasks of each job ask for, (resources x jobs)."""
+        return self._with_charges(self._running_at_start.copy(), self._job_charges)
+
+    @cached_property
+    def _running_at_start(self) -> Ints:
         return self._asked_by_jobs(Status.RUNNING)
 
     @cached_property
     def queue_used(self) -> Ints:
         """What the running tasks of each queue ask for, (resources x queues)."""
-        used = self._of_queues(self._asked_by_jobs(Status.RUNNING))
+        used = self._of_queues(self._running_at_start)
         for queue, amounts in self._snapshot.standing_in.items():
             used[:, self.queue_index[queue]] += amounts
-        return used
+        return self._with_charges(used, self._queue_charges)
 
     @cached_property
     def queue_leaving(self) -> Ints:
         """What terminating tasks of each queue still hold, (resources x queues)."""
         return self._of_queues(self._asked_by_jobs(Status.RELEASING))
 
+    def _with_charges(self, used: Ints, charges: list[tuple[int, Ints]]) -> Ints:
+        """Sums as they were at the start, with what was charged before anybody asked for them.
+
+        A rewind that would take back a charge restores the sums before it instead.
+        """
+        slots = [slot for slot, entry in enumerate(self._journal) if entry[0] is charges]
+        for slot, (column, amounts) in zip(slots, charges, strict=True):
+            self._journal[slot] = used, (slice(None), column), used[:, column].copy()
+            used[:, column] += amounts
+        return used
+
     def _asked_by_jobs(self, status: Status) -> Ints:
-        """What the tasks of each job that had a status at the start ask for together, as a new array."""
+        """What the tasks of each job that had a status at the start ask for together."""
         snapshot = self._snapshot
         size = len(self._jobs), len(snapshot.axis)
         return np.ascontiguousarray(snapshot.columns.held(status).requests(snapshot.shapes, size).T)
@@ -405,13 +422,19 @@ class Ledger:
 
     def charge(self, job: Job, amounts: Ints) -> None:
         """Add amounts to what a job and its queue use; negative amounts subtract."""
-        charged = [(self.job_used, job.number)]
+        self._charge("job_used", self._job_charges, job.number, amounts)
         if job.queue in self.queue_index:
-            charged.append((self.queue_used, self.queue_index[job.queue]))
-        for tally, number in charged:
-            before = tally[:, number].copy()
-            self._journal.append((tally, (slice(None), number), before))
-            tally[:, number] = before + amounts
+            self._charge("queue_used", self._queue_charges, self.queue_index[job.queue], amounts)
+
+    def _charge(self, sums: str, charges: list[tuple[int, Ints]], column: int, amounts: Ints) -> None:
+        """Add amounts to a column of these sums, or note them where nobody has asked for the sums yet."""
+        used = self.__dict__.get(sums)
+        if used is None:
+            self.append(charges, (column, amounts))
+            return
+        before = used[:, column].copy()
+        self._journal.append((used, (slice(None), column), before))
+        used[:, column] = before + amounts
 
     def charge_each(self, jobs: Sequence[Job], amounts: Ints) -> None:
         """Add the same amounts to what each of these jobs uses, which are in one queue."""

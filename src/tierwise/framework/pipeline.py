@@ -13,6 +13,7 @@ tiers. A plugin that a profile configures for one scheduler name is called for t
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -440,6 +441,8 @@ class Pipeline:
 
     @cached_property
     def _enqueue_tiers(self) -> list[tuple[_PluginsAt[EnqueueGate], _PluginsAt[EnqueuePermit]]]:
+        if EnqueueGate not in self._declaring and EnqueuePermit not in self._declaring:
+            return []
         return [
             (_enabled(of.get(EnqueueGate, ()), "JobEnqueued"), _enabled(of.get(EnqueuePermit, ()), "JobEnqueued"))
             for of in map(self._by_point, self._tiers)
@@ -512,11 +515,11 @@ class Pipeline:
 
     def _by_point(self, plugins: Iterable[tuple[PluginChoice, object]]) -> dict[type, list[tuple[PluginChoice, Any]]]:
         """Plugins by the points that they declare, in the profile's order."""
-        found: dict[type, list[tuple[PluginChoice, Any]]] = {}
+        found: defaultdict[type, list[tuple[PluginChoice, Any]]] = defaultdict(list)
         for choice, made in plugins:
             for point in self._points[id(made)]:
-                found.setdefault(point, []).append((choice, made))
-        return found
+                found[point].append((choice, made))
+        return dict(found)
 
     def _whose(self, gang: Job | SubJob) -> str:
         return gang.scheduler if isinstance(gang, Job) else self._view.jobs[gang.job_number].scheduler
