@@ -62,6 +62,12 @@ def gangs(draw: st.DrawFn) -> list[Raw]:
         found += gang(name, draw(st.integers(1, 3)), draw(st.sampled_from(["Never", "OnFailure", "Always"])), **marks)
     if draw(st.booleans()):
         found.append(job("j", task("w", draw(st.integers(1, 2)))))
+    if draw(st.booleans()):
+        brief = task("w", draw(st.integers(1, 2)))
+        template = brief["template"]
+        assert isinstance(template, dict)
+        template["metadata"] = {"annotations": {"tierwise.io/run-for": "20s"}}
+        found.append(job("k", brief, metadata={"uid": "u2"}, ttlSecondsAfterFinished=draw(st.sampled_from([0, 30]))))
     return found
 
 

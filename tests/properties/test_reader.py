@@ -21,6 +21,7 @@ from tierwise.config.profile import DEFAULT, Profile
 from tierwise.config.volcano import read_volcano
 from tierwise.explain.wire import pending_wire
 from tierwise.framework.ledger import Ledger
+from tierwise.model.job import Phase
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Key, Objects, key_of_raw
 from tierwise.scheduler import cycle
@@ -314,6 +315,21 @@ def test_two_shapes_that_had_one_number_are_counted_apart() -> None:
     """A pod whose node comes in the same moment as its requests change: its first shape's number goes to the second."""
     following = test_following_equals_reading_anew.hypothesis.inner_test
     following(False, Random(1_000_106), 25)
+
+
+def test_a_group_that_is_let_in_is_another_job_and_one_that_counts_is_not() -> None:
+    """Of the status of a pod group its phase alone is read."""
+    reader = Reader(DEFAULT)
+    group = manifest("scheduling.volcano.sh/v1beta1", "PodGroup", "train", "default", spec={"minMember": 1})
+    key = key_of_raw(group)
+    statuses: list[Raw] = [{"phase": "Pending"}, {"phase": "Inqueue"}, {"phase": "Inqueue", "running": 1}]
+    objects, jobs = Objects(), []
+    for status in statuses:
+        objects = objects.changed({key: {**group, "status": status}})
+        jobs.append(reader.read(objects, 0.0).jobs[0])
+
+    assert [Phase.PENDING, Phase.INQUEUE, Phase.INQUEUE] == [job.phase for job in jobs]
+    assert jobs[1] is jobs[2]
 
 
 def test_best_effort_roles_are_numbered_anew() -> None:

@@ -78,7 +78,10 @@ class SimNodes:
     def sync(self, objects: Objects, now: float) -> NodeSync:
         """What the node controller and the kubelets of living machines do at a time."""
         self._follow(objects)
-        watch = self._watch(objects, now) if self.down or _LOST in self._lost else NodeSync()
+        well = not self.down and _LOST not in self._lost
+        if well and self._queue.idle(now):
+            return NodeSync(wake=self._queue.due())
+        watch = NodeSync() if well else self._watch(objects, now)
         gone = list(watch.gone)
         nodes, pods = objects.every(Node), objects.every(Pod)
 

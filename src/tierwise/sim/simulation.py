@@ -14,7 +14,9 @@ import msgspec
 
 from tierwise.api.core import Node, Pod
 from tierwise.api.errors import InputError
+from tierwise.api.volcano import Job, PodGroup
 from tierwise.config.profile import Profile
+from tierwise.dialects.volcano.annotations import group_of
 from tierwise.explain.timeline import TimelineEntry
 from tierwise.framework.extension import Factory
 from tierwise.framework.report import CycleReport, ReportBuilder
@@ -63,6 +65,7 @@ class NoUser:
 
 
 _OWN_PACE: Final = Pace()
+_OF_JOBS: Final = frozenset((Pod, PodGroup, Job))
 _MOST: Final = 1000
 """Rounds at one moment after which a cluster that still changes is taken to be going in circles."""
 
@@ -101,7 +104,7 @@ class Simulation:
         cluster: EmbeddedCluster | None = None,
         pace: Pace = _OWN_PACE,
         log: bool = True,
-        observe: Callable[[Snapshot, CycleReport, Objects], None] = lambda *_: None,
+        observe: Callable[[Snapshot, CycleReport, Objects], None] | None = None,
     ) -> None:
         """`cluster` is one that others write to as well, and holds the objects already; kubelets play pods at a `pace`;
         without a `log` nothing is written down of what happens, for runs of which nobody reads it; `observe` is told
@@ -127,6 +130,7 @@ class Simulation:
         self._storage = Provisioner()
         self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
         self._last: tuple[Snapshot, CycleReport] | None = None
+        self._idle = False  # whether there was nothing to decide and nothing left to write
         self._again = math.inf  # when the scheduler is to look though nothing has changed
         self._wake: float | None = None  # when kubelets have something to do again
 
@@ -169,12 +173,21 @@ class Simulation:
                 self.cluster.apply(asked)
             rounds.reconcile(self.cluster, now, self.profile, self.guard, self._controllers)
             self._note(before, now)
-            if self.cluster.read() is not self._seen or self._again <= now:
+            if self._has_news(now):
                 self._cycle(now)
             wake = self._kubelets(now)
             if self.cluster.read() is before:
                 return wake
         raise RuntimeError(f"the cluster does not come to rest at {now - self.start:.0f}s")
+
+    def _has_news(self, now: float) -> bool:
+        """Whether another cycle may decide something, or somebody wants to hear what it sees."""
+        objects, seen = self.cluster.read(), self._seen
+        if self._again <= now or seen is None:
+            return True
+        if objects is not seen and self._idle and self._observe is None and _only_gone(objects, seen):
+            self._seen = objects
+        return objects is not self._seen
 
     def _cycle(self, now: float) -> tuple[Snapshot, CycleReport]:
         before = self.cluster.read()
@@ -212,9 +225,11 @@ class Simulation:
         self._note(before, now)
         self.cycles += 1
         self._again = math.inf if report.retry_at is None else math.ceil(report.retry_at)
-        self._observe(snapshot, report, self.guard.over(before))
+        if self._observe is not None:
+            self._observe(snapshot, report, self.guard.over(before))
         after, own = self.cluster.read(), before.version + bool(told)
         settled = decided.idle and after.version == own and _only_counts(told)
+        self._idle = settled and not snapshot.history_in  # a record of ends would be written
         self._seen, self._last = after if settled else before, (snapshot, report)
         return self._last
 
@@ -282,6 +297,20 @@ class Simulation:
 def _only_counts(told: Sequence[Effect] | None) -> bool:
     """Whether statuses say nothing new that another cycle would look at while nothing waits: no group's phase."""
     return all(isinstance(effect, PatchStatus) and "phase" not in effect.status for effect in told or ())
+
+
+def _only_gone(objects: Objects, before: Objects) -> bool:
+    """Whether nothing has happened since but that jobs, pod groups, and pods together with theirs have gone.
+
+    Where nothing waited then, nothing does now, and no group is left whose counts are others.
+    """
+    if not objects.differing_types(before) <= _OF_JOBS:
+        return False
+    changed, groups = objects.changed_objects(before), objects.every(PodGroup)
+    if any(record is not None for records in changed.values() for record in records.values()):
+        return False
+    pods = (before.record(key) for key in changed.get(Pod, ()))
+    return all(isinstance(pod, Pod) and (own := group_of(pod)) and own not in groups for pod in pods)
 
 
 def _node(name: str) -> Key:

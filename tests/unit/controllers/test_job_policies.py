@@ -34,6 +34,17 @@ def test_a_failed_pod_restarts_the_job() -> None:
     assert ["Pending", "Running", "Restarting", "Pending"] == life.conditions
 
 
+def test_a_policy_may_name_nothing_but_an_exit_code() -> None:
+    """It answers pods that end with it, and no others."""
+    life = _running(task("w", 2), policies=[{"exitCode": 3, "action": "RestartJob"}])
+    retries = []
+    for index, code in enumerate((4, 3)):
+        life.set("w", index, "Failed", code=code)
+        retries.append(life.retries)
+
+    assert [0, 1] == retries
+
+
 def test_without_a_policy_a_failed_pod_stays() -> None:
     """A pod that failed is there to be looked at until its job is over."""
     life = _running(task("w", 2, minAvailable=1), policies=[], minAvailable=1)

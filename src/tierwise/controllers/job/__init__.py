@@ -24,10 +24,10 @@ from tierwise.controllers.job.controlled_resources import restarts_part
 from tierwise.controllers.job.events import job_events
 from tierwise.controllers.job.job_pods import JobPods, PodSlot, pod_slots
 from tierwise.controllers.job.phases import FINISHED
-from tierwise.controllers.job.policies import PolicyAction, policy_actions
+from tierwise.controllers.job.policies import PolicyAction, answered_events, policy_actions
 from tierwise.controllers.workqueue import Changes, Index, Requeue, WorkQueue
 from tierwise.dialects.volcano.job import defaulted, pod_group_name
-from tierwise.port import Delete, Effect, Objects, PatchStatus, RecordEvent, key_of
+from tierwise.port import Delete, Effect, Key, Objects, PatchStatus, RecordEvent, key_of
 
 __all__ = ["JobController"]
 
@@ -45,6 +45,7 @@ class JobController:
         self._priorities: Mapping[str, int] = {}  # of classes; the same object while they stay
         self._facts: dict[str, _JobFacts] = {}
         self._groups = pod_group.PodGroupSpecs()
+        self._looked_at: dict[Key, tuple[object, ...]] = {}  # of every pod group, see the function of this name
 
     def enqueue(self, objects: Objects, changed: Changes) -> None:
         """Take note of what has changed."""
@@ -54,11 +55,18 @@ class JobController:
         if PriorityClass in changed:
             self._priorities = {name: class_.value for name, class_ in objects.every(PriorityClass).items()}
             touched.update(jobs)
+        groups = {key: _looked_at(group) for key, group in changed.get(PodGroup, {}).items()}
         for kind in _PRODUCTS:
             for key in changed.get(kind, ()):
-                touched.update([job for job in _namesakes(key.path) if job in jobs])
+                if key not in groups or groups[key] != self._looked_at.get(key):
+                    touched.update([job for job in _namesakes(key.path) if job in jobs])
         if touched:
             self._queue.add(touched)
+        for key, seen in groups.items():
+            if seen is None:
+                self._looked_at.pop(key, None)
+            else:
+                self._looked_at[key] = seen
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
         """Let each of these jobs take the turn that is due, or bring its objects to where its status says it is."""
@@ -104,9 +112,10 @@ class JobController:
         raw = objects.raw(key_of(declared)) or {}
         job_pods = JobPods.of(job, own, facts.slots)
         answers: Sequence[PolicyAction] = ()
-        if facts.has_policies and job_pods.wanted:
-            answers = tuple(policy_actions(job, job_events(job, group, job_pods)))
-        return _Case(job, raw, group, own, job_pods, commands.in_order(self._commands[path]), answers)
+        if facts.answered and job_pods.wanted:
+            answers = tuple(policy_actions(job, job_events(job, group, job_pods, facts.answered)))
+        ordered = commands.in_order(self._commands[path]) if path in self._commands else ()
+        return _Case(job, raw, group, own, job_pods, ordered, answers)
 
 
 class _JobFacts(msgspec.Struct, frozen=True):
@@ -116,18 +125,18 @@ class _JobFacts(msgspec.Struct, frozen=True):
     spec: JobSpec  # with its defaults filled in
     slots: Mapping[str, PodSlot]
     refused: str  # what is beyond a limit
-    has_policies: bool
+    answered: frozenset[str]  # the events that its policies may answer
     minds_time: bool
 
     @classmethod
     def of(cls, job: Job) -> _JobFacts:
         refused = next(beyond(job), None)
         if refused is not None:
-            return cls(job.spec, job.spec, {}, ": ".join(refused), has_policies=False, minds_time=False)
+            return cls(job.spec, job.spec, {}, ": ".join(refused), frozenset(), minds_time=False)
         full = defaulted(job)
         policies = (*full.spec.policies, *(policy for task in full.spec.tasks for policy in task.policies))
         timed = full.spec.ttl_seconds_after_finished is not None or any(policy.timeout for policy in policies)
-        return cls(job.spec, full.spec, pod_slots(full), "", has_policies=bool(policies), minds_time=timed)
+        return cls(job.spec, full.spec, pod_slots(full), "", answered_events(policies), minds_time=timed)
 
 
 def _job_of(pod: Pod) -> str | None:
@@ -138,6 +147,13 @@ def _job_of(pod: Pod) -> str | None:
     if not name or (controller is not None and (controller.kind, controller.name) != ("Job", name)):
         return None
     return f"{meta.namespace or 'default'}/{name}"
+
+
+def _looked_at(group: Object | None) -> tuple[object, ...] | None:
+    """All that is looked at of a pod group: neither marks nor how many of its pods the scheduler has counted."""
+    if not isinstance(group, PodGroup):
+        return None
+    return group.spec, group.metadata.deletion_timestamp, group.status.phase, group.status.conditions
 
 
 def _namesakes(path: str) -> Iterator[str]:

@@ -7,7 +7,8 @@ is recognised.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from typing import Final
 
 import msgspec
 
@@ -18,7 +19,7 @@ from tierwise.controllers.job.controlled_resources import lost_key, seen
 from tierwise.controllers.job.job_pods import JobPod, JobPods
 from tierwise.dialects.volcano.job import partition_of
 
-__all__ = ["JobEvent", "job_events"]
+__all__ = ["EVENTS", "JobEvent", "job_events"]
 
 
 class JobEvent(msgspec.Struct, frozen=True):
@@ -34,8 +35,18 @@ class JobEvent(msgspec.Struct, frozen=True):
     left: bool = False  # a pod that is gone, or is going
 
 
-def job_events(job: Job, group: PodGroup | None, job_pods: JobPods) -> Iterator[JobEvent]:
-    """All that has happened to a job with its defaults filled in, task by task; what concerns no task comes last."""
+EVENTS: Final = frozenset(
+    {"PodEvicted", "PodFailed", "PodPending", "TaskCompleted", "TaskFailed", "Unknown", "JobUpdated"}
+)
+
+
+def job_events(
+    job: Job, group: PodGroup | None, job_pods: JobPods, answered: Container[str] = EVENTS
+) -> Iterator[JobEvent]:
+    """All that has happened to a job with its defaults filled in, task by task; what concerns no task comes last.
+
+    Where only some events are `answered`, others may be left out.
+    """
     present: dict[str, dict[int, JobPod]] = {task.name: {} for task in job.spec.tasks}
     for member in job_pods.current():
         present[member.task][member.index] = member
@@ -43,10 +54,11 @@ def job_events(job: Job, group: PodGroup | None, job_pods: JobPods) -> Iterator[
         pods, known = present[task.name], seen(job.status.controlled_resources, task.name).indexes
         for index in range(task.replicas):
             yield from _of_pod(job, task, index, pods.get(index), known=index in known)
-        yield from _of_task(job, task, list(pods.values()))
+        if "TaskCompleted" in answered or "TaskFailed" in answered:
+            yield from _of_task(job, task, list(pods.values()))
     if group is not None and group.status.phase == "Unknown":
         yield JobEvent("Unknown", "the pod group is in phase Unknown", _last_transition(job))
-    if _was_changed(job):
+    if "JobUpdated" in answered and _was_changed(job):
         yield JobEvent("JobUpdated", "the job was scaled", _last_transition(job))
 
 

@@ -90,30 +90,29 @@ class JobPods(msgspec.Struct, frozen=True):
 
     members: tuple[JobPod, ...]
     standings: tuple[str, ...]  # what each of them counts as: its phase, or Terminating if it goes or is about to
+    counts: Counter[str]  # how many pods count as what
     wanted: bool  # whether the job is in a phase in which it wants pods
 
     @classmethod
     def of(cls, job: Job, pods: Iterable[Pod], slots: Mapping[str, PodSlot]) -> JobPods:
         """The pods of a job; `slots` are those that it asks for, see `pod_slots`."""
         restarted = restarts(job.status.controlled_resources)
-        members = tuple(_member(job.status.version, restarted, pod, slots) for pod in pods)
+        members = tuple([_member(job.status.version, restarted, pod, slots) for pod in pods])
         wanted = phase_rule(job.status.state.phase).wants_pods
-        return cls(members, tuple([_standing(member, wanted=wanted) for member in members]), wanted)
+        standings = tuple([_standing(member, wanted=wanted) for member in members])
+        return cls(members, standings, Counter(standings), wanted)
 
     def current(self) -> Iterator[JobPod]:
         """The pods that the job asks for now, those on their way out included."""
         return (member for member in self.members if member.current)
 
-    def counts(self) -> Counter[str]:
-        """How many pods count as what."""
-        return Counter(self.standings)
-
-    def by_task(self) -> dict[str, Counter[str]]:
+    def by_task(self) -> dict[str, dict[str, int]]:
         """How many pods of each task are in each phase; those that count as Terminating are left out."""
-        found: dict[str, Counter[str]] = {}
+        found: dict[str, dict[str, int]] = {}
         for member, standing in zip(self.members, self.standings, strict=True):
             if standing != "Terminating":
-                found.setdefault(member.task, Counter())[standing] += 1
+                phases = found.setdefault(member.task, {})
+                phases[standing] = phases.get(standing, 0) + 1
         return found
 
 

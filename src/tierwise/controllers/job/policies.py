@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 from tierwise.api.duration import seconds
 from tierwise.api.volcano import Job, LifecyclePolicy
 from tierwise.controllers.job.controlled_resources import Target
-from tierwise.controllers.job.events import JobEvent
+from tierwise.controllers.job.events import EVENTS, JobEvent
 from tierwise.controllers.job.phases import NARROW
 
-__all__ = ["PolicyAction", "policy_actions", "rank"]
+__all__ = ["PolicyAction", "answered_events", "policy_actions", "rank"]
 
 _ANY: Final = "*"
 _PENDING: Final = "PodPending"
@@ -48,6 +48,16 @@ def policy_actions(job: Job, found: Iterable[JobEvent]) -> Iterator[PolicyAction
         if target is None and policy.action in NARROW:
             continue  # a part that does not exist cannot be restarted
         yield PolicyAction(policy.action, target, _due(policy, event), event)
+
+
+def answered_events(policies: Iterable[LifecyclePolicy]) -> frozenset[str]:
+    """The events that some of these policies may answer; exit codes are those of pods that fail."""
+    found: set[str] = set()
+    for policy in policies:
+        found.update((policy.event, *policy.events))
+        if policy.exit_code is not None:
+            found.add("PodFailed")
+    return EVENTS if _ANY in found else EVENTS & found
 
 
 def rank(policy_action: PolicyAction) -> int:

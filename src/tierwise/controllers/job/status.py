@@ -27,7 +27,10 @@ _WAITS: Final = "PodGroupPending"
 _MOST: Final = 50
 """How many conditions are kept: a job that is scaled and evicted a lot goes through more phases than anybody reads."""
 
-_COUNTED: Final = ("Pending", "Running", "Succeeded", "Failed", "Terminating", "Unknown")
+_COUNTED: Final = {
+    standing.lower(): standing for standing in ("Pending", "Running", "Succeeded", "Failed", "Terminating", "Unknown")
+}
+"""The fields of a status that count pods, and what is counted there."""
 
 
 def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: PhaseChange, now: float) -> list[Effect]:
@@ -52,9 +55,10 @@ def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: PhaseCha
     if phase_rule(step.phase).rests and job.metadata.creation_timestamp:
         wanted["runningDuration"] = _duration(job, turned_at)
     changed = {field: value for field, value in wanted.items() if (present.get(field) or _nothing(value)) != value}
-    patch = wanted if turned else changed
+    if not changed:
+        return []
     events = _events(job, step, news=(step.reason, step.message) != (old.reason, old.message))
-    return [PatchStatus(key_of(job), patch), *events] if changed else []
+    return [PatchStatus(key_of(job), wanted if turned else changed), *events]
 
 
 def observed(
@@ -104,11 +108,11 @@ def _why_it_waits(group: PodGroup | None) -> tuple[str, str]:
 
 
 def _counted(job_pods: JobPods) -> Raw:
-    counts = job_pods.counts()
+    counts = job_pods.counts
     tasks: Raw = {
         task: {"phase": dict(sorted(phases.items()))} for task, phases in sorted(job_pods.by_task().items()) if task
     }
-    return {**{standing.lower(): counts[standing] for standing in _COUNTED}, "taskStatusCount": tasks}
+    return {**{field: counts.get(standing, 0) for field, standing in _COUNTED.items()}, "taskStatusCount": tasks}
 
 
 def _conditions(present: Mapping[str, object]) -> list[object]:

@@ -95,7 +95,7 @@ def by_retries(job: Job) -> PhaseChange | None:
 
 def by_pods(job: Job, group: PodGroup | None, job_pods: JobPods) -> PhaseChange | None:
     """The turn that follows from where the pods have come to."""
-    phase, counts = phase_rule(job.status.state.phase), job_pods.counts()
+    phase, counts = phase_rule(job.status.state.phase), job_pods.counts
     if phase.ends_in:
         alive = counts["Pending"] + counts["Running"] + counts["Terminating"] + counts["Unknown"]
         return None if alive else _to(job, phase.ends_in, "", "")
@@ -138,7 +138,7 @@ def _at_the_end(job: Job, job_pods: JobPods, succeeded: int, total: int) -> Phas
     if needed >= sum(task_minimum(task) for task in tasks):
         by_task = job_pods.by_task()
         for task in tasks:
-            least, good = task_minimum(task), by_task.get(task.name, Counter())["Succeeded"]
+            least, good = task_minimum(task), by_task.get(task.name, {}).get("Succeeded", 0)
             if good < least and task.name in by_task:
                 lacking = f"{least} {verb(least, 'is', 'are')} needed"
                 text = f"{of(good, task.replicas, 'pod')} of task {task.name} succeeded, {lacking}"
