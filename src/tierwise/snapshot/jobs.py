@@ -15,6 +15,7 @@ from tierwise.dialects.groups import Group, build_group
 from tierwise.dialects.jobs import JobBuilder, Member
 from tierwise.dialects.koordinator.elastic_quota import forbearing
 from tierwise.dialects.koordinator.gangs import (
+    SELECTOR,
     Drawn,
     Gang,
     build_gangs,
@@ -28,6 +29,7 @@ from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Fault
 from tierwise.port import Key
 from tierwise.snapshot.shapes import Priorities
+from tierwise.snapshot.single_jobs import SingleJobs
 from tierwise.snapshot.tasks import Cohort, TaskStore
 
 __all__ = ["JobCache", "SortedPods"]
@@ -53,9 +55,13 @@ class _UngroupedPods(msgspec.Struct, frozen=True):
     """The members of a cohort that is no group's."""
 
     lone: list[Member]  # pending
+    drawn: list[Member]  # those of them that are drawn to other pods, wherever these are now
     standing: list[Member]  # running, where such pods are jobs too
     others: list[Task]
     orphans: dict[str, str]
+
+
+_NOBODY = _UngroupedPods([], [], [], [], {})
 
 
 class JobCache:
@@ -90,7 +96,8 @@ class JobCache:
         self._of_language: dict[Whole, tuple[Group, Stamp, bool, Job]] = {}
         self._gangs: tuple[object, dict[str, Gang], list[Fault]] = (None, {}, [])
         self._of_gangs: tuple[object, list[Job]] = (None, [])
-        self._of_pod: dict[str, tuple[Member, Job]] = {}
+        self._lone = SingleJobs()  # of pods that wait
+        self._standing = SingleJobs()  # of pods that run
         self._rest: dict[Cohort, tuple[int, _UngroupedPods]] = {}
 
     def sort(
@@ -128,16 +135,19 @@ class JobCache:
         jobs += self._gang_jobs(builder, gangs, ganged, drawn, taken)
         known = {job.key for job in jobs} if declared else set()
         jobs += self._language_jobs(builder, declared, named, foreign, known)
-        found = self._sort_rest(rest)
-        jobs += self._single_jobs(builder, found, drawn)
-        orphans = sorted(chain(*(r.orphans.items() for r in found)), key=lambda item: natural(item[0]))
         unsettled = groups_unsettled + [job for job in jobs[len(self._group_jobs) :] if not job.settled]
+        found = self._sort_rest(rest)
+        lone = self._lone.follow(builder, lambda member: builder.lone(member, lone_gather(member, drawn)))
+        jobs += lone
+        jobs += self._standing.follow(builder, builder.standing)
+        unsettled += lone
+        orphans = sorted(chain(*(r.orphans.items() for r in found)), key=lambda item: natural(item[0]))
         return SortedPods(jobs, unsettled, [r.others for r in found if r.others], dict(orphans), self._gangs[2])
 
     def resize(self) -> None:
         """There are other resources, or other limits of them: all amounts that jobs hold are read again."""
         self._resized = True
-        self._of_language, self._of_gangs, self._of_pod = {}, (None, []), {}
+        self._of_language, self._of_gangs = {}, (None, [])
 
     def _follow(
         self, builder: JobBuilder, store: TaskStore, groups: Mapping[str, PodGroup], changed: Iterable[str]
@@ -277,14 +287,21 @@ class JobCache:
     def _sort_rest(self, cohorts: Sequence[Cohort]) -> list[_UngroupedPods]:
         kept = {}
         for cohort in cohorts:
-            last = self._rest.get(cohort)
-            same = last is not None and last[0] == cohort.version
-            kept[cohort] = last if last is not None and same else (cohort.version, self._look_at(cohort))
+            version, last = self._rest.pop(cohort, (-1, _NOBODY))
+            found = last if version == cohort.version else self._look_at(cohort)
+            kept[cohort] = cohort.version, found
+            if found is not last:
+                self._lone.replace(last.lone, found.lone)
+                self._standing.replace(last.standing, found.standing)
+            self._lone.replace((), found.drawn)
+        for _, last in self._rest.values():
+            self._lone.replace(last.lone, ())
+            self._standing.replace(last.standing, ())
         self._rest = kept
         return [rest for _, rest in kept.values()]
 
     def _look_at(self, cohort: Cohort) -> _UngroupedPods:
-        rest = _UngroupedPods([], [], [], {})
+        rest = _UngroupedPods([], [], [], [], {})
         named = cohort.group or cohort.gang or (cohort.named[1] if cohort.named is not None else "")
         for member in cohort.members.values():
             task = member.task
@@ -297,27 +314,9 @@ class JobCache:
                 rest.orphans[task.key] = named
             elif cohort.ours and not named and task.status in (Status.PENDING, Status.GATED):
                 rest.lone.append(member)
+                if member.pod.metadata.annotations.get(SELECTOR):
+                    rest.drawn.append(member)
         return rest
-
-    def _single_jobs(self, builder: JobBuilder, found: Sequence[_UngroupedPods], drawn: Drawn) -> list[Job]:
-        jobs = []
-        kept = {}
-        for member in _merged([rest.lone for rest in found]):
-            last, gather = self._of_pod.get(member.task.key), lone_gather(member, drawn)
-            if last is not None and last[0] is member and gather is None and last[1].gather is None:
-                job = builder.again(last[1])
-            else:
-                job = builder.lone(member, gather)
-            kept[member.task.key] = member, job
-            jobs.append(job)
-        for member in _merged([rest.standing for rest in found]):
-            last = self._of_pod.get(member.task.key)
-            same = last is not None and last[0] is member
-            job = builder.again(last[1]) if last is not None and same else builder.standing(member)
-            kept[member.task.key] = member, job
-            jobs.append(job)
-        self._of_pod = kept
-        return jobs
 
 
 def _whole(group: Group) -> Whole:
