@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from tests.support.ports import free_ports
 
-__all__ = ["ControlPlane"]
+__all__ = ["ControlPlane", "processor_seconds"]
 
 
 class ControlPlane:
@@ -92,11 +92,7 @@ class ControlPlane:
 
     def processor_seconds(self) -> float:
         """What the server and its etcd have used so far."""
-        found = 0
-        for process in self._processes.values():
-            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-            found += int(fields[11]) + int(fields[12])
-        return found / os.sysconf("SC_CLK_TCK")
+        return sum(processor_seconds(process.pid) for process in self._processes.values())
 
     def stop(self) -> None:
         """Kill both: nobody reads their folder any more, and an API server takes long to say goodbye."""
@@ -152,6 +148,12 @@ class ControlPlane:
             time.sleep(0.2)
         said = (self.folder / "kube-apiserver.log").read_text(errors="replace")[-2000:]
         raise RuntimeError(f"the API server is not ready after {seconds:.0f} seconds:\n{said}")
+
+
+def processor_seconds(pid: int) -> float:
+    """What a process has used so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _private_key() -> bytes:

@@ -46,7 +46,7 @@ class Size(msgspec.Struct, frozen=True):
 
 def _binding(number: int) -> tuple[str, Json]:
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": f"p{number}"}, "target": {"name": "n0"}}
-    return f"/api/v1/namespaces/default/pods/p{number}/binding", body
+    return f"/api/v1/namespaces/default/pods/p{number}/binding?fieldValidation=Ignore", body
 
 
 def _open(kubeconfig: str) -> KubeCluster:

@@ -8,9 +8,10 @@ import time
 from collections.abc import Sequence
 from typing import Final
 
-import aiohttp
 from tests.e2e.api import Json
 from tests.e2e.control_plane import ControlPlane
+
+from tierwise.kube.transport import DirectTransport, Request
 
 __all__ = ["Tight", "big_node", "big_pod"]
 
@@ -18,7 +19,11 @@ IN_FLIGHT: Final = 32
 
 
 class Tight:
-    """The least that a client can do: encoded bodies, kept connections, nothing looked at but the status."""
+    """The least that a client can do: encoded bodies, kept connections, nothing looked at but the status.
+
+    It sends over tierwise's own connections, as they are the fastest that we know; with aiohttp a request takes three
+    times the processor time.
+    """
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
@@ -30,19 +35,19 @@ class Tight:
 
     async def _send(self, method: str, requests: Sequence[tuple[str, Json]], kind: str) -> float:
         headers = {"Authorization": f"Bearer {self._plane.token}", "Content-Type": kind}
-        connector = aiohttp.TCPConnector(limit=IN_FLIGHT, ssl=self._plane.tls())
-        todo = iter([(self._server + path, json.dumps(body).encode()) for path, body in requests])
-        async with aiohttp.ClientSession(connector=connector, headers=headers) as session:
+        todo = iter([Request(method, path, headers, json.dumps(body).encode()) for path, body in requests])
+        transport = DirectTransport(self._server, self._plane.tls(), None)
 
-            async def worker() -> None:
-                for url, data in todo:
-                    async with session.request(method, url, data=data) as answer:
-                        await answer.read()
-                        assert answer.status < 300, answer.status
+        async def worker() -> None:
+            for request in todo:
+                answer = await transport.request(request, lambda: True)
+                assert answer.status < 300, answer.status
 
-            begun = time.perf_counter()
-            await asyncio.gather(*(worker() for _ in range(IN_FLIGHT)))
-            return time.perf_counter() - begun
+        begun = time.perf_counter()
+        await asyncio.gather(*(worker() for _ in range(IN_FLIGHT)))
+        seconds = time.perf_counter() - begun
+        await transport.close()
+        return seconds
 
 
 def big_node(number: int) -> Json:

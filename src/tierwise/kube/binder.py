@@ -35,6 +35,8 @@ __all__ = ["Binder"]
 log = logging.getLogger(__name__)
 
 _ATTEMPTS: Final = 5
+_UNCHECKED: Final = {"fieldValidation": "Ignore"}
+"""A Binding has no field that a server does not know: that it looks for one takes 4 in 100 of its time for a bind."""
 _UNKNOWN: Final = "the outcome is unknown: the pod is looked up until there is an answer"
 
 
@@ -120,7 +122,7 @@ class Binder:
         }
         self.in_flight += 1
         try:
-            await self._client.send("POST", f"{self._pods.at(bind.pod)}/binding", body, may=self._may)
+            await self._client.send("POST", f"{self._pods.at(bind.pod)}/binding", body, query=_UNCHECKED, may=self._may)
         finally:
             self.in_flight -= 1
 

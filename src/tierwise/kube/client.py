@@ -13,7 +13,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Final, TypeVar, cast
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import aiohttp
 import msgspec
@@ -135,12 +135,13 @@ class Client:
         may: Callable[[], bool] = always,
     ) -> bytes:
         """The answer to one request; ApiError for a no, UnreachableError where none came; NotLeadingError."""
-        asked = dict(query or {})
+        asked = {**query} if query is not None else {}
         if method != "GET":
-            asked["timeout"] = f"{within}s"
+            asked = {"timeout": f"{within}s", **asked}
+        paged = "limit" in asked
         try:
-            async with asyncio.timeout(_LIST if "limit" in asked else within + 2.0):
-                own = {"Accept-Encoding": "gzip"} if "limit" in asked else {}
+            async with asyncio.timeout(_LIST if paged else within + 2.0):
+                own = {"Accept-Encoding": "gzip"} if paged else {}
                 data = b""
                 if body is not None:
                     own, data = {"Content-Type": kind}, msgspec.json.encode(body)
@@ -192,7 +193,9 @@ class Client:
 
 
 def _target(path: str, query: Mapping[str, str]) -> str:
-    return f"{path}?{urlencode(query, quote_via=quote)}" if query else path
+    return (
+        path + "?" + "&".join([f"{name}={quote(value, safe='')}" for name, value in query.items()]) if query else path
+    )
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:

@@ -204,9 +204,13 @@ class Store:
         """
         with self._changed:
             pod = self._pod(key)
-            if pod is not None and pod.metadata.uid == uid:
-                assumed = self.assumed.begin(key, pod, node=node, leaving=leaving, marks=marks or {})
-                self._publish(key, (assumed, None))
+            if pod is None or pod.metadata.uid != uid:
+                return
+            marks = marks or {}
+            bound = not node or (pod.spec.node_name == node and marks.items() <= pod.metadata.annotations.items())
+            if bound and (not leaving or pod.metadata.deletion_timestamp):
+                return  # it is read so already: a bind is assumed when it is begun, and again when it is done
+            self._publish(key, (self.assumed.begin(key, pod, node=node, leaving=leaving, marks=marks), None))
 
     def forget(self, key: Key, uid: str) -> None:
         """Read a pod again as the watch shows it: its bind did not happen."""

@@ -316,3 +316,18 @@ def test_pod_that_leaves_is_not_shown_as_staying() -> None:
     assert pod is not None
     assert ("6", "2026-01-01T00:00:00Z") == (pod.metadata.resource_version, pod.metadata.deletion_timestamp)
     assert 1 == len(store.assumed)
+
+
+def test_what_is_assumed_already_wakes_nobody() -> None:
+    """A bind is assumed when it is begun and again when it is done: the pod stays the record that it was."""
+    store = Store()
+    store.put(PODS, _entry("p0", _State("u", 5, "")))
+    store.assume(_key("p0"), "u", node="n0", marks={"rank": "3"})
+    first, version = store.read(), store.wait(Version(-1), 0.0)
+    store.assume(_key("p0"), "u", node="n0", marks={"rank": "3"})
+    assert (first, version) == (store.read(), store.wait(Version(-1), 0.0))
+
+    store.assume(_key("p0"), "u", node="n0", marks={"rank": "4"})
+    assert "4" == store.read().every(Pod)["default/p0"].metadata.annotations["rank"]
+    store.assume(_key("p0"), "u", leaving="2026-01-01T00:00:00Z")
+    assert store.read().every(Pod)["default/p0"].metadata.deletion_timestamp
