@@ -144,7 +144,7 @@ class _ClassicPreemptor:
             less = running.jobs.priority[running.job[others]] < job.priority
             text = why_no_candidate(cycle, preemptor, others, less=less, action=self._action)
             return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {text}")
-        vetoes = cycle.pipeline.protected_counts(preemptor, found)
+        vetoes = cycle.pipeline.protected_counts(preemptor, self._in_order(found))
         spared = "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
         text = f"{count(len(found), 'pod')} could go{spared}"
         text = f"{text}: evicting on single nodes does not bring it to its minimum"
@@ -226,6 +226,7 @@ class _ClassicPreemptor:
         promising = able & self._able(ask, candidates[cycle.pipeline.could_go(preemptor, candidates)])
         if not promising.any():
             return None
+        candidates = self._in_order(candidates[promising[self._running.row[candidates]]])
         everything = slice(0, len(cycle.nodes))
         scores = np.rint(cycle.pipeline.score(ask, everything, able) * 2.0**20)
         rows = np.flatnonzero(promising)
@@ -247,10 +248,7 @@ class _ClassicPreemptor:
     # -- who
 
     def _candidates(self, preemptor: Preemptor, *, slot: bool) -> Ints:
-        """Whom the purpose lets go, in the order in which they would: by queue, job and task, the last first.
-
-        Where a `slot` is all that is asked for, only tasks that hold nothing else.
-        """
+        """Whom the purpose lets go; where a `slot` is all that is asked for, only tasks that hold nothing else."""
         running, jobs, job = self._running, self._running.jobs, preemptor.job
         own = jobs.queue == jobs.queue[job.number]
         if self._purpose is Purpose.PREEMPT:
@@ -265,19 +263,25 @@ class _ClassicPreemptor:
         found = np.flatnonzero(eligible & ~self._gone & ~running.not_preemptable)
         if slot:
             found = found[[running.tasks[i].shape.best_effort for i in found.tolist()]]
-        job_order, queue_order = self._orders()
-        keys = (
-            running.rank[found],
-            -running.created[found],
-            running.priority[found],
-            job_order[running.job[found]],
-            queue_order[running.job[found]],
-        )
-        return found[np.lexsort(keys)]
+        return found
 
-    def _orders(self) -> tuple[Ints, Ints]:
-        """Ranks of the jobs as victims: those that would be served last go first; ties go to the youngest."""
-        pipeline, jobs = self._cycle.pipeline, self._cycle.snapshot.jobs
+    def _in_order(self, candidates: Ints) -> Ints:
+        """Candidates in the order in which they would go: by queue, job and task, the last first."""
+        running = self._running
+        numbers, place = np.unique(running.job[candidates], return_inverse=True)
+        job_order, queue_order = self._orders([self._cycle.snapshot.jobs[number] for number in numbers.tolist()])
+        keys = (
+            running.rank[candidates],
+            -running.created[candidates],
+            running.priority[candidates],
+            job_order[place],
+            queue_order[place],
+        )
+        return candidates[np.lexsort(keys)]
+
+    def _orders(self, jobs: list[Job]) -> tuple[Ints, Ints]:
+        """Ranks of jobs as victims: those that would be served last go first; ties go to the youngest."""
+        pipeline = self._cycle.pipeline
         keys = [(pipeline.job_order(job), job.created) for job in jobs]
         ranks = {key: -i for i, key in enumerate(sorted(set(keys)))}
         queue_keys = {name: pipeline.queue_order(queue) for name, queue in self._cycle.snapshot.queues.items()}
