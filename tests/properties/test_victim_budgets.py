@@ -1,4 +1,4 @@
-"""Counting disruption budgets down in arrays gives what going through the victims one by one gives."""
+"""Filters that count in arrays say what they say where victims are gone through one by one."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from tierwise.config.profile import PluginChoice
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.model.job import Job
 from tierwise.model.running import RunningTable
+from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import open_cycle
 
 PROFILE = replace(EVICTING, tiers=(*EVICTING.tiers, (PluginChoice("pdb"),)))
@@ -32,24 +33,52 @@ def one_by_one(running: RunningTable, victims: list[int], left: list[int]) -> li
     return goes
 
 
-@given(pick=st.randoms(use_true_random=False))
-@examples(40)
-def test_counting_equals_one_by_one(pick: Random) -> None:
-    """Pods without a budget, with one and with several, and budgets that are used up from the start."""
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[Snapshot, Random]:
+    """Pods without a budget, with one and with several, and budgets that are used up; gangs with pods to spare."""
+    pick = draw(st.randoms(use_true_random=False))
     allowed = tuple(pick.choices(range(5), k=pick.randrange(1, 5)))
 
     def covered(job: Job) -> Job:
+        if not job.subs[0].tasks:
+            return job
         names = range(len(allowed))
         tasks = tuple(
             replace(t, budgets=tuple(pick.sample(names, pick.randrange(min(3, len(names) + 1))))) for t in job.tasks
         )
-        return replace(job, tasks=tasks, subs=(replace(job.subs[0], tasks=tasks),)) if job.subs[0].tasks else job
+        minimum = pick.randrange(1, len(tasks) + 1)
+        return replace(job, tasks=tasks, minimum=minimum, subs=(replace(job.subs[0], tasks=tasks),))
 
     full = scattered(flat_cluster(1, 4), 1, need=1)
-    cycle = open_cycle(replace(full, jobs=tuple(map(covered, full.jobs)), budgets=allowed), PROFILE)
+    return replace(full, jobs=tuple(map(covered, full.jobs)), budgets=allowed), pick
+
+
+@given(worlds())
+@examples(40)
+def test_counting_equals_one_by_one(world: tuple[Snapshot, Random]) -> None:
+    """Whoever is asked about, in whatever order."""
+    full, pick = world
+    cycle = open_cycle(full, PROFILE)
     job, running = full.jobs[-1], cycle.running
     preemptor = Preemptor(Purpose.PREEMPT, job, job.subs[0].request, gang=True, running=running)
     victims = pick.sample(range(len(running)), pick.randrange(len(running) + 1))
     goes = cycle.pipeline.counted(preemptor, np.array(victims, dtype=np.int64))
 
-    assert one_by_one(running, victims, list(allowed)) == goes.tolist()
+    assert one_by_one(running, victims, list(full.budgets)) == goes.tolist()
+
+
+@given(worlds(), st.booleans())
+@examples(20)
+def test_who_could_go_is_asked_about_alone(world: tuple[Snapshot, Random], gang: bool) -> None:
+    """What filters that count say of each alone is what they say where nobody else is asked about."""
+    full, _ = world
+    cycle = open_cycle(full, PROFILE)
+    job, everyone = full.jobs[-1], np.arange(len(cycle.running))
+    preemptor = Preemptor(Purpose.PREEMPT, job, job.subs[0].request, gang=gang, running=cycle.running)
+    each = [bool(cycle.pipeline.may_go(preemptor, everyone[i : i + 1])[0]) for i in everyone.tolist()]
+
+    assert (
+        each
+        == cycle.pipeline.alone(preemptor, everyone).tolist()
+        == cycle.pipeline.could_go(preemptor, everyone).tolist()
+    )

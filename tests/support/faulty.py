@@ -44,6 +44,7 @@ class Sound:
             "must_enqueue": lambda job: False,
             "starving": lambda job: True,
             "spare": lambda cause, victims: np.zeros(len(victims), dtype=bool),
+            "spare_alone": lambda cause, victims: np.zeros(len(victims), dtype=bool),
             "lost_seconds": lambda running, victims: np.zeros(len(victims)),
             "gained_seconds": lambda job: 3600.0,
             "notice_seconds": lambda job: 0.0,

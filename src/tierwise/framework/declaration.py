@@ -66,6 +66,7 @@ SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "GlobalQueue": ("QueueOrder",),
     "JobOrder": ("JobOrder",),
     "Lending": ("Reclaimable",),
+    "LoneVictimFilter": ("Preemptable", "Reclaimable"),
     "MovingFilter": ("Predicate",),
     "NodeFigures": ("NodeOrder",),
     "NodeScorer": ("NodeOrder",),

@@ -53,6 +53,7 @@ __all__ = [
     "Gradients",
     "JobOrder",
     "Lending",
+    "LoneVictimFilter",
     "MovingFilter",
     "NodeFigures",
     "NodeScorer",
@@ -291,6 +292,16 @@ class VictimFilter(Protocol):
     counts: bool
 
     def spare(self, preemptor: Preemptor, victims: Ints) -> Bools: ...
+
+
+class LoneVictimFilter(Protocol):
+    """Which candidates a filter that counts protects even if nobody else is evicted.
+
+    Asked about all candidates at once, each by itself, to know early where too few can go. Whoever is protected here is
+    protected by `spare` whoever else is asked about; a filter that cannot tell takes no part.
+    """
+
+    def spare_alone(self, preemptor: Preemptor, victims: Ints) -> Bools: ...
 
 
 class Quota(Protocol):

@@ -54,6 +54,7 @@ from tierwise.framework.extension import (
     Gradients,
     JobOrder,
     Lending,
+    LoneVictimFilter,
     MovingFilter,
     NodeFigures,
     NodeScorer,
@@ -361,6 +362,7 @@ class Pipeline:
     _gang_checks = _At(GangCheck)
     _delayers = _At(Delaying)
     _starvings = _At(Starving)
+    _lone_victim_filters = _At(LoneVictimFilter)
     _selectors = _At(VictimSelector)
     _eviction_costs = _At(EvictionCosts)
     _complaints = _At(Complaints)
@@ -454,6 +456,11 @@ class Pipeline:
             Purpose.PREEMPT: self.among("Preemptable", VictimFilter),
             Purpose.RECLAIM: self.among("Reclaimable", VictimFilter),
         }
+
+    @cached_property
+    def _lone_filters(self) -> dict[int, LoneVictimFilter]:
+        """By the filter that counts whose word it is."""
+        return {id(plugin): plugin for plugin in self._lone_victim_filters.all}
 
     # What nobody takes part in is not asked for: these are looked at for every job.
 
@@ -937,15 +944,26 @@ class Pipeline:
         Filters that count let fewer go the more they are asked about. So whoever one of them spares is asked about
         again without those whom it does not, and where it spares all who are left, it would spare each of them alone.
         """
-        allowed = self.named(preemptor, victims)
+        allowed = self.alone(preemptor, victims)
         for plugin in self._victim_filters[preemptor.purpose][preemptor.job.scheduler]:
-            left = np.flatnonzero(allowed) if id(plugin) in self._counting else np.zeros(0, dtype=np.int64)
+            if id(plugin) not in self._counting or id(plugin) in self._lone_filters:
+                continue
+            left = np.flatnonzero(allowed)
             for _ in range(_ROUNDS):
                 spared = self._spare(plugin, preemptor, victims[left])
                 if spared.all():
                     allowed[left] = False
                     break
                 left = left[spared]
+        return allowed
+
+    def alone(self, preemptor: Preemptor, victims: Ints) -> Bools:
+        """The same, as far as it can be told at once: whom no filter spares of those that say so for each alone."""
+        allowed = self.named(preemptor, victims)
+        for plugin in self._victim_filters[preemptor.purpose][preemptor.job.scheduler]:
+            lone = self._lone_filters.get(id(plugin))
+            if lone is not None:
+                allowed[allowed] = ~self._spared(lone, "spare_alone", lone.spare_alone, preemptor, victims[allowed])
         return allowed
 
     def named(self, preemptor: Preemptor, victims: Ints) -> Bools:
@@ -965,12 +983,17 @@ class Pipeline:
         )
 
     def _spare(self, plugin: VictimFilter, preemptor: Preemptor, victims: Ints) -> Bools:
+        return self._spared(plugin, "spare", plugin.spare, preemptor, victims)
+
+    def _spared(
+        self, plugin: object, method: str, spare: Callable[..., Bools], preemptor: Preemptor, victims: Ints
+    ) -> Bools:
         """The candidates that a filter protects: all of them if it fails."""
         try:
-            spared = plugin.spare(preemptor, victims)
+            spared = spare(preemptor, victims)
             _check_array(spared, _BOOL, len(victims))
         except _RAISED as error:
-            self._failed(plugin, "spare", error)
+            self._failed(plugin, method, error)
             return np.ones(len(victims), dtype=bool)
         return spared
 

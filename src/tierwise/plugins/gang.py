@@ -23,6 +23,7 @@ from tierwise.framework.extension import (
     CycleView,
     Gate,
     JobOrder,
+    LoneVictimFilter,
     Preemptor,
     Purpose,
     Starving,
@@ -43,7 +44,9 @@ _TOLD = 3
 _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
 
 
-@takes_part(Gate, JobOrder, Starving, SubJobOrder, VictimFilter, ignores_names=True, rises_with_use=True)
+@takes_part(
+    Gate, JobOrder, LoneVictimFilter, Starving, SubJobOrder, VictimFilter, ignores_names=True, rises_with_use=True
+)
 class GangPlugin:
     """Rejects jobs of which too few tasks exist, and orders jobs below their minimum before the others."""
 
@@ -76,6 +79,13 @@ class GangPlugin:
             return np.zeros(len(victims), dtype=bool)
         jobs = preemptor.running.job[victims]
         result: Bools = ordinals(jobs) >= preemptor.running.jobs.surplus(self._ledger.ready)[jobs]
+        return result
+
+    def spare_alone(self, preemptor: Preemptor, victims: Ints) -> Bools:
+        """Tasks of jobs that have none to spare; none where whole gangs are evicted."""
+        if preemptor.gang:
+            return np.zeros(len(victims), dtype=bool)
+        result: Bools = preemptor.running.jobs.surplus(self._ledger.ready)[preemptor.running.job[victims]] <= 0
         return result
 
     def admit(self, job: Job) -> Reason | None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, CycleView, Preemptor, Purpose, VictimFilter
+from tierwise.framework.extension import Arguments, CycleView, LoneVictimFilter, Preemptor, Purpose, VictimFilter
 from tierwise.framework.victim_counts import who_goes
 from tierwise.model.arrays import Bools, Ints
 
 __all__ = ["DisruptionBudgets"]
 
 
-@takes_part(VictimFilter)
+@takes_part(LoneVictimFilter, VictimFilter)
 class DisruptionBudgets:
     """Counts disruption budgets down over the victims."""
 
@@ -32,6 +32,13 @@ class DisruptionBudgets:
             return np.zeros(len(victims), dtype=bool)
         disruptions = np.ones((1, len(victims)), dtype=np.int64)
         return ~who_goes(self._allowed[None], disruptions, budgets, lambda _level, left, _budget, _victim: left[0] > 0)
+
+    def spare_alone(self, preemptor: Preemptor, victims: Ints) -> Bools:
+        """Tasks that a budget covers which allows no disruption."""
+        task, budget = preemptor.running.covered
+        covered = np.zeros(len(preemptor.running), dtype=bool)
+        covered[task[self._allowed[budget] <= 0]] = True
+        return covered[victims]
 
 
 def _budgets(covered: Ints, victims: Ints) -> Ints:

@@ -118,11 +118,12 @@ class DomainBounds:
         return not (asked.spares or asked.alternatives is not None or moving)
 
     def _useful(self) -> tuple[Bools, Ints]:
-        """The rows that take a task of the demand once all are gone who may go, and who of these stand there."""
+        """The rows that take a task of the demand once all are gone who may go, and who could go from there."""
         rows = np.zeros(len(self._cycle.nodes), dtype=bool)
         for shape in _shapes(self._asked):
             rows |= self.fit_counts(shape) > 0
-        return rows, self._going[rows[self._cause.running.row[self._going]]]
+        gone = self._going[rows[self._cause.running.row[self._going]]]
+        return rows, gone[self._cycle.pipeline.alone(self._cause, gone)]
 
     def by_amounts(self, domains: Ints) -> dict[int, Price]:
         """The bounds of these domains, all at once; none where no plan can be made."""
