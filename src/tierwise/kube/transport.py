@@ -350,17 +350,28 @@ class DirectTransport:
             if connection.quiet and loop.time() - connection.since < _KEPT:
                 return connection
             connection.close()
-        async with asyncio.timeout(_CONNECT):
-            _, connection = await loop.create_connection(
-                _Connection,
-                self._host,
-                self._port,
-                ssl=self._tls,
-                server_hostname=self._server_name,
-                happy_eyeballs_delay=0.25,
-            )
+        connection = await self._new_connection(loop)
         connection.since = loop.time()
         return connection
+
+    async def _new_connection(self, loop: asyncio.AbstractEventLoop) -> _Connection:
+        """The server's addresses one after the other, each for a share of the time.
+
+        Not all at once: the event loop would lose the socket of an attempt that is cancelled in the moment it succeeds.
+        """
+        async with asyncio.timeout(_CONNECT):
+            found = dict.fromkeys(str(one[4][0]) for one in await loop.getaddrinfo(self._host, self._port))
+        error: OSError = _BrokenError("the server has no address")
+        for address in found:
+            try:
+                async with asyncio.timeout(_CONNECT / len(found)):
+                    _, connection = await loop.create_connection(
+                        _Connection, address, self._port, ssl=self._tls, server_hostname=self._server_name
+                    )
+                    return connection
+            except OSError as failed:  # a TimeoutError is one, too
+                error = failed
+        raise error
 
     def _message(self, request: Request) -> bytes:
         """A request as it is sent."""

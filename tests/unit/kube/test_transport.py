@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime
@@ -214,3 +215,26 @@ def test_certificates_are_checked_by_the_name_that_was_asked_for() -> None:
 
     assert (200, None, b"x") == _run(_Server([_answer(b"x")]), _ask, tls=(tls_of(bundle), trust, "api.example"))
     assert _run(_Server([_answer(b"x")]), _ask, tls=(tls_of(bundle), trust, None)) is None
+
+
+@pytest.mark.parametrize("addresses", [["127.0.0.2", "127.0.0.1"], ["127.0.0.1", "127.0.0.2"]])
+def test_a_server_of_several_addresses_is_reached_by_one_that_answers(
+    addresses: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody listens on the other."""
+
+    async def look_up(_loop: object, _host: str, port: int, **_rest: object) -> list[object]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in addresses]
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", look_up)
+    assert (200, None, b"x") == _run(_Server([_answer(b"x")]), _ask)
+
+
+def test_a_server_without_an_address_is_not_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is an error like any other of the connection."""
+
+    async def look_up(*_: object, **_rest: object) -> list[object]:
+        return []
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", look_up)
+    assert _run(_Server([_answer(b"x")]), _ask) is None
