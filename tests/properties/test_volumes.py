@@ -6,10 +6,14 @@ import random
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support import volumes as draw
+from tests.support.depth import examples
 from tests.support.drawn_gang import manifest
+from tests.support.kernels import every_ask, kernels_agree
+from tests.support.strategies import profile
 from tests.support.volume_reference import allowed
 
 from tierwise.api.codec import Raw
@@ -155,6 +159,31 @@ def test_gangs_with_volumes_start_whole_or_not_at_all(seed: int) -> None:
         reference = volume.spec.claim_ref
         if reference is not None and name in settled:
             assert found.every(PersistentVolumeClaim)[f"default/{reference.name}"].spec.volume_name == name
+
+
+@pytest.mark.parametrize("scorers", ["binpack", "network-topology-aware", "nodeorder"])
+@examples(30)
+@given(st.integers(0, 2**32))
+def test_kernels_fill_nodes_with_local_disks(scorers: str, seed: int) -> None:
+    """Tasks that take disks of their node alone are placed node by node, as they would be one by one."""
+    dice = random.Random(seed)
+    found = [draw.node(f"n{i}", "z1", cpu=dice.choice(("2", "8"))) for i in range(4)]
+    found.append(draw.storage_class("local", "kubernetes.io/no-provisioner"))
+    shared = dice.random() < 0.2
+    for i in range(dice.randint(1, 9)):
+        affinity = draw.within(ZONE, "z1") if shared and not i else draw.within(HOST, f"n{dice.randint(0, 3)}")
+        size = f"{dice.randint(1, 3)}Gi"
+        found.append(draw.volume(f"free{i}", size=size, affinity=affinity, storageClassName="local"))
+    for i in range(5):
+        claims = [f"c{i}-{j}" for j in range(1 + seed % 2)]
+        found += (draw.claim(name, size=f"{1 + j}Gi", storageClassName="local") for j, name in enumerate(claims))
+        found.append(draw.pod(f"p{i}", *claims))
+    chosen = profile("gang", "predicates", scorers)
+    current = open_cycle(build(draw.objects(*found), NOW, chosen), chosen)
+    for ask in every_ask(current):
+        if not shared:
+            assert current.pipeline.moving_own_rows(ask.shape)
+        kernels_agree(current, ask, 5, slice(0, 4), Pool.IDLE)
 
 
 @given(st.integers(0, 2**32))

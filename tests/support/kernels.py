@@ -75,9 +75,10 @@ def exact_kernels(cycle: Cycle, ask: Ask, pool: Pool) -> list[Kernel]:
     kernels: list[Kernel] = [step]
     waits = cycle.ledger.any_releasing and (pool is Pool.FUTURE_IDLE or bool(cycle.ledger.pipelined.any()))
     sticky = effect <= (ScoreEffect.ROW if waits else ScoreEffect.SPAN)
-    if not cycle.pipeline.moving(ask.shape) and sticky:
+    moving = cycle.pipeline.moving(ask.shape)
+    if sticky and (not moving or cycle.pipeline.moving_own_rows(ask.shape)):
         kernels.append(runs)
-        if effect <= ScoreEffect.ROW:
+        if effect <= ScoreEffect.ROW and not moving:
             kernels.append(fill)
     assert kernel_for(cycle, ask, pool) in kernels
     return kernels

@@ -71,6 +71,7 @@ SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "NodeFigures": ("NodeOrder",),
     "NodeScorer": ("NodeOrder",),
     "Overuse": ("Overused",),
+    "OwnRowFilter": ("Predicate",),
     "PreBind": ("Predicate",),
     "Proposer": ("HyperNodeProposal",),
     "QueueOrder": ("QueueOrder",),

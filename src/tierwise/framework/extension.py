@@ -58,6 +58,7 @@ __all__ = [
     "NodeFigures",
     "NodeScorer",
     "Overuse",
+    "OwnRowFilter",
     "PreBind",
     "Preemptor",
     "Preparation",
@@ -127,6 +128,15 @@ class MovingFilter(Protocol):
     def concerns(self, shape: Shape) -> bool: ...
 
     def why_not_now(self, shape: Shape, span: slice) -> Why: ...
+
+
+class OwnRowFilter(Protocol):
+    """A moving filter that knows shapes for which a task changes its answer on the task's own row alone.
+
+    There it may turn from yes to no, as it does where a node is full, and never back.
+    """
+
+    def own_row(self, shape: Shape) -> bool: ...
 
 
 class NodeScorer(Protocol):

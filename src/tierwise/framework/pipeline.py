@@ -59,6 +59,7 @@ from tierwise.framework.extension import (
     NodeFigures,
     NodeScorer,
     Overuse,
+    OwnRowFilter,
     PreBind,
     Preemptor,
     Preparation,
@@ -345,6 +346,7 @@ class Pipeline:
 
     _static = _At(StaticFilter)
     _movers = _At(MovingFilter)
+    _own_row_filters = _At(OwnRowFilter)
     _scorers = _At(NodeScorer)
     _domain_scorers = _At(DomainScorer)
     _spaces = _At(SearchSpace)
@@ -388,6 +390,7 @@ class Pipeline:
         self.gangs_wait = profile.enables("gang", "JobPipelined")  # evict for a whole gang or not at all
         self._acts_name_victims = profile.immediate_preemption  # Kubernetes' preemption has no victim filters
         self._moving: dict[int, bool] = {}
+        self._moving_own_rows: dict[int, bool] = {}
         self._limits: dict[int, tuple[tuple[SearchSpace | None, int | None], Job | SubJob]] = {}  # by identity
         self._weighing: dict[str, tuple[tuple[PluginChoice, NodeScorer], ...]] = {}
 
@@ -620,6 +623,22 @@ class Pipeline:
         if known is None:
             known = self._moving[shape.number] = any(self._concerns(p, shape) for p in self._movers[shape.scheduler])
         return known
+
+    def moving_own_rows(self, shape: Shape) -> bool:
+        """Whether a task of the shape changes which nodes others of it may use on its own row alone."""
+        known = self._moving_own_rows.get(shape.number)
+        if known is None:
+            own = {id(plugin): plugin for plugin in self._own_row_filters[shape.scheduler]}
+            moved_by = [id(plugin) for plugin in self._movers[shape.scheduler] if self._concerns(plugin, shape)]
+            known = all(number in own and self._moves_own_row(own[number], shape) for number in moved_by)
+            self._moving_own_rows[shape.number] = known
+        return known
+
+    def _moves_own_row(self, plugin: OwnRowFilter, shape: Shape) -> bool:
+        try:
+            return _check_bool(plugin.own_row(shape))
+        except _RAISED as error:
+            raise self._costs(plugin, "own_row", error) from error
 
     def _concerns(self, plugin: MovingFilter, shape: Shape) -> bool:
         try:

@@ -11,6 +11,9 @@ test checks. `place` picks the fastest that is exact for the plugins at hand.
 | step      | always: rescores stale rows only                        | k small updates and k argmax |
 | runs      | a task raises its own node at least as much as any other | nodes used, not k            |
 | fill      | and changes no other node's score                       | one sort                     |
+
+Where filters move as tasks are placed, `fill` is not exact, and `runs` is where they move on the task's own row alone
+(`OwnRowFilter`).
 """
 
 from __future__ import annotations
@@ -57,13 +60,16 @@ def place_in_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) 
 
 def kernel_for(cycle: Cycle, ask: Ask, pool: Pool) -> Kernel:
     """The fastest kernel that is exact for this shape and these plugins."""
-    if cycle.pipeline.moving(ask.shape):
+    moving = cycle.pipeline.moving(ask.shape)
+    if moving and not cycle.pipeline.moving_own_rows(ask.shape):
         return step
     effect = cycle.pipeline.effect(ask)
     pipelined = cycle.ledger.any_pipelined or (pool is not Pool.IDLE and cycle.ledger.any_releasing)
     if effect is ScoreEffect.SPAN and pipelined:
         return step  # pipelined tasks can make a domain overfull, which lowers the score of the node that took one
-    return fill if effect <= ScoreEffect.ROW else runs if effect is ScoreEffect.SPAN else step
+    if effect <= ScoreEffect.ROW:
+        return runs if moving else fill  # how many a node takes is known only as tasks are placed there
+    return runs if effect is ScoreEffect.SPAN else step
 
 
 def reference(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
@@ -127,21 +133,33 @@ def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whol
             row = span.start + best
             room = int(cycle.fit_counts.of(ask.shape).rows(pool)[row])
             number = min(left, room) if whole_node else 1
+            if whole_node and moving:
+                number = _fill_row(cycle, ask, number, row, pool)
             chosen.append(best)
             numbers.append(number)
             left -= number
             if not left:
                 break
-            cycle.ledger.place(ask.shape, np.array([row]), np.array([number]), pool=pool)
-            if moving:
+            if not (whole_node and moving):
+                cycle.ledger.place(ask.shape, np.array([row]), np.array([number]), pool=pool)
+            if moving and not whole_node:
                 fits = cycle.fits(ask, span, pool)
             else:
-                fits[best] = room > number
+                fits[best] = room > number and (not moving or cycle.fits(ask, slice(row, row + 1), pool)[0])
             stale = cycle.pipeline.stale(ask, row)
             part = slice(max(stale.start, span.start), min(stale.stop, span.stop))
             inside = slice(part.start - span.start, part.stop - span.start)
             keys[inside] = _keys(cycle, ask, part, fits[inside])
     return np.array(chosen, dtype=np.int64), np.array(numbers, dtype=np.int64)
+
+
+def _fill_row(cycle: Cycle, ask: Ask, most: int, row: int, pool: Pool) -> int:
+    """Place tasks on a row, one after the other, as long as filters let them: how many were placed."""
+    for number in range(1, most + 1):
+        cycle.ledger.place(ask.shape, np.array([row]), np.array([1]), pool=pool)
+        if number < most and not cycle.fits(ask, slice(row, row + 1), pool)[0]:
+            return number
+    return most
 
 
 def _ascending(visits: Picks, span: slice) -> Picks:

@@ -130,7 +130,8 @@ class VolumeColumns(msgspec.Struct, frozen=True):
     size: Ints  # of each kind, its place among these
     terms: Ints  # of each kind, the place of what else claims look at
     largest: tuple[VolumeKind, ...]  # for each of these places, a kind that no other exceeds in size
-    label: tuple[tuple[str, str] | None, ...]  # of each kind, the one node label that it asks for; None: look it up
+    labels: tuple[tuple[str, str], ...]  # keys and values, each once, of the only node labels that kinds ask for
+    label: Ints  # of each kind, its place among these; -1: it asks for something else
 
 
 class Storage(msgspec.Struct, frozen=True, dict=True):
@@ -158,12 +159,15 @@ class Storage(msgspec.Struct, frozen=True, dict=True):
             elif kind.capacity > largest[number].capacity:
                 largest[number] = kind
             numbers.append(number)
+        labels: dict[tuple[str, str] | None, int] = {None: 0}
+        label = [labels.setdefault(_only_label(kind.affinity), len(labels)) for kind in kinds]
         return VolumeColumns(
             sizes=sizes,
             size=np.array([place[kind.capacity] for kind in kinds], dtype=np.int64),
             terms=np.array(numbers, dtype=np.int64),
             largest=tuple(largest),
-            label=tuple(_only_label(kind.affinity) for kind in kinds),
+            labels=tuple(labels)[1:],
+            label=np.array(label, dtype=np.int64) - 1,
         )
 
 

@@ -56,9 +56,10 @@ class _Choice(msgspec.Struct, frozen=True, eq=False):
     narrow: Ints  # places among the kinds of those that few rows reach, by row
     first: Ints  # those of a row are from first[row] up to first[row + 1]
     wide: Ints  # places of the others
+    local: bool  # none of them can be reached from two rows
 
     def at(self, row: int) -> list[int]:
-        """The kinds that may be reached from a row, in order; some may not."""
+        """The kinds that may be reached from a row, in order; some of the wide ones may not."""
         narrow = self.narrow[self.first[row] : self.first[row + 1]]
         kinds: list[int] = self.kinds[np.sort(np.concatenate((narrow, self.wide)))].tolist()
         return kinds
@@ -72,15 +73,15 @@ class VolumePool:
         ledger: Ledger,
         storage: Storage,
         shapes: Iterable[Shape],
-        reach: Callable[[Sequence[int]], list[Ints]],
+        reach: Callable[[Ints], tuple[Ints, Ints]],
         rows: int,
     ) -> None:
+        """`reach` gives the rows that volumes of each of some kinds can be reached from, and how many each has."""
         self._columns = storage.columns
         self._names = [names for _, names in storage.volumes]
         self._left: Ints = np.array([len(names) for names in self._names], dtype=np.int64)
         self._reach = reach
-        self._rows_of: list[Ints | None] = [None] * len(self._names)
-        self._members: dict[int, frozenset[int]] = {}
+        self._rows_of: dict[int, Ints] = {}  # by kind that was asked about
         self._rows = rows
         self._choices: dict[bytes, _Choice] = {}
         self._by_shape: dict[int, list[_Choice | None]] = {}
@@ -105,23 +106,22 @@ class VolumePool:
         meant = np.array([suits(kind, claim) for kind in columns.largest], dtype=bool)
         fits = meant[columns.terms] & (columns.size >= bisect_left(columns.sizes, claim.size))
         kinds = np.flatnonzero(fits)
-        rows_of = self._reached(kinds.tolist())
-        widths = np.fromiter(map(len, rows_of), dtype=np.int64, count=len(kinds))
+        row, widths = self._reach(kinds)
         order = np.lexsort((kinds, widths, columns.size[kinds]))
-        row = np.concatenate((*rows_of, np.zeros(0, dtype=np.int64)))
         free = summed(row, np.repeat(self._left[kinds], widths), self._rows)
         place, few = np.repeat(ranks(order.tolist()), widths), np.repeat(widths <= _FEW, widths)
         by_row = np.lexsort((place[few], row[few]))
         first = np.searchsorted(row[few][by_row], np.arange(self._rows + 1))
         wide = np.flatnonzero(widths[order] > _FEW)
-        return _Choice(kinds[order], fits, free, free > 0, place[few][by_row], first, wide)
+        local = bool((widths <= 1).all())
+        return _Choice(kinds[order], fits, free, free > 0, place[few][by_row], first, wide, local)
 
-    def _reached(self, kinds: Sequence[int]) -> list[Ints]:
-        """The rows that the volumes of each of these kinds can be reached from."""
-        new = [k for k in kinds if self._rows_of[k] is None]
-        for k, found in zip(new, self._reach(new), strict=True):
-            self._rows_of[k] = found
-        return [rows for k in kinds if (rows := self._rows_of[k]) is not None]
+    def _reached(self, kind: int) -> Ints:
+        """The rows that the volumes of a kind can be reached from."""
+        found = self._rows_of.get(kind)
+        if found is None:
+            found = self._rows_of[kind] = self._reach(np.array([kind]))[0]
+        return found
 
     def reachable(self, claim: ClaimTerms) -> Bools:
         """The rows from which any volume can be reached that a claim could have."""
@@ -130,6 +130,10 @@ class VolumePool:
     def chooses(self, shape: Shape) -> bool:
         """Whether a claim of the shape could have one of these volumes."""
         return shape.number in self._by_shape
+
+    def local(self, shape: Shape) -> bool:
+        """Whether each of the volumes that claims of the shape could have can be reached from one row alone."""
+        return all(choice is None or choice.local for choice in self._by_shape.get(shape.number, ()))
 
     def lacking(self, shape: Shape, span: slice, others: Sequence[Bools]) -> Bools:
         """From which rows some claim of a shape can have none, where `others` says from where it need have none."""
@@ -154,18 +158,12 @@ class VolumePool:
         for choice in self._by_shape[shape.number]:
             found = MADE
             for k in choice.at(row) if choice is not None and choice.free[row] > 0 else ():
-                if self._left[k] > used.get(k, 0) and self._is_reached(k, row):
+                if self._left[k] > used.get(k, 0) and (not len(choice.wide) or row in self._reached(k)):
                     found = k
                     used[k] = used.get(k, 0) + 1
                     break
             taken.append(found)
         return taken
-
-    def _is_reached(self, kind: int, row: int) -> bool:
-        found = self._members.get(kind)
-        if found is None:
-            found = self._members[kind] = frozenset(self._reached([kind])[0].tolist())
-        return row in found
 
     def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
         """Tasks come and take volumes, or leave and give them back."""
@@ -189,7 +187,7 @@ class VolumePool:
                 continue
             ledger.save(self._left, np.array([k]))
             self._left[k] += by
-            (rows,) = self._reached([k])
+            rows = self._reached(k)
             for choice in self._choices.values():
                 if choice.fits[k]:
                     ledger.save(choice.free, rows)

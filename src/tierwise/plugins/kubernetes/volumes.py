@@ -11,7 +11,8 @@ The scheduler adds this plugin itself where pods have volumes. A profile may nam
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
 import msgspec
@@ -33,6 +34,7 @@ from tierwise.framework.extension import (
     Delaying,
     Gate,
     MovingFilter,
+    OwnRowFilter,
     PreBind,
     Preparation,
     StaticFilter,
@@ -58,7 +60,6 @@ _PAUSE: Final = 10.0
 _OLD: Final = dict(zip(ZONE_LABELS[:2], ZONE_LABELS[2:], strict=True))
 """Labels of zones and regions from before they had their present names."""
 
-_NO_ROWS: Ints = np.zeros(0, dtype=np.int64)
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -70,7 +71,6 @@ class _Reach:
         self._storage = view.snapshot.storage
         self._masks: dict[bytes, Bools] = {}
         self._migrated: dict[str, Bools] = {}
-        self._by_value: dict[str, dict[str, Ints]] = {}
 
     def affinity(self, selector: NodeSelector | None) -> Bools:
         """The nodes of a volume's affinity; fields of nodes do not count there."""
@@ -88,29 +88,42 @@ class _Reach:
             self._masks[key] = found
         return found
 
-    def rows(self, kinds: Sequence[int]) -> list[Ints]:
-        """The rows of the nodes that the volumes of each of these kinds can be reached from.
+    def rows(self, kinds: Ints) -> tuple[Ints, Ints]:
+        """The rows of nodes that the volumes of these kinds can be reached from, kind after kind; how many each has.
 
         Local disks come by the ten thousands, each with the name of its node: those are looked up by the label's value.
         """
-        volumes, label = self._storage.volumes, self._storage.columns.label
-        return [
-            np.flatnonzero(self.affinity(volumes[k][0].affinity))
-            if one is None
-            else self._labelled(one[0]).get(one[1], _NO_ROWS)
-            for k, one in ((k, label[k]) for k in kinds)
-        ]
+        labels, (rows, first, last) = self._storage.columns.label[kinds], self._labelled
+        begins, ends, sources = first[labels], last[labels], [rows]
+        for i in np.flatnonzero(labels < 0).tolist():
+            found = np.flatnonzero(self.affinity(self._storage.volumes[int(kinds[i])][0].affinity))
+            begins[i] = sum(map(len, sources))
+            ends[i] = begins[i] + len(found)
+            sources.append(found)
+        widths = ends - begins
+        before = np.cumsum(widths) - widths
+        every = np.concatenate(sources) if len(sources) > 1 else rows
+        return every[np.repeat(begins - before, widths) + np.arange(int(widths.sum()))], widths
 
-    def _labelled(self, key: str) -> dict[str, Ints]:
-        """The rows with each value of a label."""
-        found = self._by_value.get(key)
-        if found is None:
-            column = self._nodes.labels.column(key)
-            order = np.argsort(column.codes, kind="stable")
-            starts = np.searchsorted(column.codes[order], np.arange(len(column.values) + 1))
-            bounds = zip(column.values, starts[:-1].tolist(), starts[1:].tolist(), strict=True)
-            found = self._by_value[key] = {value: order[begin:end] for value, begin, end in bounds}
-        return found
+    @cached_property
+    def _labelled(self) -> tuple[Ints, Ints, Ints]:
+        """Rows by the labels that kinds of volumes ask for, and where those of each label begin and end."""
+        rows: list[Ints] = [np.zeros(0, dtype=np.int64)]
+        spans: list[tuple[int, int]] = []
+        known: dict[str, dict[str, tuple[int, int]]] = {}  # by key and value of a label
+        length = 0
+        for key, value in self._storage.columns.labels:
+            if key not in known:
+                column = self._nodes.labels.column(key)
+                order = np.argsort(column.codes, kind="stable")
+                bounds = (length + np.searchsorted(column.codes[order], np.arange(len(column.values) + 1))).tolist()
+                known[key] = dict(zip(column.values, pairwise(bounds), strict=True))
+                rows.append(order)
+                length += len(order)
+            spans.append(known[key].get(value, (0, 0)))
+        spans.append((0, 0))  # the last is for kinds that ask for something else
+        first, last = np.array(spans, dtype=np.int64).T
+        return np.concatenate(rows), first, last
 
     def settled(self, volume: VolumeTerms) -> Bools:
         """The nodes that a settled volume can be reached from, zones aside."""
@@ -255,7 +268,7 @@ class _SharedVolumes:
         return full
 
 
-@takes_part(Delaying, Gate, MovingFilter, PreBind, StaticFilter, ignores_names=True)
+@takes_part(Delaying, Gate, MovingFilter, OwnRowFilter, PreBind, StaticFilter, ignores_names=True)
 class Volumes:
     """Says which nodes a pod's volumes allow, and what must be written before it is bound."""
 
@@ -352,6 +365,13 @@ class Volumes:
             )
             self._moving[shape.number] = known
         return known
+
+    def own_row(self, shape: Shape) -> bool:
+        """Whether the volumes that its tasks take can be reached from one node alone, as local disks are."""
+        volumes = shape.volumes
+        if volumes is None or volumes.shared or volumes.exclusive or volumes.disks:
+            return False
+        return self._pool.local(shape)
 
     def why_not_now(self, shape: Shape, span: slice) -> Why:
         """The first objection per row: claims and disks in use, volumes that are taken, no room to attach more."""
