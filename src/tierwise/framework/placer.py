@@ -133,19 +133,20 @@ def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whol
             row = span.start + best
             room = int(cycle.fit_counts.of(ask.shape).rows(pool)[row])
             number = min(left, room) if whole_node else 1
-            if whole_node and moving:
-                number = _fill_row(cycle, ask, number, row, pool)
+            more = room > number
+            if moving and whole_node:
+                number, more = _fill_row(cycle, ask, number, row, pool)
             chosen.append(best)
             numbers.append(number)
             left -= number
             if not left:
                 break
-            if not (whole_node and moving):
+            if not (moving and whole_node):
                 cycle.ledger.place(ask.shape, np.array([row]), np.array([number]), pool=pool)
             if moving and not whole_node:
                 fits = cycle.fits(ask, span, pool)
             else:
-                fits[best] = room > number and (not moving or cycle.fits(ask, slice(row, row + 1), pool)[0])
+                fits[best] = more
             stale = cycle.pipeline.stale(ask, row)
             part = slice(max(stale.start, span.start), min(stale.stop, span.stop))
             inside = slice(part.start - span.start, part.stop - span.start)
@@ -153,13 +154,14 @@ def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whol
     return np.array(chosen, dtype=np.int64), np.array(numbers, dtype=np.int64)
 
 
-def _fill_row(cycle: Cycle, ask: Ask, most: int, row: int, pool: Pool) -> int:
-    """Place tasks on a row, one after the other, as long as filters let them: how many were placed."""
-    for number in range(1, most + 1):
+def _fill_row(cycle: Cycle, ask: Ask, most: int, row: int, pool: Pool) -> tuple[int, bool]:
+    """Place tasks on a row, one after the other, as long as filters let them: how many, and if one more would fit."""
+    number, more = 0, True
+    while more and number < most:
         cycle.ledger.place(ask.shape, np.array([row]), np.array([1]), pool=pool)
-        if number < most and not cycle.fits(ask, slice(row, row + 1), pool)[0]:
-            return number
-    return most
+        number += 1
+        more = bool(cycle.fits(ask, slice(row, row + 1), pool)[0])
+    return number, more
 
 
 def _ascending(visits: Picks, span: slice) -> Picks:

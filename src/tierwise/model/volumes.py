@@ -166,7 +166,7 @@ class Storage(msgspec.Struct, frozen=True, dict=True):
             size=np.array([place[kind.capacity] for kind in kinds], dtype=np.int64),
             terms=np.array(numbers, dtype=np.int64),
             largest=tuple(largest),
-            labels=tuple(labels)[1:],
+            labels=tuple(one for one in labels if one is not None),
             label=np.array(label, dtype=np.int64) - 1,
         )
 

@@ -156,14 +156,18 @@ class VolumePool:
         """What the claims of a task would get on a row, one after the other; `used` is what was taken besides."""
         taken: list[int] = []
         for choice in self._by_shape[shape.number]:
-            found = MADE
-            for k in choice.at(row) if choice is not None and choice.free[row] > 0 else ():
-                if self._left[k] > used.get(k, 0) and (not len(choice.wide) or row in self._reached(k)):
-                    found = k
-                    used[k] = used.get(k, 0) + 1
-                    break
+            found = self._first(choice, row, used) if choice is not None and choice.free[row] > 0 else MADE
+            if found != MADE:
+                used[found] = used.get(found, 0) + 1
             taken.append(found)
         return taken
+
+    def _first(self, choice: _Choice, row: int, used: dict[int, int]) -> int:
+        """The first kind that has a volume left which can be reached from a row; `MADE` if there is none."""
+        for k in choice.at(row):
+            if self._left[k] > used.get(k, 0) and (choice.local or row in self._reached(k)):
+                return k
+        return MADE
 
     def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
         """Tasks come and take volumes, or leave and give them back."""
