@@ -351,16 +351,19 @@ def test_best_effort_roles_are_numbered_anew() -> None:
     before = [manifest("v1", "Node", "n0", status={"allocatable": amounts}), group("a"), group("b")]
     before += [pod(f"{g}-{r}", g, r, "" if r == "ps" else "1") for g in "ab" for r in ("ps", "w")]
     objects = Objects.of((codec.decode(raw), raw) for raw in before)
-    reader.read(objects, 0.0)
+    both = reader.read(objects, 0.0)
     gone = [key_of_raw(raw) for raw in before if raw["metadata"]["name"].startswith("a")]  # type: ignore[index]
     objects = objects.updated({}, gone, objects.version + 1)
     kept, fresh = reader.read(objects, 0.0), build(objects, 0.0, schedulers=frozenset({"tierwise"}))
 
     def numbers(snapshot: Snapshot) -> list[tuple[int, str]]:
-        (job,) = snapshot.jobs
-        assert job.best_effort_pod_sets
-        return [(pod_set.role_number, job.role_names[pod_set.role_number]) for _, pod_set in job.best_effort_pod_sets]
+        return [
+            (pod_set.role_number, job.role_names[pod_set.role_number])
+            for job in snapshot.jobs
+            for _, pod_set in job.best_effort_pod_sets
+        ]
 
+    assert [(0, "ps"), (2, "ps")] == numbers(both)
     assert [(0, "ps")] == numbers(fresh)
     assert numbers(fresh) == numbers(kept)
 

@@ -43,6 +43,10 @@ def test_volumes_without_effect_on_placement_are_fine(kind: str) -> None:
             {"containers": [{"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
             "spec.containers[0].restartPolicyRules",
         ),
+        (
+            {"initContainers": [{"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]},
+            "spec.initContainers[0].restartPolicyRules",
+        ),
         ({"containers": [{"name": "c", "restartPolicyRules": [{"action": "Restart"}]}]}, ""),
     ],
 )

@@ -777,8 +777,15 @@ def test_overlapping_sets_are_not_counted() -> None:
     full = [node("n1", cpu=0), resource_slice("n1", [device("x", a=True, b=False), device("z", a=False, b=True)])]
     wanted = [claim("ca", has_a), claim("cb", has_b)]
 
+    neither = device("w", a=False, b=False)  # or the number of all devices would tell
+
     history = run(
-        _machine("n0", device("y", a=True, b=True)), full, device_class(), wanted, pod("pa", "ca"), pod("pb", "cb")
+        _machine("n0", device("y", a=True, b=True), neither),
+        full,
+        device_class(),
+        wanted,
+        pod("pa", "ca"),
+        pod("pb", "cb"),
     )
 
     assert 1 == len(history.bindings)
