@@ -7,6 +7,7 @@ informers. Refuses nothing for its meaning: unknown enumeration values and numbe
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -293,6 +294,7 @@ def register(
         _SIGNED.add(record)
 
 
+@lru_cache(maxsize=1024)
 def api_group(api_version: str) -> str:
     """The API group of "group/version", "" for the core group's "v1"; versions do not matter to tierwise."""
     return api_version.rpartition("/")[0]

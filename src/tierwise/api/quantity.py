@@ -94,6 +94,7 @@ def milli(quantity: Quantity) -> int:
     return _rounded(quantity, 1000)
 
 
+@lru_cache(maxsize=65536, typed=True)
 def amount(resource: str, quantity: Quantity) -> int:
     """The value in the unit in which a resource is counted: thousandths for CPU, whole units otherwise."""
     return milli(quantity) if _plain(resource) == "cpu" else whole(quantity)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
-import numpy as np
 
 from tierwise.explain.naming import sub_id
 from tierwise.framework.report import Decision
@@ -63,5 +62,5 @@ def job_location(
 def _place(topology: Topology, rows: list[int]) -> DomainLocation | None:
     if not rows:
         return None
-    domain = topology.meet_rows(np.array(rows))
+    domain = topology.meet_span(min(rows), max(rows))
     return DomainLocation(domain, topology.name[domain], int(topology.tier[domain]))

@@ -34,9 +34,10 @@ def phase_after(job: Job, report: CycleReport, bound: int) -> Phase:
 
     A group that fell below its minimum queues again, as in Volcano; one that need have it only once stays Running.
     """
-    held = sum(task.status in _STANDING for task in job.tasks) + bound
-    succeeded = sum(task.status is Status.SUCCEEDED for task in job.tasks)
-    ended = succeeded + sum(task.status is Status.FAILED for task in job.tasks)
+    statuses = [task.status for task in job.tasks]
+    held = sum(map(statuses.count, _STANDING)) + bound
+    succeeded = statuses.count(Status.SUCCEEDED)
+    ended = succeeded + statuses.count(Status.FAILED)
     if succeeded and ended == len(job.tasks) and succeeded >= job.minimum:
         return Phase.COMPLETED
     if held and (held >= job.minimum or job.satisfied):

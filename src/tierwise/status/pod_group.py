@@ -136,9 +136,9 @@ class _Writer:
             code = f"{rejection.verdict.camel}:{rejection.reason.code}"
             waits = code, unschedulable(job, rejection, bound)
         wanted = self._status(record, job, phase, waits)
-        decision = decision_id(self._snapshot.now, job.key)
-        yield from _events(key, record, bound, waits, decision)
         if bound or rejection is not None:
+            decision = decision_id(self._snapshot.now, job.key)
+            yield from _events(key, record, waits, decision)
             yield from _unknown_tiers(self._snapshot, job, key, decision)
         marks = self._marks(record, job, decisions) | reservation_mark(
             record.metadata.annotations, self._reserved.get(job.key)
@@ -185,14 +185,14 @@ def _wire(place: DomainLocation) -> Raw:
     return {"hyperNode": place.name, "tier": place.tier}
 
 
-def _events(key: Key, record: PodGroup, bound: int, waits: tuple[str, str] | None, decision: str) -> Iterator[Effect]:
+def _events(key: Key, record: PodGroup, waits: tuple[str, str] | None, decision: str) -> Iterator[Effect]:
     """News for people: what waits, unless that was said before; and that pods were placed."""
     if waits is not None:
         if not any(
             (c.type, c.status, c.message) == ("Unschedulable", "True", waits[1]) for c in record.status.conditions
         ):
             yield RecordEvent(key, "Warning", "Unschedulable", waits[1], decision)
-    elif bound:
+    else:
         yield RecordEvent(key, "Normal", "Scheduled", READY, decision)
 
 

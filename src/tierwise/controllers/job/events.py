@@ -15,7 +15,7 @@ import msgspec
 from tierwise.api.core import Pod
 from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
-from tierwise.controllers.job.controlled_resources import lost_key, seen
+from tierwise.controllers.job.controlled_resources import losses, lost_key, seen
 from tierwise.controllers.job.job_pods import JobPod, JobPods
 from tierwise.dialects.volcano.job import partition_of
 
@@ -50,10 +50,15 @@ def job_events(
     present: dict[str, dict[int, JobPod]] = {task.name: {} for task in job.spec.tasks}
     for member in job_pods.current():
         present[member.task][member.index] = member
+    # Most pods are well, and there may be very many: of those that run or have succeeded there is nothing to tell.
+    news = {"Failed", "Pending"} if "PodPending" in answered else {"Failed"}
+    lost = any(losses(job.status.controlled_resources))
     for task in job.spec.tasks:
         pods, known = present[task.name], seen(job.status.controlled_resources, task.name).indexes
         for index in range(task.replicas):
-            yield from _of_pod(job, task, index, pods.get(index), known=index in known)
+            found = pods.get(index)
+            if lost or (index in known if found is None else found.leaving or found.phase in news):
+                yield from _of_pod(job, task, index, found, known=index in known)
         if "TaskCompleted" in answered or "TaskFailed" in answered:
             yield from _of_task(job, task, list(pods.values()))
     if group is not None and group.status.phase == "Unknown":

@@ -6,10 +6,12 @@ if that domain were full, so that pods which do not care leave the domains to ga
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from tierwise.framework.extension import CycleView
-from tierwise.model.arrays import Floats, Ints
+from tierwise.model.arrays import Bools, Floats, Ints
 
 __all__ = ["DomainUsage", "TierDecay"]
 
@@ -31,10 +33,10 @@ class DomainUsage:
 
     def of(self, request: Ints) -> Floats:
         """Every domain, with one request added."""
-        weighted = self._weighted(request)
+        asks = request[self._index] > 0
         ratio = np.zeros(self._ledger.domain_idle.shape[1])
         over = np.zeros(len(ratio), dtype=bool)
-        for r, share in zip(weighted.tolist(), self._share(weighted), strict=True):
+        for r, share in zip(self._index[asks].tolist(), self._share(asks), strict=True):
             asked, idle = int(request[r]), self._ledger.domain_idle[r]
             ratio += share * (self._ledger.domain_allocatable[r] - idle + asked)
             over |= idle < asked
@@ -43,10 +45,10 @@ class DomainUsage:
 
     def sums(self, request: Ints, domains: Ints, copies: Ints) -> Floats:
         """Some domains, with so many requests added one after the other: the sum of the fullness after each."""
-        weighted = self._weighted(request)
+        asks = request[self._index] > 0
         total = np.zeros(len(domains))
         over = np.zeros(len(domains), dtype=bool)
-        for r, share in zip(weighted.tolist(), self._share(weighted), strict=True):
+        for r, share in zip(self._index[asks].tolist(), self._share(asks), strict=True):
             asked, idle = int(request[r]), self._ledger.domain_idle[r][domains]
             used = self._ledger.domain_allocatable[r][domains] - idle
             total += share[domains] * (copies * used + asked * (copies * (copies + 1) // 2))
@@ -54,16 +56,13 @@ class DomainUsage:
         total[over] = 0.0
         return total
 
-    def _weighted(self, request: Ints) -> Ints:
-        return self._index[request[self._index] > 0]
-
-    def _share(self, weighted: Ints) -> Floats:
-        """What one unit of each resource adds to a domain's fullness, (resources x domains)."""
-        key = weighted.tobytes()
+    def _share(self, asks: Bools) -> Floats:
+        """What one unit of each weighted resource that is asked for adds to a domain's fullness."""
+        key = asks.tobytes()
         found = self._shares.get(key)
         if found is None:
-            weights = self._weights[np.isin(self._index, weighted)]
-            whole = np.maximum(self._ledger.domain_allocatable[weighted], 1)
+            weights = self._weights[asks]
+            whole = np.maximum(self._ledger.domain_allocatable[self._index[asks]], 1)
             found = self._shares[key] = weights[:, None] / whole / max(float(weights.sum()), 1e-9)
         return found
 
@@ -74,17 +73,27 @@ class TierDecay:
     def __init__(self, view: CycleView, fullness: DomainUsage, fading: float) -> None:
         self._topology = view.topology
         self._fullness = fullness
-        tiers = view.topology.tier
-        lowest, highest = int(tiers.min()), int(tiers.max())
-        self._tier_weight: Floats = np.power(fading, np.maximum(tiers - 1, 0).astype(float))
-        self._sum = _geometric(fading, lowest, highest)
-        self._levels: list[Ints] = []  # found when somebody first asks: gangs with a topology never do
+        self._fading = fading
+
+    # Found when somebody first asks: gangs with a topology never do.
+
+    @cached_property
+    def _tier_weight(self) -> Floats:
+        weight: Floats = np.power(self._fading, np.maximum(self._topology.tier - 1, 0).astype(float))
+        return weight
+
+    @cached_property
+    def _sum(self) -> float:
+        return _geometric(self._fading, int(self._topology.tier.min()), int(self._topology.tier.max()))
+
+    @cached_property
+    def _levels(self) -> list[Ints]:
+        return _levels(self._topology.parent)
 
     def score(self, request: Ints, span: slice) -> Floats:
         """Between 0 and 1 per row of a span."""
         if not self._sum:
             return np.zeros(span.stop - span.start)
-        self._levels = self._levels or _levels(self._topology.parent)
         share = self._tier_weight * (self._fullness.of(request) - 1.0)
         for level in self._levels[1:]:
             share[level] += share[self._topology.parent[level]]
