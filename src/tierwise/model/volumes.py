@@ -47,7 +47,7 @@ class VolumeTerms(msgspec.Struct, frozen=True):
     untranslatable: bool = False  # it cannot be used on such nodes
 
 
-class VolumeKind(msgspec.Struct, frozen=True):
+class VolumeKind(msgspec.Struct, frozen=True, gc=False):
     """Volumes that no claim is settled on, and that claims cannot tell apart."""
 
     affinity: NodeSelector | None

@@ -444,14 +444,14 @@ def _zones(volume: PersistentVolume) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _kind(volume: PersistentVolume) -> VolumeKind:
-    size = volume.spec.capacity.get(_STORAGE)
+    size, modes, labels = volume.spec.capacity.get(_STORAGE), volume.spec.access_modes, volume.metadata.labels
     return VolumeKind(
         affinity=_affinity(volume),
         storage_class=class_of(volume),
         capacity=milli(size) if size is not None else 0,
-        access_modes=tuple(sorted(set(volume.spec.access_modes))),
+        access_modes=tuple(sorted(set(modes))) if len(modes) > 1 else tuple(modes),
         volume_mode=volume.spec.volume_mode or _FILESYSTEM,
-        labels=tuple(sorted(volume.metadata.labels.items())),
+        labels=tuple(sorted(labels.items())) if labels else (),
         attributes_class=volume.spec.volume_attributes_class_name,
     )
 
