@@ -45,7 +45,7 @@ _TWO_LEVELS: Mapping[str, int] = {}
 _NO_MARKS: Mapping[str, str] = {}
 
 
-class Member(msgspec.Struct, frozen=True):
+class Member(msgspec.Struct, frozen=True, gc=False):
     """A pod on its way into a job."""
 
     pod: Pod

@@ -88,7 +88,7 @@ class Constraint(msgspec.Struct, frozen=True):
         return f"{number} {'domains' if self.spread else 'domain'} of tier {self.tier}"
 
 
-class Task(msgspec.Struct, frozen=True, eq=False):
+class Task(msgspec.Struct, frozen=True, eq=False, gc=False):
     """One pod."""
 
     key: str  # namespace/name
