@@ -25,7 +25,7 @@ from tierwise.actions.enqueue import INCOMPLETE, admission_reason
 from tierwise.actions.placement.commit import commit, commit_each, commit_surplus, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, needs, surplus, surplus_groups
 from tierwise.actions.placement.fit import Placement, place_tasks
-from tierwise.actions.placement.plain_pods import Kind, RowsAhead, pinned_alike, place_run, plain_kind
+from tierwise.actions.placement.plain_pods import Kind, RowsAhead, is_pinned, pinned_alike, place_run, plain_kind
 from tierwise.actions.placement.search import NoPlace, SearchResult, current_domain
 from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus, place_surplus_group
@@ -145,7 +145,7 @@ class _Line:
     def __init__(self) -> None:
         self._sorted: list[Entry] = []  # the next one last
         self._back: list[Entry] = []
-        self.batch = 1  # how many plain pods to take at once where another queue's turn may come after each of them
+        self.batch = 1  # how many plain pods to take at once where each of them may be the last one in this turn
 
     def __len__(self) -> int:
         return len(self._sorted) + len(self._back)
@@ -257,30 +257,37 @@ class _Allocation:
             if overused is not None:
                 self._reject_waiting(line, overused)
                 continue
-            self._serve_next(_Turn(name, line, queues[0] if queues and self._cycle.pipeline.shares_move else None))
+            turn = _Turn(name, line, queues[0] if queues and self._cycle.pipeline.shares_move else None)
+            goes_on = self._serve_next(turn)
             if line:
                 heapq.heappush(queues, (self._queue_key(name), name))
-                line.batch = min(2 * line.batch, len(line)) if queues[0][1] == name else 1
+                line.batch = min(2 * line.batch, len(line)) if goes_on and queues[0][1] == name else 1
         self._rejection_cache.tell()
         if self._reservations is not None:
             self._reservations.tell()
 
-    def _serve_next(self, turn: _Turn) -> None:
-        """Serve the next job of a queue, and with a plain pod those behind it that nobody distinguishes from it."""
+    def _serve_next(self, turn: _Turn) -> bool:
+        """Serve the next job of a queue, and with a plain pod those behind it that nobody distinguishes from it.
+
+        Returns whether all of them were placed together.
+        """
         self._turn = turn
         _, _, job, kind = turn.line.pop()
         if kind is None or not self._in_runs():
-            alike = left = [job]
-        else:
-            alike = self._alike(job, kind, turn.line)
-            left = self._serve_together(alike)
+            if self._serve_safely(job):
+                self._push(job)
+            return False
+        alike = self._alike(job, kind, turn.line)
+        left = self._serve_together(alike)
+        again = self._in_turn() and is_pinned(job)  # those behind one that waits may have room on their nodes
         for i, job in enumerate(left):
-            if i + len(alike) > len(left) and self._is_over():
+            if i + len(alike) > len(left) and (self._is_over() or (again and i)):
                 for other in left[i:]:
                     self._push(other)
                 break
             if self._serve_safely(job):
                 self._push(job)
+        return not left
 
     def _is_over(self) -> bool:
         """Whether the queue that is being served has had its share, or another one comes first by now."""
@@ -311,7 +318,8 @@ class _Allocation:
         """A plain pod, and those behind it in its queue that nobody distinguishes from it; these are popped."""
         if self._cycle.ledger.followed:
             return [job]  # what followers take, such as volumes, depends on the order
-        most = min(line.batch if self._turn.next is not None else float("inf"), self._may_place())
+        in_batches = self._turn.next is not None or (self._in_turn() and is_pinned(job))
+        most = min(line.batch if in_batches else float("inf"), self._may_place())
         alike = [job, *line.pop_kind(kind, most - 1)]
         while line and len(alike) < most:
             _, _, other, another = line.peek()
@@ -322,14 +330,7 @@ class _Allocation:
 
     def _serve_together(self, alike: list[Job]) -> list[Job]:
         """Place plain pods as one run, each where it would have gone in its own turn; those that are left over."""
-        cycle, pipeline = self._cycle, self._cycle.pipeline
-        in_turn = (
-            self._preempt is not None
-            or pipeline.has_quotas
-            or pipeline.watches_use
-            or pipeline.shares_move
-            or cycle.ledger.any_releasing
-        )
+        cycle, in_turn = self._cycle, self._in_turn()
 
         def allowed(jobs: Sequence[Job]) -> int:
             request = jobs[0].subs[0].pod_sets[0].shape.request
@@ -348,6 +349,12 @@ class _Allocation:
             return []
         numbers = {job.number for job in placed}
         return [job for job in alike if job.number not in numbers]
+
+    def _in_turn(self) -> bool:
+        """Whether nobody may be placed before a plain pod that finds no place now, as `place_run` explains."""
+        pipeline = self._cycle.pipeline
+        limited = pipeline.has_quotas or pipeline.watches_use or pipeline.shares_move
+        return limited or self._preempt is not None or self._cycle.ledger.any_releasing
 
     def _may_go(self, most: int, charge: Callable[[int], None], may_use: Callable[[int], bool]) -> int:
         """How many tasks may be placed one after the other before it is the turn of somebody else.

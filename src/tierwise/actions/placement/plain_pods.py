@@ -29,7 +29,7 @@ from tierwise.model.topology import ROOT
 if TYPE_CHECKING:
     from tierwise.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm
 
-__all__ = ["Kind", "RowsAhead", "Run", "pinned_alike", "place_run", "plain_kind"]
+__all__ = ["Kind", "RowsAhead", "Run", "is_pinned", "pinned_alike", "place_run", "plain_kind"]
 
 Run = tuple[Sequence[Job], Ints]
 """Pods that were placed together, in their order, and the row of each."""
@@ -62,6 +62,11 @@ def plain_kind(cycle: Cycle, job: Job) -> Kind | None:
     if job.repair is not None or job.declared_by is not None or job.further or cycle.nominations.holds(job):
         return None
     return (id(sub.pod_sets[0].shape), *_TRAITS(job))
+
+
+def is_pinned(job: Job) -> bool:
+    """Whether a plain pod is pinned to a node, as those of DaemonSets are."""
+    return _pin(_shape(job)) is not None
 
 
 def pinned_alike(one: Job, other: Job) -> bool:
