@@ -2,10 +2,12 @@
 
 import pytest
 from tests.support.manifests import (
+    NOW,
     job,
     manifest,
     names,
     objects,
+    part,
     partitions,
     settled,
     spec,
@@ -14,6 +16,8 @@ from tests.support.manifests import (
 )
 
 from tierwise.api.codec import Raw
+from tierwise.controllers import Controllers
+from tierwise.port import Create, Update, key_of_raw
 
 GROUP = "default/train-u1"
 HIGH: Raw = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
@@ -154,3 +158,15 @@ def test_a_job_on_its_way_out_is_left_alone() -> None:
     leaving = job("train", task("w", 1), metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
 
     assert [] == names(settled(objects(leaving)), "PodGroup")
+
+
+def test_a_job_that_is_scaled_before_its_group_is_seen() -> None:
+    """The group that was asked for follows the job as it is now."""
+    remembering, before = Controllers(), objects(job("train", task("w", 2)))
+    (made,) = [e.raw for e in remembering.run(before, NOW) if isinstance(e, Create) and e.raw["kind"] == "PodGroup"]
+    scaled = job("train", task("w", 3))
+    after = before.changed({key_of_raw(made): made, key_of_raw(scaled): scaled})
+
+    (updated,) = [effect.raw for effect in remembering.run(after, NOW) if isinstance(effect, Update)]
+
+    assert 3 == part(updated, "spec")["minMember"]
