@@ -21,8 +21,8 @@ IN_FLIGHT: Final = 32
 class Tight:
     """The least that a client can do: encoded bodies, kept connections, nothing looked at but the status.
 
-    It sends over tierwise's own connections, as they are the fastest that we know; with aiohttp a request takes three
-    times the processor time.
+    It sends over tierwise's own connections, as they are the fastest that we know; with aiohttp a request takes more
+    than twice the processor time.
     """
 
     def __init__(self, plane: ControlPlane) -> None:

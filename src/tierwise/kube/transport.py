@@ -2,8 +2,8 @@
 
 Called by the client, which knows what to ask and what an answer means; nothing here knows of Kubernetes. A scheduler
 sends a thousand small requests a second and reads as many lines of a watch, so `DirectTransport` does what these need
-and nothing besides: a general HTTP client takes three times the processor time for it (decision 0096). Where a proxy
-stands in between, `ProxyTransport` leaves everything to such a client.
+and nothing besides: a general HTTP client takes more than twice the processor time for it (decision 0096). Where a
+proxy stands in between, `ProxyTransport` leaves everything to such a client.
 
 Where no whole answer comes, that is an OSError, a TimeoutError or an aiohttp.ClientError; the caller decides whether
 to ask again.
