@@ -207,11 +207,14 @@ class DomainBounds:
         if not self._known:
             return dict(bounds)
         rows = self._side_by_side(bounds, np.array([bound[0] for bound in bounds.values()]))
-        tight = self._surplus[rows.job] == 0
+        tight, shape = self._surplus[rows.job] == 0, self._cause.running.shape
         least = np.array([bound[1:3] for bound in bounds.values()]).T
         for i, r in enumerate(rows.resources.tolist()):
             broken = rows.cost(i, np.where(tight, self._used[rows.job], 0.0))
-            evicted = rows.amount(i, _least(self._asked, r), self._rates(r, rows.task))
+            samples = self._standing.samples
+            by_shape = np.full(int(shape[samples].max(initial=0)) + 1, math.inf)
+            by_shape[shape[samples]] = self._rates(r, samples)
+            evicted = rows.amount(i, _least(self._asked, r), by_shape[shape[rows.task]])
             least = np.maximum(least, (broken, evicted))
         prices = zip(bounds.items(), least.T.tolist(), strict=True)
         return {d: (bound[0], *dear, *bound[3:]) for (d, bound), dear in prices if max(dear) < math.inf}
