@@ -180,7 +180,7 @@ def _queue(pick: Random) -> Raw:
 
 def seldom(pick: Random) -> Raw:
     """One object of those by which pods are read and that seldom change, or a pod that one of them concerns."""
-    return pick.choice([_tied_pod] * 6 + [_namespace, _app_group, _own_quota, _domain, _slice, _queue, _class])(pick)
+    return pick.choice([_tied_pod] * 7 + [_namespace, _app_group, _own_quota, _queue, _class] + _OF_DEVICES)(pick)
 
 
 def _tied_pod(pick: Random) -> Raw:
@@ -192,8 +192,9 @@ def _tied_pod(pick: Random) -> Raw:
             labels["appgroup.diktyo.x-k8s.io"] = pick.choice(["shop", "bank"])
             labels["appgroup.diktyo.x-k8s.io.workload"] = "p1"
         case 1:
-            template = pick.choice(["channel", "other"])
-            spec["resourceClaims"] = [{"name": "channel", "resourceClaimTemplateName": template}]
+            template, claim = pick.choice(["channel", "other"]), f"c{pick.randrange(3)}"
+            named = pick.choice([{"resourceClaimTemplateName": template}, *[{"resourceClaimName": claim}] * 2])
+            spec["resourceClaims"] = [{"name": "channel", **named}]
         case 2:
             team = {"matchLabels": {pick.choice(["team", "stage"]): "x"}}
             term = {"topologyKey": "rack", "labelSelector": {}, "namespaceSelector": team}
@@ -232,8 +233,33 @@ def _domain(pick: Random) -> Raw:
 def _slice(pick: Random) -> Raw:
     node = f"n{pick.randrange(5)}"
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
-    spec = {"driver": "gpu.example.com", "nodeName": node, "pool": pool, "devices": [{"name": "d0"}]}
+    devices = [{"name": f"d{i}", "attributes": {"big": {"bool": i > 0}}} for i in range(pick.randrange(1, 4))]
+    spec = {"driver": "gpu.example.com", "nodeName": node, "pool": pool, "devices": devices}
     return manifest("resource.k8s.io/v1", "ResourceSlice", node, spec=spec)
+
+
+def _device_class(pick: Random) -> Raw:
+    """All devices of the driver, or the big ones; one of the classes may serve an extended resource as well."""
+    name, condition = pick.choice([("any", ""), ("big", ' && device.attributes["gpu.example.com"].big')])
+    expression = f'device.driver == "gpu.example.com"{condition}'
+    spec: dict[str, Any] = {"selectors": [{"cel": {"expression": expression}}]}
+    if name == "any" and pick.random() < 0.3:
+        spec["extendedResourceName"] = "nvidia.com/gpu"
+    return manifest("resource.k8s.io/v1", "DeviceClass", name, spec=spec)
+
+
+def _claim(pick: Random) -> Raw:
+    """A claim of one of a few pods, allocated or not."""
+    request = {"name": "r", "exactly": {"deviceClassName": pick.choice(["any", "big"]), "count": pick.choice([1, 2])}}
+    body: dict[str, Any] = {"spec": {"devices": {"requests": [request]}}}
+    if pick.random() < 0.5:
+        result = {"request": "r", "driver": "gpu.example.com", "pool": f"n{pick.randrange(5)}", "device": "d1"}
+        users = [{"resource": "pods", "name": f"p{pick.randrange(14)}", "uid": ""}] if pick.random() < 0.7 else []
+        body["status"] = {"allocation": {"devices": {"results": [result]}}, "reservedFor": users}
+    return manifest("resource.k8s.io/v1", "ResourceClaim", f"c{pick.randrange(3)}", pick.choice("de"), **body)
+
+
+_OF_DEVICES = [_domain, _slice, _slice, _device_class, _claim, _claim]
 
 
 def moved(raw: dict[str, Any], pick: Random) -> Raw:

@@ -96,7 +96,7 @@ SCHEDULER_NAMES = frozenset(
 class _Frame(msgspec.Struct, frozen=True):
     """What every task is read by.
 
-    Where devices, classes that pods name or the first quota change, all tasks are read anew; else those that a change
+    Where priority classes that pods name or the first quota change, all tasks are read anew; else those that a change
     concerns.
     """
 
@@ -428,7 +428,7 @@ class Reader:
             resized, keys = _sizes(frame) != _sizes(last), {*frame.watched} ^ {*last.watched}
             concerned = self._concerned(last, frame)
             changed = {*changed, *concerned}
-            if resized or keys or concerned:
+            if resized or keys or concerned or frame.devices != last.devices:
                 for path in changed:  # before others get other shapes: what it was may have no column any more
                     self._store.drop(path)
                 self._store.flush()
@@ -570,6 +570,7 @@ def _others_of(last: _Frame, frame: _Frame) -> _Frame:
         quotas=frame.quotas,
         namespaces=frame.namespaces,
         apps=frame.apps,
+        devices=frame.devices,
     )
 
 

@@ -8,15 +8,17 @@ the columns are a bound and devices are matched node by node.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from itertools import chain
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.core import Container, NodeSelector, Pod
+from tierwise.api.natural import natural
 from tierwise.api.nvidia import ComputeDomain
 from tierwise.api.quantity import milli
 from tierwise.api.resource import DeviceClaim, DeviceClass, ResourceClaim, ResourceSlice
@@ -67,6 +69,7 @@ _NAME: Final = "\0"
 _LONGEST: Final = 80
 _ENDED: Final = ("Succeeded", "Failed")
 _encode = msgspec.msgpack.Encoder().encode
+K = TypeVar("K")
 
 
 class Asked(msgspec.Struct, frozen=True, eq=False):
@@ -80,6 +83,17 @@ class Asked(msgspec.Struct, frozen=True, eq=False):
 
 
 NOTHING_ASKED: Final = Asked()
+
+
+class _Holding(msgspec.Struct, frozen=True):
+    """What an allocated claim holds."""
+
+    numbers: tuple[int, ...]  # of devices that are its own
+    consumed: tuple[tuple[tuple[int, str], int], ...]  # of shared devices: by number and capacity
+    pods: tuple[str, ...]  # the paths of those it is reserved for
+    classes: tuple[str, ...]  # that it names, where a running pod alone has it
+    foreign: bool  # its devices are not free once one of our pods is gone
+    leaving: bool  # it is about to be given back
 
 
 class _Set(msgspec.Struct, frozen=True):
@@ -111,6 +125,12 @@ class DeviceReader:
         self._served: dict[str, str] = {}
         self._sets: tuple[_Set, ...] = ()
         self._counted: frozenset[int] = frozenset()  # sets of kinds, as bits, for which counting is exact
+        self._unallocated: set[str] = set()  # claims that are to be allocated and that some pod means
+        self._holdings: dict[str, _Holding] = {}  # by claim that is allocated
+        self._holders: dict[int, set[str]] = {}  # by number of a device: claims that hold it
+        self._reserved: dict[str, set[str]] = {}  # by path of a pod: claims that are allocated and reserved for it
+        self._consumed: Counter[tuple[int, str]] = Counter()  # of the capacities of shared devices
+        self._held_classes: Counter[str] = Counter()  # named by claims that running pods hold
         self._bounds: frozenset[str] = frozenset()  # classes of which every request takes a device for itself
         self._asked: dict[bytes, DeviceAsk] = {}
         self.devices: Devices = NO_DEVICES
@@ -136,7 +156,7 @@ class DeviceReader:
 
     @property
     def frame(self) -> tuple[object, ...]:
-        """What every pod is read by."""
+        """What every pod with claims is read by; where it is another, `read` names all that are others by it."""
         return self._sets, self._counted, tuple(sorted(self._served.items()))
 
     def read(
@@ -153,17 +173,20 @@ class DeviceReader:
         those that nodes have themselves.
         """
         before, self._objects, self.changed = self._objects, objects, False
+        frame = self.frame
         self._pods = objects.every(Pod)
         claims = objects.every(ResourceClaim)
         changed = set(objects.changes(before, ResourceClaim))
         described = not self or not objects.alike(before, ResourceSlice, DeviceClass) or rows != self._rows
-        joined = self._follow_domains(objects, before)
+        joined, meant = self._follow_domains(objects, before), set[str]()
         if described:
+            meant = set(self._means)
             served = extended_names(objects.every(DeviceClass))
             pods = pods if served == self._served else {**pods, **self._pods}
             self._served = served
         touched = self._follow(pods) | changed
         touched.update(claim for path in self._reserved.keys() & pods.keys() for claim in self._reserved[path])
+        self._follow_waiting(claims, touched)
         self._any = any(objects.every(one) for one in (ResourceSlice, DeviceClass, ResourceClaim))
         native = frozenset(offered) & self._served.keys() if self._served else frozenset()
         if not described and not touched and wanted == self._wanted and native == self._native:
@@ -171,14 +194,15 @@ class DeviceReader:
         self._rows, self._wanted, self._native, self.changed = rows, wanted, native, True
         if not self:
             self.devices = NO_DEVICES
-            return set()
-        frame = self.frame
-        if self._look(objects, claims) or described:
+            self._sets, self._counted = (), frozenset()
+            return meant
+        kept = not (self._look(objects, claims) or described)  # devices and their numbers
+        if not kept:
             self._publish(objects)
             self._planner = Planner(tuple(self._kinds.values()), objects.every(DeviceClass))
             self._plans, self._asked = {}, {}
             touched = set(self._users)
-        self._take(claims)
+        self._take(claims, touched if kept else None)
         self._sort(claims)
         self.devices = Devices(
             self._table,
@@ -186,9 +210,12 @@ class DeviceReader:
             objects.every(DeviceClass),
             {one.name: _bytes(one.kinds, len(self._kinds)) for one in self._sets},
         )
-        if frame != self.frame:
-            return set(self._means)
-        return joined.union(*(self._users.get(claim, ()) for claim in touched))
+        concerned = joined.union(*(self._users.get(claim, ()) for claim in touched))
+        if (frame[0], frame[2]) != (self.frame[0], self.frame[2]):
+            return concerned.union(meant, self._means)
+        if frame[1] != self.frame[1]:  # that matters to those alone who wait
+            concerned.update(path for path in self._means if not _settled(self._pods.get(path)))
+        return concerned
 
     def _follow_domains(self, objects: Objects, before: Objects) -> set[str]:
         """Take in what ComputeDomains say now; the pods that join another one by it, or none any more."""
@@ -224,12 +251,17 @@ class DeviceReader:
 
     def _waiting(self, claims: Mapping[str, ResourceClaim]) -> Iterator[tuple[str, DeviceClaim, list[str]]]:
         """Claims that are to be allocated, and the pods that wait for each; extended resources among them."""
-        for path, users in sorted(self._users.items()):
+        for path in sorted(self._unallocated):
+            waiting = sorted(user for user in self._users[path] if not _ended(self._pods[user]))
+            if waiting:
+                yield path, claims[path].spec.devices, waiting
+
+    def _follow_waiting(self, claims: Mapping[str, ResourceClaim], touched: Iterable[str]) -> None:
+        """Note which of some claims are to be allocated."""
+        for path in touched:
             claim = claims.get(path)
-            if claim is not None and claim.status.allocation is None and not claim.metadata.deletion_timestamp:
-                waiting = sorted(user for user in users if not _ended(self._pods[user]))
-                if waiting:
-                    yield path, claim.spec.devices, waiting
+            waits = claim is not None and claim.status.allocation is None and not claim.metadata.deletion_timestamp
+            (self._unallocated.add if waits and path in self._users else self._unallocated.discard)(path)
 
     # -- devices
 
@@ -325,34 +357,72 @@ class DeviceReader:
             found.append(kind.number)
         return tuple(found)
 
-    def _take(self, claims: Mapping[str, ResourceClaim]) -> None:
-        """Mark the devices that claims hold: all of them, and apart those that no running pod alone holds."""
-        taken = np.zeros(len(self._table.devices), dtype=np.int64)
-        foreign = np.zeros(len(self._table.devices), dtype=np.int64)
-        leaving = np.zeros(len(self._table.devices), dtype=np.int64)
-        consumed: dict[tuple[int, str], int] = {}
-        index = self._table.index
-        self._reserved = {}
-        for path, claim in claims.items():
-            if claim.status.allocation is None:
-                continue
-            for one in claim.status.reserved_for:
-                self._reserved.setdefault(f"{path.partition('/')[0]}/{one.name}", []).append(path)
-            held = self._holder(path, claim) is not None
-            gone = not held and self._deserted(path, claim)
-            for result in claim.status.allocation.devices.results:
-                number = index.get((result.driver, result.pool, result.device), -1)
-                if result.admin_access or number < 0:
-                    continue
-                if result.share_id:
-                    for name, amount in result.consumed_capacity.items():
-                        consumed[number, name] = consumed.get((number, name), 0) + milli(amount)
-                    continue
-                taken[number] = 1
-                foreign[number] = not held and not gone
-                leaving[number] = gone
+    def _take(self, claims: Mapping[str, ResourceClaim], touched: Collection[str] | None) -> None:
+        """Mark the devices that claims hold: all of them, and apart those that no running pod alone holds.
+
+        What claims hold that were not `touched` is as it was; None stands for all of them.
+        """
+        if touched is None:
+            self._holdings, self._holders, self._reserved = {}, {}, {}
+            self._consumed, self._held_classes = Counter(), Counter()
+            taken, foreign, leaving = np.zeros((3, len(self._table.devices)), dtype=np.int64)
+        else:
+            taken, foreign, leaving = self._table.taken.copy(), self._foreign.copy(), self._table.leaving.copy()
+        others: set[int] = set()
+        for path in touched if touched is not None else claims:
+            last = self._holdings.pop(path, None)
+            if last is not None:
+                self._count_holding(path, last, -1)
+                others.update(last.numbers)
+            claim = claims.get(path)
+            if claim is not None and claim.status.allocation is not None:
+                now = self._holdings[path] = self._holding(path, claim)
+                self._count_holding(path, now, 1)
+                others.update(now.numbers)
+        for number in others:
+            holders = self._holders.get(number)
+            # Two claims should not hold one device; where they do, the last of them says whose it is.
+            last = self._holdings[max(holders, key=natural)] if holders else None
+            taken[number] = last is not None
+            foreign[number] = last is not None and last.foreign
+            leaving[number] = last is not None and last.leaving
         self._foreign = foreign
-        self._table = replace(self._table, taken=taken, leaving=leaving, consumed=consumed)
+        self._table = replace(self._table, taken=taken, leaving=leaving, consumed=dict(self._consumed))
+
+    def _holding(self, path: str, claim: ResourceClaim) -> _Holding:
+        """What an allocated claim holds."""
+        held = self._holder(path, claim) is not None
+        gone = not held and self._deserted(path, claim)
+        numbers: list[int] = []
+        consumed: list[tuple[tuple[int, str], int]] = []
+        for result in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
+            number = self._table.index.get((result.driver, result.pool, result.device), -1)
+            if result.admin_access or number < 0:
+                continue
+            if result.share_id:
+                consumed += (((number, name), milli(amount)) for name, amount in result.consumed_capacity.items())
+            else:
+                numbers.append(number)
+        namespace = path.partition("/")[0]
+        return _Holding(
+            numbers=tuple(dict.fromkeys(numbers)),
+            consumed=tuple(consumed),
+            pods=tuple(dict.fromkeys(f"{namespace}/{one.name}" for one in claim.status.reserved_for)),
+            classes=tuple(_class_names(claim.spec.devices)) if held else (),
+            foreign=not held and not gone,
+            leaving=gone,
+        )
+
+    def _count_holding(self, path: str, holding: _Holding, sign: int) -> None:
+        """Add what a claim holds to what all hold, or take it away."""
+        for number in holding.numbers:
+            _note(self._holders, number, path, sign)
+        for pod in holding.pods:
+            _note(self._reserved, pod, path, sign)
+        for key, amount in holding.consumed:
+            _add(self._consumed, key, sign * amount)
+        for name in holding.classes:
+            _add(self._held_classes, name, sign)
 
     def _holder(self, path: str, claim: ResourceClaim) -> str | None:
         """The pod that runs and for which alone a claim is reserved: its devices are free once it is gone."""
@@ -403,6 +473,9 @@ class DeviceReader:
                     matched.append(_mask(request.answers, 1, 2) if request.all else kinds)
                 for pod in waiting:
                     together.setdefault(pod, set()).add(kinds)
+        # Those that running pods hold have a column as well, so that columns do not come and go with whoever waits.
+        for name in sorted(self._held_classes.keys() - classes.keys()):
+            classes[name] = _mask(self._planner.of_class(name), 1)
         # What a node offers itself is not there for claims: where both are asked for, counting does not tell.
         matched += (one for one in offered if any(one & other for other in claimed))
         exact = _laminar(list(counted), matched, {frozenset(chosen) for chosen in together.values()})
@@ -602,7 +675,6 @@ class DeviceReader:
         return exact
 
     _domains: Mapping[str, str] = {}  # by template of claims: the ComputeDomain that pods join by it
-    _reserved: Mapping[str, list[str]] = {}  # by path of a pod: claims that are allocated and reserved for it
     _wanted: frozenset[str] = frozenset()
     _native: frozenset[str] = frozenset()  # extended resources that classes serve and nodes offer as well
     _foreign: Ints = np.zeros(0, dtype=np.int64)
@@ -624,6 +696,34 @@ def _pool(driver: str, name: str, slices: list[ResourceSlice], row: Mapping[str,
         where, fault = -1, ""
     last = first + sum(len(one.spec.devices) for one in slices) if where != _GONE else first
     return DevicePool(driver, name, tuple(slices), first, last, where, fault)
+
+
+def _note(index: dict[K, set[str]], key: K, path: str, sign: int) -> None:
+    """Put a path where it belongs in an index, or take it away; what is empty goes."""
+    there = index.setdefault(key, set())
+    (there.add if sign > 0 else there.discard)(path)
+    if not there:
+        del index[key]
+
+
+def _add(counts: Counter[K], key: K, number: int) -> None:
+    """The same with a number."""
+    counts[key] += number
+    if not counts[key]:
+        del counts[key]
+
+
+def _settled(pod: Pod | None) -> bool:
+    """Whether a pod is gone or asks for nothing any more."""
+    return pod is None or bool(pod.spec.node_name) or _ended(pod)
+
+
+def _class_names(spec: DeviceClaim) -> Iterator[str]:
+    """The classes that the requests of a claim name."""
+    for request in spec.requests:
+        for one in (request.exactly, *request.first_available):
+            if one is not None and one.device_class_name:
+                yield one.device_class_name
 
 
 def _may_mean_claims(pod: Pod, served: Mapping[str, str]) -> bool:
