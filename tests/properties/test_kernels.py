@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DataObject
-from tests.support.draw import Gang, draw, objects_of
+from tests.support.draw import Gang, allocate, draw, gang, objects_of, spots
 from tests.support.kernels import disturb, drawn_ask, drawn_pool, drawn_span, exact_kernels, kernels_agree, plain
 from tests.support.reference import close_reference
 from tests.support.strategies import Scene, profile, scenes, trees
@@ -127,6 +127,13 @@ def test_walk_equals_recursion(scene: Scene, scorers: str, count: int, data: Dat
     expected = plain(close_reference(cycle, ask, count, domain, pool))
 
     assert expected == plain(walk(cycle, ask, count, domain, pool))
+
+
+def test_what_is_left_over_goes_to_the_rack_that_it_fills() -> None:
+    """Four of six pods take the largest rack, and the other two the smallest that holds them."""
+    world = draw("s0: r0[n0..3] r1[n4..6] r2[n7..8]", node="gpu=8")
+
+    assert "n0 n1 n2 n3 n7 n8" == spots(allocate(world, gang("g", tasks=6, each="gpu=8", within=2)), "g")
 
 
 @given(scenes(gangs=2), st.sampled_from(sorted(SCORERS)), st.integers(0, 9), st.data())
