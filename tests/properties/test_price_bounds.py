@@ -61,7 +61,7 @@ def test_in_small_clusters(case: Case) -> None:
 def test_among_scattered_gangs(pick: Random) -> None:
     """Several preemptors, each of which breaks gangs that the next one finds broken."""
     full = scattered(
-        flat_cluster(pick.randrange(2, 5), pick.randrange(4, 8)), pick.randrange(1, 4), need=pick.randrange(1, 5)
+        flat_cluster(pick.randrange(2, 6), pick.randrange(4, 8)), pick.randrange(2, 7), need=pick.randrange(1, 4)
     )
 
     def drawn(job: Job) -> Job:
