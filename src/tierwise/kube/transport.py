@@ -296,12 +296,13 @@ class DirectTransport:
         self._tls = (tls or ssl.create_default_context()) if secure else None
         self._server_name = (server_name or self._host) if secure else None
         self._idle: list[_Connection] = []
+        self._closed = False
 
     async def request(self, request: Request, may: Callable[[], bool]) -> Answer:
         """The whole answer; NotLeadingError where, at the last moment before it is sent, it may not be."""
         connection = await self._connected()
         if not may():
-            self._idle.append(connection)
+            self._keep(connection)
             raise NotLeadingError
         try:
             connection.write(self._message(request))
@@ -314,7 +315,7 @@ class DirectTransport:
             raise
         if answer.reusable:
             connection.since = asyncio.get_running_loop().time()
-            self._idle.append(connection)
+            self._keep(connection)
         else:
             connection.close()
         return Answer(answer.status, answer.headers, _plain(b"".join(parts), answer.headers))
@@ -336,11 +337,19 @@ class DirectTransport:
             connection.close()
 
     async def close(self) -> None:
-        """Close what is open."""
+        """Close what is open; a request that is still under way closes its own connection."""
+        self._closed = True
         for connection in self._idle:
             connection.close()
         self._idle.clear()
         await asyncio.sleep(_FAREWELL)
+
+    def _keep(self, connection: _Connection) -> None:
+        """Keep a connection for the next request."""
+        if self._closed:
+            connection.close()
+        else:
+            self._idle.append(connection)
 
     async def _connected(self) -> _Connection:
         """A connection that nobody uses: the one used last, or a new one."""

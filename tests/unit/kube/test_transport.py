@@ -31,6 +31,7 @@ class _Server:
         self._pieces, self._close = list(pieces), close
         self.heads: list[bytes] = []
         self.connections = 0
+        self.left = asyncio.Event()  # set once a client has closed its connection
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
@@ -46,7 +47,7 @@ class _Server:
                 if self._close:
                     break
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+            self.left.set()
         finally:
             writer.close()
 
@@ -191,6 +192,22 @@ def test_nothing_is_sent_that_may_not_be() -> None:
 
     assert (200, None, b"x") == _run(server, refuse)
     assert (1, 1) == (len(server.heads), server.connections)
+
+
+def test_a_request_that_outlives_its_transport_leaves_no_connection() -> None:
+    """Somebody else's failure may close the transport while an answer is on its way."""
+    server = _Server([_answer(b"x")])
+
+    async def closing(transport: Transport) -> object:
+        asked = asyncio.ensure_future(_ask(transport))
+        while not server.heads:
+            await asyncio.sleep(0)
+        await transport.close()
+        answer = await asked
+        await asyncio.wait_for(server.left.wait(), 30)
+        return answer
+
+    assert (200, None, b"x") == _run(server, closing)
 
 
 def test_a_request_is_what_was_asked() -> None:
