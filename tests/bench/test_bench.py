@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
+from tests.support.depth import QUICK
 
 from tierwise.bench.command import bench
 from tierwise.bench.compare import Reference, agree, compare
@@ -56,6 +57,8 @@ SMALL = Size(
     repeats=2,
     imports=1,
 )
+LONG = ("C1a", "C1b", "C7b", "C8a", "C8b", "C8c", "P8", "P12", "P13", "R1a", "R1b", "R2a", "R2b")
+"""Rows that take a second or more at any size: `make properties` runs them."""
 KEYS = ["id", "what", "measured", "gate", "stretch", "gate_met", "stretch_met"]
 
 
@@ -64,7 +67,7 @@ def _lab() -> Lab:
     return Lab(SMALL)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", [name for name in ROWS if not QUICK or name not in LONG])
 def test_every_row_is_well_formed(lab: Lab, name: str) -> None:
     """A row names itself, measures something, and says how it stands to its goals."""
     row = ROWS[name](lab)

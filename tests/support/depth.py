@@ -6,10 +6,10 @@ import os
 
 from hypothesis import settings
 
-__all__ = ["DEEP", "examples", "size"]
+__all__ = ["DEEP", "QUICK", "examples", "size"]
 
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
-DEEP = _PROFILE == "deep"
+DEEP, QUICK = _PROFILE == "deep", _PROFILE == "default"
 _PART = 6  # of how many examples `make test` looks at one
 _LEAST = 5  # but at so many, where there are
 _MORE = 30  # about what the deep profile has for each example of the thorough one
