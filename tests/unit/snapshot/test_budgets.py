@@ -2,10 +2,11 @@
 
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tierwise.api.core import Pod, PodDisruptionBudget, PodDisruptionBudgetSpec
+from tierwise.api.core import Pod, PodDisruptionBudget, PodDisruptionBudgetSpec, PodSpec, PodStatus
 from tierwise.api.meta import LabelSelector, ObjectMeta, Requirement
 from tierwise.snapshot.budgets import Budgets, covers
 
@@ -47,3 +48,26 @@ def test_the_index_finds_what_a_scan_finds(pick: Random) -> None:
     for pod in pods:
         assert tuple(i for i, record in enumerate(records.values()) if covers(record, pod)) == budgets.of(pod)
     assert (0,) * 6 == budgets.allowed  # none of the pods runs
+
+
+def test_a_budget_is_for_its_own_namespace() -> None:
+    """One of another namespace that selects everything covers nobody here."""
+    record = PodDisruptionBudget(
+        metadata=ObjectMeta(name="b", namespace="n"), spec=PodDisruptionBudgetSpec(selector=LabelSelector())
+    )
+
+    assert [True, False] == [covers(record, Pod(metadata=ObjectMeta(name="p", namespace=at))) for at in ("n", "m")]
+
+
+@pytest.mark.parametrize(("terms", "allowed"), [({"min_available": 3}, 0), ({"max_unavailable": 0}, 0)])
+def test_a_budget_that_is_overdrawn_allows_nothing(terms: dict[str, int], allowed: int) -> None:
+    """One of two pods runs: less than the budget asks for is no debt that others could pay."""
+    record = PodDisruptionBudget(
+        metadata=ObjectMeta(name="b", namespace="n"), spec=PodDisruptionBudgetSpec(selector=LabelSelector(), **terms)
+    )
+    pods = [
+        Pod(metadata=ObjectMeta(name=node, namespace="n"), spec=PodSpec(node_name=node), status=PodStatus(phase=phase))
+        for node, phase in (("a", "Running"), ("b", "Failed"))
+    ]
+
+    assert (allowed,) == Budgets({"n/b": record}, pods).allowed
