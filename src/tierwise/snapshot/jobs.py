@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import chain
 
@@ -9,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.koordinator import PodGroup as GangRecord
-from tierwise.api.natural import natural
+from tierwise.api.natural import NaturalKey, natural
 from tierwise.api.volcano import PodGroup
 from tierwise.dialects.groups import Group, build_group
 from tierwise.dialects.jobs import JobBuilder, Member
@@ -29,7 +30,6 @@ from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Fault
 from tierwise.port import Key
 from tierwise.snapshot.shapes import Priorities
-from tierwise.snapshot.single_jobs import SingleJobs
 from tierwise.snapshot.tasks import Cohort, TaskStore
 
 __all__ = ["JobCache", "SortedPods"]
@@ -64,6 +64,51 @@ class _UngroupedPods(msgspec.Struct, frozen=True):
 _NOBODY = _UngroupedPods([], [], [], [], {})
 
 
+class _SingleJobs:
+    """Jobs of pods that belong to no group, one each: few of very many change from one reading to the next.
+
+    They stand in natural order of their pods' names, under numbers that follow each other.
+    """
+
+    def __init__(self) -> None:
+        self._ranks: list[NaturalKey] = []  # of the names of pods, in order
+        self._jobs: list[Job] = []  # of the same pods
+        self._fresh: dict[str, Member] = {}  # by key of the pod: those that came or changed since they were numbered
+        self._gone: set[str] = set()
+        self._start = (0, 0)  # the numbers of the first job and of its sub-job
+
+    def replace(self, before: Iterable[Member], now: Iterable[Member]) -> None:
+        """Some of the pods are others now; who is in both lists has not changed."""
+        last = {member.task.key: member for member in before}
+        for member in now:
+            if last.pop(member.task.key, None) is not member:
+                self._fresh[member.task.key] = member
+        self._gone |= last.keys()
+
+    def follow(self, builder: JobBuilder, build: Callable[[Member], Job]) -> list[Job]:
+        """All of them, numbered from the builder's next numbers on."""
+        job, sub, role = builder.next_numbers
+        jobs, ranks = self._jobs, self._ranks
+        first = len(jobs) if self._start == (job, sub) else 0  # from where on numbers are others
+        for rank in map(natural, self._gone - self._fresh.keys()):
+            at = bisect_left(ranks, rank)
+            del ranks[at], jobs[at]
+            first = min(first, at)
+        for rank, member in sorted((natural(key), member) for key, member in self._fresh.items()):
+            at = bisect_left(ranks, rank)
+            builder.begin(job + at, sub + at, role)
+            if at < len(ranks) and ranks[at] == rank:
+                jobs[at] = build(member)
+            else:
+                ranks.insert(at, rank)
+                jobs.insert(at, build(member))
+                first = min(first, at + 1)
+        builder.begin(job + first, sub + first, role)
+        jobs[first:] = map(builder.again, jobs[first:])
+        self._fresh, self._gone, self._start = {}, set(), (job, sub)
+        return jobs
+
+
 class JobCache:
     """The jobs of one task store.
 
@@ -96,8 +141,8 @@ class JobCache:
         self._of_language: dict[Whole, tuple[Group, Stamp, bool, Job]] = {}
         self._gangs: tuple[object, dict[str, Gang], list[Fault]] = (None, {}, [])
         self._of_gangs: tuple[object, list[Job]] = (None, [])
-        self._lone = SingleJobs()  # of pods that wait
-        self._standing = SingleJobs()  # of pods that run
+        self._lone = _SingleJobs()  # of pods that wait
+        self._standing = _SingleJobs()  # of pods that run
         self._rest: dict[Cohort, tuple[int, _UngroupedPods]] = {}
 
     def sort(
