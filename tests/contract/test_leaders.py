@@ -96,7 +96,7 @@ def test_frozen_bind_is_not_sent_again_by_an_old_leader(world: _World, monkeypat
     assert world.api.frozen.wait(60)
     world.api.fail("GET", "/leases/", "freeze", times=1000, who="a")
     world.clock.now += 20.0
-    assert eventually(second, lambda: world.later(0.2) and second.leading())  # once it has seen the last renewal
+    assert eventually(second, lambda: world.later(0.5) and second.leading())  # once it has seen the last renewal
     assert [True] == [outcome.ok for outcome in second.apply([Bind(_key("p1"), "n0", gang="default/h")])]
     world.api.thaw()
 
