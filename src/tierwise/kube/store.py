@@ -100,9 +100,9 @@ class Store:
         self.assumed = Assumed()
 
     def read(self) -> Objects:
-        """What is known now."""
+        """What is known now; `wait` with the version of it returns for what comes after it, a nudge included."""
         with self._changed:
-            if self._puts or self._deletes:
+            if self._objects.version != self._version:
                 self._objects = self._objects.updated(self._puts, self._deletes, self._version)
                 self._puts, self._deletes = {}, {}
             return self._objects

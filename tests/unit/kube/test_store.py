@@ -331,3 +331,13 @@ def test_what_is_assumed_already_wakes_nobody() -> None:
     assert "4" == store.read().every(Pod)["default/p0"].metadata.annotations["rank"]
     store.assume(_key("p0"), "u", leaving="2026-01-01T00:00:00Z")
     assert store.read().every(Pod)["default/p0"].metadata.deletion_timestamp
+
+
+def test_nudge_wakes_once() -> None:
+    """Who waits with the version of what it read is woken by a nudge, reads, and waits again."""
+    store = Store()
+    before = store.read().version
+    store.nudge()
+    woken = store.wait(before, 0.0)
+
+    assert before < woken == store.read().version
