@@ -36,6 +36,8 @@ class Sound:
             "effect": lambda ask: ScoreEffect.FREE,
             "score": lambda ask, span, fits: np.zeros(span.stop - span.start),
             "stale": lambda ask, row: slice(0, len(view.nodes)),
+            "score_rows": lambda ask, rows: np.zeros(len(range(*rows.indices(len(view.nodes))))),
+            "score_leaves": lambda ask: np.zeros(len(view.topology)),
             "score_domains": lambda sub, domains, copies=None: np.zeros(len(domains)),
             "limit": lambda gang: 9,
             "gradients": lambda gang, within, evicting=False: (np.array([within]),),
@@ -72,12 +74,13 @@ def sound(method: str) -> Callable[..., object]:
     return act
 
 
-def faulty(method: str, act: Callable[..., object]) -> Factory:
-    """The sound plugin with one method replaced."""
-    methods = {name: sound(name) for name in METHODS}
+def faulty(method: str, act: Callable[..., object], *points: type) -> Factory:
+    """The sound plugin with one method replaced, at some points or at all of them."""
+    chosen = points or tuple(POINTS.values())
+    methods = {name: sound(name) for name, point in METHODS.items() if point in chosen}
     methods[method] = lambda self, *args, **kwargs: act(*args, **kwargs)
     made = type("Faulty", (Sound,), methods)
-    factory: Factory = takes_part(*POINTS.values())(made)
+    factory: Factory = takes_part(*chosen)(made)
     return factory
 
 

@@ -25,12 +25,21 @@ from tierwise.actions.enqueue import INCOMPLETE, admission_reason
 from tierwise.actions.placement.commit import commit, commit_each, commit_surplus, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, needs, surplus, surplus_groups
 from tierwise.actions.placement.fit import Placement, place_tasks
-from tierwise.actions.placement.plain_pods import Kind, RowsAhead, is_pinned, pinned_alike, place_run, plain_kind
+from tierwise.actions.placement.plain_pods import (
+    Kind,
+    RowsAhead,
+    is_pinned,
+    pinned_alike,
+    place_each,
+    place_run,
+    plain_kind,
+)
 from tierwise.actions.placement.search import NoPlace, SearchResult, current_domain
 from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus, place_surplus_group
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
+from tierwise.framework.kept_scores import KeptScores
 from tierwise.framework.ledger import Pool, Statement, job_ready, sub_ready
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Phase, PodSet, SubJob, group_job
@@ -177,6 +186,11 @@ class _Line:
             found.append(waiting.pop()[2])
         return found
 
+    def goes_on(self, kind: Kind, number: int) -> bool:
+        """Whether the next jobs, up to that number, are of a kind, or the first and the last of them at least."""
+        waiting = self._sorted
+        return len(waiting) >= number and waiting[-number][3] == kind and waiting[-1][3] == kind
+
     def _back_is_next(self) -> bool:
         return bool(self._back) and (not self._sorted or self._back[0] < self._sorted[-1])
 
@@ -198,6 +212,9 @@ Preempt = Callable[[Job], None]
 
 _GLOBAL_QUEUE = ""
 """The key of the single waiting list where the profile orders all jobs globally; no queue has this name."""
+
+_MANY = 8
+"""Plain pods of one kind that wait behind each other are placed together from this number on."""
 
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 
@@ -234,7 +251,8 @@ class _Allocation:
         self._rejection_cache = RejectionCache(cycle, told_at_once=preempt is not None)
         self._lines: dict[str, _Line] = {}
         self._admissions: dict[Kind, _Admission] = {}
-        self._ahead = RowsAhead(cycle)
+        self._scores = KeptScores(cycle)
+        self._ahead = RowsAhead(cycle, self._scores)
         self._batches: dict[int, int] = {}  # by elastic job: how many tasks to try in its next turn
         self._turn = _Turn("", _Line(), None)
         self._queue_keys: dict[str, tuple[object, ...]] = {}  # where placing a job leaves the order of queues as it is
@@ -273,6 +291,11 @@ class _Allocation:
         """
         self._turn = turn
         _, _, job, kind = turn.line.pop()
+        if kind is not None and self._in_turn_singly(kind, turn.line):
+            found = self._serve_each(job, turn.line)
+            if found is None:
+                return True
+            job, kind = found, plain_kind(self._cycle, found)
         if kind is None or not self._in_runs():
             if self._serve_safely(job):
                 self._push(job)
@@ -313,6 +336,33 @@ class _Allocation:
         pipeline = self._cycle.pipeline
         searched = pipeline.proposes or pipeline.delays or bool(self._reservations)
         return pipeline.gangs and not searched and self._cycle.inspect is None
+
+    def _in_turn_singly(self, kind: Kind, line: _Line) -> bool:
+        """Whether a plain pod and others behind it may be placed pod by pod, without a search for each of them."""
+        single = not self._cycle.ledger.followed and not line.goes_on(kind, _MANY - 1)
+        return single and self._in_runs() and self._is_unlimited()
+
+    def _is_unlimited(self) -> bool:
+        """Whether nothing but room on nodes says how many plain pods may go before it is the turn of somebody else."""
+        pipeline = self._cycle.pipeline
+        return not pipeline.has_quotas and not pipeline.watches_use and not pipeline.shares_move
+
+    def _serve_each(self, job: Job, line: _Line) -> Job | None:
+        """Place plain pods of any kinds one after the other; the first one that has to be served otherwise."""
+        (placed, rows), left = place_each(self._cycle, self._scores, self._singles(job, line))
+        if placed:
+            commit_each(self._cycle, placed, rows, action="allocate")
+        return left
+
+    def _singles(self, job: Job, line: _Line) -> Iterator[Job]:
+        """A plain pod and those behind it, each popped as it is asked for, up to the first of many that are alike."""
+        yield job
+        most = self._may_place()
+        while line and (most := most - 1) > 0:
+            kind = line.peek()[3]
+            if kind is None or line.goes_on(kind, _MANY):
+                return
+            yield line.pop()[2]
 
     def _alike(self, job: Job, kind: Kind, line: _Line) -> list[Job]:
         """A plain pod, and those behind it in its queue that nobody distinguishes from it; these are popped."""
@@ -362,7 +412,7 @@ class _Allocation:
         `charge` adds so many of them to what is used, and `may_use` says whether one more may be used after so many.
         """
         pipeline = self._cycle.pipeline
-        if not pipeline.has_quotas and not pipeline.watches_use and not pipeline.shares_move:
+        if self._is_unlimited():
             return most
 
         def goes(count: int) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.ledger import Ledger
-from tierwise.model.arrays import Bools, Floats, Ints, Why
+from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why
 from tierwise.model.job import Job, PodSet, SubJob, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
@@ -52,6 +52,7 @@ __all__ = [
     "GlobalQueue",
     "Gradients",
     "JobOrder",
+    "LeafScorer",
     "Lending",
     "LoneVictimFilter",
     "MovingFilter",
@@ -68,6 +69,7 @@ __all__ = [
     "QueueOrder",
     "Quota",
     "ReclaimGate",
+    "RowScorer",
     "ScoreEffect",
     "SearchSpace",
     "Starving",
@@ -147,6 +149,25 @@ class NodeScorer(Protocol):
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats: ...
 
     def stale(self, ask: Ask, row: int) -> slice: ...  # rows whose score may change once a task is placed on `row`
+
+
+class RowScorer(Protocol):
+    """A node scorer that knows tasks for which the score of a node depends on that node alone, and what stands there.
+
+    So scores can be kept while tasks of whatever shape are placed, and made anew on the rows that changed. What
+    `effect` says then holds for tasks of any shape.
+    """
+
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None: ...  # the same as `score` there; None: it depends
+
+
+class LeafScorer(Protocol):
+    """A node scorer that knows tasks for which all nodes of an innermost domain have the same score.
+
+    Its scores are added up behind those of all other plugins; a RowScorer that is one, too, is asked for domains alone.
+    """
+
+    def score_leaves(self, ask: Ask) -> Floats | None: ...  # of every domain, as for a node that it is the innermost of
 
 
 class DomainScorer(Protocol):

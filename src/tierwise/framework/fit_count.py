@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.model.arrays import Ints, Why
 from tierwise.model.shape import Shape
@@ -62,7 +60,7 @@ class FitCount:
             self._read = len(moved)
             self._idle, self._future = self._count_all(Pool.IDLE), self._count_all(Pool.FUTURE_IDLE)
         elif self._read < len(moved):
-            rows = moved[-1] if len(moved) == self._read + 1 else _distinct(moved[self._read :], len(self.why))
+            rows = moved.since(self._read, len(self.why))
             self._read = len(moved)
             self._update(rows)
         return self
@@ -77,19 +75,6 @@ class FitCount:
                 before[rows] = after
                 touched, numbers = self._topology.touched(rows[changed], change[changed])
                 domains[touched] += numbers
-
-
-def _distinct(moved: list[Ints], nodes: int) -> Ints:
-    """All these rows, ascending and without repeats (np.unique costs ten times as much on short arrays)."""
-    rows = np.concatenate(moved)
-    if len(rows) > nodes // 8:  # a rewind names most nodes, and some of them many times
-        named = np.zeros(nodes, dtype=bool)
-        named[rows] = True
-        return np.flatnonzero(named)
-    rows = np.sort(rows)
-    keep = np.ones(len(rows), dtype=bool)
-    np.not_equal(rows[1:], rows[:-1], out=keep[1:])
-    return rows[keep]
 
 
 class FitCounts:

@@ -18,7 +18,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar
 import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Ints, summed
+from tierwise.model.arrays import Ints, Rows, of_rows, summed
 from tierwise.model.held import held_amounts
 from tierwise.model.job import Job, PodSet, Status, SubJob, Task, whole_groups
 from tierwise.model.running import RunningTable
@@ -28,6 +28,7 @@ from tierwise.model.snapshot import Snapshot
 __all__ = [
     "Follower",
     "Ledger",
+    "MovedRows",
     "Pool",
     "Statement",
     "Tally",
@@ -97,6 +98,49 @@ def _joined(some: Mapping[int, Ints], more: Mapping[int, Ints]) -> dict[int, Int
     return found
 
 
+class MovedRows:
+    """The rows that changed, in order; whoever keeps something by row remembers how many of them it has read."""
+
+    def __init__(self) -> None:
+        self._rows: Ints = np.empty(1024, dtype=np.int64)
+        self._length = 0
+        self._last = 0  # where the last change begins
+        self._freed = 0  # where the last change ends by which a row may have got more free
+
+    def __len__(self) -> int:
+        return self._length
+
+    def append(self, rows: Ints, *, taken: bool = False) -> None:
+        """These rows changed, distinct and ascending; `taken` says that tasks took idle resources, and no more."""
+        self._last = self._length
+        self._length += len(rows)
+        if self._length > len(self._rows):
+            longer = np.empty(2 * self._length, dtype=np.int64)
+            longer[: self._last] = self._rows[: self._last]
+            self._rows = longer
+        self._rows[self._last : self._length] = rows
+        if not taken:
+            self._freed = self._length
+
+    def since(self, read: int, nodes: int) -> Ints:
+        """The rows behind the first `read` entries, ascending and without repeats, of a cluster of so many nodes."""
+        rows = self._rows[read : self._length]
+        if read >= self._last:
+            return rows
+        if len(rows) > nodes // 8:  # a rewind names most nodes, and some of them many times
+            named = np.zeros(nodes, dtype=bool)
+            named[rows] = True
+            return np.flatnonzero(named)
+        rows = np.sort(rows)  # np.unique costs ten times as much on short arrays
+        keep = np.ones(len(rows), dtype=bool)
+        np.not_equal(rows[1:], rows[:-1], out=keep[1:])
+        return rows[keep]
+
+    def taken_only_on(self, row: int, read: int) -> bool:
+        """Whether behind the first `read` entries nothing has changed but that tasks took idle resources of a row."""
+        return read >= self._freed and bool((self._rows[read : self._length] == row).all())
+
+
 class Ledger:
     """Amounts per node and domain, and counts per sub-job, role, job and queue, for one cycle."""
 
@@ -109,7 +153,7 @@ class Ledger:
         self.pipelined = np.zeros_like(snapshot.nodes.allocatable)
         self.queue_index = {name: i for i, name in enumerate(snapshot.queues)}
         self.budgets: Ints = np.array(snapshot.budgets, dtype=np.int64)  # disruptions that each budget still allows
-        self.moved: list[Ints] = []  # changed rows, in order; each `FitCount` remembers how far it has read
+        self.moved = MovedRows()
         self.any_releasing = False
         self.any_pipelined = False  # whether a task was ever placed on future idle resources, or these were reserved
         self.releases = 0  # incremented when capacity is released other than by a rewind
@@ -118,6 +162,7 @@ class Ledger:
         self._followers: list[_Followed] = []
         self._jobs = snapshot.jobs
         self._rows = snapshot.nodes.rows
+        self._each_row: Ints = np.arange(len(snapshot.nodes))
         self._placed_rows: dict[int, list[tuple[Ints, Ints]]] = {}
         self._spans: dict[int, list[tuple[int, int]]] = {}  # by job that was asked about; the last entry counts
         self._spreads: dict[int, list[Ints]] = {}  # by job that was asked about
@@ -240,13 +285,12 @@ class Ledger:
 
     # -- reading
 
-    def free(self, resources: Ints, rows: Ints | slice, pool: Pool) -> Ints:
+    def free(self, resources: Ints, rows: Rows, pool: Pool) -> Ints:
         """The free amounts of some resources on some rows, as a new (resources x rows) array."""
-        index = (resources, rows) if isinstance(rows, slice) else (resources[:, None], rows)
-        idle = self.idle[index]
+        idle = of_rows(self.idle, resources, rows)
         if not self.any_releasing:
             return idle
-        later: Ints = idle + self.releasing[index] - self.pipelined[index]
+        later: Ints = idle + of_rows(self.releasing, resources, rows) - of_rows(self.pipelined, resources, rows)
         return later if pool is Pool.FUTURE_IDLE else np.minimum(idle, later)
 
     def placed_rows(self, sub: SubJob) -> tuple[Ints, Ints] | None:
@@ -352,7 +396,24 @@ class Ledger:
             self._count(tally, weight, rows, counts)
         for follower in self._followers:
             follower.count(self, shape, rows, counts)
-        self.moved.append(rows)
+        self.moved.append(rows, taken=pool is Pool.IDLE)
+
+    def place_one(self, shape: Shape, row: int) -> None:
+        """Place one task of a shape on idle resources of a row: the same as `place`, for those who do so often."""
+        request = shape.request
+        rows = self._each_row[row : row + 1]
+        idle = self.idle[:, row]
+        self._journal.append((self.idle, (slice(None), rows), idle[:, None].copy()))
+        idle -= request
+        around = slice(None), self._topology.chains[self._topology.leaf[row]]
+        before = self.domain_idle[around]
+        self._journal.append((self.domain_idle, around, before))
+        self.domain_idle[around] = before - request[:, None]
+        for tally, weight in self._counting.get(shape.number, ()):
+            self._count(tally, weight, rows, _ONE)
+        for follower in self._followers:
+            follower.count(self, shape, rows, _ONE)
+        self.moved.append(rows, taken=True)
 
     def _count(self, tally: Tally, weight: int, rows: Ints, counts: Ints) -> None:
         buckets = tally.bucket[rows]
@@ -443,6 +504,13 @@ class Ledger:
         if column is not None:
             self.save(self.queue_used, (slice(None), column))
             self.queue_used[:, column] += amounts * len(jobs)
+
+    def charge_all(self, jobs: Sequence[Job], amounts: Ints) -> None:
+        """Add to what each of these jobs uses its column of amounts."""
+        self._add(self.job_used, (slice(None), np.array([job.number for job in jobs])), amounts)
+        columns = np.array([self.queue_index.get(job.queue, -1) for job in jobs])
+        known = np.flatnonzero(columns >= 0)
+        self._add_up(self.queue_used, columns[known], amounts[:, known])
 
     def await_releases(self) -> None:
         """From now on compare idle with future idle amounts, even if nothing is being released."""

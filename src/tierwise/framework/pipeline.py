@@ -53,6 +53,7 @@ from tierwise.framework.extension import (
     GlobalQueue,
     Gradients,
     JobOrder,
+    LeafScorer,
     Lending,
     LoneVictimFilter,
     MovingFilter,
@@ -69,6 +70,7 @@ from tierwise.framework.extension import (
     QueueOrder,
     Quota,
     ReclaimGate,
+    RowScorer,
     ScoreEffect,
     SearchSpace,
     Starving,
@@ -81,7 +83,7 @@ from tierwise.framework.extension import (
     VictimSelector,
 )
 from tierwise.framework.report import PluginFailure
-from tierwise.model.arrays import Bools, Floats, Ints, Why
+from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, length
 from tierwise.model.job import Job, PodSet, SubJob, Task
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason, ReasonBook
@@ -348,6 +350,8 @@ class Pipeline:
     _movers = _At(MovingFilter)
     _own_row_filters = _At(OwnRowFilter)
     _scorers = _At(NodeScorer)
+    _row_scorers = _At(RowScorer)
+    _leaf_scorers = _At(LeafScorer)
     _domain_scorers = _At(DomainScorer)
     _spaces = _At(SearchSpace)
     _gatherings = _At(Gathering)
@@ -393,6 +397,7 @@ class Pipeline:
         self._moving_own_rows: dict[int, bool] = {}
         self._limits: dict[int, tuple[tuple[SearchSpace | None, int | None], Job | SubJob]] = {}  # by identity
         self._weighing: dict[str, tuple[tuple[PluginChoice, NodeScorer], ...]] = {}
+        self._rows_scored_by: dict[str, tuple[tuple[float, RowScorer], ...] | None] = {}
 
     def _make_tier(
         self, tier: Iterable[PluginChoice], factories: Mapping[str, Factory]
@@ -673,7 +678,7 @@ class Pipeline:
         return most
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        """The weighted sum of all scores."""
+        """The weighted sum of all scores; those that are the same throughout a domain come last."""
         total = np.zeros(span.stop - span.start)
         for choice, plugin in self._weighers(ask.shape.scheduler):
             score = self._score(plugin, ask, span, fits)
@@ -691,13 +696,63 @@ class Pipeline:
 
     def scores(self, ask: Ask, span: slice, fits: Bools) -> dict[str, Floats]:
         """The scores of each plugin, before weights."""
-        return {c.name: self._score(plugin, ask, span, fits) for c, plugin in self._weighers(ask.shape.scheduler)}
+        return {c.name: self._score(plugin, ask, span, fits) for c, plugin in self._scorers.chosen(ask.shape.scheduler)}
 
     def _weighers(self, scheduler: str) -> tuple[tuple[PluginChoice, NodeScorer], ...]:
         found = self._weighing.get(scheduler)
         if found is None:
-            found = self._weighing[scheduler] = self._scorers.chosen(scheduler)
+            leaves = {id(plugin) for plugin in self._leaf_scorers[scheduler]}
+            chosen = self._scorers.chosen(scheduler)
+            found = self._weighing[scheduler] = tuple(sorted(chosen, key=lambda chosen: id(chosen[1]) in leaves))
         return found
+
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
+        """The part of the sum that depends on each of these nodes alone; None if more than domains matters besides.
+
+        With `score_leaves` added it is `score`, bit by bit.
+        """
+        scorers = self._scoring_rows(ask.shape.scheduler)
+        if scorers is None:
+            return None
+        number = length(rows)
+        total = np.zeros(number)
+        for weight, plugin in scorers:
+            try:
+                score = plugin.score_rows(ask, rows)
+                if score is None:
+                    return None
+                _check_array(score, _FLOAT, number)
+                _check_scores(score)
+            except _RAISED as error:
+                raise self._costs(plugin, "score_rows", error) from error
+            total += score if weight == 1.0 else weight * score
+        return total
+
+    def _scoring_rows(self, scheduler: str) -> tuple[tuple[float, RowScorer], ...] | None:
+        """The scorers that are asked for rows, with their weights; None if some scorer cannot be."""
+        if scheduler not in self._rows_scored_by:
+            rows = {id(plugin): plugin for plugin in self._row_scorers[scheduler]}
+            leaves = {id(plugin) for plugin in self._leaf_scorers[scheduler]}
+            others = [chosen for chosen in self._scorers.chosen(scheduler) if id(chosen[1]) not in leaves]
+            known = all(id(plugin) in rows for _, plugin in others)
+            found = tuple((choice.weight, rows[id(plugin)]) for choice, plugin in others) if known else None
+            self._rows_scored_by[scheduler] = found
+        return self._rows_scored_by[scheduler]
+
+    def score_leaves(self, ask: Ask) -> list[Floats] | None:
+        """The other parts of the sum in their order, each by domain; None if one depends on more than that."""
+        parts = []
+        for choice, plugin in self._leaf_scorers.chosen(ask.shape.scheduler):
+            try:
+                score = plugin.score_leaves(ask)
+                if score is None:
+                    return None
+                _check_array(score, _FLOAT, len(self._view.topology))
+                _check_scores(score)
+            except _RAISED as error:
+                raise self._costs(plugin, "score_leaves", error) from error
+            parts.append(score if choice.weight == 1.0 else choice.weight * score)
+        return parts
 
     def figures(self, ask: Ask) -> dict[str, Sequence[Mapping[str, object]]]:
         """The inputs of plugins' answers row by row, from the plugins that provide them."""

@@ -27,14 +27,14 @@ from tierwise.framework.extension import Ask, ScoreEffect
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
 
-__all__ = ["Kernel", "Picks", "fill", "kernel_for", "place", "place_in_order", "reference", "runs", "step"]
+__all__ = ["GRAIN", "Kernel", "Picks", "fill", "kernel_for", "place", "place_in_order", "reference", "runs", "step"]
 
 Picks = tuple[Ints, Ints]
 """Distinct rows in ascending order, and how many tasks each takes."""
 
 Kernel = Callable[[Cycle, Ask, int, slice, Pool], Picks]
 
-_GRAIN = 2.0**20
+GRAIN = 2.0**20
 """Scores are compared in steps of a millionth, so that rounding noise decides nothing."""
 
 
@@ -172,7 +172,7 @@ def _ascending(visits: Picks, span: slice) -> Picks:
 
 
 def _keys(cycle: Cycle, ask: Ask, span: slice, fits: Bools) -> Ints:
-    return np.rint(cycle.pipeline.score(ask, span, fits) * _GRAIN).astype(np.int64)
+    return np.rint(cycle.pipeline.score(ask, span, fits) * GRAIN).astype(np.int64)
 
 
 def _best(keys: Ints, rank: Ints, fits: Bools) -> int:

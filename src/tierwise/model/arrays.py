@@ -5,13 +5,28 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Floats", "Ints", "Why", "ranks", "stable_order", "summed"]
+__all__ = ["Bools", "Floats", "Ints", "Rows", "Why", "length", "of_rows", "ranks", "stable_order", "summed"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Why = NDArray[np.uint16]
 """Reason numbers of a `ReasonBook`, one per row; 0 means "no objection"."""
+
+
+Rows = Ints | slice
+"""Which rows: by number, or all between two of them."""
+
+
+def of_rows(amounts: Ints, resources: Ints, rows: Rows) -> Ints:
+    """The amounts of some resources on some rows, as a new (resources x rows) array."""
+    chosen: Ints = amounts[(resources, rows) if isinstance(rows, slice) else (resources[:, None], rows)]
+    return chosen
+
+
+def length(rows: Rows) -> int:
+    """How many rows these are."""
+    return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
 
 
 def ranks(order: list[int]) -> Ints:

@@ -17,8 +17,8 @@ import numpy as np
 
 from tierwise.framework.arguments import number, words
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, ScoreEffect
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, RowScorer, ScoreEffect
+from tierwise.model.arrays import Bools, Floats, Ints, Rows, length, of_rows
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS
 from tierwise.model.shape import Shape
 
@@ -34,7 +34,7 @@ class _Counted(msgspec.Struct, frozen=True):
     loss: Floats  # what it scores less per unit that is left, (resources x nodes)
 
 
-@takes_part(NodeScorer, scores_by_shape=True)
+@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
 class Binpack:
     """Ranks nodes by how full they would be."""
 
@@ -52,12 +52,16 @@ class Binpack:
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         """How full each node would be, in percent, times the plugin's weight."""
+        return self.score_rows(ask, span)
+
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats:
+        """The same for any rows: a task moves no score but its node's."""
         counted = self._of(ask.shape)
         if counted is None:
-            return np.zeros(span.stop - span.start)
-        left = self._idle[counted.resources, span]
+            return np.zeros(length(rows))
+        left = of_rows(self._idle, counted.resources, rows)
         left -= counted.request
-        part = left * counted.loss[:, span]
+        part = left * counted.loss[:, rows]
         np.subtract(counted.full, part, out=part)
         part *= left >= 0
         total: Floats = np.add.reduce(part, axis=0)

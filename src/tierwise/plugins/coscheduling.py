@@ -21,11 +21,12 @@ from tierwise.framework.extension import (
     Gathering,
     Gradients,
     NodeScorer,
+    RowScorer,
     ScoreEffect,
     SearchSpace,
 )
 from tierwise.framework.gathering import GatherOption, SlotTree
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
 from tierwise.model.gather import Gather
 from tierwise.model.job import Job, SubJob
 from tierwise.model.reason import Reason
@@ -36,7 +37,7 @@ __all__ = ["Coscheduling"]
 _NAME = "coscheduling"
 
 
-@takes_part(Gate, Gathering, NodeScorer, SearchSpace, ignores_names=True, scores_by_shape=True)
+@takes_part(Gate, Gathering, NodeScorer, RowScorer, SearchSpace, ignores_names=True, scores_by_shape=True)
 class Coscheduling:
     """Gates gang groups, and gathers gangs that ask for it if `awareNetworkTopology` is set."""
 
@@ -140,6 +141,10 @@ class Coscheduling:
             rows = self._by_nearness(gather, span, fits)
             scores[rows] = 100.0 - 100.0 * np.arange(len(rows)) / max(1, len(rows) - 1)
         return scores[span]
+
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
+        """No node is preferred for a pod that no selector draws near others."""
+        return np.zeros(length(rows)) if ask.job.gather is None else None
 
     def _by_nearness(self, gather: Gather, span: slice, fits: Bools) -> Ints:
         nodes = len(self._rank)

@@ -18,8 +18,8 @@ import numpy as np
 
 from tierwise.framework.arguments import flag
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, ScoreEffect, StaticFilter
-from tierwise.model.arrays import Bools, Floats, Why
+from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, RowScorer, ScoreEffect, StaticFilter
+from tierwise.model.arrays import Bools, Floats, Rows, Why
 from tierwise.model.queue import NodeGroups
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
@@ -31,7 +31,7 @@ _NO_GROUP = Reason("NodeInNoGroup", "nodegroup", "were in no group of nodes")
 _CLOSED = Reason("NodeGroupClosed", "nodegroup", "were in a group of nodes that is not open to the queue")
 
 
-@takes_part(NodeScorer, StaticFilter)
+@takes_part(NodeScorer, RowScorer, StaticFilter)
 class NodeGroup:
     """Keeps queues to their groups of nodes."""
 
@@ -71,13 +71,20 @@ class NodeGroup:
         return ScoreEffect.FIXED
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        found = self._scores.get(ask.job.queue)
-        if found is None:
-            found = self._scores[ask.job.queue] = self._scored(ask.job.queue)
-        return found[span]
+        return self.score_rows(ask, span)
+
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats:
+        """The same for any rows."""
+        return self._of(ask.job.queue)[rows]
 
     def stale(self, ask: Ask, row: int) -> slice:
         return slice(row, row)
+
+    def _of(self, queue: str) -> Floats:
+        found = self._scores.get(queue)
+        if found is None:
+            found = self._scores[queue] = self._scored(queue)
+        return found
 
     def _scored(self, queue: str) -> Floats:
         groups = self._groups.get(queue)

@@ -23,8 +23,8 @@ import numpy as np
 
 from tierwise.framework.arguments import flag, number, words
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, MovingFilter, NodeScorer, ScoreEffect
-from tierwise.model.arrays import Bools, Floats, Ints, Why
+from tierwise.framework.extension import Arguments, Ask, CycleView, MovingFilter, NodeScorer, RowScorer, ScoreEffect
+from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, of_rows
 from tierwise.model.reason import Reason
 from tierwise.model.resources import CPU, MEMORY
 from tierwise.model.shape import Shape
@@ -37,7 +37,7 @@ _CORE = 1000
 _GIGABYTE = 10**9
 
 
-@takes_part(MovingFilter, NodeScorer, scores_by_shape=True)
+@takes_part(MovingFilter, NodeScorer, RowScorer, scores_by_shape=True)
 class ResourceStrategyFit:
     """Ranks nodes by a strategy for each resource, and keeps cpu and memory for devices."""
 
@@ -66,14 +66,18 @@ class ResourceStrategyFit:
         )
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        total = self._spared(ask.shape)[span].copy()
+        return self.score_rows(ask, span)
+
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats:
+        """The same for any rows: a task moves no score but its node's."""
+        total = self._spared(ask.shape)[rows].copy()
         counted = self._counted(ask.shape)
         if not len(counted) or not self._weight:
             return total
         weights = np.array([[self._strategies[r][1]] for r in counted.tolist()])
         most = np.array([[self._strategies[r][0]] for r in counted.tolist()])
-        there = self._nodes.allocatable[counted, span]
-        left = self._ledger.idle[counted, span] - ask.shape.request[counted, None]
+        there = of_rows(self._nodes.allocatable, counted, rows)
+        left = of_rows(self._ledger.idle, counted, rows) - ask.shape.request[counted, None]
         rest = np.divide(left, there, out=np.zeros(there.shape), where=there > 0)
         part = np.where(most, 1.0 - rest, rest) * (there > 0)
         own = (weights * part).sum(axis=0) * (100.0 * self._weight / weights.sum())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
@@ -17,11 +17,12 @@ from tierwise.actions.diagnosis.inspection import PodInspector
 from tierwise.config.actions import ACTIONS as ALL_ACTIONS
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.framework.declaration import METHODS, POINTS, takes_part
-from tierwise.framework.extension import Arguments, CycleView, Factory, Preparation
+from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, LeafScorer, Preparation
+from tierwise.framework.kept_scores import KeptScores
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import CycleReport
 from tierwise.model.gather import Gather
-from tierwise.model.job import Job, SubJob
+from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
@@ -55,6 +56,8 @@ BAD: Mapping[str, list[object]] = {
     "effect": [None, "free", 3],
     "score": [None, 1.0, np.zeros(99), np.full(4, np.nan), np.full(4, np.inf), np.zeros(4, dtype=np.int64), "high"],
     "stale": [None, 3, slice(None), slice(0, 99)],
+    "score_rows": [1.0, np.zeros(99), np.full(4, np.nan), np.zeros(4, dtype=np.int64), "high"],
+    "score_leaves": [1.0, np.zeros(99), np.full(3, np.nan), np.zeros(3, dtype=np.int64), "high"],
     "score_domains": [None, np.zeros(99), np.array([np.nan]), 1],
     "limit": ["two", 1.5],
     "gradients": [None, 7, [None], [np.zeros(0, dtype=np.int64)], [np.array([99])], [[0]]],
@@ -89,8 +92,8 @@ BAD: Mapping[str, list[object]] = {
     "before_bind": [True, "later", (), Preparation(waits="later"), Preparation(writes=(1,))],  # type: ignore[arg-type]
     "figures": [None, [], [1] * 4],
 }
-CALLED_ELSEWHERE = {"entitled", "gather_options"}
-"""By those who look at queues, or for jobs that are gathered."""
+CALLED_ELSEWHERE = {"entitled", "gather_options", "score_leaves", "score_rows"}
+"""By those who look at queues, for jobs that are gathered, or for plain pods that nobody looks on."""
 
 
 @cache
@@ -165,18 +168,27 @@ def test_every_action_is_inside_the_boundary(action: str) -> None:
 
 
 def test_every_point_is_reached_by_some_action_or_reader() -> None:
-    """What no action asks is asked by those who look at queues, or for jobs that are gathered."""
+    """What no action asks here is asked by those who look at queues, for jobs that are gathered, or for plain pods."""
     for method in CALLED_ELSEWHERE:
         for act in (raising, exiting, *((lambda *_, bad=bad, **__: bad) for bad in BAD[method])):
             snapshot = busy()
             profile = replace(DEFAULT, tiers=((PluginChoice("faulty"),),))
-            opened = open_cycle(snapshot, profile, plugins={"faulty": faulty(method, act)})
+            points = [point for point in POINTS.values() if point is not LeafScorer or method != "score_rows"]
+            opened = open_cycle(snapshot, profile, plugins={"faulty": faulty(method, act, *points)})
             if method == "entitled":
                 assert opened.pipeline.entitled() is None
+            elif method.startswith("score"):
+                asks = [Ask(pod_set.shape, sub, job) for job, sub, pod_set in _pending(snapshot)]
+                with pytest.raises(PluginError):
+                    KeptScores(opened).best(next(ask for ask in asks if not opened.pipeline.moving(ask.shape)))
             else:
                 with pytest.raises(PluginError):
                     opened.pipeline.gather_options(replace(snapshot.jobs[0], gather=Gather()), 2)
             assert [("faulty", method)] == [(found.plugin, found.method) for found in opened.pipeline.failures]
+
+
+def _pending(snapshot: Snapshot) -> Iterator[tuple[Job, SubJob, PodSet]]:
+    return ((job, sub, pod_set) for job in snapshot.jobs for sub in job.subs for pod_set in sub.pod_sets)
 
 
 class _UnspeakableError(Exception):

@@ -9,7 +9,7 @@ Called by `allocate`, which serves pods that a run leaves over one by one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,9 @@ from msgspec.structs import replace
 
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
+from tierwise.framework.kept_scores import KeptScores
 from tierwise.framework.ledger import Pool
+from tierwise.framework.pipeline import PluginError
 from tierwise.framework.placer import place_in_order
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
@@ -29,7 +31,7 @@ from tierwise.model.topology import ROOT
 if TYPE_CHECKING:
     from tierwise.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm
 
-__all__ = ["Kind", "RowsAhead", "Run", "is_pinned", "pinned_alike", "place_run", "plain_kind"]
+__all__ = ["Kind", "RowsAhead", "Run", "is_pinned", "pinned_alike", "place_each", "place_run", "plain_kind"]
 
 Run = tuple[Sequence[Job], Ints]
 """Pods that were placed together, in their order, and the row of each."""
@@ -38,7 +40,6 @@ Kind = tuple[object, ...]
 """What is known of a plain pod before it is placed, apart from its name and age."""
 
 _NONE: Ints = np.zeros(0, dtype=np.int64)
-_ONE: Ints = np.ones(1, dtype=np.int64)
 _PINNED_BY = "metadata.name"
 _COMPARED = tuple(name for name in Shape.__struct_fields__ if name not in ("number", "request", "asked", "affinity"))
 _TRAITS = attrgetter(
@@ -94,8 +95,9 @@ class RowsAhead:
     many rows as are wanted at the time: so little is planned in vain.
     """
 
-    def __init__(self, cycle: Cycle) -> None:
+    def __init__(self, cycle: Cycle, scores: KeptScores) -> None:
         self._cycle = cycle
+        self._scores = scores
         self._plans: dict[object, _Plan] = {}
         self._history: list[tuple[Shape, Ints, int, int]] = []  # with how many changes of the ledger before and after
 
@@ -108,6 +110,12 @@ class RowsAhead:
             if plan.used + count <= len(plan.rows) or len(plan.rows) < plan.length // 2:
                 return plan.rows[plan.used : plan.used + count]
             length = max(count, plan.length)
+        if length == 1:
+            row = self._scores.best(ask)
+            if row is not None:
+                rows = np.full(int(row >= 0), row, dtype=np.int64)
+                self._plans[who] = _Plan(rows, 0, len(self._history), len(self._cycle.ledger.moved), 2)
+                return rows
         before = len(self._cycle.ledger.moved)
         rows = place_in_order(self._cycle, ask, length, self._cycle.topology.span(ROOT), Pool.IDLE)
         after = len(self._cycle.ledger.moved)
@@ -119,8 +127,10 @@ class RowsAhead:
     def place(self, shape: Shape, rows: Ints) -> None:
         """Place tasks on these rows, which may repeat, in this order."""
         ledger, before = self._cycle.ledger, len(self._cycle.ledger.moved)
-        distinct, counts = np.unique(rows, return_counts=True) if len(rows) > 1 else (rows, _ONE)
-        ledger.place(shape, distinct, counts, pool=Pool.IDLE)
+        if len(rows) == 1:
+            ledger.place_one(shape, int(rows[0]))
+        else:
+            ledger.place(shape, *np.unique(rows, return_counts=True), pool=Pool.IDLE)
         self._history.append((shape, rows, before, len(ledger.moved)))
 
     def _holds(self, plan: _Plan, shape: Shape) -> bool:
@@ -149,8 +159,6 @@ def place_run(
     pinned = _pin(shape) is not None and any(_shape(job) is not shape for job in alike)
     if cycle.pipeline.limit(first) is not None or (pinned and cycle.pipeline.moving(shape)):
         return (), _NONE
-    if not pinned and not cycle.fit_counts.of(shape).domains(Pool.IDLE)[ROOT]:
-        return (), _NONE
     fitting, rows = _on_pins(cycle, alike, in_turn=in_turn) if pinned else _anywhere(ahead, alike)
     count = allowed(fitting) if fitting else 0
     if not count:
@@ -164,6 +172,46 @@ def place_run(
     cycle.report.search_counts.trials += count
     cycle.report.search_counts.domains += count
     return fitting, rows
+
+
+def place_each(cycle: Cycle, scores: KeptScores, jobs: Iterator[Job]) -> tuple[Run, Job | None]:
+    """Place plain pods of any kinds on idle resources, one after the other, each on the node that is best for it then.
+
+    For pods that nothing but room on nodes limits. The first one that finds no room, or that needs a search, is
+    returned besides, and those behind it are not looked at.
+    """
+    placed: list[Job] = []
+    rows: list[int] = []
+    free: dict[int, bool] = {}  # by identity of a shape: its pods need no search
+    left = None
+    with cycle.ledger.statement() as statement:
+        statement.keep()  # what is placed stays, whatever becomes of the next one
+        for job in jobs:
+            shape = _shape(job)
+            if id(shape) not in free:
+                free[id(shape)] = not shape.best_effort and _pin(shape) is None and cycle.pipeline.limit(job) is None
+            row = _best(scores, Ask(shape, job.subs[0], job)) if free[id(shape)] else None
+            if row is None or row < 0:
+                left = job
+                break
+            cycle.ledger.place_one(shape, row)
+            placed.append(job)
+            rows.append(row)
+        if placed:
+            subs, requests = [job.subs[0] for job in placed], [_shape(job).request for job in placed]
+            cycle.ledger.count_each(subs, _shape(placed[0]), np.array(rows, dtype=np.int64))
+            cycle.ledger.charge_all(placed, np.stack(requests, axis=1))
+    cycle.report.search_counts.trials += len(placed)
+    cycle.report.search_counts.domains += len(placed)
+    return (placed, np.array(rows, dtype=np.int64)), left
+
+
+def _best(scores: KeptScores, ask: Ask) -> int | None:
+    """The best row for a task; None also where a plugin fails, which fails again when the job is served by itself."""
+    try:
+        return scores.best(ask)
+    except PluginError:
+        return None
 
 
 def _anywhere(ahead: RowsAhead, alike: Sequence[Job]) -> Run:

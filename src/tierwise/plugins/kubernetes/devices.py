@@ -131,7 +131,7 @@ class DeviceRules:
             rows: Sequence[int] = range(len(why))
         else:
             why = known[1]
-            rows = np.unique(np.concatenate(moved[known[0] :])).tolist() if known[0] < len(moved) else ()
+            rows = moved.since(known[0], len(why)).tolist() if known[0] < len(moved) else ()
         for row in rows:
             why[row] = self._why(shape, row)
         if self._shares(shape.devices):

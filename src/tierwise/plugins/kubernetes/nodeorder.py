@@ -24,8 +24,8 @@ import numpy as np
 
 from tierwise.framework.arguments import number
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, ScoreEffect
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, RowScorer, ScoreEffect
+from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
 from tierwise.model.shape import Shape
 from tierwise.plugins.kubernetes.node_affinity import Preferences
 from tierwise.plugins.kubernetes.pod_affinity import PodPreferences
@@ -70,8 +70,8 @@ class NodeLoad:
         self._both = 0.5 * (number == len(amounts))
         self._gpu_each = _inverse(view.nodes.allocatable[self._gpu]) if self._gpu is not None else None
 
-    def score(self, shape: Shape, span: slice) -> Floats:
-        """The scores of a span for one more task of the shape."""
+    def score(self, shape: Shape, span: Rows) -> Floats:
+        """The scores of some rows for one more task of the shape."""
         left = self._left(_PAIR, span, shape.request[_PAIR, None]) * self._each[:, span]
         np.maximum(left, 0.0, out=left)
         total: Floats = np.add.reduce(left, axis=0)
@@ -88,14 +88,14 @@ class NodeLoad:
         """Whether a task of the shape changes what is balanced; Kubernetes skips the score for others."""
         return bool(shape.request[_PAIR].any()) or (self._gpu is not None and bool(shape.request[self._gpu]))
 
-    def _left(self, resource: int | slice, span: slice, request: Ints | int) -> Ints:
+    def _left(self, resource: int | slice, span: Rows, request: Ints | int) -> Ints:
         """What a task would leave of a resource on each node."""
         left: Ints = self._ledger.idle[resource, span] - request
         if self._ledger.any_releasing:
             left -= self._ledger.pipelined[resource, span]
         return left
 
-    def _deviation(self, shape: Shape, span: slice, left: Floats, *, with_task: bool = True) -> Floats:
+    def _deviation(self, shape: Shape, span: Rows, left: Floats, *, with_task: bool = True) -> Floats:
         """The standard deviation of the used fractions of a node, over the resources that it has."""
         if self._gpu is None or self._gpu_each is None or not shape.request[self._gpu]:
             apart: Floats = np.abs(left[0] - left[1]) * self._both[span]  # half of how far two numbers differ
@@ -127,7 +127,7 @@ class _Plan(msgspec.Struct, frozen=True):
     effect: ScoreEffect
 
 
-@takes_part(NodeScorer, scores_by_shape=True)
+@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
 class NodeOrder:
     """Ranks nodes as Kubernetes' scheduler would."""
 
@@ -156,13 +156,23 @@ class NodeOrder:
         """The weighted sum of the parts that apply; `fits` is not looked at."""
         shape = ask.shape
         plan = self._plans.get(shape.number) or self._plan(shape)
-        total = self._load.score(shape, span) if plan.loaded else np.zeros(span.stop - span.start)
-        for weight, part in plan.fixed:
-            total += weight * part[span]
+        total = self._of_nodes(shape, plan, span)
         if plan.likes:
             total += self._likes * self._wishes.affinity(shape, span)
         if plan.spreads:
             total += self._spreads * self._wishes.spread(shape, span)
+        return total
+
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
+        """The same for some rows, unless other pods matter."""
+        plan = self._plans.get(ask.shape.number) or self._plan(ask.shape)
+        return self._of_nodes(ask.shape, plan, rows) if not plan.likes and not plan.spreads else None
+
+    def _of_nodes(self, shape: Shape, plan: _Plan, rows: Rows) -> Floats:
+        """The parts that depend on each node alone."""
+        total = self._load.score(shape, rows) if plan.loaded else np.zeros(length(rows))
+        for weight, part in plan.fixed:
+            total += weight * part[rows]
         return total
 
     def stale(self, ask: Ask, row: int) -> slice:

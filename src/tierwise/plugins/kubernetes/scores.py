@@ -15,9 +15,9 @@ import numpy as np
 
 from tierwise.api.core import PodAffinity, PodAffinityTerm, PreferredNodeTerm, TopologySpreadConstraint
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, ScoreEffect
+from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, RowScorer, ScoreEffect
 from tierwise.framework.ledger import Tally
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
 from tierwise.model.pod_terms import PodSelector, affinity_pods
 from tierwise.model.shape import Shape
 from tierwise.plugins.kubernetes.node_affinity import added_affinity, eligible, in_term, tolerates
@@ -88,20 +88,20 @@ class _Load:
         """What one more task of a shape is taken to use."""
         return shape.guessed[resource] if self._guessed and resource < 2 else int(shape.request[resource])
 
-    def used(self, resource: int, span: slice) -> Floats:
+    def used(self, resource: int, rows: Rows) -> Floats:
         """What the tasks of each node are taken to use."""
-        used = (self._allocatable[resource, span] - self._ledger.idle[resource, span]).astype(np.float64)
+        used = (self._allocatable[resource, rows] - self._ledger.idle[resource, rows]).astype(np.float64)
         if self._ledger.any_releasing:
-            used += self._ledger.pipelined[resource, span]
+            used += self._ledger.pipelined[resource, rows]
         if resource in self._guesses:
-            used += self._guesses[resource][span]
+            used += self._guesses[resource][rows]
         return used
 
-    def has(self, resource: int, span: slice) -> Floats:
-        return self._allocatable[resource, span].astype(np.float64)
+    def has(self, resource: int, rows: Rows) -> Floats:
+        return self._allocatable[resource, rows].astype(np.float64)
 
 
-@takes_part(NodeScorer, scores_by_shape=True)
+@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
 class NodeResourcesFit:
     """Least allocated, most allocated, or a broken line over how much of a node is used."""
 
@@ -122,14 +122,17 @@ class NodeResourcesFit:
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         """The weighted mean over the resources that a node has, rounded down."""
-        rows = span.stop - span.start
-        total, weights = np.zeros(rows), np.zeros(rows)
+        return self.score_rows(ask, span)
+
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats:
+        """The same for any rows: a task moves no score but its node's."""
+        total, weights = np.zeros(length(rows)), np.zeros(length(rows))
         for resource in self._resources:
             asked = self._load.asked(ask.shape, resource.index)
             if not asked and not resource.always:
                 continue
-            has = self._load.has(resource.index, span)
-            share = self._share(self._load.used(resource.index, span) + asked, has)
+            has = self._load.has(resource.index, rows)
+            share = self._share(self._load.used(resource.index, rows) + asked, has)
             counts = (has > 0) & (share > 0) if self._kind == "RequestedToCapacityRatio" else has > 0
             total += np.where(counts, share * resource.weight, 0.0)
             weights += np.where(counts, resource.weight, 0)
@@ -169,7 +172,7 @@ def _rounded(values: Floats) -> Floats:
     return rounded
 
 
-@takes_part(NodeScorer, scores_by_shape=True)
+@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
 class NodeResourcesBalancedAllocation:
     """How much more or less evenly the resources of a node are used with the pod than without it."""
 
@@ -185,14 +188,18 @@ class NodeResourcesBalancedAllocation:
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         """75 where nothing changes, up to 100 where use becomes more even; 0 for pods that ask for nothing of it."""
+        return self.score_rows(ask, span)
+
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats:
+        """The same for any rows: a task moves no score but its node's."""
         if not self._asks(ask.shape):
-            return np.zeros(span.stop - span.start)
+            return np.zeros(length(rows))
         before, after, has = [], [], []
         for resource in self._resources:
             asked = int(ask.shape.request[resource.index])
             if asked or resource.always:
-                has.append(self._load.has(resource.index, span))
-                before.append(self._load.used(resource.index, span))
+                has.append(self._load.has(resource.index, rows))
+                before.append(self._load.used(resource.index, rows))
                 after.append(before[-1] + asked)
         amounts = np.array(has)
         change = _evenness(np.array(after), amounts) - _evenness(np.array(before), amounts)
@@ -228,7 +235,7 @@ def _scaled_stale(rows: int, row: int, *, speaks: bool) -> slice:
     return slice(0, rows) if speaks else slice(row, row + 1)
 
 
-@takes_part(NodeScorer, scores_by_shape=True)
+@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
 class NodeAffinityScore:
     """The weights of preferred terms that a node matches, against the best node's; `addedAffinity` counts for all."""
 
@@ -262,6 +269,10 @@ class NodeAffinityScore:
             self._known[terms] = total
         return _against_most(self._known[terms][span], fits)
 
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
+        """Nothing where the plugin has nothing to say of a shape."""
+        return np.zeros(length(rows)) if not self._speaks(ask.shape) else None
+
 
 def _against_most(counts: Ints, fits: Bools) -> Floats:
     """Per cents of the largest count among nodes that fit, rounded down; 0 where nothing counts."""
@@ -269,7 +280,7 @@ def _against_most(counts: Ints, fits: Bools) -> Floats:
     return np.minimum(counts * 100 // most, 100).astype(np.float64) if most > 0 else np.zeros(len(counts))
 
 
-@takes_part(NodeScorer, scores_by_shape=True)
+@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
 class TaintToleration:
     """100 less the share of PreferNoSchedule taints that are not tolerated, against the worst node's."""
 
@@ -295,8 +306,12 @@ class TaintToleration:
         counts = [sum(not tolerates(tolerations, taint) for taint in taints) for taints in self._soft]
         return 100.0 - _against_most(np.array(counts, dtype=np.int64)[self._nodes.taint_set[span]], fits)
 
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
+        """The same for every node where no node has such a taint."""
+        return np.full(length(rows), 100.0) if not self._speaks(ask.shape) else None
 
-@takes_part(NodeScorer, scores_by_shape=True)
+
+@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
 class ImageLocality:
     """How much of a pod's images a node has already, images that many nodes have counting more."""
 
@@ -311,12 +326,16 @@ class ImageLocality:
         return slice(row, row + 1)
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        return self.score_rows(ask, span)
+
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats:
+        """The same for any rows: nothing that is placed counts."""
         images = ask.shape.images
         if not self._nodes.images or not images:
-            return np.zeros(span.stop - span.start)
+            return np.zeros(length(rows))
         if images not in self._known:
             self._known[images] = self._all(images)
-        return self._known[images][span]
+        return self._known[images][rows]
 
     def _all(self, images: tuple[str, ...]) -> Floats:
         total = np.zeros(len(self._nodes))
@@ -330,7 +349,7 @@ class ImageLocality:
         return score
 
 
-@takes_part(NodeScorer, scores_by_shape=True)
+@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
 class InterPodAffinity:
     """Nodes near pods that are preferred, and away from those that are not, in both directions.
 
@@ -385,6 +404,10 @@ class InterPodAffinity:
         low, high = int(there.min()), int(there.max())
         return np.clip(np.trunc(100.0 * ((total - low) / (high - low))), 0.0, 100.0)
 
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
+        """Nothing where the plugin has nothing to say of a shape."""
+        return np.zeros(length(rows)) if not self._speaks(ask.shape) else None
+
 
 def _preferred(shape: Shape) -> Iterator[tuple[PodSelector, str, int]]:
     """The preferred terms of a shape: whom, how near, and how much, negative for anti-affinity."""
@@ -412,7 +435,7 @@ class _Soft(msgspec.Struct, frozen=True):
     per_node: bool  # counted node by node, whatever policies say
 
 
-@takes_part(NodeScorer, scores_by_shape=True)
+@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
 class PodTopologySpread:
     """The fewer pods a soft constraint counts where a node is, the higher."""
 
@@ -469,6 +492,10 @@ class PodTopologySpread:
         if high <= 0:
             return np.where(rows, 100.0, 0.0)
         return np.where(rows, np.maximum(np.floor(100.0 * (high + low - total) / high), 0.0), 0.0)
+
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
+        """Nothing where the plugin has nothing to say of a shape."""
+        return np.zeros(length(rows)) if not self._speaks(ask.shape) else None
 
 
 def _soft(shape: Shape) -> tuple[TopologySpreadConstraint, ...]:

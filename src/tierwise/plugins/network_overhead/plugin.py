@@ -29,10 +29,11 @@ from tierwise.framework.extension import (
     NodeScorer,
     Preemptor,
     Purpose,
+    RowScorer,
     ScoreEffect,
     VictimFilter,
 )
-from tierwise.model.arrays import Bools, Floats, Ints, Why
+from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, length
 from tierwise.model.job import Task
 from tierwise.model.reason import Reason
 from tierwise.model.services import NetworkMap
@@ -113,7 +114,7 @@ def _overload(links: LinkBandwidth, number: int) -> Reason:
     return Reason("LinkBandwidthExceeded", _PLUGIN, text)
 
 
-@takes_part(Complaints, MovingFilter, NodeFigures, NodeScorer, VictimFilter, scores_by_shape=True)
+@takes_part(Complaints, MovingFilter, NodeFigures, NodeScorer, RowScorer, VictimFilter, scores_by_shape=True)
 class NetworkOverhead:
     """Filters and ranks nodes by what the network from them to their dependencies costs and carries."""
 
@@ -190,6 +191,10 @@ class NetworkOverhead:
 
     def stale(self, ask: Ask, row: int) -> slice:
         return slice(0, self._rows) if self._look(ask.shape) is not None else slice(row, row)
+
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
+        """No node is preferred for tasks without dependencies."""
+        return np.zeros(length(rows)) if self._look(ask.shape) is None else None
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         """100 for the cheapest node that fits, 0 for the dearest; 0 for all where nothing costs anything."""

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from tierwise.framework.extension import CycleView
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.arrays import Floats, Ints
 
 __all__ = ["DomainUsage", "TierDecay"]
 
@@ -29,26 +29,22 @@ class DomainUsage:
         self._ledger = view.ledger
         self._index = np.array([i for i, name in enumerate(view.axis.names) if name in weights], dtype=np.int64)
         self._weights = np.array([weights[view.axis.names[i]] for i in self._index])
-        self._shares: dict[bytes, Floats] = {}
+        self._shares: dict[bytes, tuple[Ints, Ints, Floats]] = {}
 
     def of(self, request: Ints) -> Floats:
         """Every domain, with one request added."""
-        asks = request[self._index] > 0
-        ratio = np.zeros(self._ledger.domain_idle.shape[1])
-        over = np.zeros(len(ratio), dtype=bool)
-        for r, share in zip(self._index[asks].tolist(), self._share(asks), strict=True):
-            asked, idle = int(request[r]), self._ledger.domain_idle[r]
-            ratio += share * (self._ledger.domain_allocatable[r] - idle + asked)
-            over |= idle < asked
-        ratio[over] = 0.0
+        counted, allocatable, share = self._shares_of(request)
+        asked, idle = request[counted, None], self._ledger.domain_idle[counted]
+        ratio: Floats = np.add.reduce(share * (allocatable - idle + asked), axis=0)
+        ratio[np.logical_or.reduce(idle < asked, axis=0)] = 0.0
         return ratio
 
     def sums(self, request: Ints, domains: Ints, copies: Ints) -> Floats:
         """Some domains, with so many requests added one after the other: the sum of the fullness after each."""
-        asks = request[self._index] > 0
+        counted, _, shares = self._shares_of(request)
         total = np.zeros(len(domains))
         over = np.zeros(len(domains), dtype=bool)
-        for r, share in zip(self._index[asks].tolist(), self._share(asks), strict=True):
+        for r, share in zip(counted.tolist(), shares, strict=True):
             asked, idle = int(request[r]), self._ledger.domain_idle[r][domains]
             used = self._ledger.domain_allocatable[r][domains] - idle
             total += share[domains] * (copies * used + asked * (copies * (copies + 1) // 2))
@@ -56,14 +52,16 @@ class DomainUsage:
         total[over] = 0.0
         return total
 
-    def _share(self, asks: Bools) -> Floats:
-        """What one unit of each weighted resource that is asked for adds to a domain's fullness."""
+    def _shares_of(self, request: Ints) -> tuple[Ints, Ints, Floats]:
+        """The weighted resources that are asked for, what domains have of them, and what one unit adds to fullness."""
+        asks = request[self._index] > 0
         key = asks.tobytes()
         found = self._shares.get(key)
         if found is None:
-            weights = self._weights[asks]
-            whole = np.maximum(self._ledger.domain_allocatable[self._index[asks]], 1)
-            found = self._shares[key] = weights[:, None] / whole / max(float(weights.sum()), 1e-9)
+            counted, weights = self._index[asks], self._weights[asks]
+            allocatable = self._ledger.domain_allocatable[counted]
+            share = weights[:, None] / np.maximum(allocatable, 1) / max(float(weights.sum()), 1e-9)
+            found = self._shares[key] = counted, allocatable, share
         return found
 
 
@@ -87,17 +85,19 @@ class TierDecay:
         return _geometric(self._fading, int(self._topology.tier.min()), int(self._topology.tier.max()))
 
     @cached_property
-    def _levels(self) -> list[Ints]:
-        return _levels(self._topology.parent)
+    def _levels(self) -> list[tuple[Ints, Ints]]:
+        """Domains below the root by their depth, outermost first, and their parents."""
+        parent = self._topology.parent
+        return [(level, parent[level]) for level in _levels(parent)[1:]]
 
-    def score(self, request: Ints, span: slice) -> Floats:
-        """Between 0 and 1 per row of a span."""
+    def score(self, request: Ints) -> Floats:
+        """Between 0 and 1 for the nodes of each domain."""
         if not self._sum:
-            return np.zeros(span.stop - span.start)
+            return np.zeros(len(self._topology))
         share = self._tier_weight * (self._fullness.of(request) - 1.0)
-        for level in self._levels[1:]:
-            share[level] += share[self._topology.parent[level]]
-        result: Floats = (1.0 + share / self._sum)[self._topology.leaf[span]]
+        for level, parents in self._levels:
+            share[level] += share[parents]
+        result: Floats = 1.0 + share / self._sum
         return result
 
 

@@ -23,6 +23,7 @@ from tierwise.framework.extension import (
     Gate,
     Gathering,
     Gradients,
+    LeafScorer,
     NodeScorer,
     ScoreEffect,
     SearchSpace,
@@ -42,7 +43,11 @@ __all__ = ["NetworkTopologyAware"]
 _PREFIX = "hypernode.binpack."
 
 
-@takes_part(DomainScorer, GangCheck, Gate, Gathering, NodeScorer, SearchSpace, ignores_names=True, scores_by_shape=True)
+@takes_part(
+    *(DomainScorer, GangCheck, Gate, Gathering, LeafScorer, NodeScorer, SearchSpace),
+    ignores_names=True,
+    scores_by_shape=True,
+)
 class NetworkTopologyAware:
     """Gradients from the tightest tier outwards, bin-packing scores for domains, and nodes near the gang's own."""
 
@@ -279,8 +284,16 @@ class NetworkTopologyAware:
         if ask.sub.constraint is not None:
             return self._scale * self._nearness(ask.sub, span, fits)
         if self._pack_normal:
-            return self._scale * self._fading.score(ask.shape.request, span)
+            return self._scale * self._fading.score(ask.shape.request)[self._topology.leaf[span]]
         return np.zeros(span.stop - span.start)
+
+    def score_leaves(self, ask: Ask) -> Floats | None:
+        """Where a gang's own tasks do not matter, nodes of one domain are alike."""
+        if ask.sub.constraint is not None and not ask.distance_decided:
+            return None
+        if self._pack_normal and not ask.distance_decided:
+            return self._scale * self._fading.score(ask.shape.request)
+        return np.zeros(len(self._topology))
 
     def _nearness(self, sub: SubJob, span: slice, fits: Bools) -> Floats:
         """1 in the domain where the sub-job stands, falling with the tier at which a node meets it."""
