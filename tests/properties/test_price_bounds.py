@@ -7,6 +7,7 @@ from math import inf
 from random import Random
 from unittest.mock import patch
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -16,12 +17,13 @@ from tests.support.evict_world import objects
 
 from tierwise.actions.eviction import by_pod
 from tierwise.actions.eviction.node_costs import NodeCosts
-from tierwise.actions.eviction.price_bounds import DomainBounds
+from tierwise.actions.eviction.price_bounds import DomainBounds, JobCosts, StandingTasks
 from tierwise.bench.evictions import EVICTING, scattered
 from tierwise.bench.worlds import CLASSES, flat_cluster
 from tierwise.config.profile import Profile
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
+from tierwise.model.running import running_table
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle
@@ -41,8 +43,7 @@ def same(snapshot: Snapshot, profile: Profile) -> None:
     """Both decide alike; the slow twin knows nothing of a domain before it is planned for, so all of them are."""
     quick = decided(snapshot, profile)
     with (
-        patch.object(DomainBounds, "by_amounts", lambda _, domains: dict.fromkeys(domains.tolist(), (-inf,))),
-        patch.object(DomainBounds, "by_levels", lambda _, bounds: bounds),
+        patch.object(DomainBounds, "at_once", lambda _, domains: dict.fromkeys(domains.tolist(), (-inf,))),
         patch.object(DomainBounds, "by_rows", lambda _, bounds: bounds),
     ):
         assert decided(snapshot, profile) == quick
@@ -71,6 +72,27 @@ def test_among_scattered_gangs(pick: Random) -> None:
 
     lead, *others = full.jobs
     same(replace(full, jobs=(lead, *(drawn(job) for job in others))), EVICTING)
+
+
+@given(pick=st.randoms(use_true_random=False))
+@examples(10)
+def test_what_is_kept_is_what_is_counted_anew(pick: Random) -> None:
+    """Whichever tasks and jobs differ from one preemptor to the next."""
+    full = scattered(flat_cluster(3, 5), 1)
+    running = running_table(full)
+    kept = StandingTasks(full.topology, running)
+    for _ in range(4):
+        draw = np.random.default_rng(pick.randrange(2**32))
+        tasks = draw.random(len(running)) < pick.choice((0.0, 0.5, 0.9, 1.0))
+        size = len(full.jobs)
+        costs = JobCosts(draw.integers(-1, 3, size), draw.random(size) < 0.5, draw.integers(1, 3, size) / 2)
+        anew = StandingTasks(full.topology, running)
+        for tier in (1, 2):
+            found, expected = (s.costs(tier, 3, running.request[3] * tasks, costs) for s in (kept, anew))
+            for name in ("safe", "core", "rate", "tight"):
+                assert np.array_equal(getattr(expected, name), getattr(found, name))
+        assert np.array_equal(running.freed(np.flatnonzero(tasks), len(full.nodes)), kept.freed_on_rows("some", tasks))
+        assert np.array_equal(anew.freed_in_cells("cells", tasks), kept.freed_in_cells("cells", tasks))
 
 
 def with_shape(job: Job, draw: Callable[[], Shape], budgets: Callable[[], tuple[int, ...]]) -> Job:

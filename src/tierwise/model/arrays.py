@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Bools", "Floats", "Ints", "Rows", "Why", "length", "of_rows", "ranks", "stable_order", "summed"]
+__all__ = [
+    "Bools",
+    "Floats",
+    "Ints",
+    "Rows",
+    "Why",
+    "growth",
+    "growth_in_turn",
+    "length",
+    "of_rows",
+    "ranks",
+    "stable_order",
+    "summed",
+]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -46,3 +61,28 @@ def summed(where: Ints, amounts: Ints | Bools, size: int) -> Ints:
     result = np.zeros(size, dtype=np.int64)
     np.add.at(result, where, amounts)
     return result
+
+
+def growth_in_turn(keys: Ints, before: Ints, amounts: Ints, counted: Callable[[Ints, Ints], Ints]) -> Ints:
+    """By how much the count of its key grows with each item, one after the other.
+
+    `amounts` (numbers x items) add up onto what was there before (numbers x keys); `counted` says what sums count for
+    at these keys.
+    """
+    order = stable_order(keys, before.shape[1])
+    result = np.empty(len(keys), dtype=np.int64)
+    result[order] = growth(keys[order], before, np.take(amounts, order, axis=1), counted)
+    return result
+
+
+def growth(keys: Ints, before: Ints, amounts: Ints, counted: Callable[[Ints, Ints], Ints]) -> Ints:
+    """The same where items are sorted by their keys."""
+    begins = np.append(True, keys[1:] != keys[:-1]) if len(keys) else np.zeros(0, dtype=bool)
+    first = np.flatnonzero(begins)
+    upto = np.cumsum(amounts, axis=1)
+    base = before[:, keys[first]] - (upto - amounts)[:, first]
+    after = counted(upto + np.repeat(base, np.diff(np.append(first, len(keys))), axis=1), keys)
+    earlier = np.empty_like(after)
+    earlier[1:] = after[:-1]
+    earlier[first] = counted(before[:, keys[first]], keys[first])
+    return after - earlier

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from tierwise.api.natural import natural_order
-from tierwise.model.arrays import Bools, Floats, Ints, ranks
+from tierwise.model.arrays import Bools, Floats, Ints, ranks, summed
 from tierwise.model.job import Status, Task
 from tierwise.model.snapshot import Snapshot
 
@@ -67,6 +67,11 @@ class RunningTable(msgspec.Struct, frozen=True):
         """The tasks on a span of rows."""
         first, last = np.searchsorted(self.row, [span.start, span.stop])
         return slice(int(first), int(last))
+
+    def freed(self, tasks: Ints, rows: int) -> Ints:
+        """What some tasks free on each of so many rows, (resources x rows)."""
+        row = self.row[tasks]
+        return np.stack([summed(row, request[tasks], rows) for request in self.request])
 
 
 def running_table(snapshot: Snapshot) -> RunningTable:

@@ -120,7 +120,8 @@ class _Planner:
                     else self._gathered(slot_tree, option)
                 )
             return
-        able = allowed[bound_without(self._cycle, self._asked, allowed, self._cause.running, self._candidates)]
+        freed = self._cause.running.freed(self._candidates, len(self._cycle.nodes))
+        able = allowed[bound_without(self._cycle, self._asked, allowed, freed)]
         if self._by_node and self._prices is None and ROOT in able:
             yield self._single_nodes()
         for tier in np.unique(topology.tier[able]).tolist():

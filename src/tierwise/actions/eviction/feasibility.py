@@ -6,7 +6,6 @@ domains. `_Tried` serves everything else: evict on the ledger, search, rewind.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import pairwise
 from operator import floordiv
 from typing import Protocol
@@ -22,7 +21,7 @@ from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
-from tierwise.model.arrays import Bools, Ints, stable_order, summed
+from tierwise.model.arrays import Bools, Ints, growth_in_turn, summed
 from tierwise.model.reason import Reason
 
 __all__ = [
@@ -245,13 +244,13 @@ class _Counted:
         turn = np.flatnonzero(self._open[self._rows[here]])
         here = here[turn]
         room, rows = self._room(free), self._rows[here]
-        grown = _growth(rows, free, np.take(self._amounts, here, axis=1), self._room)
+        grown = growth_in_turn(rows, free, np.take(self._amounts, here, axis=1), self._room)
         if len(self._starts) == 1:
             upto, enough = int(room.sum()) + np.concatenate(([0], np.cumsum(grown))), self._groups * self._size
         else:
             turn, rows, grown = turn[grown > 0], rows[grown > 0], grown[grown > 0]
             sums = summed(self._inner, room, len(self._starts))
-            groups = _growth(self._inner[rows], sums[None], grown[None], lambda sums, _: sums[0] // self._size)
+            groups = growth_in_turn(self._inner[rows], sums[None], grown[None], lambda sums, _: sums[0] // self._size)
             upto, enough = int((sums // self._size).sum()) + np.concatenate(([0], np.cumsum(groups))), self._groups
         number = int(np.searchsorted(upto, enough))
         return None if number == len(upto) else int(turn[number - 1]) + 1 if number else 0
@@ -346,27 +345,6 @@ class _Counted:
             return int(room[self._starts[0] : self._ends[0]].sum()) // self._size >= self._groups
         upto = np.concatenate(([0], np.cumsum(room)))
         return int(((upto[self._ends] - upto[self._starts]) // self._size).sum()) >= self._groups
-
-
-def _growth(keys: Ints, before: Ints, amounts: Ints, counted: Callable[[Ints, Ints], Ints]) -> Ints:
-    """By how much the count of its key grows with each item, one after the other.
-
-    `amounts` (numbers x items) add up onto what was there before (numbers x keys); `counted` says what sums count for
-    at these keys.
-    """
-    order = stable_order(keys, before.shape[1])
-    keys, amounts = keys[order], np.take(amounts, order, axis=1)
-    begins = np.append(True, keys[1:] != keys[:-1]) if len(keys) else np.zeros(0, dtype=bool)
-    first = np.flatnonzero(begins)
-    upto = np.cumsum(amounts, axis=1)
-    base = before[:, keys[first]] - (upto - amounts)[:, first]
-    after = counted(upto + np.repeat(base, np.diff(np.append(first, len(keys))), axis=1), keys)
-    earlier = np.empty_like(after)
-    earlier[1:] = after[:-1]
-    earlier[first] = counted(before[:, keys[first]], keys[first])
-    result = np.empty_like(after)
-    result[order] = after - earlier
-    return result
 
 
 class _Tried:

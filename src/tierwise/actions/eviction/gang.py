@@ -11,7 +11,6 @@ cheapest (`plans_by_pod`). quota-preempt evicts from the job's own queue, the ot
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import chain
@@ -243,23 +242,16 @@ class GangPreemptor:
         breakable = ~self._settled.kept & self._options.allow_whole
         bounds = DomainBounds(self._cycle, self._standing, preemptor, asked, eligible, breakable)
         helps = self._helps(preemptor, asked, bounds)
-        stages = (bounds.by_levels, bounds.by_rows)  # each raises the bounds of some domains, at more expense
-        known: list[list[tuple[Price, int]]] = [[] for _ in stages]
-        known[0] = [(bound, domain) for domain, bound in bounds.by_amounts(domains).items()]
-        heapify(known[0])
+        known = [(bound, domain) for domain, bound in bounds.at_once(domains).items()]
+        heapify(known)
         ahead: list[tuple[Price, int, EvictionPlan | None]] = []  # prices differ: they end with the domain
-        batch = [1] * len(stages)
-        while ahead or any(known):
-            lowest = [heap[0][0] if heap else (math.inf,) for heap in known]
-            stage = lowest.index(min(lowest))
-            if not ahead or lowest[stage] < ahead[0][0]:
-                some = dict(heappop(known[stage])[::-1] for _ in range(min(batch[stage], len(known[stage]))))
-                batch[stage] *= 2
-                for domain, bound in stages[stage](some).items():
-                    if stage + 1 < len(stages):
-                        heappush(known[stage + 1], (bound, domain))
-                    else:
-                        heappush(ahead, (bound, domain, None))
+        batch = 1
+        while ahead or known:
+            if known and (not ahead or known[0][0] < ahead[0][0]):
+                some = dict(heappop(known)[::-1] for _ in range(min(batch, len(known))))
+                batch *= 2
+                for domain, bound in bounds.by_rows(some).items():
+                    heappush(ahead, (bound, domain, None))
                 continue
             _, domain, plan = heappop(ahead)
             if plan is not None:
@@ -435,7 +427,7 @@ class GangPreemptor:
         """The domains that the job may use and that could hold it if every candidate were gone."""
         cycle = self._cycle
         every = self._allowed(preemptor.job)
-        able = every[bound_without(cycle, asked, every, self._running, np.flatnonzero(eligible))]
+        able = every[bound_without(cycle, asked, every, self._standing.freed_on_rows("eligible", eligible))]
         most = self._options.max_domains
         if most is None or len(able) <= most:
             return able

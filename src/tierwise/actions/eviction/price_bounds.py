@@ -3,9 +3,9 @@
 A domain must get back what the demand asks for beyond what is free there, of every resource. Safe tasks give some of it
 for nothing; for the rest gangs are broken. What that costs at least is no more than any plan costs, so plans are made
 for the most promising domains first, and not at all where the bound of a domain exceeds the price of a plan that is
-made already. There are three bounds, each higher and dearer than the one before: by amounts, as if all of them were
-freed by the gang that frees the most for its cost; by the priority up to which gangs must go for every task to find a
-row; and by the cheapest rows up to this priority, as if gangs could be broken in part.
+made already. There are two bounds. The first is counted for all domains at once: up to which priority gangs must go for
+every task to find a row, how much they must free there, and what the gang costs that frees the most for its cost. The
+second is higher and dearer: the cheapest rows up to this priority, as if gangs could be broken in part.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from itertools import pairwise
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import Demand
 from tierwise.actions.placement.fit import fit_counts_without
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Bools, Floats, Ints, stable_order, summed
+from tierwise.model.arrays import Bools, Floats, Ints, growth, stable_order, summed
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
-from tierwise.model.topology import Topology
+from tierwise.model.topology import ROOT, Topology
 
 __all__ = ["NONE_BROKEN", "DomainBounds", "Price", "StandingTasks"]
 
@@ -39,23 +40,75 @@ Price = tuple[float, ...]
 
 
 class Segments(msgspec.Struct, frozen=True):
-    """The running tasks of one tier, by domain and job: segment i begins at `order[first[i]]`, and none is empty."""
+    """The running tasks of one tier, by domain and job: segment i is `order[first[i]:first[i + 1]]`, none is empty."""
 
     domains: Ints  # of the tier
     order: Ints
     first: Ints
+    of: Ints  # of each running task, its segment; -1 where it is in no domain of the tier
     place: Ints  # of each segment's domain among `domains`
+    begins: Ints  # where segments of another domain begin
     job: Ints
+
+    def sums(self, values: Ints) -> Ints:
+        """The sum of the values of its segments for each domain."""
+        result = np.zeros(len(self.domains), dtype=np.int64)
+        result[self.place[self.begins]] = np.add.reduceat(values, self.begins)
+        return result
+
+    def least(self, values: Floats) -> Floats:
+        """The least of the values of its segments for each domain; infinite where it has none."""
+        result = np.full(len(self.domains), math.inf)
+        result[self.place[self.begins]] = np.minimum.reduceat(values, self.begins)
+        return result
+
+
+class JobCosts(msgspec.Struct, frozen=True):
+    """What is known of each job that may lose tasks."""
+
+    surplus: Ints  # how many tasks it can spare; below 0 it is broken already
+    breakable: Bools
+    used: Floats  # what it holds, in tasks of the demand
+
+    def differ(self, other: JobCosts) -> Bools:
+        """Which jobs are known for something else."""
+        result: Bools = self.surplus != other.surplus
+        return result | (self.breakable != other.breakable) | (self.used != other.used)
+
+
+class SegmentCosts(msgspec.Struct, frozen=True):
+    """What each segment frees of one resource: at no cost, by breaking the gang, and what that costs for each unit."""
+
+    safe: Ints
+    core: Ints
+    rate: Floats  # infinite where nothing is freed by breaking the gang
+    tight: Floats  # the same, infinite where the gang can spare some or is broken
+    freed: Ints  # by running task
+    jobs: JobCosts
 
 
 class StandingTasks:
-    """Which running tasks stand where, sorted once for all preemptors."""
+    """Which running tasks stand where, sorted once for all preemptors.
+
+    Sums are kept from one preemptor to the next, and counted again where tasks or jobs differ: few do, since little has
+    happened in between.
+    """
 
     def __init__(self, topology: Topology, running: RunningTable) -> None:
         self._topology = topology
         self._running = running
         self._segments: dict[int, Segments] = {}
+        self._costs: dict[tuple[int, int], SegmentCosts] = {}
+        self._freed: dict[str, tuple[Bools, Ints]] = {}
         self.samples: Ints = np.unique(running.shape, return_index=True)[1]  # a task of each shape
+        priority = running.jobs.priority[running.job]
+        order = np.lexsort((priority, running.row))
+        new = np.ones(len(order), dtype=bool)
+        new[1:] = (np.diff(running.row[order]) != 0) | (np.diff(priority[order]) != 0)
+        self._cell: Ints = np.empty(len(order), dtype=np.int64)  # of each task, by row and priority of its job
+        self._cell[order] = np.cumsum(new) - 1
+        self.cell_row: Ints = running.row[order[new]]
+        self.cell_priority: Ints = priority[order[new]]
 
     def in_tier(self, tier: int) -> Segments:
         """The segments of one tier."""
@@ -69,7 +122,57 @@ class StandingTasks:
             place, job = place[order], running.job[order]
             new = np.append(True, (place[1:] != place[:-1]) | (job[1:] != job[:-1])) if len(order) else order > 0
             first = np.flatnonzero(new)
-            found = self._segments[tier] = Segments(domains, order, first, place[first], job[first])
+            of = np.full(len(running), -1)
+            of[order] = np.cumsum(new) - 1
+            begins = np.flatnonzero(np.diff(place[first], prepend=-1))
+            ends = np.append(first, len(order))
+            found = self._segments[tier] = Segments(domains, order, ends, of, place[first], begins, job[first])
+        return found
+
+    def freed_on_rows(self, what: str, tasks: Bools) -> Ints:
+        """What some tasks free on each row, (resources x rows); `what` they are tells which sums to go on from."""
+        return self._kept(what, tasks, self._running.row, int(self._topology.end[ROOT]))
+
+    def freed_in_cells(self, what: str, tasks: Bools) -> Ints:
+        """The same by row and priority of their jobs, (resources x cells)."""
+        return self._kept(what, tasks, self._cell, len(self.cell_row))
+
+    def _kept(self, what: str, tasks: Bools, where: Ints, size: int) -> Ints:
+        request = self._running.request
+        if what not in self._freed:
+            self._freed[what] = np.zeros_like(tasks), np.zeros((len(request), size), dtype=np.int64)
+        before, freed = self._freed[what]
+        changed = np.flatnonzero(before != tasks)
+        sign = np.where(tasks[changed], 1, -1)
+        for total, amounts in zip(freed, request, strict=True):
+            np.add.at(total, where[changed], amounts[changed] * sign)
+        before[changed] = tasks[changed]
+        return freed
+
+    def costs(self, tier: int, resource: int, freed: Ints, jobs: JobCosts) -> SegmentCosts:
+        """What the segments of a tier free of a resource, given what each running task does."""
+        segments, kept = self.in_tier(tier), self._costs.get((tier, resource))
+        if kept is None:
+            some = np.arange(len(segments.job))
+            nothing = np.zeros(len(some), dtype=np.int64)
+            rate = np.full(len(some), math.inf)
+            kept = SegmentCosts(nothing, nothing.copy(), rate, rate.copy(), freed, jobs)
+        else:
+            changed = jobs.differ(kept.jobs)[segments.job]
+            touched = segments.of[kept.freed != freed]
+            changed[touched[touched >= 0]] = True
+            some = np.flatnonzero(changed)
+        if len(some):
+            owner, index = _ranges(segments.first[some], segments.first[some + 1])
+            amounts, begins = freed[segments.order[index]], np.flatnonzero(np.diff(owner, prepend=-1))
+            total, job = np.add.reduceat(amounts, begins), segments.job[some]
+            surplus, most = jobs.surplus[job], np.maximum.reduceat(amounts, begins)
+            safe = np.where(surplus < 0, total, np.minimum(total, surplus * most))
+            core = np.where(jobs.breakable[job], total - safe, 0)
+            rate = np.where(core > 0, jobs.used[job] / np.maximum(core, 1), math.inf)
+            kept.safe[some], kept.core[some], kept.rate[some] = safe, core, rate
+            kept.tight[some] = np.where(surplus == 0, rate, math.inf)
+        found = self._costs[tier, resource] = replace(kept, freed=freed, jobs=jobs)
         return found
 
 
@@ -94,20 +197,24 @@ class DomainBounds:
         self._standing = standing
         self._cause = preemptor
         self._asked = asked
-        self._breakable = breakable
-        self._surplus = running.jobs.surplus(cycle.ledger.ready)
-        self._used: Floats = (cycle.ledger.job_used[weighed] / preemptor.need[weighed, None]).sum(axis=0)
-        self._going: Ints = np.flatnonzero(eligible & ~running.not_preemptable)
+        self._jobs = JobCosts(
+            surplus=running.jobs.surplus(cycle.ledger.ready),
+            breakable=breakable,
+            used=(cycle.ledger.job_used[weighed] / (preemptor.need[weighed, None] / asked.tasks)).sum(axis=0),
+        )
+        self._going: Bools = eligible & ~running.not_preemptable
         self._fit_counts: dict[int, Ints] = {}
         self._known = self._countable()
         if self._known:
             self._rows, self._gone = self._useful()
+            self._goes: Bools = np.zeros(len(running), dtype=bool)
+            self._goes[self._gone] = True
 
     def fit_counts(self, shape: Shape) -> Ints:
         """How many tasks of a shape each row takes once all are gone who may go."""
         found = self._fit_counts.get(shape.number)
         if found is None:
-            found = fit_counts_without(self._cycle, shape, self._cause.running, self._going)
+            found = fit_counts_without(self._cycle, shape, self._standing.freed_on_rows("going", self._going))
             self._fit_counts[shape.number] = found
         return found
 
@@ -122,61 +229,102 @@ class DomainBounds:
         rows = np.zeros(len(self._cycle.nodes), dtype=bool)
         for shape in _shapes(self._asked):
             rows |= self.fit_counts(shape) > 0
-        gone = self._going[rows[self._cause.running.row[self._going]]]
+        gone = np.flatnonzero(self._going & rows[self._cause.running.row])
         return rows, gone[self._cycle.pipeline.alone(self._cause, gone)]
 
-    def by_amounts(self, domains: Ints) -> dict[int, Price]:
+    def at_once(self, domains: Ints) -> dict[int, Price]:
         """The bounds of these domains, all at once; none where no plan can be made."""
         topology = self._cycle.topology
         least = np.zeros((3, len(domains)))  # highest priority broken, what broken gangs held, what is evicted
         least[0] = NONE_BROKEN
         if self._known:
-            self._raise_by_amounts(least, domains)
+            self._raise(least, domains)
         if self._cause.purpose is not Purpose.PREEMPT:
-            least[0] = 0
+            least[0] = np.where(least[0] < math.inf, 0, math.inf)
         columns = (*least, topology.tier[domains].astype(np.float64), topology.rank[domains].astype(np.float64))
         prices = zip(*(column.tolist() for column in columns), strict=True)
-        return {d: price for d, price in zip(domains.tolist(), prices, strict=True) if price[1] < math.inf}
+        return {d: price for d, price in zip(domains.tolist(), prices, strict=True) if max(price[:2]) < math.inf}
 
-    def _raise_by_amounts(self, least: Floats, domains: Ints) -> None:
+    def _raise(self, least: Floats, domains: Ints) -> None:
         """Raise the first three numbers of the price; gangs are counted by the resource of which most is missing."""
         running, weighed, topology = self._cause.running, self._cause.weighed, self._cycle.topology
+        rows = self._growth()
+        missing = self._asked.tasks - topology.totals(rows.had)[domains]
+        least[0] = rows.level(topology, domains, missing)
         free = self._cycle.ledger.free(weighed, slice(0, len(self._rows)), Pool.FUTURE_IDLE)
         there = np.stack([topology.totals(amounts)[domains] for amounts in np.maximum(free, 0) * self._rows])
-        missing = np.array([[_least(self._asked, r)] for r in weighed.tolist()]) - there
-        scarcest = np.argmax(missing / self._cause.need[weighed, None], axis=0)
+        lacking = np.array([[_least(self._asked, r)] for r in weighed.tolist()]) - there
+        scarcest = np.argmax(lacking / self._cause.need[weighed, None], axis=0)
+        possible = least[0] < math.inf
         for i, r in enumerate(weighed.tolist()):
-            lacking = (missing[i] > 0) & (scarcest == i)
-            freed = np.zeros(len(running), dtype=np.int64)
-            freed[self._gone] = running.request[r, self._gone]
-            for tier in np.unique(topology.tier[domains[lacking]]).tolist():
-                here = np.flatnonzero((topology.tier[domains] == tier) & lacking)
-                least[:2, here] = self._in_tier(freed, self._standing.in_tier(tier), domains[here], missing[i, here])
+            here = np.flatnonzero((scarcest == i) & possible & ((lacking[i] > 0) | (missing > 0)))
+            freed = running.request[r] * self._goes
+            units = rows.units(r, topology, domains[here], missing[here])
+            for tier in np.unique(topology.tier[domains[here]]).tolist():
+                of_tier = topology.tier[domains[here]] == tier
+                some = here[of_tier]
+                raised = self._in_tier(tier, r, freed, domains[some], lacking[i, some], units[of_tier])
+                least[:2, some] = np.maximum(least[:2, some], raised)
             rate = self._rates(r, self._standing.samples).min(initial=math.inf)
             if rate < math.inf:
-                least[2] = np.maximum(least[2], _lowered(np.maximum(missing[i], 0) * rate, 0.0))
+                least[2] = np.maximum(least[2], _lowered(np.maximum(lacking[i], 0) * rate, 0.0))
 
-    def _in_tier(self, freed: Ints, segments: Segments, domains: Ints, missing: Ints) -> Floats:
-        """The first two numbers of the price for domains of one tier where so much of a resource is missing."""
-        if not len(segments.first):
-            return np.full((2, len(domains)), math.inf)
+    def _growth(self) -> _Growth:
+        """How the room of rows grows as gangs go that can spare nobody, the lowest priority first."""
+        running, standing, jobs = self._cause.running, self._standing, self._jobs
+        resources, each = self._takes()
+        loose, tight = (
+            self._goes & who[running.job] for who in (jobs.surplus != 0, (jobs.surplus == 0) & jobs.breakable)
+        )
+        base = self._cycle.ledger.free(resources, slice(0, len(self._rows)), Pool.FUTURE_IDLE)
+        base += standing.freed_on_rows("loose", loose)[resources]
+        freed = standing.freed_in_cells("tight", tight)[resources]
+
+        def room(free: Ints, rows: Ints | slice = slice(None)) -> Ints:
+            count = np.full(free.shape[1], self._asked.tasks)
+            for amounts, size in zip(free, each.tolist(), strict=True):
+                np.minimum(count, amounts // size, out=count)
+            result: Ints = np.maximum(count, 0) * self._rows[rows]
+            return result
+
+        more = growth(standing.cell_row, base, freed, room)
+        some = np.flatnonzero(more)
+        return _Growth(
+            had=room(base),
+            sizes=dict(zip(resources.tolist(), zip(each.tolist(), base, strict=True), strict=True)),
+            row=standing.cell_row[some],
+            priority=standing.cell_priority[some],
+            more=more[some],
+        )
+
+    def _takes(self) -> tuple[Ints, Ints]:
+        """The resources that every task of the demand takes some of, and how much at least."""
+        weighed, shapes = self._cause.weighed, _shapes(self._asked)
+        each = np.array([min(int(shape.request[r]) for shape in shapes) for r in weighed.tolist()])
+        return weighed[each > 0], each[each > 0]
+
+    def _in_tier(
+        self, tier: int, resource: int, freed: Ints, domains: Ints, missing: Ints, units: Ints
+    ) -> tuple[Floats, Floats]:
+        """The first two numbers of the price for domains of one tier where so much of a resource is missing.
+
+        `units` of it must come from gangs that can spare nobody.
+        """
+        segments = self._standing.in_tier(tier)
+        if not len(segments.job):
+            return np.full(len(domains), math.inf), np.full(len(domains), math.inf)
         places = np.searchsorted(segments.domains, domains)
-        freed = freed[segments.order]
-        total = np.add.reduceat(freed, segments.first)
-        surplus = self._surplus[segments.job]
-        most = surplus * np.maximum.reduceat(freed, segments.first)
-        safe = np.where(surplus < 0, total, np.minimum(total, most))
-        core = np.where(self._breakable[segments.job], total - safe, 0)
-        left = missing - summed(segments.place, safe, len(segments.domains))[places]
-        rate = np.where(core > 0, self._used[segments.job] / np.maximum(core, 1), math.inf)
-        cheapest = np.full(len(segments.domains), math.inf)
-        begins = np.flatnonzero(np.diff(segments.place, prepend=-1))
-        cheapest[segments.place[begins]] = np.minimum.reduceat(rate, begins)
-        broken, lacking = np.zeros(len(domains)), left > 0
-        broken[lacking] = _lowered(left[lacking] * cheapest[places[lacking]], 0.0)
-        broken[left > summed(segments.place, core, len(segments.domains))[places]] = math.inf
-        lowest = self._cause.running.jobs.priority[segments.job[core > 0]].min(initial=2**40)
-        return np.stack((np.where(left > 0, lowest, NONE_BROKEN), broken))
+        costs = self._standing.costs(tier, resource, freed, self._jobs)
+        left = missing - segments.sums(costs.safe)[places]
+        broken = np.zeros(len(domains))
+        for amount, rate in (left, costs.rate), (units, costs.tight):
+            some = np.flatnonzero(amount > 0)
+            least = amount[some] * segments.least(rate)[places[some]] / self._asked.tasks
+            broken[some] = np.maximum(broken[some], _lowered(least, least))
+        broken[left > segments.sums(costs.core)[places]] = math.inf
+        holds = self._jobs.breakable & (self._jobs.used > 0)
+        lowest = self._cause.running.jobs.priority[holds].min(initial=2**40)
+        return np.where(left > 0, lowest, NONE_BROKEN), broken
 
     def _rates(self, resource: int, tasks: Ints) -> Floats:
         """What is evicted with each unit of a resource that some tasks free; infinite where they free none."""
@@ -184,33 +332,21 @@ class DomainBounds:
         shares = (request[weighed] / self._cause.need[weighed, None]).sum(axis=0)
         return np.where(request[resource] > 0, shares / np.maximum(request[resource], 1), math.inf)
 
-    def by_levels(self, bounds: Mapping[int, Price]) -> dict[int, Price]:
-        """The bounds of domains with the lowest priority up to which gangs must go for each task to find a row.
-
-        No less than those that are given. Tasks of gangs that can spare some go whatever their priority.
-        """
-        if not self._known or self._cause.purpose is not Purpose.PREEMPT:
-            return dict(bounds)
-        rows = self._side_by_side(bounds, math.inf)
-        tight, priority = self._surplus[rows.job] == 0, self._cause.running.jobs.priority[rows.job]
-        levels = rows.level(np.where(tight, priority, NONE_BROKEN)).tolist()
-        raised = zip(bounds.items(), levels, strict=True)
-        return {domain: (max(bound[0], level), *bound[1:]) for (domain, bound), level in raised if level < math.inf}
-
     def by_rows(self, bounds: Mapping[int, Price]) -> dict[int, Price]:
         """The bounds of domains if each task must find all that it asks for on one row; none where no plan can be made.
 
-        No less than the bounds by levels, which are given. Tasks of gangs that can spare some cost nothing here. Of
+        No less than the bounds that are given. Tasks of gangs that can spare some cost nothing here. Of
         other gangs each task carries its share of what its gang held, by what it frees in the domain, and those above
         the level stay: a plan in which one of them goes has a higher price anyway.
         """
         if not self._known:
             return dict(bounds)
-        rows = self._side_by_side(bounds, np.array([bound[0] for bound in bounds.values()]))
-        tight, shape = self._surplus[rows.job] == 0, self._cause.running.shape
+        rows = self._side_by_side(bounds)
+        tight, shape = self._jobs.surplus[rows.job] == 0, self._cause.running.shape
+        held = np.where(tight, self._jobs.used[rows.job] / self._asked.tasks, 0.0)
         least = np.array([bound[1:3] for bound in bounds.values()]).T
         for i, r in enumerate(rows.resources.tolist()):
-            broken = rows.cost(i, np.where(tight, self._used[rows.job], 0.0))
+            broken = rows.cost(i, held)
             samples = self._standing.samples
             by_shape = np.full(int(shape[samples].max(initial=0)) + 1, math.inf)
             by_shape[shape[samples]] = self._rates(r, samples)
@@ -219,24 +355,23 @@ class DomainBounds:
         prices = zip(bounds.items(), least.T.tolist(), strict=True)
         return {d: (bound[0], *dear, *bound[3:]) for (d, bound), dear in prices if max(dear) < math.inf}
 
-    def _side_by_side(self, bounds: Mapping[int, Price], levels: float | Floats) -> _Rows:
+    def _side_by_side(self, bounds: Mapping[int, Price]) -> _Rows:
         """The rows of some domains one after the other, even where one domain is inside another.
 
         Gangs that are broken by any loss stay above the level of the domain.
         """
         topology, running, gone = self._cycle.topology, self._cause.running, self._gone
-        domains, weighed = np.array(list(bounds), dtype=np.int64), self._cause.weighed
-        each = np.array([min(int(shape.request[r]) for shape in _shapes(self._asked)) for r in weighed.tolist()])
-        resources = weighed[each > 0]
+        domains, levels = np.array(list(bounds), dtype=np.int64), np.array([bound[0] for bound in bounds.values()])
+        resources, each = self._takes()
         place, row = _ranges(topology.start[domains], topology.end[domains])
         at = np.searchsorted(running.row[gone], [topology.start[domains], topology.end[domains]])
         owner, index = _ranges(at[0], at[1])
         task = gone[index]
         job = running.job[task]
-        tight = self._surplus[job] == 0
-        going = ~tight | self._breakable[job]
+        tight = self._jobs.surplus[job] == 0
+        going = ~tight | self._jobs.breakable[job]
         if self._cause.purpose is Purpose.PREEMPT:
-            going &= ~tight | (running.jobs.priority[job] <= np.broadcast_to(levels, domains.shape)[owner])
+            going &= ~tight | (running.jobs.priority[job] <= levels[owner])
         task, owner = task[going], owner[going]
         first = np.searchsorted(place, np.arange(len(domains)))
         return _Rows(
@@ -244,13 +379,56 @@ class DomainBounds:
             place=place,
             open=self._rows[row],
             free=self._cycle.ledger.free(resources, row, Pool.FUTURE_IDLE),
-            each=each[each > 0],
+            each=each,
             need=self._asked.tasks,
             task=task,
             row=running.row[task] + (first - topology.start[domains])[owner],
             job=running.job[task],
             freed=running.request[np.ix_(resources, task)],
         )
+
+
+class _Growth(msgspec.Struct, frozen=True):
+    """By how many tasks rows take more as gangs go that can spare nobody, in the order of rows and of priorities."""
+
+    had: Ints  # by row: how many tasks it takes before
+    sizes: dict[int, tuple[int, Ints]]  # by resource: what each task takes at least, and what rows have before
+    row: Ints
+    priority: Ints  # up to which gangs have gone by then
+    more: Ints
+
+    def level(self, topology: Topology, domains: Ints, missing: Ints) -> Floats:
+        """For each domain the lowest priority up to which gangs must go for so many more tasks; or infinity."""
+        first, last = np.searchsorted(self.row, [topology.start[domains], topology.end[domains]])
+        owner, index = _ranges(first, last)
+        index = index[np.lexsort((self.priority[index], owner))]
+        upto = np.concatenate(([0], np.cumsum(self.more[index])))
+        ends = np.cumsum(last - first)
+        target = upto[ends - (last - first)] + missing
+        enough = (missing > 0) & (upto[ends] >= target)
+        result = np.where(missing > 0, math.inf, NONE_BROKEN)
+        result[enough] = self.priority[index[np.searchsorted(upto, target[enough]) - 1]]
+        return result
+
+    def units(self, resource: int, topology: Topology, domains: Ints, missing: Ints) -> Ints:
+        """How much of a resource must be freed in each domain for so many more tasks, at least."""
+        if resource not in self.sizes:
+            return np.zeros(len(domains), dtype=np.int64)
+        each, base = self.sizes[resource]
+        most = np.minimum(summed(self.row, self.more, len(base)), missing.max(initial=0))
+        row = np.repeat(np.arange(len(base)), most)
+        number = self.had[row] + np.arange(len(row)) - np.repeat(np.cumsum(most) - most, most)
+        short = [np.maximum(count * each - base[row], 0) for count in (number, number + 1)]
+        unit = short[1] - short[0]
+        first, last = np.searchsorted(row, [topology.start[domains], topology.end[domains]])
+        owner, index = _ranges(first, last)
+        unit = unit[index]
+        order = np.argsort(unit)
+        order = order[stable_order(owner[order], len(domains))]
+        upto = np.concatenate(([0], np.cumsum(unit[order])))
+        begins = np.cumsum(last - first) - (last - first)
+        result: Ints = upto[begins + np.clip(missing, 0, last - first)] - upto[begins]
+        return result
 
 
 class _Rows(msgspec.Struct, frozen=True):
@@ -266,27 +444,6 @@ class _Rows(msgspec.Struct, frozen=True):
     row: Ints  # of each of them
     job: Ints
     freed: Ints  # (resources x tasks that go)
-
-    def level(self, levels: Ints) -> Floats:
-        """For each domain the lowest level such that there is room once all tasks up to it are gone; or infinity."""
-        known, level = np.unique(np.append(levels, NONE_BROKEN), return_inverse=True)
-        place = self.place[self.row]
-        domains = int(self.place[-1]) + 1
-        low, high = np.full(domains, -1), np.full(domains, len(known))  # `low` is too low, `high` is enough
-        while (high - low > 1).any():
-            middle = (low + high) // 2
-            enough = self._room(level[:-1] <= middle[place]) >= self.need
-            high, low = np.where(enough & (high - low > 1), middle, high), np.where(enough, low, middle)
-        result: Floats = np.append(known.astype(np.float64), math.inf)[high]
-        return result
-
-    def _room(self, gone: Bools) -> Ints:
-        """How many tasks each domain takes without these."""
-        free = self.free.copy()
-        for amounts, freed in zip(free, self.freed, strict=True):
-            amounts += summed(self.row[gone], freed[gone], len(amounts))
-        room = np.maximum((free // self.each[:, None]).min(axis=0, initial=self.need), 0) * self.open
-        return summed(self.place, room, int(self.place[-1]) + 1)
 
     def amount(self, resource: int, least: int, rates: Floats) -> Floats:
         """For each domain the least that goes where so much of one resource is asked for, at a rate for each task."""
@@ -387,6 +544,6 @@ def _spent(place: Ints, freed: Ints, rate: Floats, places: Ints, missing: Ints) 
 
 def _lowered(found: Floats, added: float | Floats) -> Floats:
     """Rounded as prices are, and no more than they are, where so much was added up."""
-    slack = _ROUNDING * (added + 100)
+    slack = _ROUNDING * (np.minimum(added, 1 / _ROUNDING) + 100)  # also of what is infinite
     result: Floats = np.maximum(found - slack, 0.0).round(9)
     return result

@@ -18,10 +18,9 @@ from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import Picks, place
 from tierwise.framework.walk import walk
-from tierwise.model.arrays import Bools, Ints, summed
+from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.ranks import rank_homes
-from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
@@ -58,8 +57,8 @@ def bound(cycle: Cycle, task_group: TaskGroup, domains: Ints, pool: Pool) -> Boo
     return result
 
 
-def bound_without(cycle: Cycle, asked: Demand, domains: Ints, running: RunningTable, gone: Ints) -> Bools:
-    """Which domains may hold a demand once the `gone` tasks have left; each task group is counted on its own."""
+def bound_without(cycle: Cycle, asked: Demand, domains: Ints, freed: Ints) -> Bools:
+    """Which domains may hold a demand once so much is freed (resources x rows); each task group counts on its own."""
     result = np.ones(len(domains), dtype=bool)
     fit_counts: dict[int, Ints] = {}
     for task_group in asked.task_groups:
@@ -67,18 +66,16 @@ def bound_without(cycle: Cycle, asked: Demand, domains: Ints, running: RunningTa
         for tasks_left in task_group.remaining:
             shape = tasks_left.pod_set.shape
             if shape.number not in fit_counts:
-                fit_counts[shape.number] = cycle.topology.totals(fit_counts_without(cycle, shape, running, gone))
+                fit_counts[shape.number] = cycle.topology.totals(fit_counts_without(cycle, shape, freed))
             total += np.minimum(fit_counts[shape.number][domains], tasks_left.left)
         result &= total >= task_group.need
     return result
 
 
-def fit_counts_without(cycle: Cycle, shape: Shape, running: RunningTable, gone: Ints) -> Ints:
-    """How many tasks of a shape each row takes once the `gone` tasks have left."""
+def fit_counts_without(cycle: Cycle, shape: Shape, freed: Ints) -> Ints:
+    """How many tasks of a shape each row takes once so much is freed (resources x rows)."""
     free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
-    for i, r in enumerate(shape.asked.tolist()):
-        free[i] += summed(running.row[gone], running.request[r, gone], len(cycle.nodes))
-    room = shape.max_tasks(free)
+    room = shape.max_tasks(free + freed[shape.asked])
     room[cycle.fit_counts.of(shape).why != 0] = 0
     return room
 

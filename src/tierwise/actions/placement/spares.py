@@ -101,7 +101,10 @@ class Spares:
         shape = min(shapes, key=lambda one: (-shapes[one], one.number))
         like, lent = self._like[job.number], self.lent()
         free = np.where(like, cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE), 0)
-        without = np.where(like, fit_counts_without(cycle, shape, cycle.running, lent), 0) if len(lent) else free
+        without = free
+        if len(lent):
+            freed = cycle.running.freed(lent, len(cycle.nodes))
+            without = np.where(like, fit_counts_without(cycle, shape, freed), 0)
         counts = np.zeros(len(cycle.nodes), dtype=np.int64)
         for domain in self._domains(job):
             span = cycle.topology.span(domain)
