@@ -72,8 +72,9 @@ class JobCosts(msgspec.Struct, frozen=True):
 
     def differ(self, other: JobCosts) -> Bools:
         """Which jobs are known for something else."""
-        result: Bools = self.surplus != other.surplus
-        return result | (self.breakable != other.breakable) | (self.used != other.used)
+        result: Bools = (self.surplus != other.surplus) | (self.breakable != other.breakable)
+        result |= self.used != other.used
+        return result
 
 
 class SegmentCosts(msgspec.Struct, frozen=True):
