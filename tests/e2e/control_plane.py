@@ -94,6 +94,14 @@ class ControlPlane:
         """What the server and its etcd have used so far."""
         return sum(processor_seconds(process.pid) for process in self._processes.values())
 
+    def metrics(self) -> str:
+        """What the API server counts."""
+        url, headers = f"https://127.0.0.1:{self.port}/metrics", {"Authorization": f"Bearer {self._token}"}
+        request = urllib.request.Request(url, headers=headers)
+        with urllib.request.urlopen(request, timeout=60, context=self.tls()) as answer:
+            found: bytes = answer.read()
+        return found.decode()
+
     def stop(self) -> None:
         """Kill both: nobody reads their folder any more, and an API server takes long to say goodbye."""
         for process in self._processes.values():

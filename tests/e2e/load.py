@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -42,6 +43,8 @@ class Size(msgspec.Struct, frozen=True):
     race: int
     race_rounds: int
     gangs: int
+    apart: bool
+    only_tierwise: bool
 
 
 def _binding(number: int) -> tuple[str, Json]:
@@ -132,15 +135,15 @@ def load(size: Size, goals: Goals) -> None:
         sys.exit(found.stderr.strip())
     binaries = Path(found.stdout.strip())
     if size.pods:
-        with _plane(binaries) as plane:
+        with _plane(binaries, apart=size.apart) as plane:
             _client(plane, size, goals)
     if size.race:
         from tests.e2e.rivals import compare  # here, because the memory of measuring processes is measured
 
-        with _plane(binaries) as plane:
+        with _plane(binaries, apart=size.apart) as plane:
             compare(
                 plane,
-                binaries,
+                None if size.only_tierwise else binaries / "kube-scheduler",
                 nodes=size.nodes,
                 pods=size.race,
                 gangs=size.gangs,
@@ -150,14 +153,20 @@ def load(size: Size, goals: Goals) -> None:
 
 
 @contextlib.contextmanager
-def _plane(binaries: Path) -> Iterator[ControlPlane]:
+def _plane(binaries: Path, *, apart: bool) -> Iterator[ControlPlane]:
+    """A control plane; `apart`, it has half of the cores to itself and everything else has the other half."""
+    cores = sorted(os.sched_getaffinity(0))
+    half = len(cores) // 2 if apart else len(cores)
     with tempfile.TemporaryDirectory() as folder:
         plane = ControlPlane(binaries, Path(folder) / "plane")
         try:
+            os.sched_setaffinity(0, cores[:half])  # what is started from here on inherits it
             plane.start()
+            os.sched_setaffinity(0, cores[half:] or cores)
             yield plane
         finally:
             plane.stop()
+            os.sched_setaffinity(0, cores)
 
 
 def _client(plane: ControlPlane, size: Size, goals: Goals) -> None:
@@ -228,6 +237,10 @@ def main() -> None:
             parser.add_argument("--race", type=int, default=5000, help="pods for whole schedulers; 0 leaves these out")
             parser.add_argument("--race-rounds", type=int, default=2)
             parser.add_argument("--gangs", type=int, default=100, help="that come one by one to an idle cluster")
+            parser.add_argument(
+                "--apart", action="store_true", help="the control plane has half of the cores, all else the other half"
+            )
+            parser.add_argument("--only-tierwise", action="store_true", help="leave kube-scheduler out")
             goals = Goals()
             load(Size(**vars(parser.parse_args(arguments))), goals)
             sys.exit(bool(goals.missed))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from itertools import chain
 
 import msgspec
@@ -24,6 +24,7 @@ from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import natural
 from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.nvidia import ComputeDomain
+from tierwise.api.pattern import COORDINATES, RANK, RANKS
 from tierwise.api.volcano import Job as VolcanoJob
 from tierwise.api.volcano import PodGroup, Queue
 from tierwise.config.actions import EVICTING_BY_POD
@@ -48,7 +49,7 @@ from tierwise.model.resources import CPU, MEMORY, MOST, POD_SLOTS, UNOFFERED, Ax
 from tierwise.model.services import Services
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.model.volumes import ATTACH_PREFIX
-from tierwise.port import Objects
+from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Objects
 from tierwise.snapshot.budgets import Budgets
 from tierwise.snapshot.devices import DeviceReader
 from tierwise.snapshot.held_places import read_held_places
@@ -58,7 +59,7 @@ from tierwise.snapshot.quotas import left_by_namespace
 from tierwise.snapshot.run_history import history_key, read_history
 from tierwise.snapshot.shapes import Priorities, Shapes
 from tierwise.snapshot.tasks import TaskStore
-from tierwise.snapshot.templates import Common, Template, Templates, has_node_rules
+from tierwise.snapshot.templates import Common, Template, Templates
 from tierwise.snapshot.volumes import VolumeFollower
 
 __all__ = ["SCHEDULER_NAMES", "Reader", "build"]
@@ -123,6 +124,10 @@ _OFTEN = frozenset((Pod, PodGroup, VolcanoJob))
 """The types of objects that change all the time; nothing but tasks and jobs is read from them."""
 
 
+_TOLD = frozenset((HYPERNODE_ANNOTATION, PATH_ANNOTATION, RANK, RANKS, COORDINATES))
+"""What a bind writes on its pod."""
+
+
 class _Settings(msgspec.Struct, frozen=True):
     """What follows from objects that seldom change: kept while those are the same."""
 
@@ -145,6 +150,14 @@ class _Settings(msgspec.Struct, frozen=True):
             domains=domains(objects),
             apps=group_homes((*objects.every(AppGroup), *objects.every(KepAppGroup)), profile),
         )
+
+
+class _Followed(msgspec.Struct):
+    """What has become of pods since they were last read."""
+
+    moved: dict[str, Pod]  # to another node or state alone, as most do all their life
+    placed: dict[str, Template]  # those of them that have got a node, by the template that they follow since
+    changed: set[str]  # all others, which are read anew
 
 
 class Reader:
@@ -204,8 +217,8 @@ class Reader:
             return replace(self._last, now=now)
         pods = objects.every(Pod)
         latest = objects.latest(self._objects, Pod)
-        moved, changed = self._follow_pods(latest)
-        changed |= self._volumes.follow(objects, latest) & self._pods.keys()
+        followed = self._follow_pods(latest)
+        followed.changed |= self._volumes.follow(objects, latest) & self._pods.keys()
         self._count_pods()
         groups, before = objects.every(PodGroup), self._objects.every(PodGroup)
         changes = objects.changes(self._objects, PodGroup)
@@ -221,13 +234,14 @@ class Reader:
         framed = self._templates.common(), self._crowd, True
         if last is not None and self._framed == framed and self._plain(latest):
             axis, table = last.axis, last.nodes
-            self._follow_tasks(moved, changed)
+            self._follow_tasks(followed)
         else:
             axis, table, asking = self._read_nodes(site, objects, quotas, latest)
-            self._finish(site, axis, table, moved, changed | asking, objects, quotas, budgets)
+            followed.changed |= asking
+            self._finish(site, axis, table, followed, objects, quotas, budgets)
         if not self._countable():
             axis, table, _ = self._read_nodes(site, objects, quotas, {})
-            self._finish(site, axis, table, {}, set(), objects, quotas, budgets)
+            self._finish(site, axis, table, _Followed({}, {}, set()), objects, quotas, budgets)
         store = self._store
         drawn = drawn_to(store.attracting.values(), table.row)
         first = {
@@ -314,21 +328,20 @@ class Reader:
             for name, queue in queues.items()
         }
 
-    def _follow_pods(self, latest: Mapping[str, Pod | None]) -> tuple[dict[str, Pod], set[str]]:
-        """Take note of pods that have come, gone or become others.
-
-        Says which can have come to another node or state alone, as most do all their life, and which are read anew.
-        """
-        moved: dict[str, Pod] = {}
-        changed: set[str] = set()
+    def _follow_pods(self, latest: Mapping[str, Pod | None]) -> _Followed:
+        """Take note of pods that have come, gone or become others."""
+        found = _Followed({}, {}, set())
         concerned = self._devices.concerned
         for path, pod in latest.items():
             before = self._pods.get(path)
             if before is not None and pod is not None and path not in concerned and _alike(before[0], pod):
-                self._pods[path] = pod, before[1]
-                moved[path] = pod
+                template = before[1]
+                if pod.spec.node_name and not before[0].spec.node_name:
+                    template = found.placed[path] = self._templates.place(pod, template)
+                self._pods[path] = pod, template
+                found.moved[path] = pod
                 continue
-            changed.add(path)
+            found.changed.add(path)
             if before is not None:
                 self._templates.leave(before[1])
                 self._firm -= firm(before[0].metadata)
@@ -336,7 +349,7 @@ class Reader:
             if pod is not None:
                 self._pods[path] = pod, self._templates.join(pod)
                 self._firm += firm(pod.metadata)
-        return moved, changed
+        return found
 
     def _read_nodes(
         self, site: NodeIndex, objects: Objects, quotas: Quotas, pods: Mapping[str, Pod | None]
@@ -400,8 +413,7 @@ class Reader:
         site: NodeIndex,
         axis: Axis,
         table: NodeTable,
-        moved: Mapping[str, Pod],
-        changed: Set[str],
+        followed: _Followed,
         objects: Objects,
         quotas: Quotas,
         budgets: Budgets,
@@ -427,9 +439,9 @@ class Reader:
         if last is not None and priorities is not None and frame == _others_of(last, frame):
             resized, keys = _sizes(frame) != _sizes(last), {*frame.watched} ^ {*last.watched}
             concerned = self._concerned(last, frame)
-            changed = {*changed, *concerned}
+            followed.changed |= concerned
             if resized or keys or concerned or frame.devices != last.devices:
-                for path in changed:  # before others get other shapes: what it was may have no column any more
+                for path in followed.changed:  # before others get other shapes: what it was may have no column any more
                     self._store.drop(path)
                 self._store.flush()
             if resized:
@@ -453,22 +465,24 @@ class Reader:
                 self._store = TaskStore(
                     shapes, site.number, len(axis), self._schedulers, budgets, self._devices.of, self._volumes.of
                 )
+                followed.changed |= self._pods.keys()
             else:
-                changed = {*changed, *moved}
-                self._store.restart(shapes, site.number, len(axis), budgets, self._pods, changed)
-            changed = changed if last is not None else self._pods.keys()
-        self._follow_tasks(moved, changed)
+                followed.changed |= followed.moved.keys()
+                self._store.restart(shapes, site.number, len(axis), budgets, self._pods, followed.changed)
+        self._follow_tasks(followed)
 
     def _plain(self, pods: Mapping[str, Pod | None]) -> bool:
         """Whether what pods ask for is all in their templates: they and these ask for no devices, quotas or volumes."""
         return not (self._settings.quotas or self._volumes.read or self._devices.concern(pods.values()))
 
-    def _follow_tasks(self, moved: Mapping[str, Pod], changed: Set[str]) -> None:
+    def _follow_tasks(self, followed: _Followed) -> None:
         """Bring tasks to where their pods are, and read those of other pods."""
-        changed = {*changed, *self._store.unknown(moved)}
+        moved, placed = followed.moved, followed.placed
+        changed = {*followed.changed, *self._store.unknown(moved)}
         if not changed.isdisjoint(moved):
             moved = {path: pod for path, pod in moved.items() if path not in changed}
-        self._store.move(moved)
+            placed = {path: template for path, template in placed.items() if path not in changed}
+        self._store.move(moved, placed)
         for path in sorted(changed, key=natural):  # so that shapes are numbered in an order that objects decide
             if path in self._pods:
                 self._store.put(path, *self._pods[path])
@@ -590,21 +604,29 @@ def _always(_: str) -> bool:
 def _alike(before: Pod, pod: Pod) -> bool:
     """Whether all that is read of a pod is as it was, but for its node and its state.
 
-    A pod whose rules about nodes have been settled by a node is read without them from then on.
+    With its node it is told where that is, and its rank: jobs with ranks are built anew whenever a pod of theirs moves.
     """
     old, new = before.metadata, pod.metadata
     spec, last = counted(pod), counted(before)
     if last != spec:
-        if bool(last.node_name) != bool(spec.node_name) and has_node_rules(spec):
-            return False
+        if last.node_name and not spec.node_name:
+            return False  # it was read without its rules about nodes
         if replace(last, node_name=spec.node_name, scheduling_gates=spec.scheduling_gates) != spec:
+            return False
+    if old.annotations != new.annotations:
+        placed = spec.node_name and not last.node_name
+        if not placed or _untold(old.annotations) != _untold(new.annotations):
             return False
     return (
         old.labels == new.labels
-        and old.annotations == new.annotations
         and old.creation_timestamp == new.creation_timestamp
         and old.owner_references == new.owner_references
     )
+
+
+def _untold(annotations: Mapping[str, str]) -> dict[str, str]:
+    """The annotations but for what comes with a node."""
+    return {key: value for key, value in annotations.items() if key not in _TOLD}
 
 
 def _same_group(before: PodGroup | None, group: PodGroup | None) -> bool:

@@ -225,6 +225,20 @@ class Shapes:
         self._pods[shape.number] += 1
         return shape
 
+    def place(self, shape: Shape, template: Template) -> Shape:
+        """The shape of a pod that had another one until it got its node, and follows this template with it."""
+        former, source = self._keys[shape.number], self._sources[shape.number]
+        assert former is not None
+        assert source is not None
+        if former.body == template.body:
+            return shape
+        key = replace(former, body=template.body)
+        found = self._known.get(key)
+        if found is None:
+            found = self._enter(key, template, *source[1:])
+        self.leave(shape)
+        return self.join_known(found)
+
     def relabel(self, shape: Shape, labels: Mapping[str, str]) -> Shape:
         """What has become of the shape of a pod with these labels since others are watched; the pod comes once more."""
         former = self._keys[shape.number]

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.core import Pod
-from tierwise.api.eviction_terms import ended_at, expected_seconds, status_time, told_times
+from tierwise.api.eviction_terms import CHECKPOINTED_AT, ended_at, expected_seconds, status_time, told_times
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.unsupported import unsupported
@@ -39,7 +39,7 @@ from tierwise.snapshot.templates import Common, Template, has_node_rules
 __all__ = ["Cohort", "TaskStore"]
 
 _ORDER, _NODE, _SHAPE = map(attrgetter, ("order", "node", "shape"))
-_STATE = attrgetter("node", "nominated", "started", "checkpointed", "noticed", "ended", "deleted")
+_TIMES = attrgetter("started", "checkpointed", "noticed", "ended", "deleted")
 _PARTS = 256
 """Into which pods without a group are dealt by name, so that a change of one looks at few."""
 
@@ -140,25 +140,40 @@ class TaskStore:
         """Those of some pods that are not here; who left without ever having had a node is not."""
         return [path for path in paths if path not in self._cohort_of]
 
-    def move(self, pods: Mapping[str, Pod]) -> None:
-        """Pods that are here may have come to another node or state, and are otherwise what they were."""
-        moved: set[Cohort] = set()
+    def move(self, pods: Mapping[str, Pod], placed: Mapping[str, Template]) -> None:
+        """Pods that are here may have come to another node or state, and are otherwise what they were.
+
+        Of those that have got a node, the templates that they follow since.
+        """
+        moved = self._settle(pods, placed)
+        cohort_of, astray = self._cohort_of, self._astray
         for path, pod in pods.items():
             status = _status(pod)
             if status is None:
                 self.drop(path)
                 continue
-            cohort = self._cohort_of[path]
-            before = cohort.members[path].task
-            node, nominated = self._place(path, pod, status)
-            started, checkpointed, noticed, ended, deleted = _times(pod, before.created)
-            state = node, nominated, started, checkpointed, noticed, ended, deleted
-            if status is before.status and state == _STATE(before):
-                if path in self._astray:  # it may name another node that does not exist
-                    cohort.members[path] = Member(pod, before)
+            members = cohort_of[path].members
+            before, last = members[path].task, members[path].pod
+            node, nominated = before.node, before.nominated
+            if (
+                pod.spec.node_name != last.spec.node_name
+                or pod.status.nominated_node_name != last.status.nominated_node_name
+                or path in astray
+            ):
+                node, nominated = self._place(path, pod, status)
+            times = _times(pod, before.created)
+            if (
+                status is before.status
+                and node == before.node
+                and nominated == before.nominated
+                and times == _TIMES(before)
+            ):
+                if path in astray:  # it may name another node that does not exist
+                    members[path] = Member(pod, before)
                     if path in self.attracting:
                         self.attracting[path] = pod
                 continue  # kubelets write much else into a status
+            started, checkpointed, noticed, ended, deleted = times
             task = replace(
                 before,
                 status=status,
@@ -170,11 +185,12 @@ class TaskStore:
                 ended=ended,
                 deleted=deleted,
             )
-            cohort.members[path] = Member(pod, task)
-            moved.add(cohort)
-            (self.releasing.add if status is Status.RELEASING else self.releasing.discard)(path)
+            members[path] = Member(pod, task)
+            moved.add(cohort_of[path])
             if node != before.node or nominated != before.nominated:
                 self._index(path, before, task)
+            if status is not before.status:
+                (self.releasing.add if status is Status.RELEASING else self.releasing.discard)(path)
             if before.status in _HOLDING:
                 self._went.append(before)
             if status in _HOLDING:
@@ -184,6 +200,23 @@ class TaskStore:
         for cohort in moved:
             cohort.version += 1
         self._moved |= moved
+
+    def _settle(self, pods: Mapping[str, Pod], placed: Mapping[str, Template]) -> set[Cohort]:
+        """Read pods that have got a node without their rules about nodes; the cohorts that they are in."""
+        cohorts: set[Cohort] = set()
+        for path in sorted(placed, key=natural):  # so that shapes are numbered in an order that objects decide
+            cohort, spec = self._cohort_of[path], pods[path].spec
+            before, task = cohort.members[path].pod, cohort.members[path].task
+            settled = replace(
+                task,
+                shape=self.shapes.place(task.shape, placed[path]),
+                tolerations=spec.tolerations,
+                node_rules=has_node_rules(spec),
+                unsupported="",
+            )
+            cohort.members[path] = Member(before, settled)
+            cohorts.add(cohort)
+        return cohorts
 
     def put(self, path: str, pod: Pod, template: Template) -> None:
         """A pod comes, or has become another."""
@@ -349,15 +382,16 @@ class TaskStore:
         self._came, self._went = [], []
 
     def _count(self, tasks: Iterable[Task], sign: int) -> None:
-        held = [task for task in tasks if _holds(task)]
+        held = [task for task in tasks if task.node >= 0 and task.status in _HOLDING]
         if len(held) <= _FEW:
             for task in held:
                 self.used[:, task.node] += sign * task.shape.request
         else:
             nodes = np.fromiter(map(_NODE, held), np.int64, len(held))
-            shapes = {id(task.shape): task.shape for task in held}  # two may have had one number since the last count
-            ids, which = np.unique(np.fromiter(map(id, map(_SHAPE, held)), np.int64, len(held)), return_inverse=True)
-            requests = np.stack([shapes[number].request for number in ids.tolist()], axis=1)
+            # By identity: two shapes may have had one number since the last count.
+            ids = np.fromiter(map(id, map(_SHAPE, held)), np.int64, len(held))
+            _, first, which = np.unique(ids, return_index=True, return_inverse=True)
+            requests = np.stack([held[i].shape.request for i in first.tolist()], axis=1)
             for r in np.flatnonzero(requests.any(axis=1)).tolist():
                 np.add.at(self.used[r], nodes, sign * requests[r, which])
 
@@ -477,6 +511,7 @@ def _nothing_used(resources: int, nodes: Mapping[str, int]) -> Ints:
     return np.zeros((resources, max(nodes.values(), default=-1) + 1), dtype=np.int64)
 
 
+_NO_TIMES = (0.0, 0.0, 0.0, 0.0, 0.0)
 _GRACE = 30
 """Seconds that a pod gets to terminate where it names no other time."""
 
@@ -486,11 +521,15 @@ def _times(pod: Pod, created: float) -> tuple[float, float, float, float, float]
     deleted.
     """
     if not pod.spec.node_name:
-        return 0.0, 0.0, 0.0, 0.0, 0.0
-    checkpointed, noticed = told_times(pod)
-    ended = ended_at(pod) if pod.status.container_statuses else 0.0
-    deleted = _deleted_at(pod) if pod.metadata.deletion_timestamp else 0.0
-    return status_time(pod.status.start_time) or created, checkpointed, noticed, ended, deleted
+        return _NO_TIMES
+    status, meta = pod.status, pod.metadata
+    started = status_time(status.start_time) if status.start_time else 0.0
+    checkpointed = noticed = 0.0
+    if status.conditions or CHECKPOINTED_AT in meta.annotations:
+        checkpointed, noticed = told_times(pod)
+    ended = ended_at(pod) if status.container_statuses else 0.0
+    deleted = _deleted_at(pod) if meta.deletion_timestamp else 0.0
+    return started or created, checkpointed, noticed, ended, deleted
 
 
 def _deleted_at(pod: Pod) -> float:

@@ -33,6 +33,7 @@ class Template(msgspec.Struct, eq=False):
     namespace: str
     spec: PodSpec  # of one of the pods; what differs between them is not to be read from here
     pods: int = 0
+    placed: Template | None = None  # the one that its pods follow once they have a node, where one of them had
 
 
 class Common(msgspec.Struct, frozen=True):
@@ -83,6 +84,19 @@ class Templates:
             found = self._known[key] = Template(body, pod.metadata.namespace, spec)
             self._common = None
         found.pods += 1
+        return found
+
+    def place(self, pod: Pod, template: Template) -> Template:
+        """The template of a pod that followed another one until it got its node.
+
+        What is left of a pattern without its rules about nodes is the same for all pods that follow it.
+        """
+        found = template.placed
+        if found is not None and found.pods:
+            found.pods += 1
+        else:
+            found = template.placed = self.join(pod)
+        self.leave(template)
         return found
 
     def leave(self, template: Template) -> None:
