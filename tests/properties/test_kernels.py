@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.strategies import DataObject
+from hypothesis.strategies import DataObject, DrawFn
+from tests.support.depth import examples
 from tests.support.draw import Gang, allocate, draw, gang, objects_of, spots
 from tests.support.kernels import disturb, drawn_ask, drawn_pool, drawn_span, exact_kernels, kernels_agree, plain
 from tests.support.reference import close_reference
@@ -14,11 +15,16 @@ from tests.support.strategies import Scene, profile, scenes, trees
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import PluginChoice
+from tierwise.framework.arguments import number
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask
+from tierwise.framework.declaration import takes_part
+from tierwise.framework.extension import Arguments, Ask, CycleView, LeafScorer, NodeScorer, RowScorer, ScoreEffect
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import kernel_for, reference, step
+from tierwise.framework.placer import domains, kernel_for, place_in_order, reference, step
 from tierwise.framework.walk import walk
+from tierwise.model.arrays import Bools, Floats, Rows
+from tierwise.model.resources import POD_SLOTS
+from tierwise.plugins import PLUGINS
 from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build
 
@@ -148,3 +154,109 @@ def test_placing_leaves_no_trace(scene: Scene, scorers: str, count: int, data: D
 
     after = [cycle.ledger.idle.tobytes(), cycle.ledger.pipelined.tobytes(), cycle.ledger.domain_idle.tobytes()]
     assert before == after
+
+
+@st.composite
+def _uneven_racks(draw_: DrawFn) -> tuple[str, str]:
+    """Racks of up to five nodes below one or two spines, and pods on some of them that ask for different amounts."""
+    sizes = draw_(st.lists(st.integers(2, 5), min_size=2, max_size=5))
+    first = [sum(sizes[:i]) for i in range(len(sizes))]
+    names = draw_(st.permutations([f"n{i}" for i in range(sum(sizes))]))
+    racks = [f"r{i}[{' '.join(names[at : at + size])}]" for i, (at, size) in enumerate(zip(first, sizes, strict=True))]
+    cut = draw_(st.integers(1, len(racks)))
+    spines = [" ".join(racks[:cut]), " ".join(racks[cut:])]
+    amounts = st.sampled_from(("cpu=1", "cpu=2", "cpu=3", "cpu=1,memory=1000", "cpu=1,memory=1001", "memory=64000000"))
+    used = draw_(st.dictionaries(st.integers(0, sum(sizes) - 1), amounts, max_size=6))
+    tree = " ".join(f"s{i}: {below}" for i, below in enumerate(spines) if below)
+    return tree, " ".join(f"n{node}:{asks}" for node, asks in used.items())
+
+
+@examples(100)
+@given(_uneven_racks(), st.sampled_from(["domains", "packing"]), st.sampled_from([1, 2, 5]), st.integers(1, 40))
+def test_nodes_of_a_domain_are_filled_together(racks: tuple[str, str], scorers: str, each: int, count: int) -> None:
+    """Taking all nodes of a domain that are ahead of the others gives what placing one task after the other does."""
+    tree, running = racks
+    world = draw(tree, node="cpu=10,memory=100000000", running=running)
+    cycle = _open(Scene(world, (Gang("g", tasks=count, each=f"cpu={each},memory=1000000"),)), scorers)
+    (job,) = cycle.snapshot.jobs
+    ask, everywhere = Ask(job.subs[0].pod_sets[0].shape, job.subs[0], job), slice(0, len(cycle.nodes))
+
+    assert kernel_for(cycle, ask, Pool.IDLE) is domains
+    expected = _one_by_one(cycle, ask, count)
+    assert expected == place_in_order(cycle, ask, count, everywhere, Pool.IDLE).tolist()
+
+
+_QUARTER = 2.0**-22
+"""A fourth of the steps in which scores are compared."""
+
+
+@takes_part(NodeScorer, LeafScorer)
+class _Near:
+    """More for all nodes of a domain with each pod in it, by some fourths of a step."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        self._view, self._slots = view, view.axis.index[POD_SLOTS]
+        self._rise = number(arguments, "rise", 0)
+
+    def effect(self, ask: Ask) -> ScoreEffect:
+        return ScoreEffect.DOMAIN
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        return slice(0, len(self._view.nodes))
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        return self.score_leaves(ask)[self._view.topology.leaf[span]]
+
+    def score_leaves(self, ask: Ask) -> Floats:
+        ledger = self._view.ledger
+        used: Floats = (ledger.domain_allocatable - ledger.domain_idle)[self._slots] * self._rise * _QUARTER
+        return used
+
+
+@takes_part(NodeScorer, RowScorer)
+class _Own:
+    """For each node some fourths of a step, by the digits of a number."""
+
+    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        digits = [int(digit, 36) for digit in str(arguments["own"])]
+        self._scores = np.resize(digits, len(view.nodes)) * _QUARTER
+
+    def effect(self, ask: Ask) -> ScoreEffect:
+        return ScoreEffect.FIXED
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        return slice(row, row)
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        return self.score_rows(ask, span)
+
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats:
+        return self._scores[rows].copy()
+
+
+@examples(200)
+@given(_uneven_racks(), st.text("0123hijkxyz", min_size=1, max_size=20), st.integers(0, 9), st.integers(1, 20))
+def test_rounding_makes_no_order_certain(racks: tuple[str, str], own: str, rise: int, count: int) -> None:
+    """Nodes whose scores are closer than rounding tells apart are filled in the order of one by one."""
+    snapshot = build(objects_of(draw(racks[0], node="cpu=1"), Gang("g", tasks=count)), now=0.0)
+    scorers = profile("predicates", PluginChoice("near", {"rise": rise}), PluginChoice("own", {"own": own}))
+    cycle = open_cycle(snapshot, scorers, plugins={**PLUGINS, "near": _Near, "own": _Own})
+    (job,) = cycle.snapshot.jobs
+    ask, everywhere = Ask(job.subs[0].pod_sets[0].shape, job.subs[0], job), slice(0, len(cycle.nodes))
+
+    assert kernel_for(cycle, ask, Pool.IDLE) is domains
+    expected = _one_by_one(cycle, ask, count)
+    assert expected == place_in_order(cycle, ask, count, everywhere, Pool.IDLE).tolist()
+
+
+def _one_by_one(cycle: Cycle, ask: Ask, count: int) -> list[int]:
+    """The row of each task, in their order."""
+    rows: list[int] = []
+    with cycle.ledger.statement():
+        for _ in range(count):
+            row, number = reference(cycle, ask, 1, slice(0, len(cycle.nodes)), Pool.IDLE)
+            if not len(row):
+                break
+            cycle.ledger.place(ask.shape, row, number, pool=Pool.IDLE)
+            rows.append(int(row[0]))
+    return rows

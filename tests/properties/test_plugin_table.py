@@ -25,6 +25,7 @@ from tierwise.framework.extension import (
     Ask,
     CycleView,
     Factory,
+    LeafScorer,
     MovingFilter,
     NodeScorer,
     ScoreEffect,
@@ -105,7 +106,7 @@ class _Scorer:
     says, sign, others = ScoreEffect.FREE, 1.0, 0.0
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        self._slots = view.axis.index[POD_SLOTS]
+        self._slots, self._topology = view.axis.index[POD_SLOTS], view.topology
         self._idle, self._all = view.ledger.idle, view.nodes.allocatable
 
     def effect(self, ask: Ask) -> ScoreEffect:
@@ -148,6 +149,16 @@ class SaysSpan(_Scorer):
     says, sign, others = ScoreEffect.SPAN, -1.0, -3.0
 
 
+@takes_part(NodeScorer, LeafScorer)
+class SaysDomain(_Scorer):
+    """A task raises its own node most and the next by half of that, and it says that nodes of its domain rise alike."""
+
+    says, sign, others = ScoreEffect.DOMAIN, -1.0, -0.5
+
+    def score_leaves(self, ask: Ask) -> Floats:
+        return np.zeros(len(self._topology))
+
+
 @takes_part(NodeScorer)
 class SaysNothingIsStale(_Scorer):
     """Its scores change, and it says that no row has to be asked for again."""
@@ -177,6 +188,7 @@ class MovesItsMind:
         (SaysUpwards, _scores_hold),
         (SaysOwnRow, _scores_hold),
         (SaysSpan, _scores_hold),
+        (SaysDomain, _scores_hold),
         (SaysNothingIsStale, _scores_hold),
         (MovesItsMind, _filters_hold),
     ],

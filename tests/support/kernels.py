@@ -10,7 +10,7 @@ from hypothesis.strategies import DataObject
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, ScoreEffect
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import Kernel, Picks, fill, kernel_for, reference, runs, step
+from tierwise.framework.placer import Kernel, Picks, domains, fill, kernel_for, reference, runs, step
 
 __all__ = [
     "disturb",
@@ -78,6 +78,8 @@ def exact_kernels(cycle: Cycle, ask: Ask, pool: Pool) -> list[Kernel]:
     moving = cycle.pipeline.moving(ask.shape)
     if sticky and (not moving or cycle.pipeline.moving_own_rows(ask.shape)):
         kernels.append(runs)
+        if effect is ScoreEffect.DOMAIN and kernel_for(cycle, ask, pool) is domains:
+            kernels.append(domains)
         if effect <= ScoreEffect.ROW and not moving:
             kernels.append(fill)
     assert kernel_for(cycle, ask, pool) in kernels
@@ -114,5 +116,14 @@ def effect_holds(cycle: Cycle, ask: Ask) -> None:
         elif effect is ScoreEffect.ROW:
             assert not others.any(), f"a task on row {row} changes scores of other rows"
             assert change[row] >= 0, f"a task on row {row} lowers its score"
-        elif effect is ScoreEffect.SPAN and not cycle.ledger.any_releasing and still[row]:
+        elif effect <= ScoreEffect.SPAN and not cycle.ledger.any_releasing and still[row]:
             assert change[row] >= others.max(initial=0), f"a task on row {row} raises another score more than its own"
+        if effect <= ScoreEffect.DOMAIN and not cycle.ledger.any_releasing:
+            leaf = cycle.topology.leaf
+            own = still & (leaf == leaf[row])
+            own[row] = False
+            alike, outside = change[own], change[still & (leaf != leaf[row])]
+            assert np.ptp(alike) <= 1 if len(alike) else True, f"a task on row {row} moves rows of its domain apart"
+            assert not len(alike) or alike.min() + 1 >= outside.max(initial=0), (
+                f"a task on row {row} raises others more"
+            )

@@ -114,8 +114,9 @@ class ScoreEffect(enum.IntEnum):
 
     FIXED = 0  # no node's score changes
     ROW = 1  # the score of that node rises, no other changes
-    SPAN = 2  # the score of that node rises at least as much as any other's
-    FREE = 3  # any score may rise or fall
+    DOMAIN = 2  # all nodes of its innermost domain rise alike, and no other more: see LeafScorer
+    SPAN = 3  # the score of that node rises at least as much as any other's
+    FREE = 4  # any score may rise or fall
 
 
 class StaticFilter(Protocol):
@@ -165,6 +166,7 @@ class LeafScorer(Protocol):
     """A node scorer that knows tasks for which all nodes of an innermost domain have the same score.
 
     Its scores are added up behind those of all other plugins; a RowScorer that is one, too, is asked for domains alone.
+    Where its effect is DOMAIN, nodes of one domain are filled together.
     """
 
     def score_leaves(self, ask: Ask) -> Floats | None: ...  # of every domain, as for a node that it is the innermost of

@@ -1,4 +1,4 @@
-"""Put k tasks of one shape into a span of nodes: four kernels, one contract.
+"""Put k tasks of one shape into a span of nodes: five kernels, one contract.
 
 Each kernel answers which rows take how many tasks when tasks are placed one after the other, each on the node
 with the highest total score, ties to the natural order of names; it leaves the ledger as it was.
@@ -10,6 +10,7 @@ test checks. `place` picks the fastest that is exact for the plugins at hand.
 | reference | always                                                  | k scans of all n             |
 | step      | always: rescores stale rows only                        | k small updates and k argmax |
 | runs      | a task raises its own node at least as much as any other | nodes used, not k            |
+| domains   | and all others of its innermost domain alike            | at best, domains used        |
 | fill      | and changes no other node's score                       | one sort                     |
 
 Where filters move as tasks are placed, `fill` is not exact, and `runs` is where they move on the task's own row alone
@@ -18,16 +19,28 @@ Where filters move as tasks are placed, `fill` is not exact, and `runs` is where
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, ScoreEffect
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Bools, Floats, Ints
 
-__all__ = ["GRAIN", "Kernel", "Picks", "fill", "kernel_for", "place", "place_in_order", "reference", "runs", "step"]
+__all__ = [
+    "GRAIN",
+    "Kernel",
+    "Picks",
+    "domains",
+    "fill",
+    "kernel_for",
+    "place",
+    "place_in_order",
+    "reference",
+    "runs",
+    "step",
+]
 
 Picks = tuple[Ints, Ints]
 """Distinct rows in ascending order, and how many tasks each takes."""
@@ -36,6 +49,7 @@ Kernel = Callable[[Cycle, Ask, int, slice, Pool], Picks]
 
 GRAIN = 2.0**20
 """Scores are compared in steps of a millionth, so that rounding noise decides nothing."""
+_LEAST = -(2**62)
 
 
 def place(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
@@ -53,6 +67,8 @@ def place_in_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) 
     kernel = kernel_for(cycle, ask, pool)
     if kernel is fill:
         rows, counts = _fill_order(cycle, ask, count, span, pool)
+    elif kernel is domains:
+        rows, counts = _domain_visits(cycle, ask, count, span, pool)
     else:
         rows, counts = _visits(cycle, ask, count, span, pool, whole_node=kernel is runs)
     return np.repeat(rows + span.start, counts)
@@ -65,11 +81,19 @@ def kernel_for(cycle: Cycle, ask: Ask, pool: Pool) -> Kernel:
         return step
     effect = cycle.pipeline.effect(ask)
     pipelined = cycle.ledger.any_pipelined or (pool is not Pool.IDLE and cycle.ledger.any_releasing)
-    if effect is ScoreEffect.SPAN and pipelined:
+    if effect is ScoreEffect.FREE or (effect > ScoreEffect.ROW and pipelined):
         return step  # pipelined tasks can make a domain overfull, which lowers the score of the node that took one
-    if effect <= ScoreEffect.ROW:
-        return runs if moving else fill  # how many a node takes is known only as tasks are placed there
-    return runs if effect is ScoreEffect.SPAN else step
+    if moving or effect is ScoreEffect.SPAN:
+        return runs  # where filters move, how many a node takes is known only as tasks are placed there
+    if effect is ScoreEffect.DOMAIN:
+        return domains if _by_domain(cycle, ask) else runs
+    return fill
+
+
+def _by_domain(cycle: Cycle, ask: Ask) -> bool:
+    """Whether scores are known in two parts, that of each node and that of its innermost domain."""
+    known = cycle.pipeline.score_leaves(ask) is not None
+    return known and cycle.pipeline.score_rows(ask, slice(0, 0)) is not None
 
 
 def reference(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
@@ -113,6 +137,11 @@ def runs(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     return _ascending(_visits(cycle, ask, count, span, pool, whole_node=True), span)
 
 
+def domains(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
+    """Fill all nodes of the best one's innermost domain that are ahead of every node outside, then rescore."""
+    return _ascending(_domain_visits(cycle, ask, count, span, pool), span)
+
+
 def step(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     """Place one task after the other, rescoring only the rows that the last one made stale."""
     return _ascending(_visits(cycle, ask, count, span, pool, whole_node=False), span)
@@ -154,6 +183,102 @@ def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whol
     return np.array(chosen, dtype=np.int64), np.array(numbers, dtype=np.int64)
 
 
+def _domain_visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
+    """As `_visits`, several nodes of one domain at a time."""
+    lines = _Lines(cycle, ask, span, pool)
+    visits: list[Picks] = []
+    left = min(count, lines.room)
+    with cycle.ledger.statement():
+        while left:
+            chosen, room = lines.next()
+            before = np.cumsum(room) - room
+            used = int(np.searchsorted(before, left))
+            numbers = np.minimum(room, left - before)[:used]
+            visits.append((chosen[:used], numbers))
+            left -= int(numbers.sum())
+            if left:
+                order = np.argsort(chosen)
+                cycle.ledger.place(ask.shape, chosen[order] + span.start, numbers[order], pool=pool)
+    if not visits:
+        return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
+    return np.concatenate([chosen for chosen, _ in visits]), np.concatenate([numbers for _, numbers in visits])
+
+
+class _Lines:
+    """The nodes that fit, in a line for each innermost domain, the best of each at its head.
+
+    The nodes of a line differ in their own scores alone, which stay, so their order stays. What they share rises at
+    least as much as what others share with each task in their domain. So it is enough to look at the heads; and all who
+    are ahead of every other head in the line of the best one are the next, whatever is placed before them.
+    """
+
+    def __init__(self, cycle: Cycle, ask: Ask, span: slice, pool: Pool) -> None:
+        room = cycle.fit_counts.of(ask.shape).rows(pool)[span]
+        own = cycle.pipeline.score_rows(ask, span)
+        assert own is not None, "whoever chose this kernel has asked"
+        self._cycle, self._ask = cycle, ask
+        positions = np.flatnonzero(room)
+        leaf, rank = cycle.topology.leaf[span], cycle.nodes.rank[span]
+        self._positions = positions[np.lexsort((rank[positions], -own[positions], leaf[positions]))]
+        self._own, self._rank, self._room = own[self._positions], rank[self._positions], room[self._positions]
+        self.room = int(self._room.sum())
+        leaf = leaf[self._positions]
+        self._heads = np.flatnonzero(np.diff(leaf, prepend=-1))
+        self._ends = np.append(self._heads, len(leaf))[1:]
+        self._leaves = leaf[self._heads]
+        # Less than two steps apart, scores may or may not be equal once something is added to them and they are
+        # rounded: which of such nodes is ahead is found out when it matters.
+        gaps = -np.diff(self._own, append=0.0) * GRAIN
+        apart = gaps >= 2
+        apart[self._ends - 1] = True
+        group: Ints = np.cumsum(apart) - apart
+        self._unclear = np.bincount(group, weights=(gaps > 0) & ~apart)[group] > 0
+
+    def next(self) -> Picks:
+        """The best position and those that follow in its line for certain, and the room of each."""
+        shared = [part[self._leaves] for part in self._cycle.pipeline.score_leaves(self._ask) or ()]
+        keys = _rounded(sum(shared, start=self._own[self._heads]))
+        best = np.flatnonzero(keys == keys.max())
+        first = self._heads[best]
+        for i in np.flatnonzero(self._unclear[first]).tolist():
+            first[i] = self._best_of(best[i], shared)
+        chosen_head = int(np.argmin(self._rank[first]))
+        line = int(best[chosen_head])
+        self._move_to_head(line, int(first[chosen_head]))
+        keys[line] = _LEAST
+        chosen = self._certain(line, shared, int(keys.max()))
+        if chosen.stop < self._ends[line]:
+            self._heads[line] = chosen.stop
+        else:
+            self._heads, self._ends = np.delete(self._heads, line), np.delete(self._ends, line)
+            self._leaves = np.delete(self._leaves, line)
+        return self._positions[chosen], self._room[chosen]
+
+    def _certain(self, line: int, shared: Sequence[Floats], others: int) -> slice:
+        """The head of the best line, and who follows it: ahead of all others' heads, and in an order that is clear."""
+        head, end = int(self._heads[line]), int(self._ends[line])
+        if end == head + 1 or self._unclear[head]:
+            return slice(head, head + 1)
+        keys = _rounded(sum([part[line] for part in shared], start=self._own[head:end]))
+        number = 1 + int((keys[1:] >= others + 2).sum())
+        unclear = np.flatnonzero(self._unclear[head : head + number])
+        return slice(head, head + (int(unclear[0]) if len(unclear) else number))
+
+    def _best_of(self, line: int, shared: Sequence[Floats]) -> int:
+        """Where the best node of a line stands that begins with nodes whose order is not clear."""
+        head, end = int(self._heads[line]), int(self._ends[line])
+        keys = _rounded(sum([part[line] for part in shared], start=self._own[head:end]))
+        equal = head + np.flatnonzero(keys == keys[0])
+        return int(equal[np.argmin(self._rank[equal])])
+
+    def _move_to_head(self, line: int, at: int) -> None:
+        head = int(self._heads[line])
+        if at != head:
+            order = np.array([at, *range(head, at)])
+            for column in (self._positions, self._own, self._rank, self._room):
+                column[head : at + 1] = column[order]
+
+
 def _fill_row(cycle: Cycle, ask: Ask, most: int, row: int, pool: Pool) -> tuple[int, bool]:
     """Place tasks on a row, one after the other, as long as filters let them: how many, and if one more would fit."""
     number, more = 0, True
@@ -172,7 +297,11 @@ def _ascending(visits: Picks, span: slice) -> Picks:
 
 
 def _keys(cycle: Cycle, ask: Ask, span: slice, fits: Bools) -> Ints:
-    return np.rint(cycle.pipeline.score(ask, span, fits) * GRAIN).astype(np.int64)
+    return _rounded(cycle.pipeline.score(ask, span, fits))
+
+
+def _rounded(scores: Floats) -> Ints:
+    return np.rint(scores * GRAIN).astype(np.int64)
 
 
 def _best(keys: Ints, rank: Ints, fits: Bools) -> int:

@@ -31,6 +31,10 @@ class DomainUsage:
         self._weights = np.array([weights[view.axis.names[i]] for i in self._index])
         self._shares: dict[bytes, tuple[Ints, Ints, Floats]] = {}
 
+    def weighs(self, request: Ints) -> bool:
+        """Whether a request asks for anything that is weighed; else no domain is ever fuller than empty."""
+        return bool((request[self._index] > 0).any())
+
     def of(self, request: Ints) -> Floats:
         """Every domain, with one request added."""
         counted, allocatable, share = self._shares_of(request)

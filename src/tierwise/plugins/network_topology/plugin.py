@@ -272,10 +272,14 @@ class NetworkTopologyAware:
             return ScoreEffect.FIXED
         if ask.sub.constraint is not None:
             return ScoreEffect.FREE
-        return ScoreEffect.SPAN if self._pack_normal else ScoreEffect.FIXED
+        return ScoreEffect.DOMAIN if self._packs(ask) else ScoreEffect.FIXED
+
+    def _packs(self, ask: Ask) -> bool:
+        """Whether tasks without a topology fill up domains: they ask for something that is weighed."""
+        return self._pack_normal and self._fullness.weighs(ask.shape.request)
 
     def stale(self, ask: Ask, row: int) -> slice:
-        moves = not ask.distance_decided and (ask.sub.constraint is not None or self._pack_normal)
+        moves = not ask.distance_decided and (ask.sub.constraint is not None or self._packs(ask))
         return slice(0, len(self._topology.leaf)) if moves else slice(row, row)
 
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
