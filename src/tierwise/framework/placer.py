@@ -32,6 +32,7 @@ __all__ = [
     "GRAIN",
     "Kernel",
     "Picks",
+    "best_row",
     "domains",
     "fill",
     "kernel_for",
@@ -101,13 +102,20 @@ def reference(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Pi
     taken = np.zeros(span.stop - span.start, dtype=np.int64)
     with cycle.ledger.statement():
         for _ in range(count):
-            fits = cycle.fits(ask, span, pool)
-            if not fits.any():
+            row = best_row(cycle, ask, span, pool)
+            if row < 0:
                 break
-            best = _best(_keys(cycle, ask, span, fits), cycle.nodes.rank[span], fits)
-            cycle.ledger.place(ask.shape, np.array([span.start + best]), np.array([1]), pool=pool)
-            taken[best] += 1
+            cycle.ledger.place(ask.shape, np.array([row]), np.array([1]), pool=pool)
+            taken[row - span.start] += 1
     return _picks(taken, span)
+
+
+def best_row(cycle: Cycle, ask: Ask, span: slice, pool: Pool) -> int:
+    """The row for one task, with all scores computed again; -1 if it fits nowhere."""
+    fits = cycle.fits(ask, span, pool)
+    if not fits.any():
+        return -1
+    return span.start + _best(_keys(cycle, ask, span, fits), cycle.nodes.rank[span], fits)
 
 
 def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:

@@ -22,7 +22,7 @@ from tierwise.framework.extension import Ask
 from tierwise.framework.kept_scores import KeptScores
 from tierwise.framework.ledger import Pool
 from tierwise.framework.pipeline import PluginError
-from tierwise.framework.placer import place_in_order
+from tierwise.framework.placer import best_row, place_in_order
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.shape import Shape
@@ -190,8 +190,8 @@ def place_each(cycle: Cycle, scores: KeptScores, jobs: Iterator[Job]) -> tuple[R
             shape = _shape(job)
             if id(shape) not in free:
                 free[id(shape)] = not shape.best_effort and _pin(shape) is None and cycle.pipeline.limit(job) is None
-            row = _best(scores, Ask(shape, job.subs[0], job)) if free[id(shape)] else None
-            if row is None or row < 0:
+            row = _best(cycle, scores, Ask(shape, job.subs[0], job)) if free[id(shape)] else -1
+            if row < 0:
                 left = job
                 break
             cycle.ledger.place_one(shape, row)
@@ -206,12 +206,13 @@ def place_each(cycle: Cycle, scores: KeptScores, jobs: Iterator[Job]) -> tuple[R
     return (placed, np.array(rows, dtype=np.int64)), left
 
 
-def _best(scores: KeptScores, ask: Ask) -> int | None:
-    """The best row for a task; None also where a plugin fails, which fails again when the job is served by itself."""
+def _best(cycle: Cycle, scores: KeptScores, ask: Ask) -> int:
+    """The best row for a task; -1 also where a plugin fails, which fails again when the job is served by itself."""
     try:
-        return scores.best(ask)
+        row = scores.best(ask)
+        return best_row(cycle, ask, cycle.topology.span(ROOT), Pool.IDLE) if row is None else row
     except PluginError:
-        return None
+        return -1
 
 
 def _anywhere(ahead: RowsAhead, alike: Sequence[Job]) -> Run:
