@@ -260,3 +260,19 @@ def test_a_pod_that_a_node_serves_itself_holds_no_devices() -> None:
     reader.read(before, 0.0)
 
     assert [] == differences(reader.read(after, 1.0), Reader().read(after, 1.0))
+
+
+def test_devices_are_found_by_name() -> None:
+    """Whatever pool they are in, of whichever driver, and no others."""
+    pools = [resource_slice(f"n{i}", [device(f"d{number}") for number in range(3 - i)]) for i in range(2)]
+    shown = objects(node("n0"), node("n1"), pools, device_class(), pod("p0", "c0"), claim("c0", exactly(1)))
+    table = Reader().read(shown, 0.0).devices.table  # type: ignore[union-attr]
+    expected = {
+        (pool.driver, pool.name, table.devices[number].name): number
+        for pool in table.pools
+        for number in range(pool.first, pool.last)
+    }
+
+    assert 5 == len(expected) == len(table.index)
+    assert expected == dict(table.index)
+    assert -1 == table.index.get((DRIVER, "n0", "d9"), -1) == table.index.get((DRIVER, "n9", "d0"), -1)

@@ -22,6 +22,9 @@ _FORM: Final = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:([numkMGTPE]
 _DIGITS: Final = 40
 """Digits of a number that are looked at, and the largest power of ten: more than 64 bits and a nanounit need."""
 
+_PLAIN: Final = 20
+"""Whole numbers of fewer digits, such as bytes of a disk, need no fractions: there may be as many as disks."""
+
 _DECIMAL: Final = ("k", "M", "G", "T", "P", "E")
 _BINARY: Final = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _SUFFIX: Final[dict[str | None, Fraction]] = {
@@ -112,6 +115,8 @@ def show(resource: str, count: int) -> str:
 
 @lru_cache(maxsize=65536, typed=True)
 def _rounded(quantity: Quantity, per_unit: int) -> int:
+    if isinstance(quantity, str) and len(quantity) < _PLAIN and quantity.isascii() and quantity.isdecimal():
+        return min(int(quantity) * per_unit, LARGEST)
     value = parse(quantity) * per_unit
     size = min(-(-abs(value.numerator) // value.denominator), LARGEST)
     return -size if value < 0 else size

@@ -102,7 +102,8 @@ class MovedRows:
     """The rows that changed, in order; whoever keeps something by row remembers how many of them it has read."""
 
     def __init__(self) -> None:
-        self._rows: Ints = np.empty(1024, dtype=np.int64)
+        self._room = 1024
+        self._rows: Ints = np.empty(self._room, dtype=np.int64)
         self._length = 0
         self._last = 0  # where the last change begins
         self._freed = 0  # where the last change ends by which a row may have got more free
@@ -112,15 +113,16 @@ class MovedRows:
 
     def append(self, rows: Ints, *, taken: bool = False) -> None:
         """These rows changed, distinct and ascending; `taken` says that tasks took idle resources, and no more."""
-        self._last = self._length
-        self._length += len(rows)
-        if self._length > len(self._rows):
-            longer = np.empty(2 * self._length, dtype=np.int64)
-            longer[: self._last] = self._rows[: self._last]
+        begin, end = self._length, self._length + len(rows)
+        if end > self._room:
+            self._room = 2 * end
+            longer = np.empty(self._room, dtype=np.int64)
+            longer[:begin] = self._rows[:begin]
             self._rows = longer
-        self._rows[self._last : self._length] = rows
+        self._rows[begin:end] = rows
+        self._last, self._length = begin, end
         if not taken:
-            self._freed = self._length
+            self._freed = end
 
     def since(self, read: int, nodes: int) -> Ints:
         """The rows behind the first `read` entries, ascending and without repeats, of a cluster of so many nodes."""

@@ -115,7 +115,7 @@ def best_row(cycle: Cycle, ask: Ask, span: slice, pool: Pool) -> int:
     fits = cycle.fits(ask, span, pool)
     if not fits.any():
         return -1
-    return span.start + _best(_keys(cycle, ask, span, fits), cycle.nodes.rank[span], fits)
+    return int(span.start) + _best(_keys(cycle, ask, span, fits), cycle.nodes.rank[span], fits)
 
 
 def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:

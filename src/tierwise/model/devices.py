@@ -7,7 +7,7 @@ pods whose claims come from one template share one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,6 +25,7 @@ __all__ = [
     "NO_DEVICES",
     "ClaimAsk",
     "DeviceAsk",
+    "DeviceIndex",
     "DevicePool",
     "DeviceTable",
     "Devices",
@@ -63,6 +64,31 @@ class DevicePool(msgspec.Struct, frozen=True, eq=False):
     @property
     def key(self) -> tuple[str, str]:
         return self.driver, self.name
+
+
+class DeviceIndex(Mapping[tuple[str, str, str], int]):
+    """The numbers of devices by driver, pool and name; a pool is looked through once somebody asks for one of its."""
+
+    def __init__(self, pools: Sequence[DevicePool]) -> None:
+        self._pools = {(pool.driver, pool.name): pool for pool in pools}
+        self._known: dict[tuple[str, str], dict[str, int]] = {}
+
+    def __getitem__(self, key: tuple[str, str, str]) -> int:
+        driver, pool, name = key
+        known = self._known.get((driver, pool))
+        if known is None:
+            known = self._known[driver, pool] = self._numbers(self._pools[driver, pool])
+        return known[name]
+
+    def _numbers(self, pool: DevicePool) -> dict[str, int]:
+        names = [device.name for one in pool.slices for device in one.spec.devices]
+        return {name: number for number, name in enumerate(names, pool.first)}
+
+    def __iter__(self) -> Iterator[tuple[str, str, str]]:
+        return ((*key, name) for key, pool in self._pools.items() for name in self._numbers(pool))
+
+    def __len__(self) -> int:
+        return sum(len(self._numbers(pool)) for pool in self._pools.values())
 
 
 class DeviceTable(msgspec.Struct, frozen=True, eq=False):

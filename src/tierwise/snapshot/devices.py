@@ -45,6 +45,7 @@ from tierwise.model.devices import (
     NO_DEVICES,
     ClaimAsk,
     DeviceAsk,
+    DeviceIndex,
     DevicePool,
     Devices,
     DeviceTable,
@@ -323,11 +324,6 @@ class DeviceReader:
         where = np.repeat(np.array([pool.row for pool in pools], dtype=np.int64), lengths)
         sound = np.repeat(np.array([not pool.fault for pool in pools], dtype=bool), lengths)
         devices = tuple(chain.from_iterable(one.spec.devices for one in everything))
-        index = {
-            (pool.driver, pool.name, device.name): pool.first + i
-            for pool in pools
-            for i, device in enumerate(devices[pool.first : pool.last])
-        }
         self._usable = sound.astype(np.int64)
         self._table = DeviceTable(
             pools=tuple(pools),
@@ -337,7 +333,7 @@ class DeviceReader:
             pool=owner,
             row=where,
             taken=np.zeros(number, dtype=np.int64),
-            index=index,
+            index=DeviceIndex(pools),
             at={row: tuple(numbers) for row, numbers in at.items()},
             shared=tuple(shared),
         )
@@ -347,15 +343,12 @@ class DeviceReader:
         keys = self._keys.get(driver)
         if keys is None:
             keys = self._keys[driver] = KindKeys(driver, self._names)
-        found = []
-        for device in one.spec.devices:
-            key = keys.of(device)
-            kind = self._kinds.get(key)
-            if kind is None:
+        kinds, found = self._kinds, keys.of_all(one.spec.devices)
+        for key, device in zip(found, one.spec.devices, strict=True):
+            if key not in kinds:
                 plain = not (device.allow_multiple_allocations or device.consumes_counters)
-                kind = self._kinds[key] = Kind(len(self._kinds), driver, device, plain)
-            found.append(kind.number)
-        return tuple(found)
+                kinds[key] = Kind(len(kinds), driver, device, plain)
+        return tuple([kinds[key].number for key in found])
 
     def _take(self, claims: Mapping[str, ResourceClaim], touched: Collection[str] | None) -> None:
         """Mark the devices that claims hold: all of them, and apart those that no running pod alone holds.
@@ -689,8 +682,9 @@ def _pool(driver: str, name: str, slices: list[ResourceSlice], row: Mapping[str,
     """A pool of one node in its newest generation, or of several nodes with everything that is there of it."""
     nodes = {one.spec.node_name for one in slices}
     if len(nodes) == 1 and "" not in nodes and not any(one.spec.per_device_node_selection for one in slices):
-        newest = max(one.spec.pool.generation for one in slices)
-        slices = [one for one in slices if one.spec.pool.generation == newest]
+        if len(slices) > 1:
+            newest = max(one.spec.pool.generation for one in slices)
+            slices = [one for one in slices if one.spec.pool.generation == newest]
         where, fault = row.get(next(iter(nodes)), _GONE), pool_fault(slices)
     else:
         where, fault = -1, ""

@@ -145,6 +145,13 @@ def test_values_agree_with_fractions(digits: int, places: int, suffix: str) -> N
     assert Fraction(digits, 10**places) * unit == parse(written)
 
 
+@given(st.text("0123456789", min_size=1, max_size=24), st.sampled_from(["", ".0", "e0"]))
+def test_whole_numbers_agree_with_fractions(digits: str, more: str) -> None:
+    """However many digits they have, and however they are written."""
+    assert min(parse(digits), LARGEST) == whole(digits) == whole(digits + more)
+    assert min(parse(digits) * 1000, LARGEST) == milli(digits) == milli(digits + more)
+
+
 @given(st.sampled_from(["cpu", "memory", "nvidia.com/gpu", "hugepages-1Gi"]), st.integers(-LARGEST, LARGEST))
 def test_shown_amounts_read_back(resource: str, count: int) -> None:
     """`show` loses nothing."""

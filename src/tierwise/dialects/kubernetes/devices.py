@@ -167,18 +167,17 @@ def pool_fault(slices: Sequence[ResourceSlice]) -> str:
     """
     if len(slices) != slices[0].spec.pool.resource_slice_count:
         return "being updated"
-    names = [device.name for one in slices for device in one.spec.devices]
-    if len(set(names)) < len(names):
+    devices = slices[0].spec.devices if len(slices) == 1 else [d for one in slices for d in one.spec.devices]
+    if len({device.name for device in devices}) < len(devices):
         return "a device is there twice"
-    counters = {(group.name, name) for one in slices for group in one.spec.shared_counters for name in group.counters}
-    groups = [group.name for one in slices for group in one.spec.shared_counters]
-    if len(set(groups)) < len(groups):
+    groups = [group for one in slices for group in one.spec.shared_counters]
+    if len({group.name for group in groups}) < len(groups):
         return "a counter set is there twice"
-    for one in slices:
-        for device in one.spec.devices:
-            for taken in device.consumes_counters:
-                if any((taken.counter_set, name) not in counters for name in taken.counters):
-                    return f"device {device.name} draws on counters that do not exist"
+    counters = {(group.name, name) for group in groups for name in group.counters}
+    for device in [device for device in devices if device.consumes_counters]:
+        for taken in device.consumes_counters:
+            if any((taken.counter_set, name) not in counters for name in taken.counters):
+                return f"device {device.name} draws on counters that do not exist"
     return ""
 
 
@@ -190,6 +189,18 @@ class KindKeys:
         self._whole = any(not name for _, name in names)  # all of a domain: then all of the device
         own = [name for domain, name in names if domain in (driver, _ANY_DRIVER)]
         self._names = tuple(sorted({*own, *(f"{domain}/{name}" for domain, name in names)}))
+        self._alike = not self._names and not self._whole  # nobody looks at what drivers say of devices
+
+    def of_all(self, devices: Iterable[Device]) -> list[object]:
+        """The keys of devices; there may be a hundred thousand of which nothing matters but that they are there."""
+        if not self._alike:
+            return [self.of(device) for device in devices]
+        return [
+            self.of(d)
+            if d.taints or d.binding_conditions or d.allow_multiple_allocations or d.consumes_counters
+            else self._driver
+            for d in devices
+        ]
 
     def of(self, device: Device) -> object:
         """The key of a device."""

@@ -14,7 +14,6 @@ import msgspec
 
 from tierwise.api.core import NodeSelector, Pod, Volume
 from tierwise.api.meta import parse_time
-from tierwise.api.natural import natural
 from tierwise.api.quantity import milli, whole
 from tierwise.api.storage import (
     BOUND_BY_CONTROLLER,
@@ -355,9 +354,8 @@ class VolumeReader:
                 kind = _kind(volume)
                 kinds.setdefault(_encode(kind), (kind, []))[1].append(name)
                 versions[name] = volume.metadata.resource_version
-        ordered = sorted(kinds.values(), key=lambda pair: natural(pair[1][0]))
         return Storage(
-            volumes=tuple((kind, tuple(names)) for kind, names in ordered),
+            volumes=tuple([(kind, tuple(names)) for kind, names in kinds.values()]),  # by the first, as these are read
             versions=versions,
             classes={name: self._provisioning(found) for name, found in self._classes.items()},
             migrated={
