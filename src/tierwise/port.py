@@ -117,10 +117,14 @@ class _Log(msgspec.Struct):
     last: int = 0  # the number of the next change
     touched: dict[int, tuple[str, ...]] = {}
 
-    def add(self, paths: Iterable[str]) -> None:
-        self.touched[self.last] = tuple(paths)
-        self.touched.pop(self.last - _LONGEST, None)
-        self.last += 1
+    def add(self, paths: tuple[str, ...]) -> int:
+        """Note a change; the number of the next one."""
+        last, touched = self.last, self.touched
+        touched[last] = paths
+        if len(touched) > _LONGEST:
+            del touched[last - _LONGEST]
+        self.last = last + 1
+        return last + 1
 
     def between(self, one: int, other: int) -> Sequence[str] | None:
         """What changes between two moments touched, in that order; None where that is forgotten."""
@@ -134,6 +138,8 @@ _Entry = tuple[Object | None, Raw | Packed | None]
 _GONE: Final[_Entry] = (None, None)
 _PATH = itemgetter(1)
 _FEW: Final = 64
+_SMALL: Final = 32
+_LEAST: Final = 8
 
 
 class _Base(msgspec.Struct, frozen=True, eq=False):
@@ -159,16 +165,24 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
 
     def changed(self, puts: Mapping[str, tuple[Object, Raw | Packed | None]], deletes: Iterable[str]) -> _Table:
         """A copy with these changes; a record that comes without its manifest keeps the one that was there."""
-        gone = [path for path in dict.fromkeys(deletes) if path not in puts and self.record(path) is not None]
-        size = self.size - len(gone) + sum(self.record(path) is None for path in puts)
-        over = self.over | dict.fromkeys(gone, _GONE)
+        over, base = self.over.copy(), self.base
+        size, gone = self.size, []
+        for path in deletes:
+            if path not in puts and self.record(path) is not None and over.get(path) is not _GONE:
+                over[path] = _GONE
+                gone.append(path)
         for path, (record, raw) in puts.items():
-            over[path] = record, raw if raw is not None else self.raw(path)
+            known = self.over.get(path)
+            if known is None and path in base.records:
+                known = base.records[path], base.raws.get(path)
+            if known is None or known[0] is None:
+                size += 1
+            over[path] = record, known[1] if raw is None and known is not None else raw
         # Where another table was made from this one already, the two have no history in common from here on.
         log = self.log if self.at == self.log.last and self is not _EMPTY else _Log()
-        log.add((*puts, *gone))
-        made = _Table(self.base, over, size, log, log.last)
-        return made if len(over) <= size // _FEW else made.rebased()
+        size -= len(gone)
+        made = _Table(base, over, size, log, log.add((*puts, *gone)))
+        return made if len(over) <= max(size // _FEW, _LEAST) else made.rebased()
 
     def rebased(self) -> _Table:
         """The same with nothing over its base."""
@@ -216,6 +230,11 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
             else:
                 ranks.insert(at, rank)
         return ranks
+
+    def entry(self, path: str) -> _Entry:
+        """The record and the manifest of a path."""
+        found = self.over.get(path)
+        return found if found is not None else (self.base.records.get(path), self.base.raws.get(path))
 
     def lookup(self, paths: Iterable[str]) -> list[Object | None]:
         """The records of these paths, None where there is none."""
@@ -300,11 +319,44 @@ class _Items(ItemsView[str, Object]):
 _EMPTY: Final = _Table()
 
 
+_Step = dict[Key, Object | None]
+"""Objects that have come, gone or become others, as they are now: kinds in order, and natural order within a kind."""
+
+
+class _Steps(msgspec.Struct, eq=False):
+    """The latest changes of a cluster's objects by number; objects made one from the other share it.
+
+    Many follow a cluster step by step, and most steps are small: what has changed is put together once for all of them.
+    """
+
+    last: int = 0  # the number of the next change
+    found: dict[int, _Step] = {}  # small ones alone, and not for long: they keep objects that are gone
+
+    def add(self, step: _Step) -> int:
+        """Note a change; the number of the next one."""
+        last = self.last
+        if len(step) <= _SMALL:
+            self.found[last] = _in_order(step) if len(step) > 1 else step
+        self.found.pop(last - _SMALL, None)
+        self.last = last + 1
+        return last + 1
+
+
+def _in_order(step: _Step) -> _Step:
+    return {key: step[key] for key in sorted(step, key=_order)}
+
+
+def _order(key: Key) -> tuple[str, str, NaturalKey]:
+    return key.group, key.kind, natural(key.path)
+
+
 class Objects(msgspec.Struct, frozen=True):
     """What a cluster holds at one moment: records and the manifests they came from. Nobody changes them."""
 
     version: Version = Version(0)
     _tables: Mapping[tuple[str, str], _Table] = {}
+    _steps: _Steps = msgspec.field(default_factory=_Steps)
+    _at: int = 0  # the steps before this one led to it
 
     @classmethod
     def of(cls, loaded: Iterable[tuple[Object, Raw]], version: int = 0) -> Objects:
@@ -325,28 +377,47 @@ class Objects(msgspec.Struct, frozen=True):
         Only what is put is decoded (InputError where it cannot be), of an object that was there only what is another
         object than before; and only tables of the kinds named are copied.
         """
-        decoded = {key: (self._decoded(key, raw), raw) for key, raw in puts.items()}
-        return self.updated(decoded, deletes, self.version + 1)
-
-    def _decoded(self, key: Key, raw: Raw) -> Object:
-        table = self._tables.get((key.group, key.kind), _EMPTY)
-        before, record = table.raw(key.path), table.record(key.path)
-        known = record is not None and isinstance(before, dict)
-        found: Object = codec.decode_changed(raw, before, record) if known else codec.decode(raw)  # type: ignore[arg-type]
-        return found
+        new: dict[tuple[str, str], dict[str, tuple[Object, Raw | None]]] = {}
+        tables, step = self._tables, _Step()
+        for key, raw in puts.items():
+            kind, path = (key.group, key.kind), key.path
+            before, entry = tables.get(kind, _EMPTY).entry(path)
+            known = before is not None and isinstance(entry, dict)
+            record = codec.decode_changed(raw, entry, before) if known else codec.decode(raw)  # type: ignore[arg-type]
+            new.setdefault(kind, {})[path] = record, raw
+            step[key] = record
+        return self._with(new, deletes, step, self.version + 1)
 
     def updated(self, puts: Mapping[Key, tuple[Object, Raw | None]], deletes: Iterable[Key], version: int) -> Objects:
         """As `changed`, from records that were decoded before; a record may come without its manifest."""
         new: dict[tuple[str, str], dict[str, tuple[Object, Raw | None]]] = {}
-        old: dict[tuple[str, str], list[str]] = {}
+        step = _Step()
         for key, entry in puts.items():
             new.setdefault((key.group, key.kind), {})[key.path] = entry
+            if len(step) <= _SMALL and self.record(key) is not entry[0]:
+                step[key] = entry[0]
+        return self._with(new, deletes, step, version)
+
+    def _with(
+        self,
+        new: Mapping[tuple[str, str], Mapping[str, tuple[Object, Raw | None]]],
+        deletes: Iterable[Key],
+        step: _Step,
+        version: int,
+    ) -> Objects:
+        """The next version; `step` holds what is put and is not what was there, or more than a small step holds."""
+        old: dict[tuple[str, str], list[str]] = {}
         for key in deletes:
-            old.setdefault((key.group, key.kind), []).append(key.path)
-        tables = dict(self._tables)
-        for kind in {**new, **old}:
+            kind, path = (key.group, key.kind), key.path
+            old.setdefault(kind, []).append(path)
+            if len(step) <= _SMALL and path not in new.get(kind, ()) and self.record(key) is not None:
+                step[key] = None
+        tables = {**self._tables}
+        for kind in {**new, **old} if old else new:
             tables[kind] = tables.get(kind, _EMPTY).changed(new.get(kind, {}), old.get(kind, ()))
-        return Objects(Version(version), tables)
+        # Where others were made from these already, the two have no history in common from here on.
+        steps = self._steps if self._at == self._steps.last else _Steps()
+        return Objects(Version(version), tables, steps, steps.add(step))
 
     def every(self, record: type[R]) -> Mapping[str, R]:
         """All records of a type by "namespace/name" or "name", in natural order of these keys.
@@ -440,15 +511,49 @@ class Objects(msgspec.Struct, frozen=True):
         Where types are given, those of them alone. Keys are in natural order.
         """
         found: dict[type[Object], dict[Key, Object | None]] = {}
+        step = self._latest_steps(since)
+        if step is not None:
+            several = since._at < self._at - 1  # one step holds nothing that is as it was, and stands in order
+            for key, now in step.items():
+                record = codec.KINDS.get((key.group, key.kind), codec.Unknown)
+                if (records and record not in records) or (several and since.record(key) is now):
+                    continue
+                if record in found:
+                    found[record][key] = now
+                else:
+                    found[record] = {key: now}
+            for record, own in found.items() if several else ():
+                if len(own) > 1:
+                    found[record] = _in_order(own)
+            return found
+        mine, others = self._tables, since._tables
         for kind in self._differing(since):
-            record = _type(kind)
+            record = codec.KINDS.get(kind, codec.Unknown)
             if records and record not in records:
                 continue
-            latest = self._tables.get(kind, _EMPTY).latest(since._tables.get(kind, _EMPTY))
+            latest = mine.get(kind, _EMPTY).latest(others.get(kind, _EMPTY))
+            if not latest:
+                continue
+            group, name = kind
+            own = found.setdefault(record, {})
             for path in sorted(latest, key=natural) if len(latest) > 1 else latest:
-                namespace, _, name = path.rpartition("/")
-                found.setdefault(record, {})[Key(*kind, namespace, name)] = latest[path]
+                namespace, _, short = path.rpartition("/")
+                own[Key(group, name, namespace, short)] = latest[path]
         return found
+
+    def _latest_steps(self, since: Objects) -> _Step | None:
+        """All that was changed since, where that is remembered; None where tables have to be compared."""
+        steps, first = self._steps.found, since._at
+        if self._steps is not since._steps or first > self._at:
+            return None
+        if first == self._at - 1:
+            return steps.get(first)
+        merged = _Step()
+        for number in range(first, self._at):
+            if number not in steps:
+                return None
+            merged |= steps[number]
+        return merged
 
     def differing(self, since: Objects) -> Iterator[tuple[tuple[str, str], str]]:
         """Every object that has come, gone or become another: its group and kind, and its path."""

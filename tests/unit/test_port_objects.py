@@ -95,10 +95,17 @@ def test_changes_are_found_between_any_two_states() -> None:
         new, old = now.every(Pod), then.every(Pod)
         return sorted((p for p in {**new, **old} if new.get(p) is not old.get(p)), key=natural)
 
-    picked = [*states[:9], states[150], *states[-4:]]
+    def followed(now: Objects, then: Objects) -> dict[type[Pod], list[tuple[str, Pod | None]]]:
+        pods = [(path, now.every(Pod).get(path)) for path in compared(now, then)]
+        return {Pod: pods} if pods else {}
+
+    picked = [*states[:9], *states[150:156], states[170], *states[-4:]]
     for then in picked:
         for now in picked:
             assert compared(now, then) == now.changes(then, Pod)
+            found = now.changed_objects(then)
+            assert followed(now, then) == {of: [(key.path, r) for key, r in own.items()] for of, own in found.items()}
+            assert (found, {}) == (now.changed_objects(then, Pod), now.changed_objects(then, Node))
             assert list(now.every(Pod)) == sorted(now.every(Pod), key=natural)
             assert [*now.every(Pod).items()] == [*zip(now.every(Pod), now.every(Pod).values(), strict=True)]
 

@@ -339,21 +339,25 @@ def decode_changed(raw: Raw, before: Raw, record: Any) -> Any:
     Parts that are the same object in both manifests are taken over. So a status that is written costs no reading of
     the spec, and whoever keeps what follows from a spec can tell by identity that it still holds.
     """
-    same = (part for part in _PARTS if part in raw and raw[part] is before.get(part))
-    kept = {part: getattr(record, part) for part in same if part in record.__struct_fields__}
+    kept: dict[str, Any] = {}
+    for part in _PARTS:
+        if part in raw and raw[part] is before.get(part) and part in record.__struct_fields__:
+            kept[part] = getattr(record, part)
     if not kept or raw.get("kind") != before.get("kind") or raw.get("apiVersion") != before.get("apiVersion"):
         return decode(raw)
-    rest: Raw = {field: value for field, value in raw.items() if field not in kept}
+    rest: Raw = {**raw}
+    for part in kept:
+        del rest[part]
     if "metadata" in kept:
         rest["metadata"] = {}
     else:
         _identity(raw, type(record), str(raw["kind"]))
     try:
-        part = _convert(rest, type(record))
-        _check(part)  # what is taken over was checked before
+        changed = _convert(rest, type(record))
+        _check(changed)  # what is taken over was checked before
     except InputError:
         return decode(raw)  # which says what is wrong
-    found = replace(part, **kept)
+    found = replace(changed, **kept)
     return found if "spec" in kept else _completed(found)
 
 
