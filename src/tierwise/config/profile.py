@@ -59,7 +59,7 @@ class Profile(msgspec.Struct, frozen=True):
 
     def enables(self, plugin: str, switch: str) -> bool:
         """Whether the profile has a plugin, and does not switch this off for it."""
-        return any(choice.name == plugin and choice.enabled(switch) for choice in self.plugins())
+        return any(choice.enabled(switch) for tier in self.tiers for choice in tier if choice.name == plugin)
 
     def switched_on(self, plugin: str, argument: str) -> bool:
         """Whether an argument that is off by default is true; for those that matter before plugins exist."""

@@ -30,7 +30,7 @@ def flag(arguments: Arguments, key: str, *, default: bool) -> bool:
 def words(arguments: Arguments, key: str) -> tuple[str, ...]:
     """A comma-separated list."""
     raw = arguments.get(key, "")
-    return tuple(w for w in (part.strip() for part in str(raw).split(",")) if w)
+    return tuple(w for w in (part.strip() for part in str(raw).split(",")) if w) if raw != "" else ()
 
 
 def listed(arguments: Arguments, key: str, default: tuple[str, ...]) -> tuple[str, ...]:

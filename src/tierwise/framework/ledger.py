@@ -152,7 +152,7 @@ class Ledger:
         self._allocatable = snapshot.nodes.allocatable
         held = snapshot.devices.unused if snapshot.devices is not None else {}
         self._unused = {snapshot.axis.index[name]: counts for name, counts in held.items()}
-        self.pipelined = np.zeros_like(snapshot.nodes.allocatable)
+        self.pipelined: Ints = np.zeros(self._allocatable.shape, dtype=np.int64)
         self.queue_index = {name: i for i, name in enumerate(snapshot.queues)}
         self.budgets: Ints = np.array(snapshot.budgets, dtype=np.int64)  # disruptions that each budget still allows
         self.moved = MovedRows()
@@ -162,6 +162,7 @@ class Ledger:
         self._tallies: list[Tally] = []
         self._counting: dict[int, list[tuple[Tally, int]]] = {}  # by shape number: the tallies that count it
         self._followers: list[_Followed] = []
+        self.registered = (0, 0)  # the number of tallies and followers
         self._jobs = snapshot.jobs
         self._rows = snapshot.nodes.rows
         self._each_row: Ints = np.arange(len(snapshot.nodes))
@@ -175,7 +176,9 @@ class Ledger:
         owned = np.maximum(self.idle, 0)  # an oversubscribed node does not reduce its domain's idle sum
         self.domain_idle = self._topology.all_totals(owned)
         self.domain_releasing = (
-            self._topology.all_totals(self.releasing) if self.any_releasing else np.zeros_like(self.domain_idle)
+            self._topology.all_totals(self.releasing)
+            if self.any_releasing
+            else np.zeros(self.domain_idle.shape, dtype=np.int64)
         )
 
     # What follows is counted when somebody first asks for it, or is about to change it: until then it is as it was at
@@ -274,7 +277,7 @@ class Ledger:
         """What is idle on each node and what is being released there."""
         snapshot, used = self._snapshot, self._snapshot.used
         if used is not None:
-            return snapshot.nodes.allocatable - used, np.zeros_like(snapshot.nodes.allocatable)
+            return self._allocatable - used, np.zeros(self._allocatable.shape, dtype=np.int64)
         idle = snapshot.nodes.allocatable.copy()
         releasing: Ints = np.zeros_like(idle)
         for held in (self._running, self.leaving):
@@ -347,6 +350,7 @@ class Ledger:
                 buckets = tally.bucket[self.held[number]]
                 np.add.at(tally.values, buckets[buckets >= 0], weight)
         self._tallies.append(tally)
+        self._count_registered()
 
     def follow(self, follower: Follower, evicted: Callable[[Ledger, Sequence[Task]], None] | None = None) -> None:
         """Register a follower of all later changes; the tasks at the start of the cycle are in `held`.
@@ -354,11 +358,10 @@ class Ledger:
         `evicted` is told of tasks that are evicted, by those who must know them one by one; it saves what it changes.
         """
         self._followers.append(_Followed(follower.count, evicted))
+        self._count_registered()
 
-    @property
-    def registered(self) -> tuple[int, int]:
-        """The number of tallies and followers."""
-        return len(self._tallies), len(self._followers)
+    def _count_registered(self) -> None:
+        self.registered = len(self._tallies), len(self._followers)
 
     def unregister(self, since: tuple[int, int]) -> None:
         """Remove the tallies and followers that were registered since."""
@@ -366,6 +369,7 @@ class Ledger:
             for number in tally.weights:
                 self._counting[number].pop()
         del self._tallies[since[0] :], self._followers[since[1] :]
+        self._count_registered()
 
     def guard(self, since: tuple[int, int], turned: Callable[[BaseException], Exception]) -> None:
         """Wrap the followers that were registered since, so that what they raise is attributed to their plugin."""

@@ -13,7 +13,6 @@ tiers. A plugin that a profile configures for one scheduler name is called for t
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -115,6 +114,8 @@ _THREADED: Final = 10_000
 """From this length on a dot product is dealt to threads, which wait for each other: a thousand times as long where
 other programs keep the cores busy.
 """
+
+_PURPOSES: Final = frozenset(Purpose)
 
 _ROUNDS: Final = 4
 """How often a filter that counts is asked again about those whom it has spared."""
@@ -298,11 +299,15 @@ def _said(error: BaseException) -> str:
     return said if isinstance(error, _AnswerError) else f"{kind}: {said}" if said else kind
 
 
+_Made = tuple[PluginChoice, object, frozenset[type]]
+"""A constructed plugin with its entry in the profile and the points that it declares."""
+
+
 class _PluginsAt(Generic[Point]):
     """The plugins at one extension point: all of them, and those for the pods of one scheduler."""
 
     def __init__(self, members: tuple[tuple[PluginChoice, Point], ...]) -> None:
-        self.all = tuple(plugin for _, plugin in members)
+        self.all = tuple([plugin for _, plugin in members])
         self._members = members
         self._serving: dict[str, tuple[Point, ...]] = {}
 
@@ -318,6 +323,11 @@ class _PluginsAt(Generic[Point]):
     def chosen(self, scheduler: str) -> tuple[tuple[PluginChoice, Point], ...]:
         """The same, each with its entry in the profile."""
         return tuple((c, plugin) for c, plugin in self._members if c.scheduler in (None, scheduler))
+
+
+def _declaring(plugins: Iterable[_Made], point: type) -> list[tuple[PluginChoice, Any]]:
+    """The plugins that declare a point, in the profile's order."""
+    return [(choice, plugin) for choice, plugin, points in plugins if point in points]
 
 
 def _enabled(declaring: Iterable[tuple[PluginChoice, Any]], flag: str) -> _PluginsAt[Any]:
@@ -382,13 +392,11 @@ class Pipeline:
         self._view = view
         self._failures: dict[tuple[str, str], PluginFailure] = {}
         self._names: dict[int, str] = {}  # of plugins, by identity
-        self._points: dict[int, frozenset[type]] = {}  # the same
         self._counting: set[int] = set()  # the same, of victim filters that count victims
         self._answering: dict[int, frozenset[Purpose]] = {}  # the same: the purposes that they answer for
         self._broken: list[tuple[str | None, Reason]] = []  # plugins that could not be constructed, and their scheduler
         tiers = [self._make_tier(tier, factories) for tier in profile.tiers]
         self._plugins = [made for tier in tiers for made in tier]
-        self._declaring = self._by_point(self._plugins)
         self._tiers = tiers
         self.gangs = profile.enables("gang", "JobReady")  # False: every task is placed on its own
         self.gangs_wait = profile.enables("gang", "JobPipelined")  # evict for a whole gang or not at all
@@ -399,34 +407,35 @@ class Pipeline:
         self._weighing: dict[str, tuple[tuple[PluginChoice, NodeScorer], ...]] = {}
         self._rows_scored_by: dict[str, tuple[tuple[float, RowScorer], ...] | None] = {}
 
-    def _make_tier(
-        self, tier: Iterable[PluginChoice], factories: Mapping[str, Factory]
-    ) -> list[tuple[PluginChoice, object]]:
-        made: list[tuple[PluginChoice, object]] = []
+    def _make_tier(self, tier: Iterable[PluginChoice], factories: Mapping[str, Factory]) -> list[_Made]:
+        made: list[_Made] = []
         ledger = self._view.ledger
         for choice in tier:
             known = ledger.registered
             try:
                 plugin = factories[choice.name](choice.arguments, self._view)
-                points = _points_of(choice.name, plugin)
+                points = _CHECKED.get(type(plugin)) or _points_of(choice.name, plugin)
                 if VictimFilter in points:
                     self._read_attributes(plugin)
             except _RAISED as error:
                 ledger.unregister(known)
                 self._broken.append((choice.scheduler, self._note(choice.name, "__init__", error)))
                 continue
-            ledger.guard(known, lambda error, name=choice.name: PluginError(self._note(name, "count", error)))  # type: ignore[misc]
-            self._names[id(plugin)], self._points[id(plugin)] = choice.name, points
-            made.append((choice, plugin))
+            if ledger.registered != known:
+                ledger.guard(known, lambda error, name=choice.name: PluginError(self._note(name, "count", error)))  # type: ignore[misc]
+            self._names[id(plugin)] = choice.name
+            made.append((choice, plugin, points))
         return made
 
     def _read_attributes(self, plugin: object) -> None:
         """Read the attributes of a victim filter once."""
-        wrong = wrong_attribute(plugin)
-        if wrong:
-            raise _AnswerError(wrong)
-        self._answering[id(plugin)] = plugin.answers  # type: ignore[attr-defined]  # it has them
-        if plugin.counts:  # type: ignore[attr-defined]
+        answers, counts = getattr(plugin, "answers", None), getattr(plugin, "counts", None)
+        if type(answers) is not frozenset or not answers <= _PURPOSES or type(counts) is not bool:
+            wrong = wrong_attribute(plugin)
+            if wrong:
+                raise _AnswerError(wrong)
+        self._answering[id(plugin)] = answers  # type: ignore[assignment]  # as was checked
+        if counts:
             self._counting.add(id(plugin))
 
     @cached_property
@@ -451,12 +460,11 @@ class Pipeline:
 
     @cached_property
     def _enqueue_tiers(self) -> list[tuple[_PluginsAt[EnqueueGate], _PluginsAt[EnqueuePermit]]]:
-        if EnqueueGate not in self._declaring and EnqueuePermit not in self._declaring:
+        points = EnqueueGate, EnqueuePermit
+        if not any(_declaring(self._plugins, point) for point in points):
             return []
-        return [
-            (_enabled(of.get(EnqueueGate, ()), "JobEnqueued"), _enabled(of.get(EnqueuePermit, ()), "JobEnqueued"))
-            for of in map(self._by_point, self._tiers)
-        ]
+        gates = [[_enabled(_declaring(tier, point), "JobEnqueued") for point in points] for tier in self._tiers]
+        return [(gate, permit) for gate, permit in gates]
 
     @cached_property
     def _victim_filters(self) -> dict[Purpose, _PluginsAt[VictimFilter]]:
@@ -525,16 +533,8 @@ class Pipeline:
 
     def among(self, flag: str, point: type[Point]) -> _PluginsAt[Point]:
         """The plugins that declare a point and are not switched off for it by a flag, in the profile's order."""
-        declaring = self._declaring.get(point)
-        return _enabled(declaring, flag) if declaring is not None else _NOBODY
-
-    def _by_point(self, plugins: Iterable[tuple[PluginChoice, object]]) -> dict[type, list[tuple[PluginChoice, Any]]]:
-        """Plugins by the points that they declare, in the profile's order."""
-        found: defaultdict[type, list[tuple[PluginChoice, Any]]] = defaultdict(list)
-        for choice, made in plugins:
-            for point in self._points[id(made)]:
-                found[point].append((choice, made))
-        return dict(found)
+        declaring = _declaring(self._plugins, point)
+        return _enabled(declaring, flag) if declaring else _NOBODY
 
     def _whose(self, gang: Job | SubJob) -> str:
         return gang.scheduler if isinstance(gang, Job) else self._view.jobs[gang.job_number].scheduler

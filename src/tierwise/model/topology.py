@@ -108,19 +108,19 @@ class Topology(msgspec.Struct, frozen=True):
     def totals(self, per_row: Ints) -> Ints:
         """Sum a per-node quantity for every domain at once."""
         upto = np.zeros(len(per_row) + 1, dtype=np.int64)
-        np.cumsum(per_row, out=upto[1:])
+        per_row.cumsum(out=upto[1:])
         return upto[self.end] - upto[self.start]
 
     def all_totals(self, per_row: Ints) -> Ints:
         """The same of several quantities at once, each a row of the matrix."""
         upto = np.zeros((per_row.shape[0], per_row.shape[1] + 1), dtype=np.int64)
-        np.cumsum(per_row, axis=1, out=upto[:, 1:])
+        per_row.cumsum(axis=1, out=upto[:, 1:])
         return upto.take(self.end, axis=1) - upto.take(self.start, axis=1)
 
     def roll_up(self, per_domain: Ints) -> Ints:
         """Add to each domain what stands at the domains below it."""
         upto = np.zeros(len(per_domain) + 1, dtype=np.int64)
-        np.cumsum(per_domain, out=upto[1:])
+        per_domain.cumsum(out=upto[1:])
         return upto[self.last] - upto[:-1]
 
     def spread(self, rows: Ints, counts: Ints) -> Ints:

@@ -6,6 +6,8 @@ victim's priority must be below the highest pending one. Reclaim is not filtered
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from tierwise.framework.declaration import takes_part
@@ -35,7 +37,11 @@ class Priority:
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._ledger = view.ledger
-        self._of_job = np.array([job.priority for job in view.jobs], dtype=np.int64)
+        self._jobs = view.jobs
+
+    @cached_property
+    def _of_job(self) -> Ints:
+        return np.array([job.priority for job in self._jobs], dtype=np.int64)
 
     def job_key(self, job: Job) -> tuple[float, ...]:
         return (-job.priority,)

@@ -7,6 +7,7 @@ and spread over the rows; nothing here looks at a node by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -176,12 +177,18 @@ class Preferences:
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
-        self._open = open_rows(nodes)
-        self._soft = any(_is_soft(taint) for taints in nodes.taints for taint in taints)
         self._affinities: dict[tuple[PreferredNodeTerm, ...], Floats | None] = {}
         self._taints: dict[tuple[Toleration, ...], Floats | None] = {}
         self._images: dict[tuple[str, ...], Floats | None] = {}
         self._sizes: dict[str, Ints] = {}
+
+    @cached_property
+    def _open(self) -> Bools:
+        return open_rows(self._nodes)
+
+    @cached_property
+    def _soft(self) -> bool:
+        return any(_is_soft(taint) for taints in self._nodes.taints for taint in taints)
 
     def affinity(self, shape: Shape) -> Floats | None:
         """The weights of the preferred terms that a node matches, against the best node's."""

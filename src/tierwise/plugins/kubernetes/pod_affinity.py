@@ -6,6 +6,7 @@ Used by `predicates` (required terms) and `nodeorder` (preferred ones); both cou
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -195,6 +196,10 @@ class PodRequirements:
         self._nodes = view.nodes
         self._affinity = affinity
         self._spread = spread
+        self._rules: dict[int, _Rules] = {}
+        self._shunning: dict[int, list[Count]] = {}
+        if not any(self._has_rules(shape) for shape in view.snapshot.shapes if shape.affinity or shape.spread):
+            return
         number = view.reasons.number
         text = "did not satisfy the pod affinity"
         self._lonely = number(Reason("PodAffinityUnsatisfied", plugin, text))
@@ -206,10 +211,6 @@ class PodRequirements:
         self._uneven = number(Reason("TopologySpreadViolated", plugin, text))
         text = "lacked a label of the topology spread"
         self._off_map = number(Reason("TopologySpreadViolated", plugin, text))
-        self._rules: dict[int, _Rules] = {}
-        self._shunning: dict[int, list[Count]] = {}
-        if not any(self._has_rules(shape) for shape in view.snapshot.shapes):
-            return
         self._counts = PodCounts(view, by_name=by_name)
         shapes = placeable(view)
         if affinity:
@@ -346,13 +347,12 @@ class PodPreferences:
     def __init__(self, view: CycleView, *, affinity: bool, spread: bool) -> None:
         self._ledger = view.ledger
         self._nodes = view.nodes
-        self._open = open_rows(view.nodes)
         self._liked: dict[int, list[tuple[Count, int]]] = {}
         self._spreads: dict[int, _Spread] = {}
         self._scores: dict[tuple[str, int], tuple[int, Floats]] = {}
         shapes = view.snapshot.shapes
-        affinity = affinity and any(True for shape in shapes for _ in _wishes(shape))
-        spread = spread and any(_soft(shape) for shape in shapes)
+        affinity = affinity and any(True for shape in shapes if shape.affinity is not None for _ in _wishes(shape))
+        spread = spread and any(_soft(shape) for shape in shapes if shape.spread)
         if affinity or spread:
             self._counts = PodCounts(view)
             for shape in placeable(view):
@@ -362,6 +362,10 @@ class PodPreferences:
                     self._spreads[shape.number] = self._spread(shape)
             if affinity:
                 self._add_others(view)
+
+    @cached_property
+    def _open(self) -> Bools:
+        return open_rows(self._nodes)
 
     def likes(self, shape: Shape) -> bool:
         """Whether preferred affinity, its own or others', ranks nodes for the shape."""
