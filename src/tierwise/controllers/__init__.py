@@ -64,13 +64,14 @@ class Controllers:
                 for kind in controller.about:
                     self._about.setdefault(kind, []).append(controller)
         self._following = [c for c in self._all if not isinstance(c, WholeController)]
+        self._in_order = [(c, c if isinstance(c, WholeController) else None) for c in self._all]
 
     def run(self, objects: Objects, now: float) -> list[Effect]:
         """The effects of every controller, in a fixed order; `now` is in seconds since the epoch."""
         self._follow(objects)
         effects: list[Effect] = []
-        for controller in self._all:
-            if not isinstance(controller, WholeController) or controller.touched:
+        for controller, whole in self._in_order:
+            if whole is None or whole.touched:
                 effects += controller.reconcile(objects, now)
         if not effects:
             return effects

@@ -26,13 +26,15 @@ class GangCountController:
     """Brings the counts of PodGroups up to date."""
 
     def __init__(self) -> None:
-        self._pods = Index(Pod, gang_of)
+        self._pods = Index(Pod, lambda pod: gang_of(pod) or None)
         self._queue = WorkQueue()
 
     def enqueue(self, objects: Objects, changed: Changes) -> None:
         """Take note of what has changed."""
-        self._queue.add(self._pods.follow(changed))
-        self._queue.add(key.path for key in changed.get(PodGroup, ()))
+        if Pod in changed:
+            self._queue.add(self._pods.follow(changed))
+        if PodGroup in changed:
+            self._queue.add([key.path for key in changed[PodGroup]])
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
         """What the PodGroups of these pods need."""

@@ -101,7 +101,10 @@ def _chain(
 
 
 def _controller(meta: ObjectMeta) -> OwnerReference | None:
-    return next((owner for owner in meta.owner_references if owner.controller), None)
+    for owner in meta.owner_references:
+        if owner.controller:
+            return owner
+    return None
 
 
 def _find(objects: Objects, owner: OwnerReference, namespace: str, consulted: dict[Key, None]) -> Object | None:
@@ -253,8 +256,10 @@ class PodGroupController:
 
     def enqueue(self, objects: Objects, changed: Changes) -> None:
         """Take note of what has changed."""
-        self._queue.add(self._pods.follow(changed) - {_NAMES_NONE})
-        self._queue.add(key.path for key in changed.get(PodGroup, ()))
+        if Pod in changed:
+            self._queue.add(self._pods.follow(changed) - {_NAMES_NONE})
+        if PodGroup in changed:
+            self._queue.add([key.path for key in changed[PodGroup]])
         for keys in changed.values() if self._owned else ():
             self._queue.add(group for key in keys for group in self._owned.get(key, ()))
 

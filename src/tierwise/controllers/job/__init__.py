@@ -8,7 +8,8 @@ written status. docs/controllers/job.md describes it in full.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Final
 
 import msgspec
@@ -31,6 +32,7 @@ from tierwise.port import Delete, Effect, Key, Objects, PatchStatus, RecordEvent
 
 __all__ = ["JobController"]
 
+_NOTHING: Final[Mapping[Key, Object | None]] = {}
 _PRODUCTS: Final = (PodGroup, Pod, ConfigMap, Service, NetworkPolicy)
 """What is made for jobs; its names begin with theirs."""
 
@@ -42,6 +44,7 @@ class JobController:
         self._pods = Index(Pod, _job_of)
         self._commands = Index(Command, commands.job_of)
         self._queue = WorkQueue()
+        self._jobs: set[str] = set()  # all that there are
         self._priorities: Mapping[str, int] = {}  # of classes; the same object while they stay
         self._facts: dict[str, _JobFacts] = {}
         self._groups = pod_group.PodGroupSpecs()
@@ -49,17 +52,26 @@ class JobController:
 
     def enqueue(self, objects: Objects, changed: Changes) -> None:
         """Take note of what has changed."""
-        touched = self._pods.follow(changed) | self._commands.follow(changed)
-        touched.update(key.path for key in changed.get(Job, ()))
-        jobs = objects.every(Job)
+        touched = self._pods.follow(changed)
+        if Command in changed:
+            touched |= self._commands.follow(changed)
+        for key, job in changed.get(Job, _NOTHING).items():
+            path = key.path
+            touched.add(path)
+            (self._jobs.add if job is not None else self._jobs.discard)(path)
         if PriorityClass in changed:
             self._priorities = {name: class_.value for name, class_ in objects.every(PriorityClass).items()}
-            touched.update(jobs)
-        groups = {key: _looked_at(group) for key, group in changed.get(PodGroup, {}).items()}
+            touched.update(self._jobs)
+        groups: dict[Key, tuple[object, ...] | None] = {}
         for kind in _PRODUCTS:
-            for key in changed.get(kind, ()):
-                if key not in groups or groups[key] != self._looked_at.get(key):
-                    touched.update([job for job in _namesakes(key.path) if job in jobs])
+            for key, record in changed.get(kind, _NOTHING).items():
+                if kind is Pod and record is not None:
+                    continue  # a job minds pods that are not its own where it waits for their names
+                if kind is PodGroup:
+                    seen = groups[key] = _looked_at(record)
+                    if seen == self._looked_at.get(key):
+                        continue
+                touched.update(_namesakes(key, self._jobs))
         if touched:
             self._queue.add(touched)
         for key, seen in groups.items():
@@ -108,8 +120,8 @@ class JobController:
 
     def _case(self, objects: Objects, path: str, declared: Job, facts: _JobFacts) -> _Case:
         job, own = replace(declared, spec=facts.spec), self._pods[path]
-        group = objects.every(PodGroup).get(f"{path.partition('/')[0]}/{pod_group_name(job)}")
-        raw = objects.raw(key_of(declared)) or {}
+        group = objects.every(PodGroup).get(f"{facts.key.namespace}/{pod_group_name(job)}")
+        raw = objects.raw(facts.key) or {}
         job_pods = JobPods.of(job, own, facts.slots)
         answers: Sequence[PolicyAction] = ()
         if facts.answered and job_pods.wanted:
@@ -121,6 +133,7 @@ class JobController:
 class _JobFacts(msgspec.Struct, frozen=True):
     """What follows from the spec of a job, whatever becomes of it: kept while the spec is the same object."""
 
+    key: Key
     declared: JobSpec
     spec: JobSpec  # with its defaults filled in
     slots: Mapping[str, PodSlot]
@@ -132,11 +145,11 @@ class _JobFacts(msgspec.Struct, frozen=True):
     def of(cls, job: Job) -> _JobFacts:
         refused = next(beyond(job), None)
         if refused is not None:
-            return cls(job.spec, job.spec, {}, ": ".join(refused), frozenset(), minds_time=False)
+            return cls(key_of(job), job.spec, job.spec, {}, ": ".join(refused), frozenset(), minds_time=False)
         full = defaulted(job)
         policies = (*full.spec.policies, *(policy for task in full.spec.tasks for policy in task.policies))
         timed = full.spec.ttl_seconds_after_finished is not None or any(policy.timeout for policy in policies)
-        return cls(job.spec, full.spec, pod_slots(full), "", answered_events(policies), minds_time=timed)
+        return cls(key_of(job), job.spec, full.spec, pod_slots(full), "", answered_events(policies), minds_time=timed)
 
 
 def _job_of(pod: Pod) -> str | None:
@@ -156,13 +169,10 @@ def _looked_at(group: Object | None) -> tuple[object, ...] | None:
     return group.spec, group.metadata.deletion_timestamp, group.status.phase, group.status.conditions
 
 
-def _namesakes(path: str) -> Iterator[str]:
-    """The jobs that may have made an object of this name, or that want to make one."""
-    yield path
-    dash = path.find("-", path.find("/"))
-    while dash >= 0:
-        yield path[:dash]
-        dash = path.find("-", dash + 1)
+def _namesakes(key: Key, jobs: Container[str]) -> list[str]:
+    """Those of the jobs that may have made an object of this name, or that want to make one."""
+    names = accumulate(key.name.split("-"), "{}-{}".format)
+    return [path for name in names if (path := f"{key.namespace}/{name}") in jobs]
 
 
 def _refused(job: Job, message: str) -> list[Effect]:

@@ -6,7 +6,7 @@ the object deleted. The mark stays until the object is gone, so a lost deletion 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tierwise.api.natural import natural
@@ -40,9 +40,9 @@ def done(command: Command) -> dict[str, str]:
     return {_mark(command): command.action}
 
 
-def remembered(memory: Mapping[str, str], present: Iterable[Command]) -> dict[str, str]:
+def remembered(memory: Mapping[str, str], present: Sequence[Command]) -> dict[str, str]:
     """The memory, without the marks of commands that are gone."""
-    known = {_mark(command) for command in present}
+    known = {_mark(command) for command in present} if present else ()
     return {key: value for key, value in memory.items() if not key.startswith(_PREFIX) or key in known}
 
 

@@ -87,10 +87,11 @@ def lost_key(task: str, index: int) -> str:
 def losses(memory: Mapping[str, str]) -> Iterator[tuple[str, str, int]]:
     """Key, task and index of every pod whose loss is remembered."""
     for key in memory:
-        task, _, index = key.removeprefix(_LOST).rpartition("/")
-        number = read_number(index)
-        if key.startswith(_LOST) and number is not None:
-            yield key, task, number
+        if key.startswith(_LOST):
+            task, _, index = key.removeprefix(_LOST).rpartition("/")
+            number = read_number(index)
+            if number is not None:
+                yield key, task, number
 
 
 def seen(memory: Mapping[str, str], task: str) -> Seen:
@@ -113,15 +114,17 @@ def seen_text(indexes: Iterable[int], replicas: int) -> str:
             runs[-1][1] = index
         else:
             runs.append([index, index])
-    listed = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)
+    listed = ",".join([str(first) if first == last else f"{first}-{last}" for first, last in runs])
     return f"{listed or 'none'} of {replicas}"
 
 
 def restarts(memory: Mapping[str, str]) -> dict[str, int]:
     """The retry count at the last restart of every part that was restarted, by the part's key."""
-    found = {key: count for key, count in memory.items() if key.startswith(_RESTART)}
-    numbers = {key: read_number(count) for key, count in found.items()}
-    return {key: number for key, number in numbers.items() if number is not None}
+    found: dict[str, int] = {}
+    for key, count in memory.items():
+        if key.startswith(_RESTART) and (number := read_number(count)) is not None:
+            found[key] = number
+    return found
 
 
 def restarted_at(known: Mapping[str, int], task: str, partition: str, index: int) -> int:

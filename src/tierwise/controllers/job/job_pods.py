@@ -6,8 +6,7 @@ to, was restarted after the pod was created; annotations record when that was.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -23,6 +22,7 @@ from tierwise.dialects.volcano.job import TASK_SPEC, partition_of, pod_name, uid
 __all__ = [
     "JOB_VERSION",
     "RETRY_COUNT",
+    "STANDINGS",
     "JobPod",
     "JobPods",
     "PodSlot",
@@ -57,6 +57,9 @@ JOB_VERSION: Final = "volcano.sh/job-version"
 RETRY_COUNT: Final = "volcano.sh/job-retry-count"
 
 
+STANDINGS: Final = ("Pending", "Running", "Succeeded", "Failed", "Terminating", "Unknown")
+"""What pods of a job are counted as."""
+
 PodSlot = tuple[str, int, str]
 """A pod that a job asks for: its task, its index there, and its partition ("" where the task is not parted)."""
 
@@ -90,21 +93,26 @@ class JobPods(msgspec.Struct, frozen=True):
 
     members: tuple[JobPod, ...]
     standings: tuple[str, ...]  # what each of them counts as: its phase, or Terminating if it goes or is about to
-    counts: Counter[str]  # how many pods count as what
+    counts: Mapping[str, int]  # how many pods count as what; of each of `STANDINGS`, and of what phases there are else
     wanted: bool  # whether the job is in a phase in which it wants pods
 
     @classmethod
-    def of(cls, job: Job, pods: Iterable[Pod], slots: Mapping[str, PodSlot]) -> JobPods:
+    def of(cls, job: Job, pods: Sequence[Pod], slots: Mapping[str, PodSlot]) -> JobPods:
         """The pods of a job; `slots` are those that it asks for, see `pod_slots`."""
+        wanted = phase_rule(job.status.state.phase).wants_pods
+        counts = dict.fromkeys(STANDINGS, 0)
+        if not pods:
+            return cls((), (), counts, wanted)
         restarted = restarts(job.status.controlled_resources)
         members = tuple([_member(job.status.version, restarted, pod, slots) for pod in pods])
-        wanted = phase_rule(job.status.state.phase).wants_pods
         standings = tuple([_standing(member, wanted=wanted) for member in members])
-        return cls(members, standings, Counter(standings), wanted)
+        for standing in standings:
+            counts[standing] = counts.get(standing, 0) + 1
+        return cls(members, standings, counts, wanted)
 
-    def current(self) -> Iterator[JobPod]:
+    def current(self) -> list[JobPod]:
         """The pods that the job asks for now, those on their way out included."""
-        return (member for member in self.members if member.current)
+        return [member for member in self.members if member.index >= 0 and not member.past]
 
     def by_task(self) -> dict[str, dict[str, int]]:
         """How many pods of each task are in each phase; those that count as Terminating are left out."""

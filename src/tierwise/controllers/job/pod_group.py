@@ -97,7 +97,7 @@ class PodGroupSpecs:
             return []
         if not wanted:
             return [Delete(key_of(group))]
-        path = codec.key(job)
+        path = f"{job.metadata.namespace or 'default'}/{job.metadata.name}"
         if _same(self._following.get(path), job.spec, group.spec, priorities):
             return []
         raw = objects.raw(key_of(group)) or {}

@@ -41,7 +41,7 @@ __all__ = ["JOB_NAME", "held_back", "reconcile_pods", "with_rank", "with_worker_
 
 def held_back(job: Job, job_pods: JobPods) -> frozenset[str]:
     """The tasks of a job with its defaults filled in that wait for others."""
-    if not any(task.depends_on is not None for task in job.spec.tasks):
+    if not [task for task in job.spec.tasks if task.depends_on is not None]:
         return frozenset()
     up = Counter(m.task for m in job_pods.current() if not m.leaving and _is_up(m.pod))
     started = {task.name for task in job.spec.tasks if up[task.name] >= task_minimum(task)}
@@ -137,8 +137,8 @@ _STARTED: Final = frozenset({"Inqueue", "Running", "Unknown"})
 def reconcile_pods(every: Mapping[str, Pod], job: Job, group: PodGroup | None, job_pods: JobPods) -> list[Effect]:
     """Create the pods of a job that are missing, and delete those that it does not ask for any more."""
     if not job_pods.wanted:
-        return _delete(member for member in job_pods.members if not has_ended(member.pod))
-    effects = _delete(member for member in job_pods.members if not member.current)
+        return _delete([member for member in job_pods.members if not has_ended(member.pod)])
+    effects = _delete([member for member in job_pods.members if not member.current])
     if group is None or group.status.phase not in _STARTED or job.status.state.phase == "Restarting":
         return effects
     namespace, waiting = job.metadata.namespace or "default", held_back(job, job_pods)

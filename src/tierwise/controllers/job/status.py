@@ -13,7 +13,7 @@ from tierwise.api.duration import spelled
 from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Job, PodGroup
 from tierwise.controllers.job.controlled_resources import losses, lost_key, pods_key, seen_text
-from tierwise.controllers.job.job_pods import JobPods
+from tierwise.controllers.job.job_pods import STANDINGS, JobPods
 from tierwise.controllers.job.phases import phase_rule
 from tierwise.controllers.job.plugins import PLUGINS
 from tierwise.controllers.job.policies import PolicyAction
@@ -27,16 +27,14 @@ _WAITS: Final = "PodGroupPending"
 _MOST: Final = 50
 """How many conditions are kept: a job that is scaled and evicted a lot goes through more phases than anybody reads."""
 
-_COUNTED: Final = {
-    standing.lower(): standing for standing in ("Pending", "Running", "Succeeded", "Failed", "Terminating", "Unknown")
-}
+_COUNTED: Final = {standing.lower(): standing for standing in STANDINGS}
 """The fields of a status that count pods, and what is counted there."""
 
 
 def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: PhaseChange, now: float) -> list[Effect]:
     """Bring the status to where a step leads; events tell people of turns, and of why a gang waits."""
-    before = raw.get("status")
-    present: Mapping[str, object] = before if isinstance(before, dict) else {}
+    found = raw.get("status")
+    present: Mapping[str, object] = found if isinstance(found, dict) else {}
     old, turned = job.status.state, step.phase != (job.status.state.phase or "")
     state = {"phase": step.phase, "reason": step.reason, "message": step.message}
     told = {field: text for field, text in state.items() if text}
@@ -54,7 +52,11 @@ def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: PhaseCha
         wanted["conditions"] = [*_conditions(present), reached][-_MOST:]
     if phase_rule(step.phase).rests and job.metadata.creation_timestamp:
         wanted["runningDuration"] = _duration(job, turned_at)
-    changed = {field: value for field, value in wanted.items() if (present.get(field) or _nothing(value)) != value}
+    changed: Raw = {}
+    for field, value in wanted.items():
+        before = present.get(field)  # what is absent stands for nothing
+        if before != value if before else value:
+            changed[field] = value
     if not changed:
         return []
     events = _events(job, step, news=(step.reason, step.message) != (old.reason, old.message))
@@ -108,11 +110,15 @@ def _why_it_waits(group: PodGroup | None) -> tuple[str, str]:
 
 
 def _counted(job_pods: JobPods) -> Raw:
-    counts = job_pods.counts
-    tasks: Raw = {
-        task: {"phase": dict(sorted(phases.items()))} for task, phases in sorted(job_pods.by_task().items()) if task
-    }
-    return {**{field: counts.get(standing, 0) for field, standing in _COUNTED.items()}, "taskStatusCount": tasks}
+    counts, by_task = job_pods.counts, job_pods.by_task()
+    fields: Raw = {field: counts[standing] for field, standing in _COUNTED.items()}
+    tasks: Raw = {}
+    for task in sorted(by_task):
+        if task:
+            phases = by_task[task]
+            tasks[task] = {"phase": phases if len(phases) == 1 else dict(sorted(phases.items()))}
+    fields["taskStatusCount"] = tasks
+    return fields
 
 
 def _conditions(present: Mapping[str, object]) -> list[object]:
@@ -126,11 +132,6 @@ def _duration(job: Job, ended: str) -> str:
         return spelled(max(0.0, parse_time(ended) - parse_time(job.metadata.creation_timestamp)))
     except ValueError:
         return spelled(0.0)
-
-
-def _nothing(value: object) -> object:
-    """What a field that is absent stands for."""
-    return type(value)()
 
 
 def _events(job: Job, step: PhaseChange, *, news: bool) -> list[Effect]:

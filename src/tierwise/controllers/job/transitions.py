@@ -6,7 +6,6 @@ continues from there after any crash; the modules that create and delete objects
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
@@ -110,14 +109,14 @@ def by_pods(job: Job, group: PodGroup | None, job_pods: JobPods) -> PhaseChange 
             return None
 
 
-def _while_pending(job: Job, counts: Counter[str]) -> PhaseChange | None:
+def _while_pending(job: Job, counts: Mapping[str, int]) -> PhaseChange | None:
     """Ended pods count: a job whose first pods are done before the last start has been running."""
     needed = job.spec.min_available or 0
     started = counts["Running"] + counts["Succeeded"] + counts["Failed"]
     return _to(job, "Running", "", "") if needed and started >= needed else None
 
 
-def _while_running(job: Job, job_pods: JobPods, counts: Counter[str]) -> PhaseChange | None:
+def _while_running(job: Job, job_pods: JobPods, counts: Mapping[str, int]) -> PhaseChange | None:
     needed, wanted = job.spec.min_available or 0, job.spec.min_success
     total = sum(task.replicas for task in job.spec.tasks)
     succeeded, ended = counts["Succeeded"], counts["Succeeded"] + counts["Failed"]
@@ -148,7 +147,7 @@ def _at_the_end(job: Job, job_pods: JobPods, succeeded: int, total: int) -> Phas
     return _to(job, "Completed", "", text) if succeeded >= least else _to(job, "Failed", "PodFailed", text)
 
 
-def _after_restart(job: Job, group: PodGroup | None, counts: Counter[str]) -> PhaseChange | None:
+def _after_restart(job: Job, group: PodGroup | None, counts: Mapping[str, int]) -> PhaseChange | None:
     if group is not None and not restarts_part(job.status.controlled_resources, job.status.retry_count):
         return None  # a gang that starts anew waits for its queue anew: the old pod group must be gone
     total = sum(task.replicas for task in job.spec.tasks)
