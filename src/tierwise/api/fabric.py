@@ -28,6 +28,7 @@ __all__ = [
 
 FABRIC: Final = "tierwise.io/fabric"
 """With a dot and the name of a sub-group behind it, the fabric of that sub-group's own constraint."""
+_PREFIX: Final = f"{FABRIC}."
 
 CONSTRAINTS: Final = "tierwise.io/topology-constraints"
 """On a group, as JSON: its constraints on further fabrics."""
@@ -58,7 +59,7 @@ def fabric_of(marks: ObjectMeta | Mapping[str, str]) -> str:
 def fabrics_of_sub_groups(marks: ObjectMeta | Mapping[str, str]) -> dict[str, str]:
     """The fabrics that a group names for its sub-groups, by their names."""
     found = {**marks.annotations, **marks.labels} if isinstance(marks, ObjectMeta) else marks
-    return {key[len(FABRIC) + 1 :]: name.strip() for key, name in found.items() if key.startswith(f"{FABRIC}.")}
+    return {key[len(_PREFIX) :]: name.strip() for key, name in found.items() if key.startswith(_PREFIX)}
 
 
 def fabric_name_fault(name: str) -> str:

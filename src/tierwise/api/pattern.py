@@ -50,6 +50,8 @@ class Pattern(msgspec.Struct, frozen=True):
 
 def parse_pattern(text: str) -> Pattern | None:
     """The pattern that a text declares; None where it declares none."""
+    if not text:
+        return None
     if text in ("ring", "all-to-all"):
         return Pattern(text)
     found = [_DIMENSION.fullmatch(part) for part in text.split(",")]

@@ -47,6 +47,8 @@ class Budgets:
         return tuple(sorted(i for i in near if covers(self._records[i], pod)))
 
     def _allowed(self, pods: Collection[Pod]) -> tuple[int, ...]:
+        if not self._records:
+            return ()
         if all(record.status is not None for record in self._records):
             covered: list[list[Pod]] = [[] for _ in self._records]
         else:

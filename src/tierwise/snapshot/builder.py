@@ -197,6 +197,7 @@ class Reader:
         self._frame: _Frame | None = None
         self._framed: tuple[Common, int, bool] | None = None  # what it was made for; true where `_plain`
         self._group_classes: dict[str, str] = {}  # the priority class that each pod group of Volcano's names, if any
+        self._class_users: dict[str, int] = {}  # by such a class, how many of them name it
         self._columns = ColumnCache()
         self._volumes = VolumeFollower()
         self._devices = DeviceReader()
@@ -224,9 +225,8 @@ class Reader:
         changes = objects.changes(self._objects, PodGroup)
         regrouped = [path for path in changes if not _same_group(before.get(path), groups.get(path))]
         for path in regrouped:
-            self._group_classes[path] = groups[path].spec.priority_class_name if path in groups else ""
-            if not self._group_classes[path]:
-                del self._group_classes[path]
+            group = groups.get(path)
+            self._name_class(path, group.spec.priority_class_name if group is not None else "")
         if self._last is None or not differing.isdisjoint(_SETTINGS):
             self._settings = _Settings.of(objects, self._profile)
         settings, quotas = self._settings, self._settings.quotas
@@ -244,11 +244,8 @@ class Reader:
             self._finish(site, axis, table, _Followed({}, {}, set()), objects, quotas, budgets)
         store = self._store
         drawn = drawn_to(store.attracting.values(), table.row)
-        first = {
-            cohort.named: next(iter(cohort.members.values())).pod
-            for cohort in store.naming()
-            if cohort.named is not None
-        }
+        naming = store.naming()
+        first = {c.named: next(iter(c.members.values())).pod for c in naming if c.named is not None} if naming else {}
         if last is None or first or self._declared.pods:
             self._declared = read_languages(objects, first, self._declared)
         found = self._job_cache.sort(
@@ -304,6 +301,17 @@ class Reader:
             history_in=self._rules.history,
         )
         return self._last
+
+    def _name_class(self, group: str, name: str) -> None:
+        """Take note of the priority class that a pod group names now; "" for none."""
+        before = self._group_classes.pop(group, "")
+        if before:
+            self._class_users[before] -= 1
+            if not self._class_users[before]:
+                del self._class_users[before]
+        if name:
+            self._group_classes[group] = name
+            self._class_users[name] = self._class_users.get(name, 0) + 1
 
     def _read_history(self, objects: Objects) -> tuple[tuple[FinishedRun, ...], tuple[Fault, ...]]:
         """The record of runs that have ended, and what is wrong with it."""
@@ -402,7 +410,8 @@ class Reader:
         Only pods by the ten thousands that each ask for a whole node of a hundred terabytes come so far.
         """
         assert self._frame is not None
-        asked = (most for name, most in zip(self._frame.resources, self._frame.most, strict=True) if name != POD_SLOTS)
+        frame = self._frame
+        asked = [most for name, most in zip(frame.resources, frame.most, strict=True) if name != POD_SLOTS]
         if self._tight or max(asked) * self._crowd < MOST or self._store.shapes.countable():
             return True
         self._tight = True
@@ -503,7 +512,7 @@ class Reader:
         if not objects.alike(self._objects, PriorityClass):
             before = Priorities(self._objects.every(PriorityClass))
             names = {"", *self._templates.common().class_names}
-            names.update(self._group_classes.values())
+            names.update(self._class_users)
             names.update(group.priority_class for group in self._declared.groups.values())
             if any(now.meant(name) != before.meant(name) for name in names):
                 return None
@@ -559,8 +568,10 @@ class Reader:
     def _unknown_classes(self) -> list[Fault]:
         """Priority classes that are named and do not exist: an API server would have refused the pods."""
         priorities = self._settings.priorities
-        groups = {name for name in self._group_classes.values() if name}
-        names = sorted(name for name in groups | self._templates.common().classes if not priorities.knows(name))
+        named = (*self._class_users, *self._templates.common().classes)
+        names = sorted({name for name in named if not priorities.knows(name)})
+        if not names:
+            return []
         text = f"it does not exist, so pods that name it have priority {priorities.of_class('')}"
         return [Fault(f"PriorityClass {name}", "PriorityClassNotFound", text) for name in names]
 
@@ -654,7 +665,7 @@ def _in_order(faults: Mapping[str, Fault]) -> Iterator[Fault]:
 def _crowded(table: NodeTable, axis: Axis, used: Ints) -> list[Fault]:
     """Nodes that hold more than they have: nothing more fits there, and the rest goes on."""
     over = used > table.allocatable
-    if not over.any():
+    if not np.count_nonzero(over):
         return []
     over[[r for r, name in enumerate(axis.names) if name.startswith(ATTACH_PREFIX)]] = False  # that wrongs nobody
     faults = []

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import NaturalKey, natural
-from tierwise.api.volcano import PodGroup
+from tierwise.api.volcano import PodGroup, PodGroupSpec
 from tierwise.dialects.groups import Group, build_group
 from tierwise.dialects.jobs import JobBuilder, Member
 from tierwise.dialects.koordinator.elastic_quota import forbearing
@@ -134,6 +134,7 @@ class JobCache:
         self._begun = False
         self._resized = False  # whether amounts are to be read again
         self._of_group: dict[str, Job] = {}
+        self._specs: dict[str, PodGroupSpec] = {}  # of the groups as these were read
         self._group_jobs: list[Job] = []  # the same in order, under the numbers that they have
         self._next_numbers = [(0, 0, 0)]  # before each of them, and after the last
         self._unsettled: set[str] = set()  # those of them that are not settled
@@ -206,7 +207,7 @@ class JobCache:
         for key in follow - due:
             if not self._follow_states(builder, store, groups.get(key), key):
                 due.add(key)
-        self._resized = False
+        resized, self._resized = self._resized, False
         touched = touched.union(*map(store.of_group, changed))
         loose = {cohort for cohort in touched if cohort.members and not (cohort.ours and cohort.group in groups)}
         if loose or not touched.isdisjoint(self._loose):
@@ -215,12 +216,16 @@ class JobCache:
         came = []
         for key in sorted(due):
             record, last = groups.get(key), self._of_group.pop(key, None)
+            known = self._specs.pop(key, None)
             self._unsettled.discard(key)
             if record is not None:
                 members = _members(store.of_group(key))
                 builder.begin(*(_first_numbers(last) if last is not None else ()))
                 priority = self._priority(record.spec.priority_class_name, members)
-                job = self._of_group[key] = read_group(builder, record, members, priority)
+                same = last is not None and known is record.spec and not resized
+                least = last.min_resources if same and last is not None else builder.least(record.spec.min_resources)
+                job = self._of_group[key] = read_group(builder, record, members, priority, least)
+                self._specs[key] = record.spec
                 if not job.settled:
                     self._unsettled.add(key)
                 if last is not None and _size(last) == _size(job):

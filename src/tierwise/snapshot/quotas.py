@@ -7,7 +7,7 @@ waiting pod counts through its job's minimum). `requests.cpu` and `cpu` are the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 
 import numpy as np
 
@@ -25,9 +25,11 @@ PLENTY = MOST
 _ENDED = ("Succeeded", "Failed")
 
 
-def left_by_namespace(records: Iterable[ResourceQuota], pods: Collection[Pod], axis: Axis) -> dict[str, Ints]:
+def left_by_namespace(records: Collection[ResourceQuota], pods: Collection[Pod], axis: Axis) -> dict[str, Ints]:
     """What is left of each resource in each namespace that has a quota; where several name it, the least of them."""
     result: dict[str, Ints] = {}
+    if not records:
+        return result
     for record in records:
         namespace = record.metadata.namespace or "default"
         left = result.setdefault(namespace, np.full(len(axis), PLENTY, dtype=np.int64))

@@ -85,6 +85,10 @@ _BUILT_IN: Final = {"system-cluster-critical": 2_000_000_000, "system-node-criti
 """Classes that every API server has; a file need not."""
 
 
+_KEPT = 256
+"""Shapes that are remembered though no pod has them."""
+
+
 class Priorities:
     """The value of a pod's priority: its own, its class's, or the global default's (of several, the lowest)."""
 
@@ -159,6 +163,7 @@ class Shapes:
         self._pods: list[int] = []
         self._all: list[Shape] = []
         self._blanks: list[int] = []
+        self._former: dict[_Key, Shape] = {}  # that no pod has any more: jobs of one kind come again and again
 
     def adapt(
         self,
@@ -170,10 +175,12 @@ class Shapes:
         """Read pods that come by these; of those that are here, whoever is another by them comes again."""
         self._watched, self._priorities = common.watched, priorities
         self._namespaces, self._apps = namespaces, apps
+        self._former.clear()
 
     def resize(self, axis: Axis, common: Common, most: Ints) -> None:
         """There are other resources or ports, or other limits of them: every shape is made anew, under its number."""
         self._axis, self._ports, self._most = axis, common.ports, most
+        self._former.clear()
         for number, (key, source) in enumerate(zip(self._keys, self._sources, strict=True)):
             if key is not None and source is not None:
                 self._all[number] = self._known[key] = self._make(number, key, *source)
@@ -263,12 +270,20 @@ class Shapes:
             key = self._keys[number]
             assert key is not None
             del self._known[key]
+            if not key.devices and not key.volumes:  # or it depends on more than its key
+                self._former[key] = shape
+                if len(self._former) > _KEPT:
+                    del self._former[next(iter(self._former))]
             self._keys[number] = self._sources[number] = None
             self._all[number] = self._blank(number)
             self._blanks.append(number)
 
     def _enter(self, key: _Key, template: Template, devices: Asked, volumes: PodVolumes | None) -> Shape:
-        made = self._make(self._next_number(), key, template, devices, volumes)
+        number, former = self._next_number(), self._former.pop(key, None)
+        if former is not None:
+            made = replace(former, number=number)
+        else:
+            made = self._make(number, key, template, devices, volumes)
         self._note(made, key, (template, devices, volumes))
         return made
 

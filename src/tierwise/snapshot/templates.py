@@ -9,13 +9,13 @@ controller pins every pod to its node, so there would be as many templates as po
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.core import Affinity, Pod, PodSpec, Toleration
-from tierwise.dialects.kubernetes.requests import Ports, counted
+from tierwise.dialects.kubernetes.requests import HostPort, Ports, counted, host_ports
 from tierwise.model.pod_terms import label_keys, namespace_keys
 
 __all__ = ["Common", "Template", "Templates", "has_node_rules"]
@@ -26,12 +26,24 @@ _PLACED: tuple[dict[str, str], Affinity | None, tuple[Toleration, ...]] = ({}, N
 """The node selector, affinity and tolerations of a pod whose node is settled."""
 
 
+class _Named(NamedTuple):
+    """What pods of one pattern name, see `Common`: most patterns of a cluster name the same."""
+
+    resources: frozenset[str]
+    ports: tuple[HostPort, ...]
+    watched: frozenset[str]
+    namespace_keys: frozenset[str]
+    priority_class: str
+    has_priority: bool  # of its own
+
+
 class Template(msgspec.Struct, eq=False):
     """One pattern, and how many pods follow it."""
 
     body: bytes  # what its pods ask of nodes and of other pods, comparable
     namespace: str
     spec: PodSpec  # of one of the pods; what differs between them is not to be read from here
+    named: _Named  # what it adds to that of others, see `Common`
     pods: int = 0
     placed: Template | None = None  # the one that its pods follow once they have a node, where one of them had
 
@@ -52,6 +64,7 @@ class Templates:
 
     def __init__(self) -> None:
         self._known: dict[_Key, Template] = {}
+        self._naming: dict[_Named, int] = {}  # how many of them name the same
         self._common: Common | None = None
 
     def join(self, pod: Pod) -> Template:
@@ -81,8 +94,10 @@ class Templates:
         if found is None:
             if bound:
                 spec = replace(spec, node_selector=selector, affinity=affinity, tolerations=tolerations)
-            found = self._known[key] = Template(body, pod.metadata.namespace, spec)
-            self._common = None
+            found = self._known[key] = Template(body, pod.metadata.namespace, spec, _named(spec))
+            if found.named not in self._naming:
+                self._naming[found.named], self._common = 0, None
+            self._naming[found.named] += 1
         found.pods += 1
         return found
 
@@ -104,19 +119,22 @@ class Templates:
         template.pods -= 1
         if not template.pods:
             del self._known[_key(template.body, template.spec)]
-            self._common = None
+            self._naming[template.named] -= 1
+            if not self._naming[template.named]:
+                del self._naming[template.named]
+                self._common = None
 
     def common(self) -> Common:
         """What those that are here name together."""
         if self._common is None:
-            specs = [template.spec for template in self._known.values()]
+            naming = [*self._naming]
             self._common = Common(
-                frozenset(_resources(specs)),
-                Ports(specs),
-                tuple(sorted(_watched(specs))),
-                tuple(sorted({key for spec in specs for key in namespace_keys(spec.affinity)})),
-                frozenset(spec.priority_class_name for spec in specs if spec.priority is None),
-                frozenset(spec.priority_class_name for spec in specs),
+                frozenset[str]().union(*(named.resources for named in naming)),
+                Ports(port for named in naming for port in named.ports),
+                tuple(sorted({key for named in naming for key in named.watched})),
+                tuple(sorted({key for named in naming for key in named.namespace_keys})),
+                frozenset(named.priority_class for named in naming if not named.has_priority),
+                frozenset(named.priority_class for named in naming),
             )
         return self._common
 
@@ -138,21 +156,23 @@ def _key(body: bytes, spec: PodSpec) -> _Key:
     return body, spec.priority, spec.priority_class_name, spec.preemption_policy, spec.scheduler_name
 
 
-def _resources(specs: Iterable[PodSpec]) -> set[str]:
+def _named(spec: PodSpec) -> _Named:
+    ruled = spec.affinity is not None or spec.topology_spread_constraints
+    return _Named(
+        frozenset(_resources(spec)),
+        tuple(host_ports(spec)),
+        frozenset(label_keys(spec.affinity, spec.topology_spread_constraints) if ruled else ()),
+        frozenset(namespace_keys(spec.affinity) if spec.affinity is not None else ()),
+        spec.priority_class_name,
+        spec.priority is not None,
+    )
+
+
+def _resources(spec: PodSpec) -> set[str]:
     """Every resource that some container names."""
-    names: set[str] = set()
-    for spec in specs:
-        names.update(spec.overhead)
-        if spec.resources is not None:
-            names.update(spec.resources.requests)
-        for container in (*spec.containers, *spec.init_containers):
-            names.update(container.resources.requests, container.resources.limits)
+    names = {*spec.overhead}
+    if spec.resources is not None:
+        names.update(spec.resources.requests)
+    for container in (*spec.containers, *spec.init_containers):
+        names.update(container.resources.requests, container.resources.limits)
     return names
-
-
-def _watched(specs: Iterable[PodSpec]) -> set[str]:
-    keys: set[str] = set()
-    for spec in specs:
-        if spec.affinity is not None or spec.topology_spread_constraints:
-            keys |= label_keys(spec.affinity, spec.topology_spread_constraints)
-    return keys

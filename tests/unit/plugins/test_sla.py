@@ -100,4 +100,4 @@ def test_the_annotation_of_a_pod_group(annotations: dict[str, str], expected: fl
     record = codec.decode(raw)
 
     assert isinstance(record, PodGroup)
-    assert expected == read_group(JobBuilder(Axis.of([]), Quotas({})), record, [], 0).sla
+    assert expected == read_group(JobBuilder(Axis.of([]), Quotas({})), record, [], 0, None).sla

@@ -23,11 +23,13 @@ from tierwise.model.volumes import ATTACH_PREFIX
 __all__ = [
     "FIRM_PREFIX",
     "PORT_PREFIX",
+    "HostPort",
     "Ports",
     "counted",
     "effective_request",
     "firm_request",
     "guessed",
+    "host_ports",
     "nominal",
     "unasked",
 ]
@@ -135,14 +137,17 @@ def nominal(name: str) -> bool:
     return not name.startswith((PORT_PREFIX, FIRM_PREFIX, ATTACH_PREFIX)) and name != UNOFFERED
 
 
+HostPort = tuple[str, int, str]
+"""Protocol, port and address."""
+
+
 class Ports:
     """The host ports that pods of a cycle name, as resources."""
 
-    def __init__(self, specs: Iterable[PodSpec]) -> None:
+    def __init__(self, ports: Iterable[HostPort]) -> None:
         self._addresses: dict[tuple[str, int], set[str]] = {}
-        for spec in specs:
-            for protocol, port, address in _host_ports(spec):
-                self._addresses.setdefault((protocol, port), {_EVERYWHERE}).add(address)
+        for protocol, port, address in ports:
+            self._addresses.setdefault((protocol, port), {_EVERYWHERE}).add(address)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ports) and self._addresses == other._addresses
@@ -160,15 +165,15 @@ class Ports:
     def request(self, spec: PodSpec) -> dict[str, int]:
         """The port resources that a pod takes."""
         asked: dict[str, int] = {}
-        for protocol, port, address in _host_ports(spec):
+        for protocol, port, address in host_ports(spec):
             everywhere = address == _EVERYWHERE
             for one in self._addresses[protocol, port] if everywhere else (address,):
                 asked[_name(protocol, port, one)] = 1
         return asked
 
 
-def _host_ports(spec: PodSpec) -> list[tuple[str, int, str]]:
-    """Protocol, port and address of each; none of a pod with more of them than are counted, which waits."""
+def host_ports(spec: PodSpec) -> list[HostPort]:
+    """Those of a pod; none of a pod with more of them than are counted, which waits."""
     containers = (*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always"))
     found = [
         (port.protocol or "TCP", port.host_port, port.host_ip if port.host_ip not in ("", "::") else _EVERYWHERE)

@@ -24,6 +24,7 @@ from tierwise.dialects.fabrics import read_marks
 from tierwise.dialects.jobs import JobBuilder, Member, Split
 from tierwise.dialects.koordinator.elastic_quota import forbearing
 from tierwise.dialects.volcano.annotations import not_preemptable
+from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, Job, Phase, Policy
 from tierwise.model.queue import NodeGroups
 from tierwise.model.queue import Queue as ModelQueue
@@ -35,6 +36,7 @@ __all__ = ["PreviousPlacement", "previous_placements", "read_group", "read_queue
 _HIERARCHY = "volcano.sh/hierarchy"
 _HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 _SLA = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
+_PHASES = {phase.value: phase for phase in Phase}
 _LONGEST = 128
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
@@ -78,8 +80,10 @@ def _amounts(given: ResourceList) -> dict[str, int]:
     return {name: max(amount(name, quantity), 0) for name, quantity in given.items()}
 
 
-def read_group(builder: JobBuilder, record: PodGroup, members: Sequence[Member], priority: int) -> Job:
-    """The job of a pod group and its pods."""
+def read_group(
+    builder: JobBuilder, record: PodGroup, members: Sequence[Member], priority: int, least: Ints | None
+) -> Job:
+    """The job of a pod group and its pods; `least` is what the builder makes of its minResources."""
     spec = record.spec
     key = f"{record.metadata.namespace or 'default'}/{record.metadata.name}"
     roles = builder.roles(spec.min_task_member)
@@ -110,7 +114,7 @@ def read_group(builder: JobBuilder, record: PodGroup, members: Sequence[Member],
         further=marks.whole,
         refusal=marks.refusal,
         policies=policies,
-        min_resources=builder.least(spec.min_resources),
+        min_resources=least,
         not_preemptable=not_preemptable(record.metadata),
         forbears=forbearing(record.metadata),
         sla=_sla(record.metadata),
@@ -152,10 +156,11 @@ class PreviousPlacement(Record, frozen=True):
 
 def previous_placements(meta: ObjectMeta) -> dict[str, PreviousPlacement]:
     """Where the sub-groups of a pod group were last placed; what cannot be read is forgotten."""
+    noted = meta.annotations.get(SUB_GROUPS_ANNOTATION)
+    if noted is None:
+        return {}
     try:
-        found = msgspec.json.decode(
-            meta.annotations.get(SUB_GROUPS_ANNOTATION, "{}"), type=dict[str, PreviousPlacement]
-        )
+        found = msgspec.json.decode(noted, type=dict[str, PreviousPlacement])
     except msgspec.DecodeError:
         return {}
     return found
@@ -177,7 +182,7 @@ def _constraint(spec: NetworkTopologySpec | None) -> Constraint | None:
 
 
 def _phase(text: str) -> Phase:
-    return next((phase for phase in Phase if phase.value == text), Phase.PENDING)
+    return _PHASES.get(text, Phase.PENDING)
 
 
 def _split(key: str, policies: Sequence[SubGroupPolicy], members: Sequence[Member]) -> Split:
