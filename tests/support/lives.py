@@ -46,16 +46,17 @@ def gang(job: str, number: int, policy: str = "Never", **marks: str) -> list[Raw
     return [pod_group(job, phase="Pending", minMember=number), *workers(job, number, policy, **marks)]
 
 
-def life(*raws: Sequence[Raw], incidents: Sequence[Incident] = ()) -> Simulation:
+def life(*raws: Sequence[Raw], incidents: Sequence[Incident] = (), log: bool = True) -> Simulation:
     """A cluster of these objects, about to live."""
-    return Simulation(objects(*(raw for part in raws for raw in part)), DEFAULT, start=NOW, incidents=incidents)
+    world = objects(*(raw for part in raws for raw in part))
+    return Simulation(world, DEFAULT, start=NOW, incidents=incidents, log=log)
 
 
 def lived(
-    *raws: Sequence[Raw], incidents: Sequence[Incident] = (), until: float = 86_400
+    *raws: Sequence[Raw], incidents: Sequence[Incident] = (), until: float = 86_400, log: bool = True
 ) -> tuple[Simulation, list[Moment]]:
     """A cluster at its end, and every moment of its life."""
-    cluster = life(*raws, incidents=incidents)
+    cluster = life(*raws, incidents=incidents, log=log)
     return cluster, list(cluster.run(until))
 
 

@@ -46,8 +46,7 @@ def job_location(
     topology = snapshot.topology
     rows: dict[int, list[int]] = {}
     for sub in job.subs:
-        standing = (task for task in sub.tasks if task.status is Status.RUNNING and task.node >= 0)
-        nodes = [task.node for task in standing if of(task)]
+        nodes = [task.node for task in sub.tasks if task.status is Status.RUNNING and task.node >= 0 and of(task)]
         rows[sub.number] = snapshot.nodes.rows[nodes].tolist() if nodes else []
     for decision in decisions:
         for placed in decision.placed if decision.bound else ():

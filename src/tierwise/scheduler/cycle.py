@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tierwise.api.repair import OnNodeLoss
     from tierwise.config.reservations import ReservationRules
 
-__all__ = ["RUNNERS", "check_profile", "cycle", "nothing_waits", "open_cycle"]
+__all__ = ["RUNNERS", "check_profile", "cycle", "nothing_is_left", "nothing_waits", "open_cycle"]
 
 Watch = Callable[[Job, Decision | Rejection], None]
 
@@ -45,7 +45,7 @@ _CAPABILITY = "capability"
 _VOLUMES = "volumes"
 _PATIENCE = "patience"
 _REPAIR = "repair"
-_REPAIR_OF, _LADDER_OF = map(attrgetter, ("repair", "ladder"))
+_REPAIR_OF, _LADDER_OF, _VOLUMES_OF, _CAPABILITY_OF = map(attrgetter, ("repair", "ladder", "volumes", "capability"))
 _WAITING = (Status.PENDING, Status.GATED)
 
 
@@ -314,12 +314,27 @@ def nothing_waits(snapshot: Snapshot, profile: Profile) -> bool:
 
     False wherever that takes more than a look, as where volumes or devices may have to be given back.
     """
+    return _nothing_moves(snapshot, profile) and all(
+        job.phase is not Phase.PENDING and all(task.status not in _WAITING for task in job.tasks)
+        for job in snapshot.unsettled
+    )
+
+
+def _nothing_moves(snapshot: Snapshot, profile: Profile) -> bool:
+    """Whether no action looks at tasks that have their place, and nothing of theirs may have to be given back."""
     if not EVICTING.isdisjoint(profile.actions) or snapshot.devices is not None:
         return False
-    if any(shape.volumes is not None for shape in snapshot.shapes) or _some_lost(snapshot, profile):
+    return not any(map(_VOLUMES_OF, snapshot.shapes)) and not _some_lost(snapshot, profile)
+
+
+def nothing_is_left(snapshot: Snapshot, profile: Profile, report: CycleReport) -> bool:
+    """Whether nothing waits once what a cycle has decided is done, as `nothing_waits` would say of the cluster then."""
+    if not _nothing_moves(snapshot, profile) or report.rejections or report.delays or report.unfinished:
         return False
+    bound = {t.key for decision in report.decisions if decision.bound for p in decision.placed for t in p.tasks}
     return all(
-        job.phase is not Phase.PENDING and all(task.status not in _WAITING for task in job.tasks)
+        report.phases.get(job.key, job.phase) is not Phase.PENDING
+        and all(task.status not in _WAITING or task.key in bound for task in job.tasks)
         for job in snapshot.unsettled
     )
 
@@ -372,13 +387,12 @@ def open_cycle(
         ledger=ledger,
         reasons=ReasonBook(),
     )
-    if any(queue.capability for queue in snapshot.queues.values()):
+    if any(map(_CAPABILITY_OF, snapshot.queues.values())):
         profile, plugins = _capped(profile), extended(plugins, {_CAPABILITY: _capability})
     if any(map(_LADDER_OF, snapshot.jobs)) and all(plugin.name != _PATIENCE for plugin in profile.plugins()):
         profile = replace(profile, tiers=(*profile.tiers, (PluginChoice(_PATIENCE),)))
         plugins = extended(plugins, {_PATIENCE: PLUGINS[_PATIENCE]})
-    named = any(plugin.name == _VOLUMES for plugin in profile.plugins())
-    if not named and any(shape.volumes is not None for shape in snapshot.shapes):
+    if any(map(_VOLUMES_OF, snapshot.shapes)) and all(plugin.name != _VOLUMES for plugin in profile.plugins()):
         profile, plugins = _with_volumes(profile), extended(plugins, {_VOLUMES: PLUGINS[_VOLUMES]})
     pipeline = Pipeline(profile, view, plugins)
     fit_counts = FitCounts(ledger, snapshot.topology, pipeline.why_not)

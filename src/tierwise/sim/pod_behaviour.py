@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -46,6 +47,8 @@ class PodBehaviour(msgspec.Struct, frozen=True):
 
     def paced(self, pace: Pace, *, ends: bool) -> PodBehaviour:
         """The same at a pace, still in whole seconds; a run takes one at least, so that it can be seen."""
+        if pace.speed == 1 and (pace.run is None or self.run is not None or not ends):
+            return self
         asked = pace.run if self.run is None and ends else self.run
         run = None if asked is None else max(math.ceil(asked / pace.speed), min(asked, 1))
         return PodBehaviour(int(self.start / pace.speed), run, self.exit_code, int(self.stop / pace.speed))
@@ -53,11 +56,18 @@ class PodBehaviour(msgspec.Struct, frozen=True):
 
 def behaviour(annotations: Mapping[str, str]) -> PodBehaviour:
     """What annotations say; InputError for a time or a number that cannot be read."""
+    get = annotations.get
+    return _behaviour(get(START_AFTER), get(RUN_FOR), get(EXIT_CODE), get(STOP_AFTER))
+
+
+@lru_cache(maxsize=1 << 12)
+def _behaviour(start: str | None, run: str | None, exit_code: str | None, stop: str | None) -> PodBehaviour:
+    """By the texts of its annotations; the pods of a job, and many jobs, behave alike."""
     return PodBehaviour(
-        start=_time(annotations, START_AFTER, _MOMENT),
-        run=_time(annotations, RUN_FOR, 0) if RUN_FOR in annotations else None,
-        exit_code=_exit_code(annotations),
-        stop=_time(annotations, STOP_AFTER, _MOMENT),
+        start=_time(START_AFTER, start) if start is not None else _MOMENT,
+        run=_time(RUN_FOR, run) if run is not None else None,
+        exit_code=_exit_code(exit_code) if exit_code is not None else 0,
+        stop=_time(STOP_AFTER, stop) if stop is not None else _MOMENT,
     )
 
 
@@ -82,18 +92,14 @@ def check_habits(objects: Objects) -> None:
                 raise InputError(error.message, obj=label(job), field=field) from None
 
 
-def _time(annotations: Mapping[str, str], key: str, default: int) -> int:
-    text = annotations.get(key)
-    if text is None:
-        return default
+def _time(key: str, text: str) -> int:
     time = seconds(text)
     if time is None or time < 0:
         raise InputError(f'"{text}" is not a duration such as 90s or 1h30m', field=f"metadata.annotations.{key}")
     return math.ceil(time)
 
 
-def _exit_code(annotations: Mapping[str, str]) -> int:
-    text = annotations.get(EXIT_CODE, "0")
+def _exit_code(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) <= 255):
         raise InputError(f'"{text}" is not an exit code from 0 to 255', field=f"metadata.annotations.{EXIT_CODE}")
     return int(text)

@@ -12,19 +12,22 @@ from typing import Final, Protocol
 
 import msgspec
 
+from tierwise.api.codec import Object
 from tierwise.api.core import Node, Pod
 from tierwise.api.errors import InputError
+from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.volcano import Job, PodGroup
 from tierwise.config.profile import Profile
 from tierwise.dialects.volcano.annotations import group_of
 from tierwise.explain.timeline import TimelineEntry
 from tierwise.framework.extension import Factory
 from tierwise.framework.report import CycleReport, ReportBuilder
+from tierwise.model.job import Phase
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
-from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
+from tierwise.port import Bind, Effect, Key, Objects, PatchStatus, RecordEvent
 from tierwise.scheduler import cycle
-from tierwise.scheduler.cycle import nothing_waits
+from tierwise.scheduler.cycle import nothing_is_left, nothing_waits
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Crash, Guard
 from tierwise.sim import rounds
@@ -66,6 +69,8 @@ class NoUser:
 
 _OWN_PACE: Final = Pace()
 _OF_JOBS: Final = frozenset((Pod, PodGroup, Job))
+_STARTING: Final = frozenset((Pod, Job))
+_ENDED: Final = ("Succeeded", "Failed")
 _MOST: Final = 1000
 """Rounds at one moment after which a cluster that still changes is taken to be going in circles."""
 
@@ -131,6 +136,7 @@ class Simulation:
         self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
         self._last: tuple[Snapshot, CycleReport] | None = None
         self._idle = False  # whether there was nothing to decide and nothing left to write
+        self._placed: Objects | None = None  # what was there after it, where nothing waits there
         self._again = math.inf  # when the scheduler is to look though nothing has changed
         self._wake: float | None = None  # when kubelets have something to do again
 
@@ -173,7 +179,7 @@ class Simulation:
                 self.cluster.apply(asked)
             rounds.reconcile(self.cluster, now, self.profile, self.guard, self._controllers)
             self._note(before, now)
-            if self._has_news(now):
+            if self._has_news(now) and not self._count_started():
                 self._cycle(now)
             wake = self._kubelets(now)
             if self.cluster.read() is before:
@@ -188,6 +194,24 @@ class Simulation:
         if objects is not seen and self._idle and self._observe is None and _only_gone(objects, seen):
             self._seen = objects
         return objects is not self._seen
+
+    def _count_started(self) -> bool:
+        """Whether nothing has happened but that pods of gangs have started; their groups are told how many run.
+
+        Where nothing waited then, nothing does now, and nothing else of any status is another.
+        """
+        objects, placed = self.cluster.read(), self._placed
+        if placed is None or self._log or self._observe is not None:
+            return False
+        changed = objects.changed_objects(placed)
+        if not changed.keys() <= _STARTING or not _only_started(changed.get(Pod, {}), placed, objects):
+            return False
+        told = self._statuses.count(objects)
+        if told:
+            self.cluster.apply(told)
+        self._seen = self._placed = self.cluster.read()
+        self._idle = True
+        return True
 
     def _cycle(self, now: float) -> tuple[Snapshot, CycleReport]:
         before = self.cluster.read()
@@ -210,8 +234,7 @@ class Simulation:
         if decided is None:
             raise RuntimeError("scheduling fails, however many objects are set aside")
         snapshot, report, asked = decided.snapshot, decided.report, decided.effects
-        if asked:
-            self.cluster.apply(asked)
+        outcomes = self.cluster.apply(asked) if asked else ()
         if self._log:
             self.chronicle.cycle(snapshot, report, now)
         told = self.guard.run(
@@ -230,6 +253,10 @@ class Simulation:
         after, own = self.cluster.read(), before.version + bool(told)
         settled = decided.idle and after.version == own and _only_counts(told)
         self._idle = settled and not snapshot.history_in  # a record of ends would be written
+        bound = all(outcome.ok and isinstance(outcome.effect, Bind) for outcome in outcomes)
+        calm = bound and not snapshot.history_in and not _queued_again(told)
+        calm = calm and nothing_is_left(snapshot, self.profile, report)
+        self._placed = after if calm else None
         self._seen, self._last = after if settled else before, (snapshot, report)
         return self._last
 
@@ -299,18 +326,42 @@ def _only_counts(told: Sequence[Effect] | None) -> bool:
     return all(isinstance(effect, PatchStatus) and "phase" not in effect.status for effect in told or ())
 
 
+def _queued_again(told: Sequence[Effect] | None) -> bool:
+    """Whether some group is to be let in once more."""
+    return any(isinstance(e, PatchStatus) and e.status.get("phase") == Phase.PENDING.value for e in told or ())
+
+
 def _only_gone(objects: Objects, before: Objects) -> bool:
     """Whether nothing has happened since but that jobs, pod groups, and pods together with theirs have gone.
 
     Where nothing waited then, nothing does now, and no group is left whose counts are others.
     """
-    if not objects.differing_types(before) <= _OF_JOBS:
-        return False
     changed, groups = objects.changed_objects(before), objects.every(PodGroup)
+    if not changed.keys() <= _OF_JOBS:
+        return False
     if any(record is not None for records in changed.values() for record in records.values()):
         return False
     pods = (before.record(key) for key in changed.get(Pod, ()))
     return all(isinstance(pod, Pod) and (own := group_of(pod)) and own not in groups for pod in pods)
+
+
+def _only_started(pods: Mapping[Key, Object | None], before: Objects, now: Objects) -> bool:
+    """Whether all that has become of these pods is that some of those that have a node run there now.
+
+    Each belongs to a pod group that counts it, and no gang of another language does.
+    """
+    groups = now.every(PodGroup)
+    for key, pod in pods.items():
+        was = before.record(key)
+        if not isinstance(pod, Pod) or not isinstance(was, Pod):
+            return False
+        if pod.spec is not was.spec or pod.metadata is not was.metadata:
+            return False
+        if not pod.spec.node_name or pod.metadata.deletion_timestamp or group_of(pod) not in groups:
+            return False
+        if pod.status.phase in _ENDED or was.status.phase in _ENDED:
+            return False
+    return not now.every(Gang)
 
 
 def _node(name: str) -> Key:

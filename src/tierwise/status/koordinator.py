@@ -34,8 +34,10 @@ _PHASES: Final = {
 def gang_statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
     """Status patches and events of the gangs that a cycle changed."""
     gangs = objects.every(Gang)
+    if not gangs:
+        return
     others = objects.every(PodGroup)
-    for job in snapshot.jobs if gangs else ():
+    for job in snapshot.jobs:
         for key in pod_groups_of(job):
             if key in gangs and (job.gangs or key not in others):
                 yield from _of_gang(objects, report, job, gangs[key], decision_id(snapshot.now, job.key))

@@ -7,15 +7,15 @@ applies these effects after those of the scheduler.
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 import msgspec
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
-from tierwise.api.volcano import PodGroup
+from tierwise.api.natural import natural
+from tierwise.api.volcano import PodGroup, PodGroupStatus
 from tierwise.controllers.workqueue import Index
 from tierwise.dialects.volcano.annotations import group_of
 from tierwise.dialects.volcano.pod_group import previous_placements
@@ -40,6 +40,8 @@ UNKNOWN_TIER: Final = "UnknownTierName"
 _LONGEST: Final = 100_000
 """Letters of an annotation: the API server takes no more than 256 KiB of them on an object."""
 _GROUP: Final = "scheduling.volcano.sh"
+_COUNTED: Final = ("Running", "Succeeded", "Failed")
+"""The phases of pods that a status counts."""
 
 
 def statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
@@ -69,10 +71,10 @@ class StatusWriter:
             asked = list(
                 writer.of(job, own) if job.declared_by is None else language_status(objects, snapshot, report, job, own)
             )
-            if any(isinstance(effect, PatchStatus) for effect in asked):
-                self._told.pop(job.key, None)
-            else:
-                self._told[job.key] = job.tasks
+            self._told[job.key] = job.tasks
+            for effect in asked:
+                if isinstance(effect, PatchStatus):
+                    self._told.pop(job.key, None)
             effects += asked
         return [
             *effects,
@@ -81,11 +83,27 @@ class StatusWriter:
             *history_effects(objects, snapshot),
         ]
 
+    def count(self, objects: Objects) -> list[Effect]:
+        """The counts of groups whose pods have changed, for callers who know that all else of a status holds."""
+        touched = self._pods.follow(objects.changed_objects(self._seen, Pod))
+        self._seen = objects
+        effects: list[Effect] = []
+        for path in sorted(touched, key=natural):
+            namespace, _, name = path.partition("/")
+            key = Key(_GROUP, "PodGroup", namespace, name)
+            record = objects.record(key)
+            differing = _counts(record.status, self._pods.of(path)) if isinstance(record, PodGroup) else {}
+            if differing:
+                effects.append(PatchStatus(key, differing))
+        return effects
+
     def _changed(self, objects: Objects, snapshot: Snapshot, heard: Collection[str]) -> list[Job]:
         """The declared jobs whose status may have become another one."""
         changed = objects.changed_objects(self._seen)
         touched = self._pods.follow(changed)
-        touched.update(key.path for kind, keys in changed.items() if kind is not Pod for key in keys)
+        for kind, keys in changed.items():
+            if kind is not Pod:
+                touched.update([key.path for key in keys])
         if self._topology is not snapshot.topology:
             self._told = {}
         self._seen, self._topology = objects, snapshot.topology
@@ -149,22 +167,16 @@ class _Writer:
     def _status(self, record: PodGroup, job: Job, phase: Phase, waits: tuple[str, str] | None) -> Raw:
         """The fields that differ from what is there."""
         status = record.status
-        phases = Counter(pod.status.phase for pod in self._pods.of(job.key))
-        running, succeeded, failed = (phases[past] for past in ("Running", "Succeeded", "Failed"))
         ready = phase in (Phase.RUNNING, Phase.COMPLETED)
         reserved, now = self._reserved.get(job.key), self._snapshot.now
         said = conditions(status.conditions, job, ready=ready, waits=waits, now=now, reserved=reserved)
-        differs = {
-            "phase": status.phase != phase.value,
-            "conditions": [(c.type, c.transition_id) for c in status.conditions]
-            != [(c["type"], c["transitionID"]) for c in said],
-            "running": status.running != running,
-            "succeeded": status.succeeded != succeeded,
-            "failed": status.failed != failed,
-        }
-        wanted: Raw = {"phase": phase.value, "conditions": said}
-        wanted |= {"running": running, "succeeded": succeeded, "failed": failed}
-        return {field: value for field, value in wanted.items() if differs[field]}
+        differing: Raw = {}
+        if status.phase != (text := phase.value):
+            differing["phase"] = text
+        known = [(c.type, c.transition_id) for c in status.conditions]
+        if known != [(c["type"], c["transitionID"]) for c in said]:
+            differing["conditions"] = said
+        return differing | _counts(status, self._pods.of(job.key))
 
     def _marks(self, record: PodGroup, job: Job, decisions: list[Decision]) -> dict[str, str]:
         """Where the group and its sub-groups stand, or last stood: a sub-group that loses its pods returns there."""
@@ -179,6 +191,22 @@ class _Writer:
             if len(text) <= _LONGEST:
                 marks[SUB_GROUPS_ANNOTATION] = text
         return marks
+
+
+def _counts(status: PodGroupStatus, pods: Iterable[Pod]) -> Raw:
+    """The fields that count pods and differ from what is there."""
+    counts = dict.fromkeys(_COUNTED, 0)
+    for pod in pods:
+        if pod.status.phase in counts:
+            counts[pod.status.phase] += 1
+    differing: Raw = {}
+    if status.running != counts["Running"]:
+        differing["running"] = counts["Running"]
+    if status.succeeded != counts["Succeeded"]:
+        differing["succeeded"] = counts["Succeeded"]
+    if status.failed != counts["Failed"]:
+        differing["failed"] = counts["Failed"]
+    return differing
 
 
 def _wire(place: DomainLocation) -> Raw:

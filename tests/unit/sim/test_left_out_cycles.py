@@ -28,8 +28,8 @@ class _User:
         return NOW + 60 if self._effects else None
 
 
-def _lived(raws: Sequence[Raw], effect: Effect) -> Simulation:
-    life = Simulation(objects(*machines("n0", "n1"), *raws), DEFAULT, start=NOW, user=_User(effect))
+def _lived(raws: Sequence[Raw], effect: Effect, *, log: bool = True) -> Simulation:
+    life = Simulation(objects(*machines("n0", "n1"), *raws), DEFAULT, start=NOW, user=_User(effect), log=log)
     for _ in life.run(3600):
         pass
     return life
@@ -56,3 +56,32 @@ def test_a_job_that_comes_to_an_idle_cluster_is_served() -> None:
 
     assert {} == dict(life.cluster.read().every(Job))
     assert 4 == life.cycles  # of an empty cluster; it is let in, placed, and runs
+
+
+def test_pods_that_start_are_counted_without_a_cycle() -> None:
+    """Where nothing waits and nobody reads the log, a gang that runs changes nothing but how many of its pods do."""
+    life = _lived([], Create(job("train", task("w", 2))), log=False)
+
+    (group,) = life.cluster.read().every(PodGroup).values()
+    assert ("Running", 2) == (group.status.phase, group.status.running)
+    assert 3 == life.cycles  # of an empty cluster; it is let in, and placed
+
+
+def test_a_gang_that_waits_is_looked_at_when_another_starts() -> None:
+    """Pods that start beside it may change what it is told."""
+    large = job("large", task("w", 3), metadata={"uid": "u2"})
+    both = [job("train", task("w", 2)), large]
+    told, quiet = (
+        _lived(both, Delete(Key("batch.volcano.sh", "Job", "default", "none")), log=log) for log in (True, False)
+    )
+
+    assert told.cycles == quiet.cycles
+
+
+def test_a_pod_that_ends_while_others_run_is_looked_at() -> None:
+    """The phase of its gang may be another then."""
+    told, quiet = (_lived([], Create(_brief()), log=log) for log in (True, False))
+
+    assert (4, 3) == (told.cycles, quiet.cycles)
+    assert not quiet.cluster.read().every(Job)
+    assert not quiet.cluster.read().every(PodGroup)
