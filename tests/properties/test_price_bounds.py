@@ -15,9 +15,11 @@ from tests.support.depth import examples
 from tests.support.evict_scenes import GANGS, Case, cases
 from tests.support.evict_world import objects
 
-from tierwise.actions.eviction import by_pod
+from tierwise.actions.eviction import by_pod, gang
+from tierwise.actions.eviction.gang import GangPreemptor
 from tierwise.actions.eviction.node_costs import NodeCosts
-from tierwise.actions.eviction.price_bounds import DomainBounds, JobCosts, StandingTasks
+from tierwise.actions.eviction.price_bounds import DomainBounds, JobCosts, Price, StandingTasks
+from tierwise.actions.eviction.victims import EvictionPlan, make_plan
 from tierwise.bench.evictions import EVICTING, scattered
 from tierwise.bench.worlds import CLASSES, flat_cluster
 from tierwise.config.profile import Profile
@@ -57,13 +59,8 @@ def test_in_small_clusters(case: Case) -> None:
     same(build(objects(scene), 0.0), profile)
 
 
-@given(pick=st.randoms(use_true_random=False))
-@examples(20)
-def test_among_scattered_gangs(pick: Random) -> None:
-    """Several preemptors, each of which breaks gangs that the next one finds broken."""
-    full = scattered(
-        flat_cluster(pick.randrange(2, 6), pick.randrange(4, 8)), pick.randrange(2, 7), need=pick.randrange(1, 4)
-    )
+def drawn_jobs(full: Snapshot, pick: Random) -> Snapshot:
+    """The same cluster, its running gangs of any priority and minimum."""
 
     def drawn(job: Job) -> Job:
         if any(job.pod_sets()):
@@ -71,7 +68,40 @@ def test_among_scattered_gangs(pick: Random) -> None:
         return replace(job, priority=pick.randrange(3), minimum=pick.randrange(2, len(job.tasks) + 1))
 
     lead, *others = full.jobs
-    same(replace(full, jobs=(lead, *(drawn(job) for job in others))), EVICTING)
+    return replace(full, jobs=(lead, *(drawn(job) for job in others)))
+
+
+@given(pick=st.randoms(use_true_random=False))
+@examples(20)
+def test_among_scattered_gangs(pick: Random) -> None:
+    """Several preemptors, each of which breaks gangs that the next one finds broken."""
+    full = scattered(
+        flat_cluster(pick.randrange(2, 6), pick.randrange(4, 8)), pick.randrange(2, 7), need=pick.randrange(1, 4)
+    )
+    same(drawn_jobs(full, pick), EVICTING)
+
+
+@given(pick=st.randoms(use_true_random=False))
+@examples(20)
+def test_what_is_put_off_is_made_in_the_end(pick: Random) -> None:
+    """Where no plan can be carried out, all of them are made, the cheapest first, as if none were put off."""
+    full = drawn_jobs(scattered(flat_cluster(pick.randrange(3, 6), 5), 1, need=pick.randrange(1, 4)), pick)
+
+    def made() -> list[tuple[int, Price, list[int]]]:
+        plans: list[EvictionPlan] = []
+
+        def in_vain(_self: object, _preemptor: object, _asked: object, plan: EvictionPlan, _looked: object) -> bool:
+            plans.append(plan)
+            return False
+
+        with patch.object(GangPreemptor, "_carry_out", in_vain):
+            cycle(full, EVICTING)
+        return [(plan.domain, plan.price, plan.victims.tolist()) for plan in plans]
+
+    quick = made()
+    with patch.object(gang, "make_plan", lambda *args, limit: make_plan(*args)):
+        assert made() == quick
+    assert sorted(quick, key=lambda plan: plan[1]) == quick
 
 
 @given(pick=st.randoms(use_true_random=False))

@@ -13,6 +13,7 @@ __all__ = ["NaturalKey", "natural", "natural_order"]
 NaturalKey = tuple[tuple[str | tuple[int, str], ...], str]
 
 _NUMBER: Final = re.compile(r"([0-9]+)")
+_BELOW: Final = "\0"
 
 
 @lru_cache(maxsize=1 << 16)
@@ -26,15 +27,27 @@ def natural(name: str) -> NaturalKey:
 
 
 def natural_order(names: Sequence[str]) -> list[int]:
-    """The positions of names in natural order. Pods of a gang differ in their last number: the rest is split once."""
-    stems: dict[str, tuple[str | tuple[int, str], ...]] = {}
-    keys: list[NaturalKey] = []
+    """The positions of names in natural order. Pods of a gang differ in their last number: the rest is split once.
+
+    A key is written as one text, which compares faster than its parts: every number behind a character that is below
+    all others and one for its length.
+    """
+    if _BELOW in "".join(names):
+        return sorted(range(len(names)), key=lambda position: natural(names[position]))
+    stems: dict[str, str] = {}
+    keys: list[str] = []
     for name in names:
         stem = name.rstrip("0123456789")
-        if stem not in stems:
-            stems[stem] = natural(stem)[0]
-        digits = name[len(stem) :]
-        keys.append(((*stems[stem], _number(digits), "") if digits else stems[stem], name))
+        written = stems.get(stem)
+        if written is None:
+            parts = natural(stem)[0]
+            numbers = (part if isinstance(part, str) else f"{_BELOW}{chr(part[0] + 1)}{part[1]}" for part in parts)
+            written = stems[stem] = "".join(numbers)
+        if len(stem) < len(name):
+            digits = name[len(stem) :].lstrip("0")
+            keys.append(f"{written}{_BELOW}{chr(len(digits) + 1)}{digits}{_BELOW}{_BELOW}{name}")
+        else:
+            keys.append(f"{written}{_BELOW}{_BELOW}{name}")
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 

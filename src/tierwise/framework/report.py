@@ -103,7 +103,7 @@ class Reservation(msgspec.Struct, frozen=True):
         return ReservationRecord(self.domain, self.start)
 
 
-class BundleSummary(msgspec.Struct, frozen=True):
+class BundleSummary(msgspec.Struct, frozen=True, gc=False):
     """A bundle that was considered: how many tasks of which gang, and how many were evicted."""
 
     job: str

@@ -17,6 +17,7 @@ __all__ = [
     "growth_in_turn",
     "length",
     "of_rows",
+    "order_by",
     "ranks",
     "stable_order",
     "summed",
@@ -27,6 +28,7 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Why = NDArray[np.uint16]
 """Reason numbers of a `ReasonBook`, one per row; 0 means "no objection"."""
+_TRUE = np.ones(1, dtype=bool)
 
 
 Rows = Ints | slice
@@ -56,6 +58,12 @@ def stable_order(keys: Ints, size: int) -> Ints:
     return np.argsort(keys.astype(np.min_scalar_type(size)), kind="stable")
 
 
+def order_by(*keys: Ints | Floats | Bools) -> Ints:
+    """The order by the first key, then by the next, equal ones as they are; keys that are all the same cost little."""
+    telling = [key for key in keys[::-1] if (key[1:] != key[:1]).any()]
+    return np.lexsort(telling) if telling else np.arange(len(keys[0]))
+
+
 def summed(where: Ints, amounts: Ints | Bools, size: int) -> Ints:
     """Add up amounts by position, exactly: `np.bincount` weighs in floats, which lose units beyond 2^53."""
     result = np.zeros(size, dtype=np.int64)
@@ -77,12 +85,15 @@ def growth_in_turn(keys: Ints, before: Ints, amounts: Ints, counted: Callable[[I
 
 def growth(keys: Ints, before: Ints, amounts: Ints, counted: Callable[[Ints, Ints], Ints]) -> Ints:
     """The same where items are sorted by their keys."""
-    begins = np.append(True, keys[1:] != keys[:-1]) if len(keys) else np.zeros(0, dtype=bool)
-    first = np.flatnonzero(begins)
+    if not len(keys):
+        return np.zeros(0, dtype=np.int64)
+    first = np.flatnonzero(np.concatenate((_TRUE, keys[1:] != keys[:-1])))
+    at_first = before[:, keys[first]]
     upto = np.cumsum(amounts, axis=1)
-    base = before[:, keys[first]] - (upto - amounts)[:, first]
-    after = counted(upto + np.repeat(base, np.diff(np.append(first, len(keys))), axis=1), keys)
+    base = at_first - upto[:, first] + amounts[:, first]
+    sizes = np.diff(first, append=len(keys))
+    after = counted(upto + np.repeat(base, sizes, axis=1), keys)
     earlier = np.empty_like(after)
     earlier[1:] = after[:-1]
-    earlier[first] = counted(before[:, keys[first]], keys[first])
+    earlier[first] = counted(at_first, keys[first])
     return after - earlier

@@ -16,7 +16,7 @@ from tierwise.framework.bundle import FREE, Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import roles_count
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.arrays import Bools, Floats, Ints, order_by
 from tierwise.model.job import Job, whole_groups
 
 __all__ = ["bundle_up", "keep_allowed", "sort_bundles"]
@@ -30,17 +30,15 @@ def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools) -> 
     running, asked = preemptor.running, preemptor.weighed
     shares = running.request[np.ix_(asked, local)] / preemptor.need[asked, None]
     cover = np.minimum(shares, 1.0).sum(axis=0)
-    order = np.lexsort(
-        (
-            running.rank[local],
-            -running.created[local],
-            np.rint(shares.sum(axis=0) * 1e6),
-            running.priority[local],
-            -np.rint(cover * 1e6),
-            ~helps,
-            running.not_preemptable[local],  # marked ones last: they would only stand in the way of others
-            running.job[local],
-        )
+    order = order_by(
+        running.job[local],
+        running.not_preemptable[local],  # marked ones last: they would only stand in the way of others
+        ~helps,
+        -np.rint(cover * 1e6),
+        running.priority[local],
+        np.rint(shares.sum(axis=0) * 1e6),
+        -running.created[local],
+        running.rank[local],
     )
     local = local[order]
     core = _core(cycle, preemptor, local)
@@ -49,7 +47,7 @@ def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools) -> 
     useful[jobs[core & helps]] = True  # a core is taken whole, and only where some of it makes room
     offered = helps | (core & useful[jobs])
     local, core = local[offered], core[offered]
-    by_bundle = np.lexsort((core, running.job[local]))  # stable: the order inside a bundle stays
+    by_bundle = order_by(running.job[local], core)  # the order inside a bundle stays
     local, core = local[by_bundle], core[by_bundle]
     return _columns(cycle, preemptor, local, core)
 
@@ -133,11 +131,11 @@ def sort_bundles(cycle: Cycle, preemptor: Preemptor, bundles: Bundles) -> Bundle
     youngest, priority = -jobs.created[bundles.job], jobs.priority[bundles.job]
     if preemptor.purpose is Purpose.PREEMPT:
         group = _groups(bundles, priority)
-        keys = [bundles.job, youngest, _steps(bundles.efficiency(), group), group]
+        order = order_by(group, _steps(bundles.efficiency(), group), youngest, bundles.job)
     else:
         group = _groups(bundles, _queue_ranks(cycle, preemptor, jobs.queue[bundles.job]))
-        keys = [bundles.job, youngest, priority, _steps(bundles.efficiency(), group), group]
-    return replace(bundles, group=group).pick(np.lexsort(keys))
+        order = order_by(group, _steps(bundles.efficiency(), group), priority, youngest, bundles.job)
+    return replace(bundles, group=group).pick(order)
 
 
 def _queue_ranks(cycle: Cycle, preemptor: Preemptor, queues: Ints) -> Ints:
@@ -153,8 +151,8 @@ def _queue_ranks(cycle: Cycle, preemptor: Preemptor, queues: Ints) -> Ints:
 
 def _groups(bundles: Bundles, rank: Ints) -> Ints:
     """Safe bundles before whole gangs, then by rank: the place of each pair among the distinct ones."""
-    _, dense = np.unique(rank, return_inverse=True)
-    _, result = np.unique(np.where(bundles.safe, dense, dense + len(dense)), return_inverse=True)
+    beyond = int(rank.max()) - int(rank.min()) + 1
+    _, result = np.unique(rank + np.where(bundles.safe, 0, beyond), return_inverse=True)
     return result
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heappush
-from itertools import chain
+from itertools import chain, repeat
 
 import msgspec
 import numpy as np
@@ -33,7 +33,7 @@ from tierwise.actions.eviction.preemptors import (
     without_never_preempting,
 )
 from tierwise.actions.eviction.price_bounds import DomainBounds, Price, StandingTasks
-from tierwise.actions.eviction.victims import EvictionPlan, make_plan
+from tierwise.actions.eviction.victims import UNLIMITED, EvictionPlan, PutOff, make_plan
 from tierwise.actions.placement.commit import commit, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, demand, needs
 from tierwise.actions.placement.fit import bound_without
@@ -101,6 +101,21 @@ def gang_evict(cycle: Cycle, purpose: Purpose, options: EvictionOptions) -> None
         room_maker = GangPreemptor(cycle, purpose, options)
         for job in starving:
             room_maker.serve_safely(job)
+
+
+class _Planning(msgspec.Struct, frozen=True):
+    """What plans for one preemptor start from, whichever domain they are for."""
+
+    preemptor: Preemptor
+    asked: Demand
+    eligible: Bools  # running tasks that the purpose lets go
+    lacking: Bools  # (resources x rows): of what a row has too little
+
+    def helps(self, local: Ints) -> Bools:
+        """Which of these running tasks stand where their going could make room."""
+        running = self.preemptor.running
+        result: Bools = ((running.request[:, local] > 0) & self.lacking[:, running.row[local]]).any(axis=0)
+        return result
 
 
 class GangPreemptor:
@@ -241,7 +256,7 @@ class GangPreemptor:
         """The plans of these domains by price; a domain is planned for once nothing else can be cheaper."""
         breakable = ~self._settled.kept & self._options.allow_whole
         bounds = DomainBounds(self._cycle, self._standing, preemptor, asked, eligible, breakable)
-        helps = self._helps(preemptor, asked, bounds)
+        planning = _Planning(preemptor, asked, eligible, self._lacking(preemptor, asked, bounds))
         known = [(bound, domain) for domain, bound in bounds.at_once(domains).items()]
         heapify(known)
         ahead: list[tuple[Price, int, EvictionPlan | None]] = []  # prices differ: they end with the domain
@@ -253,35 +268,40 @@ class GangPreemptor:
                 for domain, bound in bounds.by_rows(some).items():
                     heappush(ahead, (bound, domain, None))
                 continue
-            _, domain, plan = heappop(ahead)
+            bound, domain, plan = heappop(ahead)
             if plan is not None:
                 yield plan
                 continue
-            plan = self._plan(preemptor, asked, domain, eligible, helps)
-            if plan is not None:
-                heappush(ahead, (plan.price, domain, plan))
+            limit = min((price for price, _, made in ahead if made is not None), default=UNLIMITED)
+            found = self._plan(planning, domain, bound, limit)
+            if isinstance(found, PutOff):
+                heappush(ahead, ((*found.price, *bound[2:]), domain, None))  # it is made once nothing else is cheaper
+            elif found is not None:
+                heappush(ahead, (found.price, domain, found))
 
-    def _plan(
-        self, preemptor: Preemptor, asked: Demand, domain: int, eligible: Bools, helps: Bools
-    ) -> EvictionPlan | None:
-        """The cheapest plan that is found for one domain."""
+    def _plan(self, planning: _Planning, domain: int, bound: Price, limit: Price) -> EvictionPlan | PutOff | None:
+        """The cheapest plan that is found for one domain, where it costs at least `bound`; put off beyond a limit."""
+        preemptor, asked = planning.preemptor, planning.asked
         inside = self._running.inside(self._cycle.topology.span(domain))
-        local = np.flatnonzero(eligible[inside]) + inside.start
+        local = np.flatnonzero(planning.eligible[inside]) + inside.start
         fits = fits_in(self._cycle, preemptor, asked, domain)
-        plan = make_plan(self._cycle, preemptor, domain, self._bundles(preemptor, local, helps), fits)
+        bundles = self._bundles(planning, local)
+        plan = make_plan(self._cycle, preemptor, domain, bundles, fits, limit=limit)
         if plan is None and self._cycle.pipeline.counts_victims(preemptor):
             alone = local[~self._running.not_preemptable[local]]
             if not fits.some_suffice(alone[self._cycle.pipeline.could_go(preemptor, alone)]):
                 return None
-            largest = self._bundles(preemptor, local, helps, largest_first=True)
-            plan = make_plan(self._cycle, preemptor, domain, largest, fits)
-        if plan is not None and all(plan.bundles.safe[b] for b in plan.taken):
+            largest = self._bundles(planning, local, largest_first=True)
+            plan = make_plan(self._cycle, preemptor, domain, largest, fits, limit=limit)
+        if isinstance(plan, EvictionPlan) and plan.bundles.safe[list(plan.taken)].all():
             return plan
-        spared = self._to_spare(preemptor, local[helps[local]])
+        if bound[1:2] > (0,):  # what gangs can spare is not enough
+            return plan
+        spared = self._to_spare(preemptor, local[planning.helps(local)])
         if fits.some_suffice(spared):
             spread = self._spread(asked, domain, spared)
-            bundles = self._bundles(preemptor, spread, helps, whole=False)
-            other = make_plan(self._cycle, preemptor, domain, bundles, fits)
+            bundles = self._bundles(planning, spread, whole=False)
+            other = make_plan(self._cycle, preemptor, domain, bundles, fits, limit=limit)
             plan = other if other is not None and (plan is None or other.price < plan.price) else plan
         return plan
 
@@ -306,26 +326,26 @@ class GangPreemptor:
             short[cycle.view.axis.index[POD_SLOTS]] = bool(short.sum() == 1)
         return short
 
-    def _helps(self, preemptor: Preemptor, asked: Demand, bounds: DomainBounds) -> Bools:
-        """Which running tasks stand where their going could make room; all where their queue or rules must have it."""
+    def _lacking(self, preemptor: Preemptor, asked: Demand, bounds: DomainBounds) -> Bools:
+        """Of which resources rows have too little where tasks that go could make room, (resources x rows).
+
+        All of everything where their queue or rules must have it.
+        """
         cycle = self._cycle
         shapes = {
             p.pod_set.shape.number: p.pod_set.shape
             for task_group in (*asked.task_groups, *asked.spares)
             for p in task_group.remaining
         }
+        result = np.zeros((len(cycle.view.axis), len(cycle.nodes)), dtype=bool)
         if cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need) or any(
             cycle.pipeline.moving(s) for s in shapes.values()
         ):
-            return np.ones(len(self._running), dtype=bool)
-        running, everywhere = self._running, slice(0, len(cycle.nodes))
-        result = np.zeros(len(running), dtype=bool)
+            return ~result
         for shape in shapes.values():
-            useful = bounds.fit_counts(shape) > 0
             wanted = shape.request[shape.asked, None] * asked.tasks
-            lacking = (cycle.ledger.free(shape.asked, everywhere, Pool.FUTURE_IDLE) < wanted) & useful
-            for r, rows in zip(shape.asked.tolist(), lacking, strict=True):
-                result |= (running.request[r] > 0) & rows[running.row]
+            free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
+            result[shape.asked] |= (free < wanted) & (bounds.fit_counts(shape) > 0)
         return result
 
     def _to_spare(self, preemptor: Preemptor, local: Ints) -> Ints:
@@ -406,15 +426,14 @@ class GangPreemptor:
             result &= self._running.priority < max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
         return result
 
-    def _bundles(
-        self, preemptor: Preemptor, local: Ints, helps: Bools, *, whole: bool = True, largest_first: bool = False
-    ) -> Bundles:
+    def _bundles(self, planning: _Planning, local: Ints, *, whole: bool = True, largest_first: bool = False) -> Bundles:
         """The bundles that may be evicted, cheapest first.
 
         Filters that count accept victims in the order in which they are asked. With `largest_first` the victims that
         free the most come first, so that a small victim does not use up the allowance of a large one.
         """
-        bundles = sort_bundles(self._cycle, preemptor, bundle_up(self._cycle, preemptor, local, helps[local]))
+        preemptor = planning.preemptor
+        bundles = sort_bundles(self._cycle, preemptor, bundle_up(self._cycle, preemptor, local, planning.helps(local)))
         if largest_first:
             bundles = bundles.pick(np.argsort(-bundles.gain, kind="stable"))
         breakable = ~self._settled.kept[bundles.job] & (whole and self._options.allow_whole)
@@ -470,11 +489,9 @@ class GangPreemptor:
     def _with_attempt(self, plan: EvictionPlan, looked: tuple[str, ...]) -> EvictionAttempt:
         bundles, jobs, by_pod = plan.bundles, self._cycle.snapshot.jobs, self._options.by_pod
         taken = bundles.numbers(np.isin(bundles.victims, plan.victims))
-        columns = (bundles.job, bundles.safe, np.diff(bundles.start), bundles.efficiency(), taken)
-        notes = [
-            BundleSummary(jobs[job].key, safe, tasks, efficiency, number, by_pod)
-            for job, safe, tasks, efficiency, number in zip(*(c.tolist() for c in columns), strict=True)
-        ]
+        names = [jobs[number].key for number in bundles.job.tolist()]
+        columns = (bundles.safe, np.diff(bundles.start), bundles.efficiency(), taken)
+        notes = map(BundleSummary, names, *(column.tolist() for column in columns), repeat(by_pod))
         return EvictionAttempt(self._action, None, looked, self._cycle.topology.name[plan.domain], tuple(notes))
 
     def _with_remainder(self, preemptor: Preemptor, plan: EvictionPlan) -> Ints:

@@ -205,9 +205,11 @@ class DomainBounds:
         )
         self._going: Bools = eligible & ~running.not_preemptable
         self._fit_counts: dict[int, Ints] = {}
+        self._known_costs: dict[tuple[int, int], SegmentCosts] = {}
         self._known = self._countable()
         if self._known:
             self._rows, self._gone = self._useful()
+            self._gone_row: Ints = running.row[self._gone]
             self._goes: Bools = np.zeros(len(running), dtype=bool)
             self._goes[self._gone] = True
 
@@ -248,7 +250,7 @@ class DomainBounds:
 
     def _raise(self, least: Floats, domains: Ints) -> None:
         """Raise the first three numbers of the price; gangs are counted by the resource of which most is missing."""
-        running, weighed, topology = self._cause.running, self._cause.weighed, self._cycle.topology
+        weighed, topology = self._cause.weighed, self._cycle.topology
         rows = self._growth()
         missing = self._asked.tasks - topology.totals(rows.had)[domains]
         least[0] = rows.level(topology, domains, missing)
@@ -259,12 +261,11 @@ class DomainBounds:
         possible = least[0] < math.inf
         for i, r in enumerate(weighed.tolist()):
             here = np.flatnonzero((scarcest == i) & possible & ((lacking[i] > 0) | (missing > 0)))
-            freed = running.request[r] * self._goes
             units = rows.units(r, topology, domains[here], missing[here])
             for tier in np.unique(topology.tier[domains[here]]).tolist():
                 of_tier = topology.tier[domains[here]] == tier
                 some = here[of_tier]
-                raised = self._in_tier(tier, r, freed, domains[some], lacking[i, some], units[of_tier])
+                raised = self._in_tier(tier, r, domains[some], lacking[i, some], units[of_tier])
                 least[:2, some] = np.maximum(least[:2, some], raised)
             rate = self._rates(r, self._standing.samples).min(initial=math.inf)
             if rate < math.inf:
@@ -304,9 +305,15 @@ class DomainBounds:
         each = np.array([min(int(shape.request[r]) for shape in shapes) for r in weighed.tolist()])
         return weighed[each > 0], each[each > 0]
 
-    def _in_tier(
-        self, tier: int, resource: int, freed: Ints, domains: Ints, missing: Ints, units: Ints
-    ) -> tuple[Floats, Floats]:
+    def _costs(self, tier: int, resource: int) -> SegmentCosts:
+        """What the segments of a tier free of a resource once all are gone who may go."""
+        found = self._known_costs.get((tier, resource))
+        if found is None:
+            freed = self._cause.running.request[resource] * self._goes
+            found = self._known_costs[tier, resource] = self._standing.costs(tier, resource, freed, self._jobs)
+        return found
+
+    def _in_tier(self, tier: int, resource: int, domains: Ints, missing: Ints, units: Ints) -> tuple[Floats, Floats]:
         """The first two numbers of the price for domains of one tier where so much of a resource is missing.
 
         `units` of it must come from gangs that can spare nobody.
@@ -315,7 +322,7 @@ class DomainBounds:
         if not len(segments.job):
             return np.full(len(domains), math.inf), np.full(len(domains), math.inf)
         places = np.searchsorted(segments.domains, domains)
-        costs = self._standing.costs(tier, resource, freed, self._jobs)
+        costs = self._costs(tier, resource)
         left = missing - segments.sums(costs.safe)[places]
         broken = np.zeros(len(domains))
         for amount, rate in (left, costs.rate), (units, costs.tight):
@@ -343,11 +350,15 @@ class DomainBounds:
         if not self._known:
             return dict(bounds)
         rows = self._side_by_side(bounds)
+        tiers = self._cycle.topology.tier[list(bounds)][rows.place[rows.row]]
         tight, shape = self._jobs.surplus[rows.job] == 0, self._cause.running.shape
-        held = np.where(tight, self._jobs.used[rows.job] / self._asked.tasks, 0.0)
         least = np.array([bound[1:3] for bound in bounds.values()]).T
         for i, r in enumerate(rows.resources.tolist()):
-            broken = rows.cost(i, held)
+            rate = np.zeros(len(rows.task))
+            for tier in np.unique(tiers[tight]).tolist():
+                here = np.flatnonzero(tight & (tiers == tier))
+                rate[here] = self._costs(tier, r).tight[self._standing.in_tier(tier).of[rows.task[here]]]
+            broken = rows.cost(i, rate / self._asked.tasks)
             samples = self._standing.samples
             by_shape = np.full(int(shape[samples].max(initial=0)) + 1, math.inf)
             by_shape[shape[samples]] = self._rates(r, samples)
@@ -365,8 +376,7 @@ class DomainBounds:
         domains, levels = np.array(list(bounds), dtype=np.int64), np.array([bound[0] for bound in bounds.values()])
         resources, each = self._takes()
         place, row = _ranges(topology.start[domains], topology.end[domains])
-        at = np.searchsorted(running.row[gone], [topology.start[domains], topology.end[domains]])
-        owner, index = _ranges(at[0], at[1])
+        owner, index = _ranges(*np.searchsorted(self._gone_row, [topology.start[domains], topology.end[domains]]))
         task = gone[index]
         job = running.job[task]
         tight = self._jobs.surplus[job] == 0
@@ -454,16 +464,14 @@ class _Rows(msgspec.Struct, frozen=True):
             return _lowered(np.maximum(least - free, 0) * rates[0], 0.0)
         return _spent(self.place[self.row], self.freed[resource], rates, domains, least - free)
 
-    def cost(self, resource: int, held: Floats) -> Floats:
+    def cost(self, resource: int, rate: Floats) -> Floats:
         """For each domain the least that tasks cost that free rows for the need, of one resource, if each went in part.
 
-        `held` is what the gang of each task costs, of which the task carries a share by what it frees.
+        `rate` is what each task costs for a unit that it frees.
         """
         free, each = self.free[resource], int(self.each[resource])
         some = np.flatnonzero(self.freed[resource] > 0)
-        freed, row, job = self.freed[resource, some], self.row[some], self.job[some]
-        _, gang = np.unique(self.place[row] * (int(job.max(initial=0)) + 1) + job, return_inverse=True)
-        rate = held[some] / summed(gang, freed, len(gang))[gang]
+        freed, row, rate = self.freed[resource, some], self.row[some], rate[some]
         order = np.argsort(rate, kind="stable")
         order = order[stable_order(row[order], len(free))]
         freed, row, rate = freed[order], row[order], rate[order]

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import numpy as np
 
 from tierwise.actions.eviction.feasibility import Feasibility
-from tierwise.actions.eviction.price_bounds import NONE_BROKEN
+from tierwise.actions.eviction.price_bounds import NONE_BROKEN, Price
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.model.arrays import Ints
 
-__all__ = ["EvictionPlan", "choose", "make_plan"]
+__all__ = ["UNLIMITED", "EvictionPlan", "PutOff", "choose", "make_plan"]
 
+UNLIMITED: Price = (math.inf,)
 _NOBODY = np.zeros(0, dtype=np.int64)
 
 
@@ -24,29 +27,43 @@ class EvictionPlan(msgspec.Struct, frozen=True):
     victims: Ints
     bundles: Bundles  # all that could have gone, in order
     taken: tuple[int, ...]  # of these
-    price: tuple[float, ...]
+    price: Price
+
+
+class PutOff(msgspec.Struct, frozen=True):
+    """A plan that is not made to its end: there is a cheaper one, and it costs more than `price` if it is made."""
+
+    price: Price
 
 
 def make_plan(
-    cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, fits: Feasibility
-) -> EvictionPlan | None:
+    cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, fits: Feasibility, *, limit: Price = UNLIMITED
+) -> EvictionPlan | PutOff | None:
     """The cheapest of a few good choices of bundles; None where all of them together make too little room.
 
     Which groups must be drawn on follows from the order. Inside these, gangs are broken by efficiency, by their
     cost from below, and one alone, whichever comes out cheapest once everyone who is not needed is spared. Where no
     gang need be broken, the least important and then the smallest tasks that are enough are weighed against the first
-    in order.
+    in order. Plans that break more than `limit` allows are put off.
     """
     in_order = np.arange(len(bundles))
     needed = fits.fewest(bundles.victims, bundles.start)
     if needed is None:
         return None
-    best = _plan(cycle, preemptor, domain, bundles, _spared(bundles, in_order[:needed], fits))
+
+    def weigh(chosen: Ints) -> EvictionPlan | PutOff:
+        left = _needed(bundles, chosen, fits)
+        highest, cost = _broken(preemptor, bundles, left)
+        if preemptor.losses is None and (highest, round(cost, 9)) > limit[:2]:  # else more is lost than that
+            return PutOff((highest, round(cost, 9)))
+        return _plan(cycle, preemptor, domain, bundles, _without_spare_tasks(bundles, left, fits))
+
+    best = weigh(in_order[:needed])
     if not needed:
         return best
     drawn = in_order[bundles.group <= bundles.group[needed - 1]]
     safe, whole = drawn[bundles.safe[drawn]], drawn[~bundles.safe[drawn]]
-    if bundles.safe[list(best.taken)].all():
+    if isinstance(best, EvictionPlan) and bundles.safe[list(best.taken)].all():
         small = _plan(cycle, preemptor, domain, bundles, _smallest(preemptor, bundles, safe, fits))
         return min(best, small, key=lambda plan: (_highest(preemptor, plan), plan.price))
     whole = whole[np.argsort(bundles.cost[whole], kind="stable")]  # equal costs stay in order
@@ -56,13 +73,13 @@ def make_plan(
         risen = bundles.pick(rising)
         enough = fits.fewest(risen.victims, risen.start)
         if enough is not None:
-            plans.append(_plan(cycle, preemptor, domain, bundles, _spared(bundles, rising[:enough], fits)))
+            plans.append(weigh(rising[:enough]))
     cheap = whole[bundles.cost[whole] < min(plan.price[1] for plan in plans)]
     if len(cheap):
         spared = bundles.pick(safe).victims
         for b in cheap[fits.may_suffice(bundles.pick(cheap), fits.room_without(spared))].tolist():
             if fits.without(np.concatenate((spared, bundles.of(b)))):
-                plans.append(_plan(cycle, preemptor, domain, bundles, _spared(bundles, np.append(safe, b), fits)))
+                plans.append(weigh(np.append(safe, b)))
                 break
     return min(plans, key=lambda plan: plan.price)
 
@@ -70,7 +87,7 @@ def make_plan(
 def choose(bundles: Bundles, fits: Feasibility) -> Ints | None:
     """The first bundles that make room, less those that are not needed; None where all of them make too little."""
     needed = fits.fewest(bundles.victims, bundles.start)
-    return None if needed is None else _spared(bundles, np.arange(needed), fits)[1]
+    return None if needed is None else _without_spare_tasks(bundles, _needed(bundles, np.arange(needed), fits), fits)[1]
 
 
 def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, found: tuple[Ints, Ints]) -> EvictionPlan:
@@ -79,18 +96,26 @@ def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, fou
     return EvictionPlan(domain, victims, bundles, tuple(taken.tolist()), price)
 
 
-def _spared(bundles: Bundles, chosen: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
-    """The chosen bundles without those, the dearest first, and then without those safe tasks that are not needed.
-
-    Which bundles still lose somebody, and whom.
-    """
+def _needed(bundles: Bundles, chosen: Ints, fits: Feasibility) -> Ints:
+    """The chosen bundles without those, the dearest first, that are not needed."""
     dearest = chosen[np.lexsort((-np.arange(len(chosen)), -bundles.cost[chosen]))]
     trial = bundles.pick(dearest)
     going = np.zeros(len(bundles), dtype=bool)
     going[dearest[fits.needed(trial.victims, trial.start, _NOBODY)]] = True
-    left = chosen[going[chosen]]
+    return chosen[going[chosen]]
+
+
+def _without_spare_tasks(bundles: Bundles, left: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
+    """These bundles without safe tasks that are not needed: which of them still lose somebody, and whom."""
     safe = left[bundles.safe[left]]
     return _tasks(bundles, left, np.flip(bundles.pick(safe).victims), fits)
+
+
+def _broken(preemptor: Preemptor, bundles: Bundles, taken: Ints) -> tuple[float, float]:
+    """The highest priority of the gangs that break (preempt), and what they held anywhere."""
+    broken = taken[~bundles.safe[taken]]
+    highest = preemptor.running.jobs.priority[bundles.job[broken]].max(initial=NONE_BROKEN)
+    return float(highest) if preemptor.purpose is Purpose.PREEMPT else 0.0, float(bundles.cost[broken].sum())
 
 
 def _highest(preemptor: Preemptor, plan: EvictionPlan) -> int:
@@ -128,17 +153,16 @@ def _price(
 
     Where evictions are priced, the work that victims lose counts beside what broken gangs held.
     """
-    broken = taken[~bundles.safe[taken]]
-    highest = preemptor.running.jobs.priority[bundles.job[broken]].max(initial=NONE_BROKEN)
+    highest, cost = _broken(preemptor, bundles, taken)
     asked = preemptor.weighed
     lost = 0.0
     if preemptor.losses is not None:  # of broken gangs it is in the cost already
-        whole = np.isin(preemptor.running.job[victims], bundles.job[broken])
+        whole = np.isin(preemptor.running.job[victims], bundles.job[taken[~bundles.safe[taken]]])
         lost = float(preemptor.losses[victims[~whole]].sum())
     evicted = (preemptor.running.request[np.ix_(asked, victims)].sum(axis=1) / preemptor.need[asked]).sum()
     return (
-        float(highest) if preemptor.purpose is Purpose.PREEMPT else 0.0,
-        round(float(bundles.cost[broken].sum()) + lost, 9),
+        highest,
+        round(cost + lost, 9),
         round(float(evicted), 9),
         float(cycle.topology.tier[domain]),
         float(cycle.topology.rank[domain]),
