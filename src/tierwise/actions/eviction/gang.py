@@ -114,7 +114,7 @@ class _Planning(msgspec.Struct, frozen=True):
     def helps(self, local: Ints) -> Bools:
         """Which of these running tasks stand where their going could make room."""
         running = self.preemptor.running
-        result: Bools = ((running.request[:, local] > 0) & self.lacking[:, running.row[local]]).any(axis=0)
+        result: Bools = np.any((running.request[:, local] > 0) & self.lacking[:, running.row[local]], axis=0)
         return result
 
 
