@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
 from types import TracebackType
 from typing import Final, TypeVar, cast
 from urllib.parse import quote
@@ -193,9 +194,13 @@ class Client:
 
 
 def _target(path: str, query: Mapping[str, str]) -> str:
-    return (
-        path + "?" + "&".join([f"{name}={quote(value, safe='')}" for name, value in query.items()]) if query else path
-    )
+    return f"{path}?{_encoded(*query.items())}" if query else path
+
+
+@lru_cache(maxsize=256)
+def _encoded(*query: tuple[str, str]) -> str:
+    """As it is sent; most requests ask the same as others."""
+    return "&".join([f"{name}={quote(value, safe='')}" for name, value in query])
 
 
 async def _lines(parts: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:

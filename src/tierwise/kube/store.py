@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -85,6 +86,8 @@ class Assumed:
 
 Kind = tuple[str, str]
 
+_NOBODY: Final = 2**63
+
 
 class Store:
     """The objects of a cluster as far as we have been told."""
@@ -95,6 +98,7 @@ class Store:
         self._puts: dict[Key, Entry] = {}
         self._deletes: dict[Key, None] = {}
         self._version = 0
+        self._awaited: int = _NOBODY  # a version of which the next wakes somebody
         self._known: dict[Kind, dict[Key, int]] = {}  # resource version of each object
         self._progress: dict[Kind, int] = {}  # up to which version we have been told everything
         self.assumed = Assumed()
@@ -109,8 +113,13 @@ class Store:
 
     def wait(self, since: Version, timeout: float) -> Version:
         """Return once something is known that was not at `since`, or the time is over."""
+
+        def past() -> bool:
+            self._awaited = min(self._awaited, since)
+            return self._version > since
+
         with self._changed:
-            self._changed.wait_for(lambda: self._version > since, timeout)
+            self._changed.wait_for(past, timeout)
             return Version(self._version)
 
     def nudge(self) -> None:
@@ -261,7 +270,9 @@ class Store:
 
     def _bump(self) -> None:
         self._version += 1
-        self._changed.notify_all()
+        if self._version > self._awaited:  # who waits for the time alone is not woken by every event
+            self._awaited = _NOBODY
+            self._changed.notify_all()
 
 
 def _key(resource: Resource, entry: Entry) -> Key:

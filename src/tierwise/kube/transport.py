@@ -15,6 +15,7 @@ import asyncio
 import re
 import ssl
 import zlib
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Final, Protocol, cast
@@ -31,6 +32,9 @@ _CONNECT: Final = 5.0
 """Seconds for a connection to come about."""
 _KEPT: Final = 60.0
 """Seconds for which a connection that nobody uses is kept: less than servers do."""
+_HANDSHAKES: Final = 2
+"""Connections that come about at the same time: a handshake takes longer than a request, and who waits for one may have
+a connection that is free before."""
 _FAREWELL: Final = 0.02
 """Seconds for connections to be closed: their sockets go in a later turn of the event loop."""
 _LONGEST_HEAD: Final = 1 << 18
@@ -296,6 +300,8 @@ class DirectTransport:
         self._tls = (tls or ssl.create_default_context()) if secure else None
         self._server_name = (server_name or self._host) if secure else None
         self._idle: list[_Connection] = []
+        self._connecting = 0
+        self._waiting: deque[asyncio.Future[None]] = deque()  # for a connection, or for being let to make one
         self._closed = False
 
     async def request(self, request: Request, may: Callable[[], bool]) -> Answer:
@@ -312,12 +318,14 @@ class DirectTransport:
                 parts.append(part := await answer.part())
         except BaseException:
             connection.close()
+            self._admit()
             raise
         if answer.reusable:
             connection.since = asyncio.get_running_loop().time()
             self._keep(connection)
         else:
             connection.close()
+            self._admit()
         return Answer(answer.status, answer.headers, _plain(b"".join(parts), answer.headers))
 
     @asynccontextmanager
@@ -350,16 +358,41 @@ class DirectTransport:
             connection.close()
         else:
             self._idle.append(connection)
+        self._admit()
+
+    def _admit(self) -> None:
+        """Let the next look for a connection of those who wait for one: the number of them has changed."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return
 
     async def _connected(self) -> _Connection:
         """A connection that nobody uses: the one used last, or a new one."""
         loop = asyncio.get_running_loop()
-        while self._idle:
-            connection = self._idle.pop()
-            if connection.quiet and loop.time() - connection.since < _KEPT:
-                return connection
-            connection.close()
-        connection = await self._new_connection(loop)
+        while True:
+            while self._idle:
+                connection = self._idle.pop()
+                if connection.quiet and loop.time() - connection.since < _KEPT:
+                    return connection
+                connection.close()
+            if self._connecting < _HANDSHAKES:
+                break
+            waiter = loop.create_future()
+            self._waiting.append(waiter)
+            try:
+                await waiter
+            except BaseException:
+                if waiter.done() and not waiter.cancelled():
+                    self._admit()  # it was let, and is not there any more
+                raise
+        self._connecting += 1
+        try:
+            connection = await self._new_connection(loop)
+        finally:
+            self._connecting -= 1
+            self._admit()
         connection.since = loop.time()
         return connection
 

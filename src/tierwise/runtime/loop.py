@@ -15,6 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise import controllers
+from tierwise.actions.diagnosis.verdicts import LACKS_PODS
 from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.explain.message import decision_id
@@ -37,6 +38,7 @@ from tierwise.port import (
     Update,
     Version,
     key_of_raw,
+    lone_gang,
 )
 from tierwise.runtime.topology_sources import Fetching
 from tierwise.scheduler import cycle
@@ -103,6 +105,9 @@ _ABOUT_PLUGINS: Final = Key("", "Namespace", "", "default")
 _LEAST: Final = 0.2
 """Seconds between two turns that only time brings about."""
 
+_LULL: Final = 0.01
+"""Seconds without a change after which what comes together is taken to have come."""
+
 _CHECK: Final = 1800.0
 """Seconds between two checks of the snapshot against one of everything read anew."""
 
@@ -114,10 +119,15 @@ _MOST_PODS: Final = 2000
 _UNTOLD: Final = 10.0
 """Seconds for which statuses may wait while cycles follow each other at once: binds come first."""
 
-_ON_ITS_WAY: Final = 2.0
-"""Seconds for which the podGroup that a pod names may be on its way before the pod is told that there is none.
+_NEVER: Final = Version(2**62)
+"""To wait for the time alone."""
 
-Pods and podGroups are watched apart, so either may be known first.
+_ON_ITS_WAY: Final = 2.0
+"""Seconds for which the podGroup that a pod names, or the rest of its gang, may be on its way before the pod is told
+that it is missing.
+
+Pods and podGroups are watched apart, so either may be known first; and the pods of a gang are made one by one, so all
+of them would be told with each of them how many there are.
 """
 
 
@@ -198,17 +208,21 @@ class Loop:
         self._readers = [Reader(duty.profile, schedulers=duty.schedulers) for duty in duties]
         self._statuses = [StatusWriter() for _ in duties]
         self._marks = [Marks() for _ in duties]
-        self._orphans: list[dict[str, float]] = [{} for _ in duties]  # pods whose group is not known -> since when
+        self._arriving: list[dict[str, tuple[int, float]]] = [{} for _ in duties]  # see `_fresh`
         self._again: list[float | None] = [None for _ in duties]  # when time alone lets a cycle decide otherwise
         self._checked = [ticks()] * len(duties)  # when each was last compared with a fresh one
         self._most_pods = most_pods
         self._under_way: dict[int, _UnderWay] = {}
         self._published = [ticks()] * len(duties)  # when each last wrote all statuses
+        self._took = 0.0  # seconds that the last turn read and decided for
         self.unfinished = False  # whether the last turn left jobs to the next one
         self.turned = ticks()  # when the last turn ended
 
     def run(self, *, period: float, rest: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:
-        """Turn after every change, but `rest` seconds apart, and at least once in `period` seconds, until stopped."""
+        """Turn after every change, and at least once in `period` seconds, until stopped.
+
+        A turn waits while more changes come, `rest` seconds at most.
+        """
         try:
             self._run(period, rest, stopping, may)
         finally:
@@ -223,8 +237,7 @@ class Loop:
             if stopping():
                 return
             if version != seen >= 0 and not goes_on:
-                # What comes together is decided together: a gang's pods arrive one by one.
-                self._cluster.wait(Version(2**62), rest)
+                self._let_come(version, rest)
             # Noted before reading, so that what changes from here on brings another turn.
             seen = version
             if may():
@@ -232,6 +245,19 @@ class Loop:
             else:
                 self._conclude_all()
                 self.turned = self._ticks()
+
+    def _let_come(self, version: Version, rest: float) -> None:
+        """What comes together is decided together: a gang's pods arrive one by one. `rest` seconds at most.
+
+        The longer reading and deciding took the last time, the longer must nothing come: else a large cluster in which
+        something changes all the time would be read all the time.
+        """
+        lull, left = min(rest, max(_LULL, self._took)), rest
+        while left > 0.0:
+            latest = self._cluster.wait(_NEVER, min(lull, left))
+            if latest == version:
+                return
+            version, left = latest, left - lull
 
     def _wait_time(self, period: float) -> float:
         """How long to wait for a change: until time alone gives a controller or a cycle something to do."""
@@ -254,7 +280,7 @@ class Loop:
             if self._fetching is not None:
                 guard.call("fetching", self._fetch)
             guard.call("reconciling", self._reconcile)
-        self.unfinished = False
+        self.unfinished, self._took = False, 0.0
         for index in range(len(self._duties)):
             rehearse = partial(self._rehearse, index)
             if not guard.run("scheduling", self._cluster.read(), partial(self._schedule, index), rehearse):
@@ -345,6 +371,7 @@ class Loop:
         if whole:
             _check_made(report)
         marks.append(self._ticks())
+        self._took += marks[-1] - marks[0]
         # What lies behind this cycle it has decided with: nothing comes of asking again.
         self._again[index] = min((at for at in report.delays.values() if at > snapshot.now), default=None)
         seconds = {s: end - begin for s, begin, end in zip(("read", "build", "decide"), marks, marks[1:], strict=False)}
@@ -407,7 +434,7 @@ class Loop:
         """
         objects = self._guard.over(self._cluster.read())
         asked = self._statuses[index].write(objects, snapshot, report)
-        asked += pod_conditions(objects, snapshot, report, self._fresh_orphans(index, snapshot))
+        asked += pod_conditions(objects, snapshot, report, self._fresh(index, snapshot, report))
         if report.unfinished and self._ticks() - self._published[index] < _UNTOLD:
             asked = [effect for effect in asked if not _waits(effect)]
         else:
@@ -417,11 +444,20 @@ class Loop:
         self._cluster.apply([*asked, *pod_events(snapshot, [*outcomes, *released])])
         return released
 
-    def _fresh_orphans(self, index: int, snapshot: Snapshot) -> set[str]:
-        """Pods whose group is not known yet, and may come in a moment."""
-        now, last = self._ticks(), self._orphans[index]
-        self._orphans[index] = {path: last.get(path, now) for path in snapshot.orphans}
-        return {path for path, since in self._orphans[index].items() if now - since < _ON_ITS_WAY}
+    def _fresh(self, index: int, snapshot: Snapshot, report: CycleReport) -> set[str]:
+        """Pods that are told nothing yet: their group is not known, or too few pods of it are, and has not been so for
+        long with as many pods as now.
+        """
+        arriving = {lone_gang(path): [path] for path in snapshot.orphans}
+        for job in snapshot.waiting:
+            rejection = report.rejections.get(job.key)
+            if rejection is not None and rejection.reason.code in LACKS_PODS:
+                arriving[job.key] = [task.key for task in job.tasks]
+        now, last, known = self._ticks(), self._arriving[index], {}
+        for key, paths in arriving.items():
+            known[key] = last[key] if key in last and last[key][0] == len(paths) else (len(paths), now)
+        self._arriving[index] = known
+        return {path for key, paths in arriving.items() if now - known[key][1] < _ON_ITS_WAY for path in paths}
 
 
 def _waits(effect: Effect) -> bool:

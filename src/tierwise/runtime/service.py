@@ -70,7 +70,9 @@ _STUCK: Final = 300.0
 
 
 class LoopTiming(msgspec.Struct, frozen=True):
-    """How often to turn, in seconds: at least once in `period`, and not before `rest` after a change."""
+    """How often to turn, in seconds: at least once in `period`, and after a change once no more have come for a moment,
+    `rest` at the latest.
+    """
 
     period: float = 5.0
     rest: float = 0.05

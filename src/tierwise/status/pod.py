@@ -42,7 +42,7 @@ def pod_conditions(
 ) -> list[Effect]:
     """Conditions of the pods that this cycle left without a node, and events about those without a group.
 
-    Nothing is said of `fresh` pods: the group that they name may be on its way, and the reason is another one then.
+    Nothing is said of `fresh` pods: their group, or the rest of it, may be on its way, and the reason is another then.
     """
     return [
         effect

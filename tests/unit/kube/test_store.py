@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -331,6 +333,37 @@ def test_what_is_assumed_already_wakes_nobody() -> None:
     assert "4" == store.read().every(Pod)["default/p0"].metadata.annotations["rank"]
     store.assume(_key("p0"), "u", leaving="2026-01-01T00:00:00Z")
     assert store.read().every(Pod)["default/p0"].metadata.deletion_timestamp
+
+
+def test_who_waits_is_woken_for_what_it_waits_for() -> None:
+    """Two threads that wait for versions of their own, and one that waits for the time alone."""
+    store, seen = Store(), SimpleQueue[tuple[int, int]]()
+    last = store.wait(Version(-1), 0.0)
+
+    def follow(ahead: int) -> None:
+        for i in range(50):
+            seen.put((ahead, store.wait(Version(last + i + ahead), 60.0)))
+
+    threads = [Thread(target=follow, args=(ahead,), daemon=True) for ahead in (0, 1)]
+    Thread(target=store.wait, args=(Version(2**62), 60.0), daemon=True).start()
+    for thread in threads:
+        thread.start()
+    for i in range(51):
+        store.nudge()
+        if i < 50:
+            assert last + i + 1 <= _of(0, seen)
+    for thread in threads:
+        thread.join(30.0)
+
+    assert [False, False] == [thread.is_alive() for thread in threads]
+
+
+def _of(ahead: int, seen: SimpleQueue[tuple[int, int]]) -> int:
+    """What one of them saw next."""
+    while True:
+        who, version = seen.get(timeout=30.0)
+        if who == ahead:
+            return version
 
 
 def test_nudge_wakes_once() -> None:

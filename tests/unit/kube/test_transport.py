@@ -181,6 +181,49 @@ def test_connections_are_kept_while_they_can_be_trusted(answer: bytes, close: bo
     assert connections == server.connections
 
 
+def test_requests_wait_for_each_others_connections() -> None:
+    """A handshake takes longer than most requests: where many come at once, few make connections for all."""
+    server = _Server([_answer(b"x")])
+
+    async def many(transport: Transport) -> object:
+        return await asyncio.gather(*(_ask(transport) for _ in range(200)))
+
+    assert [(200, None, b"x")] * 200 == _run(server, many)
+    assert server.connections < 100
+
+
+def test_who_gives_up_waiting_keeps_nobody_from_a_connection() -> None:
+    """Neither before nor after being let to have one."""
+    server = _Server([_answer(b"x")])
+
+    async def some_give_up(transport: Transport) -> object:
+        asked = [asyncio.ensure_future(_ask(transport)) for _ in range(40)]
+        given_up = asked[::2]
+        for turn in range(40):
+            await asyncio.sleep(0)
+            if turn % 2:
+                given_up.pop().cancel()
+        return [answer for answer in await asyncio.gather(*asked, return_exceptions=True) if isinstance(answer, tuple)]
+
+    answers = _run(server, some_give_up)
+
+    assert isinstance(answers, list)
+    assert len(answers) >= 20
+
+
+def test_nobody_waits_for_a_server_that_is_not_there() -> None:
+    """Everybody learns it, however many ask at once."""
+
+    async def ask() -> object:
+        with socket.socket() as unheard:
+            unheard.bind(("127.0.0.1", 0))  # nobody listens
+            transport = DirectTransport(f"http://127.0.0.1:{unheard.getsockname()[1]}", None, None)
+            async with asyncio.timeout(30):
+                return await asyncio.gather(*(_ask(transport) for _ in range(20)))
+
+    assert [None] * 20 == asyncio.run(ask())
+
+
 def test_nothing_is_sent_that_may_not_be() -> None:
     """Whether a request may be made is asked when there is a connection for it; that is kept for the next."""
     server = _Server([_answer(b"x")])

@@ -98,6 +98,27 @@ def _groups_told(cluster: _Refusing) -> list[str]:
     return sorted(e.key.name for e in told if e.status.get("phase") == "Running")
 
 
+def test_pods_are_told_of_a_gang_that_stays_too_small() -> None:
+    """Its group is told at once, and its pods when none has come for a while: else each is written to with each."""
+    cluster, now = _Refusing([node("n0"), pod_group("g", 4)]), [NOW]
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: now[0])
+
+    def told() -> list[str]:
+        cluster.asked.clear()
+        loop.run_once()
+        return [e.key.name for e in cluster.asked if isinstance(e, PatchStatus)]
+
+    for i in range(3):
+        cluster.apply([Create(pod(f"p{i}", cpu="2", group="g"))])
+        now[0] += 1.5
+        assert ["g"] == told()
+    now[0] += 1.5
+    assert [] == told()
+    now[0] += 1.0
+    assert ["p0", "p1", "p2"] == told()
+
+
 def _gangs(names: str) -> list[Raw]:
     return [raw for name in names for raw in (pod_group(name, 1), pod(f"{name}0", cpu="2", group=name))]
 
@@ -193,19 +214,40 @@ def test_follower_is_not_stuck() -> None:
     assert NOW + 1000.0 == loop.turned
 
 
-def test_what_comes_together_is_decided_together() -> None:
-    """After a change the loop rests for a moment before it reads: a gang's pods arrive one by one."""
-    cluster, watcher = _Waiting([node("n0")]), _Watcher()
-    loop, looks = _loop(cluster, watcher), iter(range(9))
+@pytest.mark.parametrize(
+    ("coming", "took", "waits"),
+    [
+        (0, 0.0, [0.01]),
+        (2, 0.0, [0.01, 0.01, 0.01]),
+        (99, 0.0, [0.01, 0.01, 0.01, 0.01, 0.01]),
+        (99, 0.02, [0.02, 0.02, 0.01]),
+        (0, 3.0, [0.05]),
+    ],
+    ids=["nothing more", "some", "without end", "slow turns", "very slow turns"],
+)
+def test_what_comes_together_is_decided_together(coming: int, took: float, waits: list[float]) -> None:
+    """After a change the loop waits while more come, for a while: a gang's pods arrive one by one.
+
+    The longer a turn takes, the longer must nothing come before the next; but it comes.
+    """
+    cluster, watcher, time = _Waiting([node("n0")]), _Watcher(), [0.0]
+
+    def ticks() -> float:
+        time[0] += took / 4  # a turn asks five times from its beginning to its decision
+        return time[0]
+
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop, looks = Loop(cluster, [duty], clock=lambda: NOW, ticks=ticks, observers=[watcher]), iter(range(9))
 
     def stopping() -> bool:
         if next(looks) == 2:  # between the first turn and the next
             cluster.apply([Create(raw) for raw in _gang(1)])
+            cluster.coming = coming
         return len(watcher.turns) >= 2
 
-    loop.run(period=0.0, rest=0.25, stopping=stopping, may=lambda: True)
+    loop.run(period=0.0, rest=0.05, stopping=stopping, may=lambda: True)
 
-    assert [0.0, 0.0, 0.25] == cluster.patience[:3]
+    assert [0.0, 0.0, *waits] == pytest.approx(cluster.patience)
 
 
 def test_refused_victims_are_spared_for_a_while() -> None:
@@ -347,14 +389,18 @@ def test_observer_that_raises_is_no_objects_fault() -> None:
 
 
 class _Waiting(_Refusing):
-    """Remembers for how long somebody was ready to wait for a change."""
+    """Remembers for how long somebody was ready to wait, for a change or for the time alone."""
 
     def __init__(self, manifests: Sequence[Raw]) -> None:
         super().__init__(manifests)
         self.patience: list[float] = []
+        self.coming = 0  # how often something comes while somebody waits for the time alone
 
     def wait(self, since: Version, timeout: float) -> Version:
         self.patience.append(timeout)
+        if self.coming and since > self.read().version:
+            self.coming -= 1
+            self.apply([Create(pod(f"more-{self.coming}"))])
         return super().wait(since, timeout)
 
 

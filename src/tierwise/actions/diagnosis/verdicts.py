@@ -34,7 +34,7 @@ from tierwise.model.reason import Reason, Rejection, Tried, Verdict
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
-__all__ = ["give_verdicts"]
+__all__ = ["LACKS_PODS", "give_verdicts"]
 
 _REFUSES = frozenset(("enqueue", "gate", "quota"))
 """Stages in which a job is held back whatever room there is."""
@@ -57,7 +57,7 @@ _HAS_PLACE = frozenset(
 )
 """Reasons of jobs for which a place was found."""
 
-_LACKS_PODS = frozenset(
+LACKS_PODS = frozenset(
     ("NotEnoughTasks", "NotEnoughPodsOfTask", "NotEnoughPods", "SubGroupIncomplete", "GangGroupIncomplete")
 )
 """Reasons of jobs of which too few pods exist to look for a place."""
@@ -96,7 +96,7 @@ class _Judge:
 
     def judged(self, job: Job, rejection: Rejection) -> Rejection:
         never = None
-        if rejection.reason.code not in _HAS_PLACE | _LACKS_PODS | _LACKS_CLAIMS and not rejection.bounded:
+        if rejection.reason.code not in _HAS_PLACE | LACKS_PODS | _LACKS_CLAIMS and not rejection.bounded:
             with suppress(PluginError):  # then the job keeps the reason that it has
                 never = self._never(job)
                 if never is not None and self._on_recovered is not None:
