@@ -77,6 +77,24 @@ def _c5(lab: Lab) -> Row:
     return Row("C5", what, rate, at_least(20_000, 100_000))
 
 
+def _c5b(lab: Lab) -> Row:
+    """The pods of many services that came in turn, so that no two in a row are alike."""
+    nodes, services = lab.size.everyday, lab.size.everyday * 6 // 100
+    waiting = [_in_turn(i % services, i) for i in range(nodes // 2)]
+    rate = _pods_a_second(lab, nodes, waiting)
+    what = f"pods/s of a cycle, {nodes // 2:,} plain pods of {services:,} services among each other at {nodes:,} nodes"
+    return Row("C5b", what, rate, at_least(3_000, 20_000))
+
+
+def _in_turn(service: int, number: int) -> Manifest:
+    """The pod of a service that came as the one of this number; services ask for different amounts."""
+    asks = {"cpu": f"{service % 16 + 1}00m", "memory": f"{service // 16 % 16 + 1}Gi"}
+    made = lone_pod(f"s{service}", number)
+    made["metadata"]["creationTimestamp"] = f"2027-01-15T{number // 3600:02}:{number // 60 % 60:02}:{number % 60:02}Z"
+    made["spec"]["containers"][0]["resources"] = {"requests": asks}
+    return made
+
+
 def _c6(lab: Lab) -> Row:
     """Reading pods of many services with a disruption budget each, against reading them without."""
     nodes, services = lab.size.everyday // 2, lab.size.everyday // 50
@@ -321,6 +339,7 @@ EVERYDAY: dict[str, Callable[[Lab], Row]] = {
     "C2b": _c2b,
     "C2c": _c2c,
     "C5": _c5,
+    "C5b": _c5b,
     "C6": _c6,
     "C7a": _c7a,
     "C7b": _c7b,

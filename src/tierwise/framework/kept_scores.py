@@ -68,8 +68,9 @@ class KeptScores:
             return True
         if kept.best < 0 or not kept.packs or ledger.any_pipelined or ledger.any_releasing:
             return False
-        room = ledger.idle[kept.asked, kept.best] >= kept.request[:, 0]
-        return bool(room.all()) and ledger.moved.taken_only_on(kept.best, kept.known)
+        if not ledger.moved.taken_only_on(kept.best, kept.known):
+            return False
+        return bool((ledger.idle[kept.asked, kept.best] >= kept.request[:, 0]).all())
 
     def _found(self, kept: _Kept) -> int:
         moved = self._cycle.ledger.moved

@@ -406,6 +406,7 @@ class Pipeline:
         self._limits: dict[int, tuple[tuple[SearchSpace | None, int | None], Job | SubJob]] = {}  # by identity
         self._weighing: dict[str, tuple[tuple[PluginChoice, NodeScorer], ...]] = {}
         self._rows_scored_by: dict[str, tuple[tuple[float, RowScorer], ...] | None] = {}
+        self._leaves_scored_by: dict[str, tuple[tuple[float, LeafScorer], ...]] = {}
 
     def _make_tier(self, tier: Iterable[PluginChoice], factories: Mapping[str, Factory]) -> list[_Made]:
         made: list[_Made] = []
@@ -742,7 +743,7 @@ class Pipeline:
     def score_leaves(self, ask: Ask) -> list[Floats] | None:
         """The other parts of the sum in their order, each by domain; None if one depends on more than that."""
         parts = []
-        for choice, plugin in self._leaf_scorers.chosen(ask.shape.scheduler):
+        for weight, plugin in self._scoring_leaves(ask.shape.scheduler):
             try:
                 score = plugin.score_leaves(ask)
                 if score is None:
@@ -751,8 +752,16 @@ class Pipeline:
                 _check_scores(score)
             except _RAISED as error:
                 raise self._costs(plugin, "score_leaves", error) from error
-            parts.append(score if choice.weight == 1.0 else choice.weight * score)
+            parts.append(score if weight == 1.0 else weight * score)
         return parts
+
+    def _scoring_leaves(self, scheduler: str) -> tuple[tuple[float, LeafScorer], ...]:
+        """The scorers that are asked for domains, with their weights."""
+        found = self._leaves_scored_by.get(scheduler)
+        if found is None:
+            chosen = self._leaf_scorers.chosen(scheduler)
+            found = self._leaves_scored_by[scheduler] = tuple((choice.weight, plugin) for choice, plugin in chosen)
+        return found
 
     def figures(self, ask: Ask) -> dict[str, Sequence[Mapping[str, object]]]:
         """The inputs of plugins' answers row by row, from the plugins that provide them."""
