@@ -80,7 +80,7 @@ def exact_kernels(cycle: Cycle, ask: Ask, pool: Pool) -> list[Kernel]:
         kernels.append(runs)
         if effect is ScoreEffect.DOMAIN and kernel_for(cycle, ask, pool) is domains:
             kernels.append(domains)
-        if effect <= ScoreEffect.ROW and not moving:
+        if effect <= ScoreEffect.ROW and (not moving or cycle.pipeline.room(ask.shape) is not None):
             kernels.append(fill)
     assert kernel_for(cycle, ask, pool) in kernels
     return kernels

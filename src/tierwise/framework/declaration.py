@@ -78,6 +78,7 @@ SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "QueueOrder": ("QueueOrder",),
     "Quota": ("Allocatable",),
     "ReclaimGate": ("Preemptive",),
+    "RoomFilter": ("Predicate",),
     "RowScorer": ("NodeOrder",),
     "SearchSpace": ("HyperNodeGradient",),
     "Starving": ("JobStarving",),

@@ -69,6 +69,7 @@ __all__ = [
     "QueueOrder",
     "Quota",
     "ReclaimGate",
+    "RoomFilter",
     "RowScorer",
     "ScoreEffect",
     "SearchSpace",
@@ -140,6 +141,12 @@ class OwnRowFilter(Protocol):
     """
 
     def own_row(self, shape: Shape) -> bool: ...
+
+
+class RoomFilter(Protocol):
+    """A filter that moves on a task's own row alone, and knows shapes of which it can say how many each node takes."""
+
+    def room(self, shape: Shape) -> Ints | None: ...  # by row, as things are now; None: only asking tells
 
 
 class NodeScorer(Protocol):

@@ -69,6 +69,7 @@ from tierwise.framework.extension import (
     QueueOrder,
     Quota,
     ReclaimGate,
+    RoomFilter,
     RowScorer,
     ScoreEffect,
     SearchSpace,
@@ -359,6 +360,7 @@ class Pipeline:
     _static = _At(StaticFilter)
     _movers = _At(MovingFilter)
     _own_row_filters = _At(OwnRowFilter)
+    _room_filters = _At(RoomFilter)
     _scorers = _At(NodeScorer)
     _row_scorers = _At(RowScorer)
     _leaf_scorers = _At(LeafScorer)
@@ -403,6 +405,7 @@ class Pipeline:
         self._acts_name_victims = profile.immediate_preemption  # Kubernetes' preemption has no victim filters
         self._moving: dict[int, bool] = {}
         self._moving_own_rows: dict[int, bool] = {}
+        self._rooms: dict[int, tuple[RoomFilter, ...]] = {}
         self._limits: dict[int, tuple[tuple[SearchSpace | None, int | None], Job | SubJob]] = {}  # by identity
         self._weighing: dict[str, tuple[tuple[PluginChoice, NodeScorer], ...]] = {}
         self._rows_scored_by: dict[str, tuple[tuple[float, RowScorer], ...] | None] = {}
@@ -645,6 +648,30 @@ class Pipeline:
             return _check_bool(plugin.own_row(shape))
         except _RAISED as error:
             raise self._costs(plugin, "own_row", error) from error
+
+    def room(self, shape: Shape) -> Ints | None:
+        """How many more tasks of a shape moving filters let on each row now; None if only asking them tells."""
+        least: Ints | None = None
+        for plugin in self._moving_by_room(shape):
+            try:
+                found = plugin.room(shape)
+                if found is None:
+                    return None
+                _check_array(found, _INT, len(self._view.nodes))
+            except _RAISED as error:
+                raise self._costs(plugin, "room", error) from error
+            least = found if least is None else np.minimum(least, found)
+        return least
+
+    def _moving_by_room(self, shape: Shape) -> tuple[RoomFilter, ...]:
+        """The filters that move for a shape, if all of them may say how many tasks each row takes."""
+        known = self._rooms.get(shape.number)
+        if known is None:
+            rooms = {id(plugin): plugin for plugin in self._room_filters[shape.scheduler]}
+            moved_by = [id(plugin) for plugin in self._movers[shape.scheduler] if self._concerns(plugin, shape)]
+            known = tuple(rooms[number] for number in moved_by) if all(n in rooms for n in moved_by) else ()
+            self._rooms[shape.number] = known
+        return known
 
     def _concerns(self, plugin: MovingFilter, shape: Shape) -> bool:
         try:

@@ -14,7 +14,7 @@ test checks. `place` picks the fastest that is exact for the plugins at hand.
 | fill      | and changes no other node's score                       | one sort                     |
 
 Where filters move as tasks are placed, `fill` is not exact, and `runs` is where they move on the task's own row alone
-(`OwnRowFilter`).
+(`OwnRowFilter`), unless they say how many tasks each node takes (`RoomFilter`).
 """
 
 from __future__ import annotations
@@ -55,12 +55,24 @@ _LEAST = -(2**62)
 
 def place(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     """Choose rows for up to `count` tasks in a span, with the fastest kernel that is exact here."""
-    if not cycle.pipeline.moving(ask.shape):
-        room = cycle.fit_counts.of(ask.shape).rows(pool)[span]
+    if not _tells_by_asking(cycle, ask):
+        room = _room(cycle, ask, pool)[span]
         rows = room.nonzero()[0]
         if count and (len(rows) <= 1 or int(room.sum()) <= count):  # nothing to choose
             return rows + span.start, np.minimum(room[rows], count)
     return kernel_for(cycle, ask, pool)(cycle, ask, count, span, pool)
+
+
+def _tells_by_asking(cycle: Cycle, ask: Ask) -> bool:
+    """Whether filters move, and only asking them again tells how many tasks a node takes."""
+    return cycle.pipeline.moving(ask.shape) and cycle.pipeline.room(ask.shape) is None
+
+
+def _room(cycle: Cycle, ask: Ask, pool: Pool) -> Ints:
+    """How many tasks each row takes, where that is known without asking filters again."""
+    room = cycle.fit_counts.of(ask.shape).rows(pool)
+    let = cycle.pipeline.room(ask.shape) if cycle.pipeline.moving(ask.shape) else None
+    return room if let is None else np.minimum(room, let)
 
 
 def place_in_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Ints:
@@ -77,7 +89,7 @@ def place_in_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) 
 
 def kernel_for(cycle: Cycle, ask: Ask, pool: Pool) -> Kernel:
     """The fastest kernel that is exact for this shape and these plugins."""
-    moving = cycle.pipeline.moving(ask.shape)
+    moving = _tells_by_asking(cycle, ask)
     if moving and not cycle.pipeline.moving_own_rows(ask.shape):
         return step
     effect = cycle.pipeline.effect(ask)
@@ -127,7 +139,7 @@ def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
 
 def _fill_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     """Positions in the span in the order in which they are filled, and how many tasks each takes."""
-    whole = cycle.fit_counts.of(ask.shape).rows(pool)[span]
+    whole = _room(cycle, ask, pool)[span]
     rows = whole.nonzero()[0]
     keys = _keys(cycle, ask, span, whole > 0)[rows]
     order = np.lexsort((cycle.nodes.rank[span][rows], -keys))
@@ -160,7 +172,7 @@ def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whol
     chosen: list[int] = []
     numbers: list[int] = []
     rank = cycle.nodes.rank[span]
-    moving = cycle.pipeline.moving(ask.shape)
+    moving = _tells_by_asking(cycle, ask)
     fits = cycle.fits(ask, span, pool)
     keys = _keys(cycle, ask, span, fits)
     left = count
@@ -168,7 +180,7 @@ def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whol
         while left and fits.any():
             best = _best(keys, rank, fits)
             row = span.start + best
-            room = int(cycle.fit_counts.of(ask.shape).rows(pool)[row])
+            room = int(_room(cycle, ask, pool)[row])
             number = min(left, room) if whole_node else 1
             more = room > number
             if moving and whole_node:
@@ -221,7 +233,7 @@ class _Lines:
     """
 
     def __init__(self, cycle: Cycle, ask: Ask, span: slice, pool: Pool) -> None:
-        room = cycle.fit_counts.of(ask.shape).rows(pool)[span]
+        room = _room(cycle, ask, pool)[span]
         own = cycle.pipeline.score_rows(ask, span)
         assert own is not None, "whoever chose this kernel has asked"
         self._cycle, self._ask = cycle, ask

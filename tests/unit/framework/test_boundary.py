@@ -52,6 +52,7 @@ BAD: Mapping[str, list[object]] = {
     "why_not": [None, "no", np.zeros(1, dtype=np.uint16), np.zeros(9), np.full(4, 999, dtype=np.uint16)],
     "concerns": [None, "yes"],
     "own_row": [None, "yes"],
+    "room": [3, "much", np.zeros(1, dtype=np.int64), np.zeros(4)],
     "why_not_now": [None, np.zeros(1, dtype=np.int64), np.zeros(99, dtype=np.uint16), [0, 0]],
     "effect": [None, "free", 3],
     "score": [None, 1.0, np.zeros(99), np.full(4, np.nan), np.full(4, np.inf), np.zeros(4, dtype=np.int64), "high"],

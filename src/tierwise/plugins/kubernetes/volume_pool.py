@@ -135,6 +135,12 @@ class VolumePool:
         """Whether each of the volumes that claims of the shape could have can be reached from one row alone."""
         return all(choice is None or choice.local for choice in self._by_shape.get(shape.number, ()))
 
+    def free(self, shape: Shape) -> Ints:
+        """By row, how many volumes the one claim of a shape could have from there."""
+        (choice,) = self._by_shape[shape.number]
+        assert choice is not None, "a shape is noted for a claim that chooses"
+        return choice.free
+
     def lacking(self, shape: Shape, span: slice, others: Sequence[Bools]) -> Bools:
         """From which rows some claim of a shape can have none, where `others` says from where it need have none."""
         choices = self._by_shape.get(shape.number) or [None] * len(others)

@@ -37,6 +37,7 @@ from tierwise.framework.extension import (
     OwnRowFilter,
     PreBind,
     Preparation,
+    RoomFilter,
     StaticFilter,
 )
 from tierwise.framework.ledger import Ledger, Pool, Tally
@@ -59,6 +60,8 @@ _PAUSE: Final = 10.0
 
 _OLD: Final = dict(zip(ZONE_LABELS[:2], ZONE_LABELS[2:], strict=True))
 """Labels of zones and regions from before they had their present names."""
+
+_UNLIMITED: Final = 2**62
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -268,7 +271,7 @@ class _SharedVolumes:
         return full
 
 
-@takes_part(Delaying, Gate, MovingFilter, OwnRowFilter, PreBind, StaticFilter, ignores_names=True)
+@takes_part(Delaying, Gate, MovingFilter, OwnRowFilter, PreBind, RoomFilter, StaticFilter, ignores_names=True)
 class Volumes:
     """Says which nodes a pod's volumes allow, and what must be written before it is bound."""
 
@@ -372,6 +375,14 @@ class Volumes:
         if volumes is None or volumes.shared or volumes.exclusive or volumes.disks:
             return False
         return self._pool.local(shape)
+
+    def room(self, shape: Shape) -> Ints | None:
+        """How many tasks find a volume on each node where each of them wants one; with several, it is tried."""
+        volumes = shape.volumes
+        if volumes is None or len(volumes.wanted) != 1 or not self.own_row(shape):
+            return None
+        (besides,) = self._besides_of(shape, volumes)
+        return np.where(besides, _UNLIMITED, self._pool.free(shape))
 
     def why_not_now(self, shape: Shape, span: slice) -> Why:
         """The first objection per row: claims and disks in use, volumes that are taken, no room to attach more."""
