@@ -11,6 +11,7 @@ import gc
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -69,6 +70,14 @@ _STUCK: Final = 300.0
 """Seconds without the end of a turn after which the loop counts as stuck."""
 
 
+_SWITCH: Final = 0.0005
+"""Seconds for which one thread may keep the interpreter while another one wants it.
+
+The thread that talks to the server gives it up with every read and write. With Python's 5 ms each of them waited that
+long while a cycle decided, and binds came to a halt.
+"""
+
+
 class LoopTiming(msgspec.Struct, frozen=True):
     """How often to turn, in seconds: at least once in `period`, and after a change once no more have come for a moment,
     `rest` at the latest.
@@ -118,6 +127,7 @@ class LoopRunner:
                 pass
             log.info("caches are filled")
             _spare_the_collector()
+            sys.setswitchinterval(_SWITCH)
             self._loop.run(
                 period=self._pace.period,
                 rest=self._pace.rest,
