@@ -13,8 +13,8 @@ from tests.support.depth import examples
 from tests.support.plugin_table import plugin_table, plugins_at
 from tests.support.strategies import profile
 
-from tierwise.bench.manifests import Manifest, rack, read_manifests
-from tierwise.config.profile import PluginChoice, Profile
+from tierwise.bench.manifests import Manifest, lone_pod, rack, read_manifests
+from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, LeafScorer, RowScorer
 from tierwise.framework.kept_scores import KeptScores
@@ -146,3 +146,12 @@ def test_rows_that_moved_are_told_once() -> None:
         assert moved.taken_only_on(1, len(moved) - 1)
         assert not moved.taken_only_on(1, begun)
     assert not moved.taken_only_on(1, len(moved) - 1)
+
+
+def test_a_cluster_may_have_no_node() -> None:
+    """Services that wait among each other for the first node to join."""
+    pods = [lone_pod(f"s{i % 2}", i) for i in range(4)]
+    cycle = open_cycle(build(read_manifests(pods), 0.0), DEFAULT)
+    job = cycle.snapshot.waiting[0]
+
+    assert -1 == KeptScores(cycle).best(Ask(job.subs[0].pod_sets[0].shape, job.subs[0], job))

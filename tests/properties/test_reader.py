@@ -232,7 +232,7 @@ def _domain(pick: Random) -> Raw:
 
 def _slice(pick: Random) -> Raw:
     node = f"n{pick.randrange(5)}"
-    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    pool = {"name": node, "generation": 1, "resourceSliceCount": pick.choice([1, 1, 2])}
     devices = [{"name": f"d{i}", "attributes": {"big": {"bool": i > 0}}} for i in range(pick.randrange(1, 4))]
     spec = {"driver": "gpu.example.com", "nodeName": node, "pool": pool, "devices": devices}
     return manifest("resource.k8s.io/v1", "ResourceSlice", node, spec=spec)
@@ -260,6 +260,41 @@ def _claim(pick: Random) -> Raw:
 
 
 _OF_DEVICES = [_domain, _slice, _slice, _device_class, _claim, _claim]
+
+
+def with_devices(pick: Random) -> Raw:
+    """One object of a cluster in which most pods have a claim of their own, and slices of devices come and change."""
+    return pick.choice([_claiming_pod] * 3 + [_own_claim] * 5 + [_slice] * 5 + [_device_class, _node])(pick)
+
+
+def _claiming_pod(pick: Random) -> Raw:
+    number = pick.randrange(6)
+    spec: dict[str, Any] = {
+        "schedulerName": "tierwise",
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimName": f"c{number}"}],
+    }
+    if pick.random() < 0.7:
+        spec["nodeName"] = f"n{pick.randrange(5)}"
+    phase = "Running" if "nodeName" in spec else "Pending"
+    return manifest("v1", "Pod", f"p{number}", "d", spec=spec, status={"phase": phase})
+
+
+def _own_claim(pick: Random) -> Raw:
+    """The claim of one of these pods, mostly allocated: devices of its own, or parts of those that several use."""
+    number = pick.randrange(6)
+    request = {"name": "r", "exactly": {"deviceClassName": pick.choice(["any", "any", "big"]), "count": 1}}
+    body: dict[str, Any] = {"spec": {"devices": {"requests": [request]}}}
+    if pick.random() < 0.8:
+        results = []
+        for _ in range(pick.choice([1, 1, 2])):
+            where: dict[str, Any] = {"pool": f"n{pick.randrange(5)}", "device": f"d{pick.randrange(3)}"}
+            if pick.random() < 0.2:
+                where |= {"shareID": "s", "consumedCapacity": {"memory": "1Gi"}}
+            results.append({"request": "r", "driver": "gpu.example.com", **where})
+        users = [{"resource": "pods", "name": f"p{number}", "uid": ""}] if pick.random() < 0.9 else []
+        body["status"] = {"allocation": {"devices": {"results": results}}, "reservedFor": users}
+    return manifest("resource.k8s.io/v1", "ResourceClaim", f"c{number}", "d", **body)
 
 
 def moved(raw: dict[str, Any], pick: Random) -> Raw:
@@ -312,6 +347,13 @@ def test_following_equals_reading_anew(evicting: bool, pick: Random, steps: int)
 def test_so_it_is_where_that_changes_which_seldom_does(evicting: bool, pick: Random, steps: int) -> None:
     """Namespaces, applications, quotas, domains of devices: only the pods that they concern are read again."""
     _follow(EVICTING if evicting else DEFAULT, pick, steps, lambda pick: pick.choice([some, seldom])(pick))
+
+
+@given(seed=st.integers(0, 1 << 30))
+@examples(30)
+def test_so_it_is_where_devices_change(seed: int) -> None:
+    """Slices that come, go or change while claims hold their devices."""
+    _follow(DEFAULT, Random(seed), 25, with_devices)  # a source of its own draws more unlike worlds than Hypothesis'
 
 
 def _follow(profile: Profile, pick: Random, steps: int, draw: Callable[[Random], Raw]) -> None:

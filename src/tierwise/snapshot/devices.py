@@ -89,6 +89,7 @@ NOTHING_ASKED: Final = Asked()
 class _Holding(msgspec.Struct, frozen=True):
     """What an allocated claim holds."""
 
+    pools: tuple[tuple[str, str], ...]  # that its devices are in, by driver and name
     numbers: tuple[int, ...]  # of devices that are its own
     consumed: tuple[tuple[tuple[int, str], int], ...]  # of shared devices: by number and capacity
     pods: tuple[str, ...]  # the paths of those it is reserved for
@@ -129,6 +130,7 @@ class DeviceReader:
         self._unallocated: set[str] = set()  # claims that are to be allocated and that some pod means
         self._holdings: dict[str, _Holding] = {}  # by claim that is allocated
         self._holders: dict[int, set[str]] = {}  # by number of a device: claims that hold it
+        self._in_pool: dict[tuple[str, str], set[str]] = {}  # by driver and pool: claims that are allocated there
         self._reserved: dict[str, set[str]] = {}  # by path of a pod: claims that are allocated and reserved for it
         self._consumed: Counter[tuple[int, str]] = Counter()  # of the capacities of shared devices
         self._held_classes: Counter[str] = Counter()  # named by claims that running pods hold
@@ -197,12 +199,17 @@ class DeviceReader:
             self.devices = NO_DEVICES
             self._sets, self._counted = (), frozenset()
             return meant
-        kept = not (self._look(objects, claims) or described)  # devices and their numbers
-        if not kept:
+        table, kinds, kept = self._table, tuple(self._kinds), True  # what claims hold, but for those that were touched
+        looks = self._look(objects, claims)
+        if looks or described:
             self._publish(objects)
-            self._planner = Planner(tuple(self._kinds.values()), objects.every(DeviceClass))
-            self._plans, self._asked = {}, {}
-            touched = set(self._users)
+            kept = not looks and kinds == tuple(self._kinds) and objects.alike(before, DeviceClass)
+            if kept:
+                touched |= self._renumber(table)
+            else:
+                self._planner = Planner(tuple(self._kinds.values()), objects.every(DeviceClass))
+                self._plans, self._asked = {}, {}
+                touched = set(self._users)
         self._take(claims, touched if kept else None)
         self._sort(claims)
         self.devices = Devices(
@@ -338,6 +345,34 @@ class DeviceReader:
             shared=tuple(shared),
         )
 
+    def _renumber(self, last: DeviceTable) -> set[str]:
+        """Give what claims hold the numbers that devices have now; the claims on pools that are others now."""
+        pools = {(pool.driver, pool.name): pool for pool in self._table.pools}
+        number = np.full(len(last.devices), -1, dtype=np.int64)
+        others = set(pools)
+        for pool in last.pools:
+            now = pools.get((pool.driver, pool.name))
+            if now is not None and _same_slices(now.slices, pool.slices):
+                number[pool.first : pool.last] = np.arange(now.first, now.last)
+                others.discard((pool.driver, pool.name))
+            else:
+                others.add((pool.driver, pool.name))
+        stays = number >= 0
+        taken, foreign, leaving = np.zeros((3, len(self._table.devices)), dtype=np.int64)
+        for column, before in ((taken, last.taken), (foreign, self._foreign), (leaving, last.leaving)):
+            column[number[stays]] = before[stays]
+        self._foreign, self._table = foreign, replace(self._table, taken=taken, leaving=leaving)
+        found: list[int] = number.tolist()
+        for path, holding in self._holdings.items():
+            numbers = tuple([found[one] for one in holding.numbers if found[one] >= 0])
+            consumed = tuple([((found[one], name), much) for (one, name), much in holding.consumed if found[one] >= 0])
+            if numbers != holding.numbers or consumed != holding.consumed:
+                self._holdings[path] = replace(holding, numbers=numbers, consumed=consumed)
+        self._holders = {found[one]: paths for one, paths in self._holders.items() if found[one] >= 0}
+        amounts = {(found[one], name): much for (one, name), much in self._consumed.items() if found[one] >= 0}
+        self._consumed = Counter(amounts)
+        return set().union(*(self._in_pool.get(pool, ()) for pool in others))
+
     def _kinds_in(self, one: ResourceSlice) -> tuple[int, ...]:
         driver = one.spec.driver
         keys = self._keys.get(driver)
@@ -356,7 +391,7 @@ class DeviceReader:
         What claims hold that were not `touched` is as it was; None stands for all of them.
         """
         if touched is None:
-            self._holdings, self._holders, self._reserved = {}, {}, {}
+            self._holdings, self._holders, self._reserved, self._in_pool = {}, {}, {}, {}
             self._consumed, self._held_classes = Counter(), Counter()
             taken, foreign, leaving = np.zeros((3, len(self._table.devices)), dtype=np.int64)
         else:
@@ -388,7 +423,8 @@ class DeviceReader:
         gone = not held and self._deserted(path, claim)
         numbers: list[int] = []
         consumed: list[tuple[tuple[int, str], int]] = []
-        for result in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
+        results = claim.status.allocation.devices.results if claim.status.allocation is not None else ()
+        for result in results:
             number = self._table.index.get((result.driver, result.pool, result.device), -1)
             if result.admin_access or number < 0:
                 continue
@@ -398,6 +434,7 @@ class DeviceReader:
                 numbers.append(number)
         namespace = path.partition("/")[0]
         return _Holding(
+            pools=tuple(dict.fromkeys([(result.driver, result.pool) for result in results])),
             numbers=tuple(dict.fromkeys(numbers)),
             consumed=tuple(consumed),
             pods=tuple(dict.fromkeys(f"{namespace}/{one.name}" for one in claim.status.reserved_for)),
@@ -408,6 +445,8 @@ class DeviceReader:
 
     def _count_holding(self, path: str, holding: _Holding, sign: int) -> None:
         """Add what a claim holds to what all hold, or take it away."""
+        for pool in holding.pools:
+            _note(self._in_pool, pool, path, sign)
         for number in holding.numbers:
             _note(self._holders, number, path, sign)
         for pod in holding.pods:
@@ -690,6 +729,10 @@ def _pool(driver: str, name: str, slices: list[ResourceSlice], row: Mapping[str,
         where, fault = -1, ""
     last = first + sum(len(one.spec.devices) for one in slices) if where != _GONE else first
     return DevicePool(driver, name, tuple(slices), first, last, where, fault)
+
+
+def _same_slices(one: Sequence[ResourceSlice], other: Sequence[ResourceSlice]) -> bool:
+    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
 
 
 def _note(index: dict[K, set[str]], key: K, path: str, sign: int) -> None:
