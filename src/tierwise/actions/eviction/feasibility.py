@@ -17,7 +17,6 @@ from tierwise.actions.placement.fabrics import search_fabrics
 from tierwise.actions.placement.gather import gather_group
 from tierwise.actions.placement.search import SearchResult, search_group
 from tierwise.actions.placement.sub_groups import search_job
-from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
@@ -27,6 +26,7 @@ from tierwise.model.reason import Reason
 __all__ = [
     "Feasibility",
     "fewest_by_trial",
+    "first_alone_by_trial",
     "fits_in",
     "needed_by_trial",
     "place_in",
@@ -49,14 +49,11 @@ class Feasibility(Protocol):
     def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
         """Which parts must go beside the fixed victims: in order, each is spared where that is possible."""
 
-    def may_suffice(self, bundles: Bundles, fixed_room: int) -> Bools:
-        """Which bundles could each be what is missing beside victims who leave room for so many; never too strict."""
+    def first_alone(self, victims: Ints, start: Ints, fixed: Ints) -> int | None:
+        """The first part that makes room by itself beside the fixed victims; None where no part does."""
 
     def some_suffice(self, victims: Ints) -> bool:
         """Whether some of these victims could make room; never too strict."""
-
-    def room_without(self, victims: Ints) -> int:
-        """How many tasks the domain takes once the victims are gone; 0 where that is not counted."""
 
 
 def fewest_by_trial(fits: Feasibility, victims: Ints, start: Ints) -> int | None:
@@ -95,6 +92,12 @@ def needed_by_trial(fits: Feasibility, victims: Ints, start: Ints, fixed: Ints) 
             going.append(at)
             at += 1
     return going
+
+
+def first_alone_by_trial(fits: Feasibility, victims: Ints, start: Ints, fixed: Ints) -> int | None:
+    """One after the other: the slow reference, as above."""
+    parts = pairwise(start.tolist())
+    return next((i for i, (a, b) in enumerate(parts) if fits.without(np.concatenate((fixed, victims[a:b])))), None)
 
 
 def fits_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> Feasibility:
@@ -316,15 +319,19 @@ class _Counted:
     def some_suffice(self, victims: Ints) -> bool:
         return self._holds(self._room(self._freed(victims)))  # the more go the better
 
-    def room_without(self, victims: Ints) -> int:
-        return int(self._room(self._freed(victims)).sum())
-
-    def may_suffice(self, bundles: Bundles, fixed_room: int) -> Bools:
-        # A task that goes makes room for at most as many as it is times as large, rounded up, in its worst resource.
-        gain = (-(-self._amounts[:, bundles.victims - self._first] // self._asked)).max(axis=0)
-        upto = np.concatenate(([0], np.cumsum(gain)))
-        result: Bools = fixed_room + upto[bundles.start[1:]] - upto[bundles.start[:-1]] >= self._groups * self._size
-        return result
+    def first_alone(self, victims: Ints, start: Ints, fixed: Ints) -> int | None:
+        free = self._freed(fixed)
+        room, parts, inner = self._room(free), len(start) - 1, len(self._starts)
+        part, row, freed = self._cells(victims, start, 0, self._open > 0)
+        grown = self._room(free[:, row] + freed, row) - room[row]
+        sums = np.tile(summed(self._inner, room, inner), parts)
+        sums += summed(part * inner + self._inner[row], grown, parts * inner)
+        enough = np.flatnonzero((sums // self._size).reshape(parts, inner).sum(axis=1) >= self._groups)
+        if self._free_of_quotas:
+            return int(enough[0]) if len(enough) else None
+        chosen = (np.concatenate((fixed, victims[start[i] : start[i + 1]])) for i in enough.tolist())
+        allowed = (quota_allows(self._cycle, self._cause, going) for going in chosen)
+        return next((i for i, fine in zip(enough.tolist(), allowed, strict=True) if fine), None)
 
     def _freed(self, victims: Ints) -> Ints:
         """What is free of what is asked for, (resources x rows), once the victims are gone."""
@@ -375,8 +382,5 @@ class _Tried:
     def some_suffice(self, victims: Ints) -> bool:
         return True  # rules between pods may want some of them to stay
 
-    def room_without(self, victims: Ints) -> int:
-        return 0
-
-    def may_suffice(self, bundles: Bundles, fixed_room: int) -> Bools:
-        return np.ones(len(bundles), dtype=bool)
+    def first_alone(self, victims: Ints, start: Ints, fixed: Ints) -> int | None:
+        return first_alone_by_trial(self, victims, start, fixed)

@@ -350,13 +350,14 @@ class DomainBounds:
         if not self._known:
             return dict(bounds)
         rows = self._side_by_side(bounds)
-        tiers = self._cycle.topology.tier[list(bounds)][rows.place[rows.row]]
+        tiers = self._cycle.topology.tier[list(bounds)]
+        tier_of = tiers[rows.place[rows.row]]
         tight, shape = self._jobs.surplus[rows.job] == 0, self._cause.running.shape
         least = np.array([bound[1:3] for bound in bounds.values()]).T
         for i, r in enumerate(rows.resources.tolist()):
             rate = np.zeros(len(rows.task))
-            for tier in np.unique(tiers[tight]).tolist():
-                here = np.flatnonzero(tight & (tiers == tier))
+            for tier in np.unique(tiers).tolist():
+                here = np.flatnonzero(tight & (tier_of == tier))
                 rate[here] = self._costs(tier, r).tight[self._standing.in_tier(tier).of[rows.task[here]]]
             broken = rows.cost(i, rate / self._asked.tasks)
             samples = self._standing.samples

@@ -76,11 +76,10 @@ def make_plan(
             plans.append(weigh(rising[:enough]))
     cheap = whole[bundles.cost[whole] < min(plan.price[1] for plan in plans)]
     if len(cheap):
-        spared = bundles.pick(safe).victims
-        for b in cheap[fits.may_suffice(bundles.pick(cheap), fits.room_without(spared))].tolist():
-            if fits.without(np.concatenate((spared, bundles.of(b)))):
-                plans.append(weigh(np.append(safe, b)))
-                break
+        alone = bundles.pick(cheap)
+        first = fits.first_alone(alone.victims, alone.start, bundles.pick(safe).victims)
+        if first is not None:
+            plans.append(weigh(np.append(safe, cheap[first])))
     return min(plans, key=lambda plan: plan.price)
 
 
