@@ -39,8 +39,9 @@ class Bundles(msgspec.Struct, frozen=True):
 
     def pick(self, order: Ints) -> Bundles:
         """These bundles, in this order."""
-        sizes = np.diff(self.start)[order]
-        start = np.concatenate(([0], np.cumsum(sizes))).astype(np.int64)
+        sizes = self.start[order + 1] - self.start[order]
+        start = np.zeros(len(order) + 1, dtype=np.int64)
+        np.cumsum(sizes, out=start[1:])
         flat = self.victims[np.repeat(self.start[order] - start[:-1], sizes) + np.arange(int(start[-1]))]
         columns = (self.job, self.safe, self.gain, self.cost, self.group)
         return Bundles(flat, start, *(column[order] for column in columns))  # type: ignore[arg-type]

@@ -152,13 +152,13 @@ def _queue_ranks(cycle: Cycle, preemptor: Preemptor, queues: Ints) -> Ints:
 def _groups(bundles: Bundles, rank: Ints) -> Ints:
     """Safe bundles before whole gangs, then by rank: the place of each pair among the distinct ones."""
     beyond = int(rank.max()) - int(rank.min()) + 1
-    _, result = np.unique(rank + np.where(bundles.safe, 0, beyond), return_inverse=True)
-    return result
+    groups = rank + np.where(bundles.safe, 0, beyond)
+    return np.searchsorted(np.unique(groups), groups)
 
 
 def _steps(efficiency: Floats, group: Ints) -> Ints:
     """Efficiency as steps, the best first: within a group a step holds what differs by less than the threshold."""
-    order = np.lexsort((-efficiency, group))
+    order = order_by(group, -efficiency)
     ranked, groups = efficiency[order], group[order]
     new = np.append(True, (ranked[1:] != ranked[:-1]) | (groups[1:] != groups[:-1])) if len(order) else order > 0
     step, top, last = 0, FREE, -1

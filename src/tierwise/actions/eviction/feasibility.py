@@ -309,12 +309,11 @@ class _Counted:
         part = np.repeat(np.arange(at, len(start) - 1), np.diff(start[at:]))
         some = concerned[self._rows[here]]
         here, part = here[some], part[some]
-        width = len(concerned)
-        cells, place = np.unique(part * width + self._rows[here], return_inverse=True)
-        freed = np.zeros((len(self._amounts), len(cells)), dtype=np.int64)
-        for total, amounts in zip(freed, self._amounts, strict=True):
-            total += summed(place, amounts[here], len(cells))
-        return cells // width, cells % width, freed
+        cells = part * len(concerned) + self._rows[here]
+        order = np.argsort(cells)
+        first = np.flatnonzero(np.diff(cells[order], prepend=-1))
+        one = order[first]  # of each cell
+        return part[one], self._rows[here[one]], np.add.reduceat(self._amounts[:, here[order]], first, axis=1)
 
     def some_suffice(self, victims: Ints) -> bool:
         return self._holds(self._room(self._freed(victims)))  # the more go the better
@@ -344,8 +343,11 @@ class _Counted:
 
     def _room(self, free: Ints, rows: Ints | slice = slice(None)) -> Ints:
         """How many tasks these rows take."""
-        room: Ints = np.maximum((free // self._asked).min(axis=0), 0) * self._open[rows]
-        return room
+        first, *others = self._asked[:, 0].tolist()  # dividing by one number is quicker than by many
+        room: Ints = free[0] // first
+        for amounts, each in zip(free[1:], others, strict=True):
+            np.minimum(room, amounts // each, out=room)
+        return np.maximum(room, 0, out=room) * self._open[rows]
 
     def _holds(self, room: Ints) -> bool:
         if len(self._starts) == 1:

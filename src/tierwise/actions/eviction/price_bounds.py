@@ -258,6 +258,7 @@ class DomainBounds:
         there = np.stack([topology.totals(amounts)[domains] for amounts in np.maximum(free, 0) * self._rows])
         lacking = np.array([[_least(self._asked, r)] for r in weighed.tolist()]) - there
         scarcest = np.argmax(lacking / self._cause.need[weighed, None], axis=0)
+        self._scarcest = dict(zip(domains.tolist(), weighed[scarcest].tolist(), strict=True))
         possible = least[0] < math.inf
         for i, r in enumerate(weighed.tolist()):
             here = np.flatnonzero((scarcest == i) & possible & ((lacking[i] > 0) | (missing > 0)))
@@ -345,7 +346,8 @@ class DomainBounds:
 
         No less than the bounds that are given. Tasks of gangs that can spare some cost nothing here. Of
         other gangs each task carries its share of what its gang held, by what it frees in the domain, and those above
-        the level stay: a plan in which one of them goes has a higher price anyway.
+        the level stay: a plan in which one of them goes has a higher price anyway. Counted are resources of which most
+        is missing in one of the domains.
         """
         if not self._known:
             return dict(bounds)
@@ -354,7 +356,10 @@ class DomainBounds:
         tier_of = tiers[rows.place[rows.row]]
         tight, shape = self._jobs.surplus[rows.job] == 0, self._cause.running.shape
         least = np.array([bound[1:3] for bound in bounds.values()]).T
+        scarcest = {self._scarcest[domain] for domain in bounds}
         for i, r in enumerate(rows.resources.tolist()):
+            if r not in scarcest:
+                continue
             rate = np.zeros(len(rows.task))
             for tier in np.unique(tiers).tolist():
                 here = np.flatnonzero(tight & (tier_of == tier))

@@ -97,7 +97,7 @@ def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, fou
 
 def _needed(bundles: Bundles, chosen: Ints, fits: Feasibility) -> Ints:
     """The chosen bundles without those, the dearest first, that are not needed."""
-    dearest = chosen[np.lexsort((-np.arange(len(chosen)), -bundles.cost[chosen]))]
+    dearest = chosen[::-1][np.argsort(-bundles.cost[chosen[::-1]], kind="stable")]  # of equal ones the last first
     trial = bundles.pick(dearest)
     going = np.zeros(len(bundles), dtype=bool)
     going[dearest[fits.needed(trial.victims, trial.start, _NOBODY)]] = True
