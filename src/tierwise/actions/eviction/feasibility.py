@@ -347,7 +347,9 @@ class _Counted:
         room: Ints = free[0] // first
         for amounts, each in zip(free[1:], others, strict=True):
             np.minimum(room, amounts // each, out=room)
-        return np.maximum(room, 0, out=room) * self._open[rows]
+        np.maximum(room, 0, out=room)
+        room *= self._open[rows]
+        return room
 
     def _holds(self, room: Ints) -> bool:
         if len(self._starts) == 1:
