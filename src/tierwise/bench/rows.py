@@ -13,6 +13,7 @@ from time import process_time
 
 import numpy as np
 
+from tierwise.bench.changes import c16a, c16b
 from tierwise.bench.compare import SpeedComparison, compare
 from tierwise.bench.devices import d1a, d1b
 from tierwise.bench.everyday import EVERYDAY
@@ -139,6 +140,18 @@ def _c10(lab: Lab) -> Row:
     return Row("C10", what, seconds[0] / seconds[1], at_most(5, 3))
 
 
+def _c15(lab: Lab) -> Row:
+    """A large gang that may stand anywhere: scores alone choose its nodes."""
+    gang = GangSpec(_HALF_NODE, lab.size.giant, None)
+    snap = snapshot(cluster(lab.size.small, load=0.3), jobs([gang]))
+    seconds = float(_all_placed(decisions(snap, max(2, lab.size.repeats // 4))).seconds[0])
+    what = (
+        f"ms for one gang of {gang.pods:,} pods × 4 GPUs without a topology"
+        f" at {lab.size.small:,} nodes, three in ten of them in use"
+    )
+    return Row("C15", what, seconds * 1e3, at_most(1_000, 200))
+
+
 def _p12(lab: Lab) -> Row:
     core, arrays = start_seconds(("import tierwise.scheduler", "import numpy"), lab.size.imports)
     what = f"importing the core ÷ importing numpy ({core * 1e3:.0f} ms ÷ {arrays * 1e3:.0f} ms)"
@@ -207,6 +220,9 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "C10": _c10,
     **REALISTIC,
     "C14": c14,
+    "C15": _c15,
+    "C16a": c16a,
+    "C16b": c16b,
     "D1a": d1a,
     "D1b": d1b,
     "V1a": v1a,

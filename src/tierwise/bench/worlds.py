@@ -59,7 +59,7 @@ class GangSpec(msgspec.Struct, frozen=True):
 
     shape: Shape
     pods: int
-    tier: int  # the highest that it may span
+    tier: int | None  # the highest that it may span; None: it may stand anywhere
     group: int = 0  # pods per group, each confined to a rack
 
 
@@ -116,7 +116,7 @@ class _Counter:
         groups = gang.pods // gang.group if gang.group else 1
         pods = groups * gang.group if gang.group else gang.pods
         tasks = tuple(Task(f"{key}-{i}", gang.shape, "", Status.PENDING) for i in range(pods))
-        limit = Constraint(hard=True, tier=gang.tier)
+        limit = None if gang.tier is None else Constraint(hard=True, tier=gang.tier)
         rack = Constraint(hard=True, tier=1)
         if gang.group:
             policies: tuple[Policy, ...] = (Policy("group", gang.group, groups, rack),)
@@ -146,7 +146,7 @@ class _Counter:
             tasks=tasks,
         )
 
-    def _sub(self, key: str, job: int, tasks: tuple[Task, ...], limit: Constraint, *, policy: int) -> SubJob:
+    def _sub(self, key: str, job: int, tasks: tuple[Task, ...], limit: Constraint | None, *, policy: int) -> SubJob:
         number = self._subs
         self._subs += 1
         shape = tasks[0].shape

@@ -1,0 +1,175 @@
+"""Rows about single changes: what it costs to follow each kind of change that clusters see, the costliest counts.
+
+A snapshot follows the one before it. A change should cost what it concerns; one that made everything be read anew
+would stand out here by a factor of hundreds. Seconds are processor time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from time import process_time
+
+from tierwise.api import codec
+from tierwise.bench.lab import Lab
+from tierwise.bench.manifests import Manifest, budget, daemon_pod, group, lone_pod, node, pod, racks, read_manifests
+from tierwise.bench.measure import Row, at_most, gc_off
+from tierwise.port import Objects, key_of_raw
+from tierwise.snapshot.builder import Reader
+
+__all__ = ["c16a", "c16b"]
+
+_TURNS = 3  # of each change, of which the median counts
+_DAEMONS = 4
+_DEVICES = 8  # of a node, half of them in use
+_DRIVER = "gpu.nvidia.com"
+
+Changes = Callable[[int], Sequence[Manifest]]
+"""The objects that change, or come, in one turn."""
+
+
+def c16a(lab: Lab) -> Row:
+    """Changes of a cluster of gangs and DaemonSets."""
+    nodes = lab.size.everyday * 3 // 10
+    pods = [pod(g, i, on=f"n{(8 * g + i) % nodes}") for g in range(nodes // 2) for i in range(8)]
+    agents = [daemon_pod(d, f"n{i}") for d in range(_DAEMONS) for i in range(nodes)]
+    groups = [group(g, minimum=8) for g in range(nodes // 2)]
+    objects = read_manifests([*map(node, range(nodes)), *racks(nodes), *groups, *pods, *agents])
+    found = _costs(objects, _kinds(nodes))
+    shown = ", ".join(f"{name} {seconds * 1e3:.3g}" for name, seconds in list(found.items())[:6])
+    what = f"ms to follow the costliest of {len(found)} changes at {nodes:,} nodes and {8 * nodes:,} pods ({shown})"
+    return Row("C16a", what, max(found.values()) * 1e3, at_most(500, 100))
+
+
+def c16b(lab: Lab) -> Row:
+    """The slice of one node's devices, in a cluster where half of all devices are in use."""
+    nodes = lab.size.everyday * 3 // 10
+    used = [(i, k) for i in range(nodes) for k in range(_DEVICES // 2)]
+    claims, pods = [_claim(i, k) for i, k in used], [_claiming(i, k) for i, k in used]
+    selector = {"cel": {"expression": f'device.driver == "{_DRIVER}"'}}
+    kind = _object("resource.k8s.io/v1", "DeviceClass", _DRIVER, spec={"selectors": [selector]})
+    slices = [_slice(i, _DEVICES) for i in range(nodes)]
+    objects = read_manifests([*map(node, range(nodes)), kind, *slices, *claims, *pods])
+    (seconds,) = _costs(objects, {"slice": lambda turn: [_slice(turn, _DEVICES - 1)]}).values()
+    what = f"ms to follow a ResourceSlice that changes at {nodes:,} nodes and {len(used):,} pods with a claim each"
+    return Row("C16b", what, seconds * 1e3, at_most(500, 50))
+
+
+def _costs(objects: Objects, kinds: Mapping[str, Changes]) -> dict[str, float]:
+    """Seconds to follow each kind of change, the costliest first."""
+    reader = Reader()
+    reader.read(objects, 0.0)
+    found: dict[str, float] = {}
+    for name, change in kinds.items():
+        seconds = []
+        for turn in range(_TURNS):
+            raws = {key_of_raw(raw): raw for raw in change(turn)}
+            objects = objects.updated({k: (codec.decode(raw), raw) for k, raw in raws.items()}, (), objects.version + 1)
+            with gc_off():
+                begun = process_time()
+                reader.read(objects, 0.0)
+                seconds.append(process_time() - begun)
+        found[name] = sorted(seconds)[_TURNS // 2]
+    return dict(sorted(found.items(), key=lambda entry: -entry[1]))
+
+
+def _kinds(nodes: int) -> dict[str, Changes]:
+    """What changes in clusters, each time another object."""
+    return {
+        "pod that is touched": lambda i: [_with(pod(i, 0, on=f"n{8 * i % nodes}"), "status", hostIP=f"10.0.0.{i}")],
+        "pod that ends": lambda i: [_with(pod(i, 1, on=f"n{(8 * i + 1) % nodes}"), "status", phase="Succeeded")],
+        "pod that comes": lambda i: [lone_pod("web", i)],
+        "pod of a new shape": lambda i: [_asking(lone_pod("odd", i), {"cpu": f"{i + 7}m"})],
+        "gang that comes": lambda i: [
+            group(nodes + i, minimum=4, phase="Pending"),
+            *(pod(nodes + i, k, on="") for k in range(4)),
+        ],
+        "podGroup's status": lambda i: [_with(group(i, minimum=8), "status", running=i)],
+        "heartbeat": lambda i: [_with(node(i), "status", conditions=[_ready(f"2026-01-01T00:0{i}:00Z")])],
+        "label of a node": lambda i: [_with(node(i), "metadata", labels={"rack": "r0", "mark": str(i)})],
+        "cordon": lambda i: [{**node(i), "spec": {"unschedulable": True}}],
+        "taint": lambda i: [{**node(i), "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}],
+        "node that joins": lambda i: [node(nodes + i)],
+        "new resource": lambda i: [_offering(node(i), {f"example.com/r{i}": "4"})],
+        "host port": lambda i: [_listening(lone_pod("port", i), 9000 + i)],
+        "rule between pods": lambda i: [lone_pod("apart", i, affinity=_apart(f"k{i}"))],
+        "disruption budget": lambda i: [budget(f"agent-{i}", "system")],
+        "priority class": lambda i: [_object("scheduling.k8s.io/v1", "PriorityClass", f"p{i}", value=i)],
+        "queue": lambda i: [_object("scheduling.volcano.sh/v1beta1", "Queue", f"q{i}", spec={"weight": 1})],
+        "namespace": lambda i: [_object("v1", "Namespace", f"s{i}")],
+        "claim of a volume": lambda i: [_volume_claim(i)],
+        "ResourceQuota": lambda i: [_quota(i)],
+    }
+
+
+def _object(version: str, kind: str, name: str, **body: object) -> Manifest:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **body}
+
+
+def _with(raw: Manifest, part: str, **more: object) -> Manifest:
+    return {**raw, part: {**raw[part], **more}}
+
+
+def _ready(since: str) -> Manifest:
+    return {"type": "Ready", "status": "True", "lastHeartbeatTime": since}
+
+
+def _offering(raw: Manifest, amounts: Manifest) -> Manifest:
+    return _with(raw, "status", allocatable={**raw["status"]["allocatable"], **amounts})
+
+
+def _asking(raw: Manifest, amounts: Manifest) -> Manifest:
+    (container,) = raw["spec"]["containers"]
+    return _with(raw, "spec", containers=[{**container, "resources": {"requests": amounts}}])
+
+
+def _listening(raw: Manifest, port: int) -> Manifest:
+    (container,) = raw["spec"]["containers"]
+    return _with(raw, "spec", containers=[{**container, "ports": [{"containerPort": 80, "hostPort": port}]}])
+
+
+def _apart(label: str) -> Manifest:
+    term = {"labelSelector": {"matchLabels": {label: "x"}}, "topologyKey": "rack"}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def _volume_claim(number: int) -> Manifest:
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    meta = {"name": f"c{number}", "namespace": "web"}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+
+
+def _quota(number: int) -> Manifest:
+    hard = {"requests.cpu": "1000"}
+    meta = {"name": f"q{number}", "namespace": "web"}
+    status = {"hard": hard, "used": {"requests.cpu": "5"}}
+    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": hard}, "status": status}
+
+
+# -- devices
+
+
+def _slice(number: int, devices: int) -> Manifest:
+    pool = {"name": f"n{number}", "generation": 1, "resourceSliceCount": 1}
+    each = [{"name": f"d{k}"} for k in range(devices)]
+    spec = {"driver": _DRIVER, "nodeName": f"n{number}", "pool": pool, "devices": each}
+    return _object("resource.k8s.io/v1", "ResourceSlice", f"slice-{number}", spec=spec)
+
+
+def _claim(number: int, device: int) -> Manifest:
+    request = {"name": "gpu", "exactly": {"deviceClassName": _DRIVER, "count": 1}}
+    result = {"request": "gpu", "driver": _DRIVER, "pool": f"n{number}", "device": f"d{device}"}
+    user = {"resource": "pods", "name": f"p{number}-{device}", "uid": ""}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": f"c{number}-{device}", "namespace": "web"},
+        "spec": {"devices": {"requests": [request]}},
+        "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": [user]},
+    }
+
+
+def _claiming(number: int, device: int) -> Manifest:
+    claims = [{"name": "gpu", "resourceClaimName": f"c{number}-{device}"}]
+    return _with(
+        lone_pod("p", 0, on=f"n{number}", resourceClaims=claims), "metadata", name=f"p{number}-{device}", labels={}
+    )
