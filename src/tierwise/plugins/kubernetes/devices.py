@@ -76,6 +76,7 @@ class DeviceRules:
         self._dealt_together: dict[int, list[tuple[int, list[list[Choice]]]]] = {}
         self._dealt: DeviceState | None = None
         self._slack: dict[tuple[str, int], int] = {}
+        self._inners: dict[bytes, list[tuple[str, bytes]]] = {}  # by what a request says of each kind
         self._clique_of: Ints = np.zeros(0, dtype=np.int64)  # by row
         self._cliques: dict[str, Ints] = {}  # by ComputeDomain: how many of its pods are in each clique
         self._at_first: dict[str, Ints] = {}  # the same as the cycle began
@@ -557,10 +558,10 @@ class DeviceRules:
         for plan in plans:
             chosen: list[Choice] = []
             for (request,) in plan.requests:
-                inner = self._inner(request)
+                inner, missing = self._inner(request), request.count
                 for view in self._reach.views(row):
                     for device in view.devices if not (view.incomplete or view.invalid) else ():
-                        if sum(choice.request is request for choice in chosen) == request.count:
+                        if not missing:
                             break
                         kind = int(self._table.kind[device])
                         if self._dealt.taken[device] or device in taken or request.answers[kind] != 1:
@@ -572,7 +573,8 @@ class DeviceRules:
                             slack[name, row] = slack.get((name, row), 0) + 1
                         taken.add(device)
                         chosen.append(Choice(request, device))
-                if sum(choice.request is request for choice in chosen) < request.count:
+                        missing -= 1
+                if missing:
                     return None
             result.append(chosen)
         for (name, _), number in slack.items():
@@ -581,8 +583,13 @@ class DeviceRules:
 
     def _inner(self, request: PlannedRequest) -> list[tuple[str, bytes]]:
         """The sets that are counted and hold some, but not all, of the devices that a request may have."""
-        wanted = [i for i, answer in enumerate(request.answers) if answer == 1]
-        return [(n, kinds) for n, kinds in self._devices.columns.items() if not all(kinds[i] for i in wanted)]
+        found = self._inners.get(request.answers)
+        if found is None:
+            wanted = [i for i, answer in enumerate(request.answers) if answer == 1]
+            columns = self._devices.columns.items()
+            found = [(name, kinds) for name, kinds in columns if not all(kinds[i] for i in wanted)]
+            self._inners[request.answers] = found
+        return found
 
     def _slack_of(self, name: str, row: int) -> int:
         """How many devices of a set nobody has counted on."""
