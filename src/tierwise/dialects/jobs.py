@@ -150,14 +150,21 @@ class JobBuilder:
             for i, sub in enumerate(job.subs)
         ]
         best_effort = job.best_effort_pod_sets
+        roles, names, ready = {}, {}, {}  # many jobs are numbered anew whenever one goes: no calls for each of these
+        for role, least in job.roles.items():
+            roles[role + shift] = least
+        for role, name in job.role_names.items():
+            names[role + shift] = name
+        for role, count in job.role_ready.items():
+            ready[role + shift] = count
         return replace(
             job,
             number=number,
             subs=tuple(subs),
             best_effort_pod_sets=tuple([(i, *_shifted((pod_set,), shift)) for i, pod_set in best_effort]),
-            roles={role + shift: least for role, least in job.roles.items()},
-            role_names={role + shift: name for role, name in job.role_names.items()},
-            role_ready={role + shift: ready for role, ready in job.role_ready.items()},
+            roles=roles,
+            role_names=names,
+            role_ready=ready,
         )
 
     def moved(self, job: Job, members: Sequence[Member], *, forbears: bool) -> Job | None:

@@ -10,6 +10,8 @@ The row is the one that `placer.reference` chooses for one task: a property comp
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import msgspec
 import numpy as np
 
@@ -42,9 +44,24 @@ class KeptScores:
     def __init__(self, cycle: Cycle) -> None:
         self._cycle = cycle
         self._kept: dict[object, _Kept | None] = {}
-        self._row = np.argsort(cycle.nodes.rank, kind="stable")  # by position
-        self._position = np.argsort(self._row)  # by row
-        self._leaf = cycle.topology.leaf[self._row]
+
+    # Found when somebody first asks: most gangs have constraints, and many cycles place nobody.
+
+    @cached_property
+    def _row(self) -> Ints:
+        """By position."""
+        return np.argsort(self._cycle.nodes.rank, kind="stable")
+
+    @cached_property
+    def _position(self) -> Ints:
+        """By row."""
+        return np.argsort(self._row)
+
+    @cached_property
+    def _leaf(self) -> Ints:
+        """By position, the innermost domain."""
+        leaf: Ints = self._cycle.topology.leaf[self._row]
+        return leaf
 
     def best(self, ask: Ask) -> int | None:
         """The row for the next task of a job without constraints, -1 if it fits nowhere.
@@ -78,6 +95,8 @@ class KeptScores:
             self._score(kept, moved.since(kept.read, len(self._row)))
             kept.read = len(moved)
         total = kept.scores
+        if not len(total):
+            return -1
         for part in self._cycle.pipeline.score_leaves(kept.ask) or ():
             added = (GRAIN * part).take(self._leaf)
             total = np.add(total, added, out=added)

@@ -202,7 +202,9 @@ class Ledger:
     @cached_property
     def role_ready(self) -> Ints:
         """How many tasks of each role count as ready."""
-        roles = {number: count for job in self._jobs if job.role_ready for number, count in job.role_ready.items()}
+        roles: dict[int, int] = {}
+        for job in self._jobs:
+            roles |= job.role_ready
         ready: Ints = np.zeros(1 + max(roles, default=-1), dtype=np.int64)
         ready[[*roles]] = [*roles.values()]
         return ready

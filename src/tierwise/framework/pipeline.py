@@ -125,6 +125,10 @@ _CHECKED: dict[type, frozenset[type]] = {Idle: frozenset()}
 """The extension points of classes whose declaration was checked."""
 
 
+_PROMISES: dict[type, Declaration] = {}
+"""What classes declare, as far as somebody has asked."""
+
+
 class PluginError(Exception):
     """A plugin failed on a job, which is therefore not placed in this attempt."""
 
@@ -148,7 +152,11 @@ def _points_of(name: str, plugin: object) -> frozenset[type]:
 
 def _promises(plugin: object) -> Declaration:
     """What the class of a constructed plugin declares."""
-    return declared(type(plugin)) or Declaration(())
+    kind = type(plugin)
+    known = _PROMISES.get(kind)
+    if known is None:
+        known = _PROMISES[kind] = declared(kind) or Declaration(())
+    return known
 
 
 def _shown(answer: object) -> str:
