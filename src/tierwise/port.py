@@ -331,6 +331,7 @@ class _Steps(msgspec.Struct, eq=False):
 
     last: int = 0  # the number of the next change
     found: dict[int, _Step] = {}  # small ones alone, and not for long: they keep objects that are gone
+    merged: tuple[int, int, _Step] = (0, 0, {})  # from one to another: two often look at the same ones
 
     def add(self, step: _Step) -> int:
         """Note a change; the number of the next one."""
@@ -513,18 +514,14 @@ class Objects(msgspec.Struct, frozen=True):
         found: dict[type[Object], dict[Key, Object | None]] = {}
         step = self._latest_steps(since)
         if step is not None:
-            several = since._at < self._at - 1  # one step holds nothing that is as it was, and stands in order
             for key, now in step.items():
                 record = codec.KINDS.get((key.group, key.kind), codec.Unknown)
-                if (records and record not in records) or (several and since.record(key) is now):
+                if records and record not in records:
                     continue
                 if record in found:
                     found[record][key] = now
                 else:
                     found[record] = {key: now}
-            for record, own in found.items() if several else ():
-                if len(own) > 1:
-                    found[record] = _in_order(own)
             return found
         mine, others = self._tables, since._tables
         for kind in self._differing(since):
@@ -542,18 +539,21 @@ class Objects(msgspec.Struct, frozen=True):
         return found
 
     def _latest_steps(self, since: Objects) -> _Step | None:
-        """All that was changed since, where that is remembered; None where tables have to be compared."""
-        steps, first = self._steps.found, since._at
-        if self._steps is not since._steps or first > self._at:
+        """All that has changed since, where that is remembered; None where tables have to be compared."""
+        steps, first, last = self._steps, since._at, self._at
+        if steps is not since._steps or first > last:
             return None
-        if first == self._at - 1:
-            return steps.get(first)
-        merged = _Step()
-        for number in range(first, self._at):
-            if number not in steps:
-                return None
-            merged |= steps[number]
-        return merged
+        if first == last - 1:
+            return steps.found.get(first)
+        if steps.merged[:2] != (first, last):
+            merged = _Step()
+            for number in range(first, last):
+                if number not in steps.found:
+                    return None
+                merged |= steps.found[number]
+            changed = {key: now for key, now in merged.items() if since.record(key) is not now}
+            steps.merged = first, last, _in_order(changed) if len(changed) > 1 else changed
+        return steps.merged[2]
 
     def differing(self, since: Objects) -> Iterator[tuple[tuple[str, str], str]]:
         """Every object that has come, gone or become another: its group and kind, and its path."""

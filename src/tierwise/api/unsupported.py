@@ -7,6 +7,7 @@ a part of a gang that is declared in a language which is not read.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -150,6 +151,7 @@ def _says_it_rightly(key: str, meta: ObjectMeta) -> bool:
     return key in (_BY_LABEL, _GROVE) and bool(meta.labels.get(key))
 
 
+@lru_cache(maxsize=1 << 12)
 def _why(key: str, *, labels: bool) -> str:
     found = LABELS.get(key) or ("" if labels else ANNOTATIONS.get(key, ""))
     if found or not key.startswith(_BEGINNINGS):

@@ -124,6 +124,7 @@ class Simulation:
         self._observe = observe
         self.chronicle = EventLog(self.start)
         self._log = log
+        self._watched = log or observe is not None  # whether somebody wants to see what every moment leads to
         self.profile, self._plugins = profile, plugins
         self._reader = Reader(profile)
         self._statuses = StatusWriter()
@@ -201,7 +202,7 @@ class Simulation:
         Where nothing waited then, nothing does now, and nothing else of any status is another.
         """
         objects, placed = self.cluster.read(), self._placed
-        if placed is None or self._log or self._observe is not None:
+        if placed is None:
             return False
         changed = objects.changed_objects(placed)
         if not changed.keys() <= _STARTING or not _only_started(changed.get(Pod, {}), placed, objects):
@@ -253,8 +254,8 @@ class Simulation:
         after, own = self.cluster.read(), before.version + bool(told)
         settled = decided.idle and after.version == own and _only_counts(told)
         self._idle = settled and not snapshot.history_in  # a record of ends would be written
-        bound = all(outcome.ok and isinstance(outcome.effect, Bind) for outcome in outcomes)
-        calm = bound and not snapshot.history_in and not _queued_again(told)
+        calm = not self._watched and not snapshot.history_in and not _queued_again(told)
+        calm = calm and all(outcome.ok and isinstance(outcome.effect, Bind) for outcome in outcomes)
         calm = calm and nothing_is_left(snapshot, self.profile, report)
         self._placed = after if calm else None
         self._seen, self._last = after if settled else before, (snapshot, report)
