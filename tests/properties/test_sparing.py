@@ -19,7 +19,8 @@ from tierwise.actions.eviction.feasibility import (
 )
 from tierwise.actions.placement.demand import demand
 from tierwise.bench.evictions import EVICTING, scattered
-from tierwise.bench.worlds import CLASSES, GangSpec, flat_cluster, jobs
+from tierwise.bench.worlds import CLASSES, GPUS_PER_NODE, GangSpec, flat_cluster, jobs
+from tierwise.config.profile import PluginChoice
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.model.job import Job
 from tierwise.model.topology import ROOT
@@ -41,11 +42,15 @@ def waiting(last: Job, pick: Random) -> Job:
 def test_counting_equals_asking(pick: Random) -> None:
     """Whatever is spared in whatever stretches, and whichever part is enough by itself.
 
-    Gangs of whole nodes or of parts of them, in one piece or in groups of which each wants a rack.
+    Gangs of whole nodes or of parts of them, in one piece or in groups of which each wants a rack, in queues that may
+    have to lose more than room is made for.
     """
     full = scattered(flat_cluster(2, 6), 1, tier=2)
     job = waiting(full.jobs[-1], pick)
-    cycle = open_cycle(replace(full, jobs=(*full.jobs[:-1], job)), EVICTING)
+    limit = {"nvidia.com/gpu": GPUS_PER_NODE * len(full.nodes) - pick.randrange(-20, 60)}  # all of them are used
+    queues = {name: replace(queue, capability=limit) for name, queue in full.queues.items()}
+    profile = pick.choice((EVICTING, replace(EVICTING, tiers=(*EVICTING.tiers, (PluginChoice("capacity"),)))))
+    cycle = open_cycle(replace(full, jobs=(*full.jobs[:-1], job), queues=queues), profile)
     need = job.subs[0].request * len(job.subs)
     preemptor = Preemptor(Purpose.PREEMPT, job, need, gang=True, running=cycle.running)
     fits = fits_in(cycle, preemptor, demand(cycle, job), ROOT)

@@ -118,9 +118,10 @@ def quota_objection(cycle: Cycle, preemptor: Preemptor, victims: Ints) -> Reason
         return None
     running = preemptor.running
     with cycle.ledger.statement():
-        for job in dict.fromkeys(running.job[victims].tolist()):
-            freed = running.request[:, victims[running.job[victims] == job]].sum(axis=1)
-            cycle.ledger.charge(cycle.snapshot.jobs[job], -freed)
+        if len(victims):
+            jobs, owner = np.unique(running.job[victims], return_inverse=True)
+            freed = np.stack([summed(owner, request[victims], len(jobs)) for request in running.request])
+            cycle.ledger.charge_all([cycle.snapshot.jobs[job] for job in jobs.tolist()], -freed)
         return cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need)
 
 
@@ -218,23 +219,32 @@ class _Counted:
 
     def without(self, victims: Ints) -> bool:
         enough = self._holds(self._room(self._freed(victims)))
-        return enough and (self._free_of_quotas or quota_allows(self._cycle, self._cause, victims))
+        return enough and self._quotas_allow(victims)
 
     def fewest(self, victims: Ints, start: Ints) -> int | None:
-        if not self._free_of_quotas:
-            return fewest_by_trial(self, victims, start)
         number = self._enough(self._free, victims)
-        return None if number is None else int(np.searchsorted(start, number))
+        if number is None:
+            return None
+        parts = int(np.searchsorted(start, number))
+        return parts if self._quotas_allow(victims[: start[parts]]) else fewest_by_trial(self, victims, start)
 
     def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
-        if not self._free_of_quotas:
-            return needed_by_trial(self, victims, start, fixed)
         free, at = self._freed(np.concatenate((fixed, victims))), 0
         if not self._takes_no_more(self._room(free)):
             number = self._enough(self._freed(fixed), victims[::-1])  # without them nothing in front of them need go
             at = 0 if number is None else int(np.searchsorted(start, len(victims) - number, side="right")) - 1
             free = self._freed(np.concatenate((fixed, victims[start[at] :])))
-        return self._one_by_one(victims, start, at, free)
+        going = self._one_by_one(victims, start, at, free)
+        if self._free_of_quotas:
+            return going
+        left = np.zeros(len(start) - 1, dtype=bool)
+        left[going] = True
+        chosen = np.concatenate((fixed, victims[np.repeat(left, np.diff(start))]))
+        return going if self._quotas_allow(chosen) else needed_by_trial(self, victims, start, fixed)
+
+    def _quotas_allow(self, victims: Ints) -> bool:
+        """Whether queues let the gang in; the more victims go, the more they allow."""
+        return self._free_of_quotas or quota_allows(self._cycle, self._cause, victims)
 
     def _takes_no_more(self, room: Ints) -> bool:
         """Whether there is room for what is asked for, in whole groups, and for no task besides."""
@@ -326,11 +336,8 @@ class _Counted:
         sums = np.tile(summed(self._inner, room, inner), parts)
         sums += summed(part * inner + self._inner[row], grown, parts * inner)
         enough = np.flatnonzero((sums // self._size).reshape(parts, inner).sum(axis=1) >= self._groups)
-        if self._free_of_quotas:
-            return int(enough[0]) if len(enough) else None
-        chosen = (np.concatenate((fixed, victims[start[i] : start[i + 1]])) for i in enough.tolist())
-        allowed = (quota_allows(self._cycle, self._cause, going) for going in chosen)
-        return next((i for i, fine in zip(enough.tolist(), allowed, strict=True) if fine), None)
+        beside = ((i, victims[start[i] : start[i + 1]]) for i in enough.tolist())
+        return next((i for i, part in beside if self._quotas_allow(np.concatenate((fixed, part)))), None)
 
     def _freed(self, victims: Ints) -> Ints:
         """What is free of what is asked for, (resources x rows), once the victims are gone."""
