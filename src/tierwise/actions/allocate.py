@@ -295,7 +295,8 @@ class _Allocation:
             found = self._serve_each(job, turn.line)
             if found is None:
                 return True
-            job, kind = found, plain_kind(self._cycle, found)
+            fits = self._scores.has_room(found.subs[0].pod_sets[0].shape)
+            job, kind = found, plain_kind(self._cycle, found) if fits else None
         if kind is None or not self._in_runs():
             if self._serve_safely(job):
                 self._push(job)

@@ -20,6 +20,7 @@ from tierwise.framework.extension import Ask, ScoreEffect
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import GRAIN
 from tierwise.model.arrays import Bools, Floats, Ints, Rows
+from tierwise.model.shape import Shape
 
 __all__ = ["KeptScores"]
 
@@ -70,6 +71,8 @@ class KeptScores:
         """
         shape, job = ask.shape, ask.job
         who = shape.number if self._cycle.pipeline.scores_by_shape else (shape.number, job.queue, job.lone)
+        if who not in self._kept and not self.has_room(shape):
+            return -1  # a backlog of many shapes costs a look at each
         kept = self._kept[who] if who in self._kept else self._first(who, ask)
         if kept is None:
             return None
@@ -77,6 +80,11 @@ class KeptScores:
             kept.best = self._found(kept)
         kept.known = len(self._cycle.ledger.moved)
         return kept.best
+
+    def has_room(self, shape: Shape) -> bool:
+        """Whether some node has the amounts, whatever filters say."""
+        free = self._cycle.ledger.idle[shape.asked]
+        return bool(np.logical_and.reduce(free >= shape.request[shape.asked, None], axis=0).any())
 
     def _stays(self, kept: _Kept) -> bool:
         """Whether the row that was the best is known to be so still."""
