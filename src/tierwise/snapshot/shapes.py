@@ -13,7 +13,7 @@ from tierwise.api.core import Pod, PodSpec, PriorityClass
 from tierwise.api.quantity import milli
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.dialects.koordinator.elastic_quota import firm
-from tierwise.dialects.kubernetes.requests import effective_request, firm_request, guessed, unasked
+from tierwise.dialects.kubernetes.requests import effective_request, firm_request, guesses
 from tierwise.dialects.kubernetes.volumes import ReadVolumes
 from tierwise.dialects.languages import whose
 from tierwise.dialects.network_aware.services import service_of
@@ -304,6 +304,7 @@ class Shapes:
     def _make(self, number: int, key: _Key, template: Template, devices: Asked, volumes: PodVolumes | None) -> Shape:
         spec = template.spec
         asked = effective_request(spec)
+        unasked, guessed = guesses(spec, asked)
         apart = firm_request(asked) if key.firm else {}
         unoffered = tuple(sorted(name for name in asked if name not in self._axis.index))
         known = {name: number for name, number in {**asked, **apart}.items() if name in self._axis.index}
@@ -331,8 +332,8 @@ class Shapes:
             qos=qos_class(spec),
             service=key.service,
             scheduler=key.scheduler,
-            unasked=unasked(spec),
-            guessed=guessed(spec),
+            unasked=unasked,
+            guessed=guessed,
             namespace_labels=self._namespaces.get(template.namespace or "default", {}),
             unoffered=unoffered,
             devices=devices.ask,

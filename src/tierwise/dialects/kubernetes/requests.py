@@ -28,10 +28,9 @@ __all__ = [
     "counted",
     "effective_request",
     "firm_request",
-    "guessed",
+    "guesses",
     "host_ports",
     "nominal",
-    "unasked",
 ]
 
 PORT_PREFIX = "port/"
@@ -57,21 +56,16 @@ def effective_request(spec: PodSpec, missing: Mapping[str, int] = _NOTHING) -> d
     return {name: min(number, LARGEST) for name, number in asked.items() if number > 0}
 
 
-def unasked(spec: PodSpec) -> tuple[int, int]:
-    """Cpu and memory that Kubernetes' scores take a pod to use besides what it asks for."""
-    asked, taken = effective_request(spec), effective_request(spec, _GUESSED)
-    cpu, memory = (taken.get(name, 0) - asked.get(name, 0) for name in _GUESSED)
-    return cpu, memory
+def guesses(spec: PodSpec, asked: Mapping[str, int]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Cpu and memory that Kubernetes' scores take a pod to use, whose effective request this is.
 
-
-def guessed(spec: PodSpec) -> tuple[int, int]:
-    """Cpu and memory that NodeResourcesFit of Kubernetes 1.36 takes a pod to ask for as it comes.
-
-    It looks at containers alone there, whatever the pod asks for as a whole.
+    First, what it is taken to use besides what it asks for once it runs; then what NodeResourcesFit of Kubernetes 1.36
+    takes it to ask for as it comes: there it looks at containers alone, whatever the pod asks for as a whole.
     """
-    taken = effective_request(replace(spec, resources=None), _GUESSED)
-    cpu, memory = (taken.get(name, 0) for name in _GUESSED)
-    return cpu, memory
+    running = effective_request(spec, _GUESSED)
+    coming = running if spec.resources is None else effective_request(replace(spec, resources=None), _GUESSED)
+    cpu, memory = (running.get(name, 0) - asked.get(name, 0) for name in _GUESSED)
+    return (cpu, memory), (coming.get("cpu", 0), coming.get("memory", 0))
 
 
 def counted(pod: Pod) -> PodSpec:
