@@ -447,11 +447,15 @@ class Objects(msgspec.Struct, frozen=True):
 
     def record(self, key: Key) -> Object | None:
         """The record of one object."""
-        return self._tables.get((key.group, key.kind), _EMPTY).record(key.path)
+        table = self._tables.get((key.group, key.kind))
+        return table.record(f"{key.namespace}/{key.name}" if key.namespace else key.name) if table is not None else None
 
     def raw(self, key: Key) -> Raw | None:
         """The manifest of one object; None also where a cluster keeps none of its kind (a real one: pods and nodes)."""
-        found = self._tables.get((key.group, key.kind), _EMPTY).raw(key.path)
+        table = self._tables.get((key.group, key.kind))
+        if table is None:
+            return None
+        found = table.raw(f"{key.namespace}/{key.name}" if key.namespace else key.name)
         return found.unpacked() if isinstance(found, Packed) else found
 
     def __iter__(self) -> Iterator[Key]:
