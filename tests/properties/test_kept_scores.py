@@ -129,7 +129,7 @@ def test_parts_add_up_to_the_score(plugin: str, pick: Random) -> None:
             if known is not None:
                 assert all(row in changed for row in np.flatnonzero(rows != known).tolist())
             if not before:
-                before, moved = {ask.shape.number: rows.tolist()}, len(cycle.ledger.moved)
+                before, moved = {ask.shape.number: rows.tolist()}, cycle.ledger.moved.length
         disturb(cycle, pick.choice(asks), pick)
 
 
@@ -137,15 +137,15 @@ def test_rows_that_moved_are_told_once() -> None:
     """In order, without repeats, from where a reader has stopped."""
     cycle, asks = opened(Random(3), PROFILES["default"])
     moved, shape = cycle.ledger.moved, asks[0].shape
-    begun = len(moved)
+    begun = moved.length
     with cycle.ledger.statement():
         for row in (1, 0, 1):
             cycle.ledger.place_one(shape, row)
         assert [0, 1] == moved.since(begun, len(cycle.nodes)).tolist()
-        assert [1] == moved.since(len(moved) - 1, len(cycle.nodes)).tolist()
-        assert moved.taken_only_on(1, len(moved) - 1)
+        assert [1] == moved.since(moved.length - 1, len(cycle.nodes)).tolist()
+        assert moved.taken_only_on(1, moved.length - 1)
         assert not moved.taken_only_on(1, begun)
-    assert not moved.taken_only_on(1, len(moved) - 1)
+    assert not moved.taken_only_on(1, moved.length - 1)
 
 
 def test_a_cluster_may_have_no_node() -> None:

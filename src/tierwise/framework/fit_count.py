@@ -28,7 +28,7 @@ class FitCount:
         self._open = why == 0
         self._ledger = ledger
         self._topology = topology
-        self._read = len(ledger.moved)
+        self._read = ledger.moved.length
         self._idle = self._count_all(Pool.IDLE)
         self._future = self._count_all(Pool.FUTURE_IDLE) if ledger.any_releasing else None
 
@@ -55,13 +55,13 @@ class FitCount:
 
     def refresh(self) -> FitCount:
         """Recompute the rows that changed on the ledger."""
-        moved = self._ledger.moved
+        moved, length = self._ledger.moved, self._ledger.moved.length
         if self._ledger.any_releasing and self._future is None:
-            self._read = len(moved)
+            self._read = length
             self._idle, self._future = self._count_all(Pool.IDLE), self._count_all(Pool.FUTURE_IDLE)
-        elif self._read < len(moved):
+        elif self._read < length:
             rows = moved.since(self._read, len(self.why))
-            self._read = len(moved)
+            self._read = length
             self._update(rows)
         return self
 

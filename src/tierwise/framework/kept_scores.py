@@ -78,7 +78,7 @@ class KeptScores:
             return None
         if not self._stays(kept):
             kept.best = self._found(kept)
-        kept.known = len(self._cycle.ledger.moved)
+        kept.known = self._cycle.ledger.moved.length
         return kept.best
 
     def has_room(self, shape: Shape) -> bool:
@@ -89,7 +89,7 @@ class KeptScores:
     def _stays(self, kept: _Kept) -> bool:
         """Whether the row that was the best is known to be so still."""
         ledger = self._cycle.ledger
-        if kept.known == len(ledger.moved):
+        if kept.known == ledger.moved.length:
             return True
         if kept.best < 0 or not kept.packs or ledger.any_pipelined or ledger.any_releasing:
             return False
@@ -99,9 +99,9 @@ class KeptScores:
 
     def _found(self, kept: _Kept) -> int:
         moved = self._cycle.ledger.moved
-        if kept.read < len(moved):
+        if kept.read < moved.length:
             self._score(kept, moved.since(kept.read, len(self._row)))
-            kept.read = len(moved)
+            kept.read = moved.length
         total = kept.scores
         if not len(total):
             return -1
@@ -122,7 +122,7 @@ class KeptScores:
                 request=shape.request[shape.asked, None],
                 open=cycle.pipeline.why_not(shape) == 0,
                 scores=np.empty(len(self._row)),
-                read=len(cycle.ledger.moved),
+                read=cycle.ledger.moved.length,
                 packs=cycle.pipeline.effect(ask) <= ScoreEffect.SPAN,
             )
             kept = kept if self._score(kept, slice(0, len(self._row))) else None

@@ -104,29 +104,26 @@ class MovedRows:
     def __init__(self) -> None:
         self._room = 1024
         self._rows: Ints = np.empty(self._room, dtype=np.int64)
-        self._length = 0
+        self.length = 0
         self._last = 0  # where the last change begins
         self._freed = 0  # where the last change ends by which a row may have got more free
 
-    def __len__(self) -> int:
-        return self._length
-
     def append(self, rows: Ints, *, taken: bool = False) -> None:
         """These rows changed, distinct and ascending; `taken` says that tasks took idle resources, and no more."""
-        begin, end = self._length, self._length + len(rows)
+        begin, end = self.length, self.length + len(rows)
         if end > self._room:
             self._room = 2 * end
             longer = np.empty(self._room, dtype=np.int64)
             longer[:begin] = self._rows[:begin]
             self._rows = longer
         self._rows[begin:end] = rows
-        self._last, self._length = begin, end
+        self._last, self.length = begin, end
         if not taken:
             self._freed = end
 
     def since(self, read: int, nodes: int) -> Ints:
         """The rows behind the first `read` entries, ascending and without repeats, of a cluster of so many nodes."""
-        rows = self._rows[read : self._length]
+        rows = self._rows[read : self.length]
         if read >= self._last:
             return rows
         if len(rows) > nodes // 8:  # a rewind names most nodes, and some of them many times
@@ -140,7 +137,7 @@ class MovedRows:
 
     def taken_only_on(self, row: int, read: int) -> bool:
         """Whether behind the first `read` entries nothing has changed but that tasks took idle resources of a row."""
-        return read >= self._freed and bool((self._rows[read : self._length] == row).all())
+        return read >= self._freed and bool((self._rows[read : self.length] == row).all())
 
 
 class Ledger:

@@ -55,8 +55,9 @@ _LEAST = -(2**62)
 
 def place(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     """Choose rows for up to `count` tasks in a span, with the fastest kernel that is exact here."""
-    if not _tells_by_asking(cycle, ask):
-        room = _room(cycle, ask, pool)[span]
+    known = _room(cycle, ask, pool)
+    if known is not None:
+        room = known[span]
         rows = room.nonzero()[0]
         if count and (len(rows) <= 1 or int(room.sum()) <= count):  # nothing to choose
             return rows + span.start, np.minimum(room[rows], count)
@@ -68,11 +69,20 @@ def _tells_by_asking(cycle: Cycle, ask: Ask) -> bool:
     return cycle.pipeline.moving(ask.shape) and cycle.pipeline.room(ask.shape) is None
 
 
-def _room(cycle: Cycle, ask: Ask, pool: Pool) -> Ints:
-    """How many tasks each row takes, where that is known without asking filters again."""
+def _room(cycle: Cycle, ask: Ask, pool: Pool) -> Ints | None:
+    """How many tasks each row takes; None where only asking filters again tells."""
     room = cycle.fit_counts.of(ask.shape).rows(pool)
-    let = cycle.pipeline.room(ask.shape) if cycle.pipeline.moving(ask.shape) else None
-    return room if let is None else np.minimum(room, let)
+    if not cycle.pipeline.moving(ask.shape):
+        return room
+    let = cycle.pipeline.room(ask.shape)
+    return np.minimum(room, let) if let is not None else None
+
+
+def _known_room(cycle: Cycle, ask: Ask, pool: Pool) -> Ints:
+    """The same for the kernels that are chosen where it is known."""
+    room = _room(cycle, ask, pool)
+    assert room is not None, "whoever chose this kernel has asked"
+    return room
 
 
 def place_in_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Ints:
@@ -139,7 +149,7 @@ def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
 
 def _fill_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     """Positions in the span in the order in which they are filled, and how many tasks each takes."""
-    whole = _room(cycle, ask, pool)[span]
+    whole = _known_room(cycle, ask, pool)[span]
     rows = whole.nonzero()[0]
     keys = _keys(cycle, ask, span, whole > 0)[rows]
     order = np.lexsort((cycle.nodes.rank[span][rows], -keys))
@@ -180,7 +190,8 @@ def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whol
         while left and fits.any():
             best = _best(keys, rank, fits)
             row = span.start + best
-            room = int(_room(cycle, ask, pool)[row])
+            each = cycle.fit_counts.of(ask.shape).rows(pool) if moving else _known_room(cycle, ask, pool)
+            room = int(each[row])
             number = min(left, room) if whole_node else 1
             more = room > number
             if moving and whole_node:
@@ -233,7 +244,7 @@ class _Lines:
     """
 
     def __init__(self, cycle: Cycle, ask: Ask, span: slice, pool: Pool) -> None:
-        room = _room(cycle, ask, pool)[span]
+        room = _known_room(cycle, ask, pool)[span]
         own = cycle.pipeline.score_rows(ask, span)
         assert own is not None, "whoever chose this kernel has asked"
         self._cycle, self._ask = cycle, ask

@@ -114,11 +114,11 @@ class RowsAhead:
             row = self._scores.best(ask)
             if row is not None:
                 rows = np.full(int(row >= 0), row, dtype=np.int64)
-                self._plans[who] = _Plan(rows, 0, len(self._history), len(self._cycle.ledger.moved), 2)
+                self._plans[who] = _Plan(rows, 0, len(self._history), self._cycle.ledger.moved.length, 2)
                 return rows
-        before = len(self._cycle.ledger.moved)
+        before = self._cycle.ledger.moved.length
         rows = place_in_order(self._cycle, ask, length, self._cycle.topology.span(ROOT), Pool.IDLE)
-        after = len(self._cycle.ledger.moved)
+        after = self._cycle.ledger.moved.length
         if after > before:  # it has tried them on the ledger, and undone that
             self._history.append((ask.shape, _NONE, before, after))
         self._plans[who] = _Plan(rows, 0, len(self._history), after, 2 * length)
@@ -126,12 +126,12 @@ class RowsAhead:
 
     def place(self, shape: Shape, rows: Ints) -> None:
         """Place tasks on these rows, which may repeat, in this order."""
-        ledger, before = self._cycle.ledger, len(self._cycle.ledger.moved)
+        ledger, before = self._cycle.ledger, self._cycle.ledger.moved.length
         if len(rows) == 1:
             ledger.place_one(shape, int(rows[0]))
         else:
             ledger.place(shape, *np.unique(rows, return_counts=True), pool=Pool.IDLE)
-        self._history.append((shape, rows, before, len(ledger.moved)))
+        self._history.append((shape, rows, before, ledger.moved.length))
 
     def _holds(self, plan: _Plan, shape: Shape) -> bool:
         """Whether all that has changed since is tasks of the shape on the rows of the plan."""
@@ -143,7 +143,7 @@ class RowsAhead:
             plan.used += len(rows)
             plan.moved = after
         plan.seen = len(self._history)
-        return plan.moved == len(self._cycle.ledger.moved)
+        return plan.moved == self._cycle.ledger.moved.length
 
 
 def place_run(

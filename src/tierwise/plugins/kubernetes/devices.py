@@ -127,17 +127,17 @@ class DeviceRules:
         assert shape.devices is not None
         moved = self._view.ledger.moved
         known = self._known.get(shape.number)
-        if known is None or (known[0] < len(moved) and (self._table.shared or self._shares(shape.devices))):
+        if known is None or (known[0] < moved.length and (self._table.shared or self._shares(shape.devices))):
             why = np.zeros(len(self._view.nodes), dtype=np.uint16)
             rows: Sequence[int] = range(len(why))
         else:
             why = known[1]
-            rows = moved.since(known[0], len(why)).tolist() if known[0] < len(moved) else ()
+            rows = moved.since(known[0], len(why)).tolist() if known[0] < moved.length else ()
         for row in rows:
             why[row] = self._why(shape, row)
         if self._shares(shape.devices):
             self._object_to_cramped(shape, why)
-        self._known[shape.number] = len(moved), why
+        self._known[shape.number] = moved.length, why
         return why
 
     def _count_cliques(self) -> None:

@@ -385,7 +385,7 @@ class PodPreferences:
 
     def _current(self, kind: str, shape: Shape) -> Floats:
         """The scores of all rows, made anew once the ledger has moved."""
-        version = len(self._ledger.moved)
+        version = self._ledger.moved.length
         known = self._scores.get((kind, shape.number))
         if known is not None and known[0] == version:
             return known[1]
