@@ -49,15 +49,13 @@ def filled(spec: PodSpec) -> PodSpec:
 
 
 def _filled(containers: tuple[Container, ...], *, host: bool) -> tuple[Container, ...]:
-    for container in containers:
-        if _container(container, host=host) is not container:
-            return tuple([_container(container, host=host) for container in containers])
-    return containers  # as those of every pod that an API server shows
+    changed = tuple(_container(container, host=host) for container in containers)
+    return changed if any(a is not b for a, b in zip(changed, containers, strict=True)) else containers
 
 
 def _container(container: Container, *, host: bool) -> Container:
     given = container.resources
-    if not given.limits.keys() <= given.requests.keys():
+    if any(name not in given.requests for name in given.limits):
         container = replace(container, resources=replace(given, requests={**given.limits, **given.requests}))
     if host and any(not port.host_port for port in container.ports):
         ports = tuple(replace(p, host_port=p.host_port or p.container_port) for p in container.ports)
