@@ -13,8 +13,8 @@ from tests.support.commands import ROOT
 
 from tierwise.framework.declaration import METHODS
 
-ASKED_ELSEWHERE = {"entitled", "gather_options", "figures"}
-"""By those who look at queues or at one pod, or for jobs that are gathered."""
+ASKED_ELSEWHERE = {"entitled", "gather_options", "figures", "score_leaves", "score_rows"}
+"""By those who look at queues or at one pod, or for jobs that are gathered, or pods that wait among each other."""
 
 
 @pytest.fixture(scope="module")
