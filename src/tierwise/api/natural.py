@@ -43,11 +43,10 @@ def natural_order(names: Sequence[str]) -> list[int]:
             parts = natural(stem)[0]
             numbers = (part if isinstance(part, str) else f"{_BELOW}{chr(part[0] + 1)}{part[1]}" for part in parts)
             written = stems[stem] = "".join(numbers)
-        if len(stem) < len(name):
-            digits = name[len(stem) :].lstrip("0")
-            keys.append(f"{written}{_BELOW}{chr(len(digits) + 1)}{digits}{_BELOW}{_BELOW}{name}")
-        else:
-            keys.append(f"{written}{_BELOW}{_BELOW}{name}")
+        if digits := name[len(stem) :]:
+            digits = digits.lstrip("0")
+            written = f"{written}{_BELOW}{chr(len(digits) + 1)}{digits}"
+        keys.append(f"{written}{_BELOW}{_BELOW}{name}")
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
