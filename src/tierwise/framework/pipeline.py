@@ -267,8 +267,9 @@ def _check_preparation(answer: Preparation) -> None:
     _check_is(answer, Preparation)
     _check_reason(answer.waits)
     _check_reason(answer.failed)
-    if not all(type(write) is Prepare for write in (*answer.writes, *answer.undo)):
-        raise _AnswerError("expected writes of the type Prepare")
+    for write in (*answer.writes, *answer.undo):
+        if type(write) is not Prepare:
+            raise _AnswerError("expected writes of the type Prepare")
     if answer.until is not None and not math.isfinite(answer.until):
         raise _AnswerError(f"expected a moment, not {_shown(answer.until)}")
 

@@ -44,6 +44,7 @@ class ClaimWriter:
         self._nodes = nodes
         self._given: dict[str, Raw] = {}  # allocations of this cycle, by path of the claim
         self._reserved: dict[str, list[Raw]] = {}
+        self._configured = any(one.spec.config for one in devices.classes.values())
 
     def given(self, path: str) -> bool:
         """Whether a claim was allocated in this cycle already."""
@@ -56,14 +57,16 @@ class ClaimWriter:
         row: int,
         chosen: Mapping[str, Sequence[Choice]],
         made: tuple[Extended, Sequence[Choice]] | None,
-    ) -> Iterator[Prepare]:
+    ) -> list[Prepare]:
         """All that a task needs before it is bound; `made` are a claim that is yet to be made, and its devices."""
+        found: list[Prepare] = []
         for path in task.claims:
             claim = self._devices.claims.get(path)
             if claim is not None:
-                yield from self._of_claim(job, task, row, claim, path, chosen.get(path))
+                found += self._of_claim(job, task, row, claim, path, chosen.get(path))
         if made is not None:
-            yield from self._made(job, task, row, *made)
+            found += self._made(job, task, row, *made)
+        return found
 
     def _of_claim(
         self, job: Job, task: Task, row: int, claim: ResourceClaim, path: str, chosen: Sequence[Choice] | None
@@ -158,6 +161,8 @@ class ClaimWriter:
     def _config(self, spec: DeviceClaim, choices: Sequence[Choice]) -> list[Raw]:
         """Settings of the classes, each once, then those of the claim that are about what was chosen."""
         found: list[Raw] = []
+        if not spec.config and not self._configured:
+            return found
         by_class: dict[str, list[Raw]] = {}
         chosen = {one.request.name.partition("/")[0]: one.request for one in choices}
         for asked in spec.requests:
@@ -187,6 +192,9 @@ class ClaimWriter:
 
     def _selector(self, choices: Sequence[Choice], row: int) -> Raw | None:
         """The nodes from which all devices can be reached; None where that is every node."""
+        here = {"key": "metadata.name", "operator": "In", "values": [self._nodes.names[row]]}
+        if choices and self._table.row[choices[0].device] >= 0:  # of a node's own pool
+            return {"nodeSelectorTerms": [{"matchFields": [here]}]}
         fields: dict[bytes, Requirement] = {}
         labels: dict[bytes, Requirement] = {}
         for choice in choices:
@@ -194,8 +202,7 @@ class ClaimWriter:
             own = part.per_device_node_selection
             name, selector = (device.node_name, device.node_selector) if own else (part.node_name, part.node_selector)
             if name or device.binds_to_node:
-                only = {"key": "metadata.name", "operator": "In", "values": [self._nodes.names[row]]}
-                return {"nodeSelectorTerms": [{"matchFields": [only]}]}
+                return {"nodeSelectorTerms": [{"matchFields": [here]}]}
             for term in selector.node_selector_terms[:1] if selector is not None else ():
                 fields |= {_same(one): one for one in term.match_fields}
                 labels |= {_same(one): one for one in term.match_expressions}

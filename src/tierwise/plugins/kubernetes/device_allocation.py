@@ -83,12 +83,17 @@ class Reach:
         self._masks: dict[int, list[Bools]] = {}  # of shared pools: the rows that each slice means
         self._own: dict[tuple[int, int], Bools] = {}  # of devices that say for themselves which nodes reach them
         self._views: dict[object, _View | None] = {}
+        self._at: dict[int, list[_View]] = {}  # by row
 
     def views(self, row: int) -> list[_View]:
         """The pools of a node, in the order in which they are looked through."""
-        numbers = (*self._table.at.get(row, ()), *self._table.shared)
-        found = [self._view(number, row) for number in sorted(numbers)]
-        return sorted((view for view in found if view is not None), key=lambda view: view.prepared)
+        known = self._at.get(row)
+        if known is None:
+            numbers = (*self._table.at.get(row, ()), *self._table.shared)
+            found = [self._view(number, row) for number in sorted(numbers)]
+            known = sorted((view for view in found if view is not None), key=lambda view: view.prepared)
+            self._at[row] = known
+        return known
 
     def signature(self, row: int, state: DeviceState) -> tuple[object, ...]:
         """Equal for nodes that have the same kinds of devices in the same order and condition."""

@@ -432,7 +432,8 @@ class DeviceRules:
             and claim.status.allocation is None
             and not self._writer.given(path)
         ]
-        pause = max((read_time(claim.metadata.annotations.get(FAILED_AT, "")) for _, claim in open_claims), default=0.0)
+        failed = [claim.metadata.annotations.get(FAILED_AT) for _, claim in open_claims]
+        pause = max([read_time(at) for at in failed if at], default=0.0) if any(failed) else 0.0
         if pause and self._now < pause + _PAUSE:
             text = f"the devices of pod {task.key} could not be prepared; another try is made at "
             text += format_time(pause + _PAUSE)
@@ -508,7 +509,10 @@ class DeviceRules:
         return Preparation(failed=lost, undo=tuple(undo)) if undo else None
 
     def _plan_of(self, ask: DeviceAsk, claim: ResourceClaim) -> PlannedClaim:
-        return next(one.plan for one in ask.claims if one.spec == claim.spec.devices)
+        for one in ask.claims:
+            if one.spec is claim.spec.devices or one.spec == claim.spec.devices:
+                return one.plan
+        raise AssertionError("a claim that is open is among those that the pod asks for")
 
     def _deal(self, shape: Shape, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
         assert self._dealt is not None
@@ -552,6 +556,7 @@ class DeviceRules:
     def _dealt_by_count(self, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
         """The first devices that leave enough in every set for all that was counted on it in this cycle."""
         assert self._dealt is not None
+        held, kinds_of = self._dealt.taken, self._table.kind
         taken: set[int] = set()
         slack = dict[tuple[str, int], int]()
         result: list[list[Choice]] = []
@@ -563,11 +568,13 @@ class DeviceRules:
                     for device in view.devices if not (view.incomplete or view.invalid) else ():
                         if not missing:
                             break
-                        kind = int(self._table.kind[device])
-                        if self._dealt.taken[device] or device in taken or request.answers[kind] != 1:
+                        if held[device] or device in taken:
                             continue
-                        around = [name for name, kinds in inner if kinds[kind]]
-                        if any(self._slack_of(name, row) - slack.get((name, row), 0) < 1 for name in around):
+                        kind = int(kinds_of[device])
+                        if request.answers[kind] != 1:
+                            continue
+                        around = [name for name, kinds in inner if kinds[kind]] if inner else ()
+                        if around and any(self._slack_of(name, row) - slack.get((name, row), 0) < 1 for name in around):
                             continue
                         for name in around:
                             slack[name, row] = slack.get((name, row), 0) + 1
