@@ -16,12 +16,14 @@ from tierwise.actions.eviction.feasibility import (
     first_alone_by_trial,
     fits_in,
     needed_by_trial,
+    place_in,
 )
 from tierwise.actions.placement.demand import demand
 from tierwise.bench.evictions import EVICTING, scattered
-from tierwise.bench.worlds import CLASSES, GPUS_PER_NODE, GangSpec, flat_cluster, jobs
+from tierwise.bench.worlds import CLASSES, GPUS_PER_NODE, GangSpec, flat_cluster, jobs, with_leaders
 from tierwise.config.profile import PluginChoice
 from tierwise.framework.extension import Preemptor, Purpose
+from tierwise.framework.ledger import job_ready
 from tierwise.model.job import Job
 from tierwise.model.topology import ROOT
 from tierwise.scheduler import open_cycle
@@ -30,7 +32,11 @@ from tierwise.scheduler import open_cycle
 def waiting(last: Job, pick: Random) -> Job:
     """A gang of any class in the place of the last job."""
     size, group = pick.randrange(1, 5), pick.choice((0, 1, 2))
-    spec = GangSpec(CLASSES[pick.choice((3, 5, 7))], size * max(group, 1), 2, group)
+    return in_place_of(last, GangSpec(CLASSES[pick.choice((3, 5, 7))], size * max(group, 1), 2, group))
+
+
+def in_place_of(last: Job, spec: GangSpec) -> Job:
+    """A gang that has the numbers of a job of as many sub-jobs or fewer, the last one."""
     job = jobs([spec])[1]
     first = last.subs[0].number
     subs = (replace(sub, number=first + i, job_number=last.number) for i, sub in enumerate(job.subs))
@@ -56,6 +62,29 @@ def test_counting_equals_asking(pick: Random) -> None:
     fits = fits_in(cycle, preemptor, demand(cycle, job), ROOT)
     for _ in range(4):
         compare(fits, pick, len(cycle.running))
+
+
+@given(seed=st.integers(0, 1 << 30))
+@examples(60)
+def test_a_look_refuses_nothing_that_a_search_finds(seed: int) -> None:
+    """Gangs of a leader and workers are tried: a look at amounts may only leave out trials that come to nothing."""
+    pick = Random(seed)
+    full = scattered(flat_cluster(2, 6), 1, tier=2)
+    size, group = pick.randrange(2, 7), pick.choice((0, 2))
+    job = with_leaders(in_place_of(full.jobs[-1], GangSpec(CLASSES[pick.choice((2, 4, 6))], size, 2, group)))
+    cycle = open_cycle(replace(full, jobs=(*full.jobs[:-1], job)), EVICTING)
+    need = np.sum([sub.request for sub in job.subs], axis=0)
+    preemptor = Preemptor(Purpose.PREEMPT, job, need, gang=True, running=cycle.running)
+    asked, domain = demand(cycle, job), pick.randrange(len(cycle.topology))
+    fits = fits_in(cycle, preemptor, asked, domain)
+    for _ in range(6):
+        victims = np.sort(np.array(pick.sample(range(len(cycle.running)), pick.randrange(10, len(cycle.running)))))
+        with cycle.ledger.statement():
+            cycle.ledger.evict(cycle.running, victims, cycle.snapshot.jobs)
+            found = place_in(cycle, preemptor, asked, domain)
+            expected = found is not None and job_ready(cycle.ledger, job, waiting=True)
+
+        assert expected == fits.without(victims)
 
 
 def compare(fits: Feasibility, pick: Random, size: int) -> None:

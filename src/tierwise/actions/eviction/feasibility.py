@@ -373,16 +373,50 @@ class _Tried:
         self._cause = preemptor
         self._asked = asked
         self._domain = domain
+        gathered = bool(cycle.pipeline.gather_options(preemptor.job, asked.tasks))
+        # Rows do not follow its domains, or it may do with other tasks.
+        self._uncounted = gathered or cycle.snapshot.on_several_trees(preemptor.job)
+        self._uncounted |= bool(asked.spares) or asked.alternatives is not None
 
     def without(self, victims: Ints) -> bool:
         cycle, preemptor = self._cycle, self._cause
-        if not quota_allows(cycle, preemptor, victims):
+        if not self._may_hold(victims) or not quota_allows(cycle, preemptor, victims):
             return False
         with cycle.ledger.statement():
             if len(victims):
                 cycle.ledger.evict(preemptor.running, victims, cycle.snapshot.jobs)
             found = place_in(cycle, preemptor, self._asked, self._domain)
             return found is not None and job_ready(cycle.ledger, preemptor.job, waiting=True)
+
+    def _may_hold(self, victims: Ints) -> bool:
+        """Whether the domain has room by amounts, once the victims are gone: never too strict.
+
+        Most trials are of too few victims, and a look tells as much as a search does. Each task group is counted on its
+        own, and all that must be placed together against what is free on nodes that take any of it.
+        """
+        if self._uncounted:
+            return True
+        ledger, running, span = self._cycle.ledger, self._cause.running, self._cycle.topology.span(self._domain)
+        shapes = {r.pod_set.shape.number: r.pod_set.shape for group in self._asked.task_groups for r in group.remaining}
+        asked = np.unique(np.concatenate([shape.asked for shape in shapes.values()]))
+        free = ledger.free(asked, span, Pool.FUTURE_IDLE)
+        rows = running.row[victims]
+        inside = victims[(rows >= span.start) & (rows < span.stop)]
+        for amounts, resource in zip(free, asked.tolist(), strict=True):
+            amounts += summed(running.row[inside] - span.start, running.request[resource, inside], len(amounts))
+        room = {}
+        for number, shape in shapes.items():
+            room[number] = shape.max_tasks(free[np.searchsorted(asked, shape.asked)])
+            room[number][self._cycle.fit_counts.of(shape).why[span] != 0] = 0
+        needed = np.zeros(len(asked), dtype=np.int64)
+        for group in self._asked.task_groups:
+            left = [(r.pod_set.shape, r.left) for r in group.remaining]
+            if sum(min(int(room[shape.number].sum()), most) for shape, most in left) < group.need:
+                return False
+            if sum(most for _, most in left) == group.need:
+                needed += sum(shape.request[asked] * most for shape, most in left)
+        useful = np.logical_or.reduce([counts > 0 for counts in room.values()])
+        return bool((np.maximum(free[:, useful], 0).sum(axis=1) >= needed).all())
 
     def fewest(self, victims: Ints, start: Ints) -> int | None:
         return fewest_by_trial(self, victims, start)
