@@ -261,14 +261,13 @@ def _check_delay(answer: object) -> None:
             raise _AnswerError(f"expected a moment, not {_shown(answer.until)}")
 
 
-def _check_preparation(answer: Preparation) -> None:
-    from tierwise.port import Prepare  # only profiles with such plugins pay for the import
-
+def _check_preparation(answer: Preparation, write: type) -> None:
     _check_is(answer, Preparation)
-    _check_reason(answer.waits)
-    _check_reason(answer.failed)
-    for write in (*answer.writes, *answer.undo):
-        if type(write) is not Prepare:
+    if answer.waits is not None or answer.failed is not None:
+        _check_reason(answer.waits)
+        _check_reason(answer.failed)
+    for one in (*answer.writes, *answer.undo) if answer.undo else answer.writes:
+        if type(one) is not write:
             raise _AnswerError("expected writes of the type Prepare")
     if answer.until is not None and not math.isfinite(answer.until):
         raise _AnswerError(f"expected a moment, not {_shown(answer.until)}")
@@ -975,6 +974,8 @@ class Pipeline:
 
         Tasks that need none are left out. A plugin that fails prevents the gang's bind.
         """
+        from tierwise.port import Prepare  # only profiles with such plugins pay for the import
+
         found: dict[str, list[Preparation]] = {}
         plugins = self._pre_binds[job.scheduler]
         for task, row in tasks:
@@ -983,7 +984,7 @@ class Pipeline:
                     said = plugin.before_bind(job, task, row)
                     if said is None:
                         continue
-                    _check_preparation(said)
+                    _check_preparation(said, Prepare)
                 except _RAISED as error:
                     said = Preparation(failed=self._failed(plugin, "before_bind", error))
                 found.setdefault(task.key, []).append(said)

@@ -98,7 +98,7 @@ def _settle(cycle: Cycle, decisions: list[Decision], said: _Said) -> tuple[list[
         _count(cycle, failed, undo)
         return [], undo
     writes = [write for one in every for write in one.writes]
-    waiting = {key for key, found in said.items() if any(one.waits is not None for one in found)}
+    waiting = {key for key, found in said.items() for one in found if one.waits is not None}
     if not waiting:
         return decisions, writes
     report.rejections[job.key] = _waits(job, waiting, every, sum(decision.count() for decision in decisions))

@@ -42,13 +42,10 @@ class ClaimWriter:
         self._table = devices.table
         self._reach = reach
         self._nodes = nodes
-        self._given: dict[str, Raw] = {}  # allocations of this cycle, by path of the claim
+        self.given: dict[str, Raw] = {}  # allocations of this cycle, by path of the claim
         self._reserved: dict[str, list[Raw]] = {}
+        self._here: dict[int, Raw] = {}  # by row: the selector of that node
         self._configured = any(one.spec.config for one in devices.classes.values())
-
-    def given(self, path: str) -> bool:
-        """Whether a claim was allocated in this cycle already."""
-        return path in self._given
 
     def writes(
         self,
@@ -63,35 +60,45 @@ class ClaimWriter:
         for path in task.claims:
             claim = self._devices.claims.get(path)
             if claim is not None:
-                found += self._of_claim(job, task, row, claim, path, chosen.get(path))
+                self._of_claim(found, job, task, row, claim, path, chosen.get(path))
         if made is not None:
             found += self._made(job, task, row, *made)
         return found
 
     def _of_claim(
-        self, job: Job, task: Task, row: int, claim: ResourceClaim, path: str, chosen: Sequence[Choice] | None
-    ) -> Iterator[Prepare]:
+        self,
+        found: list[Prepare],
+        job: Job,
+        task: Task,
+        row: int,
+        claim: ResourceClaim,
+        path: str,
+        chosen: Sequence[Choice] | None,
+    ) -> None:
+        """Add what is written on one claim."""
         key, meta = claim_key(path), claim.metadata
-        changed: Raw = {}
-        if chosen is not None and FINALIZER not in meta.finalizers:
-            changed["finalizers"] = [*meta.finalizers, FINALIZER]
-        if chosen is not None and FAILED_AT in meta.annotations:
-            changed["annotations"] = {FAILED_AT: None}
-        if changed:
-            yield Prepare(key, {"metadata": changed}, gang=job.key, version=meta.resource_version)
         if chosen is not None:
-            self._given[path] = self._allocation(claim.spec.devices, chosen, row, meta.uid or path)
-        known = self._reserved.setdefault(path, [lists_of(one) for one in claim.status.reserved_for])
+            changed: Raw = {}
+            if FINALIZER not in meta.finalizers:
+                changed["finalizers"] = [*meta.finalizers, FINALIZER]
+            if FAILED_AT in meta.annotations:
+                changed["annotations"] = {FAILED_AT: None}
+            if changed:
+                found.append(Prepare(key, {"metadata": changed}, gang=job.key, version=meta.resource_version))
+            self.given[path] = self._allocation(claim.spec.devices, chosen, row, meta.uid or path)
+        known = self._reserved.get(path)
+        if known is None:
+            known = self._reserved[path] = [lists_of(one) for one in claim.status.reserved_for]
         own = reference(task)
-        if own in known and chosen is None:
-            return
         if own not in known:
             known.append(own)
+        elif chosen is None:
+            return
         status: Raw = {"reservedFor": list(known)}
-        if path in self._given:
-            status = {"allocation": self._given[path], **status}
+        if path in self.given:
+            status = {"allocation": self.given[path], **status}
         patch: Raw = {"metadata": {"uid": meta.uid}, "status": status} if meta.uid else {"status": status}
-        yield Prepare(key, patch, gang=job.key, status=True)
+        found.append(Prepare(key, patch, gang=job.key, status=True))
 
     def _made(self, job: Job, task: Task, row: int, extended: Extended, choices: Sequence[Choice]) -> Iterator[Prepare]:
         """A claim for the extended resources of a pod, and a word about it on the pod."""
@@ -192,9 +199,12 @@ class ClaimWriter:
 
     def _selector(self, choices: Sequence[Choice], row: int) -> Raw | None:
         """The nodes from which all devices can be reached; None where that is every node."""
-        here = {"key": "metadata.name", "operator": "In", "values": [self._nodes.names[row]]}
+        here = self._here.get(row)
+        if here is None:
+            only = {"key": "metadata.name", "operator": "In", "values": [self._nodes.names[row]]}
+            here = self._here[row] = {"nodeSelectorTerms": [{"matchFields": [only]}]}
         if choices and self._table.row[choices[0].device] >= 0:  # of a node's own pool
-            return {"nodeSelectorTerms": [{"matchFields": [here]}]}
+            return here
         fields: dict[bytes, Requirement] = {}
         labels: dict[bytes, Requirement] = {}
         for choice in choices:
@@ -202,7 +212,7 @@ class ClaimWriter:
             own = part.per_device_node_selection
             name, selector = (device.node_name, device.node_selector) if own else (part.node_name, part.node_selector)
             if name or device.binds_to_node:
-                return {"nodeSelectorTerms": [{"matchFields": [here]}]}
+                return here
             for term in selector.node_selector_terms[:1] if selector is not None else ():
                 fields |= {_same(one): one for one in term.match_fields}
                 labels |= {_same(one): one for one in term.match_expressions}

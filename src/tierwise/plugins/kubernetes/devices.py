@@ -430,10 +430,12 @@ class DeviceRules:
             for path in task.claims
             if (claim := self._devices.claims.get(path)) is not None
             and claim.status.allocation is None
-            and not self._writer.given(path)
+            and path not in self._writer.given
         ]
-        failed = [claim.metadata.annotations.get(FAILED_AT) for _, claim in open_claims]
-        pause = max([read_time(at) for at in failed if at], default=0.0) if any(failed) else 0.0
+        pause = 0.0
+        for _, claim in open_claims:
+            if FAILED_AT in claim.metadata.annotations:
+                pause = max(pause, read_time(claim.metadata.annotations[FAILED_AT]))
         if pause and self._now < pause + _PAUSE:
             text = f"the devices of pod {task.key} could not be prepared; another try is made at "
             text += format_time(pause + _PAUSE)
@@ -472,11 +474,12 @@ class DeviceRules:
                 text = f"device {state.device} of ResourceClaim {claim.metadata.name} is not {state.condition} yet"
                 until = state.since + self._timeout if state.since else None
                 return Reason("WaitsForDevice", self._plugin, text), until
-        for choice in (choice for choices in found for choice in choices):
-            device = self._table.devices[choice.device]
-            if device.binding_conditions:
-                text = f"device {device.name} of pod {task.key} is not {device.binding_conditions[0]} yet"
-                return Reason("WaitsForDevice", self._plugin, text), self._now + self._timeout
+        for choices in found:
+            for choice in choices:
+                device = self._table.devices[choice.device]
+                if device.binding_conditions:
+                    text = f"device {device.name} of pod {task.key} is not {device.binding_conditions[0]} yet"
+                    return Reason("WaitsForDevice", self._plugin, text), self._now + self._timeout
         return None, None
 
     def _lost(self, path: str) -> Reason | None:
