@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from tests.contract.fake_api import FakeApi
 from tests.contract.manifests import node, pod
 
 from tierwise.kube.auth import Access
+from tierwise.kube.client import Client
 from tierwise.kube.cluster import ClusterOptions, KubeCluster
-from tierwise.kube.lease import LeaseOptions, LeaseTimes
+from tierwise.kube.lease import Lease, LeaseOptions, LeaseTimes
 from tierwise.port import Bind, Key
 
 QUICK = LeaseTimes(duration=1.0, deadline=0.6, retry=0.05)
@@ -66,6 +69,31 @@ def test_a_lease_is_given_back_in_spite_of_a_conflict(api: FakeApi) -> None:
         api.fail("PUT", "leases", 409, times=2)
 
     assert ("", False) == (_holder(api), cluster.leading())
+
+
+def test_a_lease_that_is_being_taken_is_given_back(api: FakeApi) -> None:
+    """Who is asked to end before it has heard that it leads leaves no lease behind that others would wait for."""
+
+    class Slow(Client):
+        async def send(self, method: str, *about: Any, **more: Any) -> bytes:
+            answer = await super().send(method, *about, **more)
+            if method == "POST":
+                taken.set()
+                await asyncio.sleep(0.05)  # the answer is under way
+            return answer
+
+    async def end_early() -> None:
+        async with Slow(Access(api.url)) as client:
+            lease = Lease(client, LeaseOptions("tierwise", "kube-system", "a", QUICK), time.monotonic)
+            running = asyncio.create_task(lease.run(lambda: None))
+            await taken.wait()
+            await lease.release()
+            await running
+
+    taken = asyncio.Event()
+    asyncio.run(end_early())
+
+    assert "" == _holder(api)
 
 
 def test_silent_leader_is_replaced(api: FakeApi) -> None:

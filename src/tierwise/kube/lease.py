@@ -9,6 +9,7 @@ from when the server wrote it, which is later.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections.abc import Callable
@@ -26,6 +27,9 @@ __all__ = ["Lease", "LeaseOptions", "LeaseTimes"]
 log = logging.getLogger(__name__)
 
 _API: Final = "coordination.k8s.io/v1"
+
+_LAST: Final = 5.0
+"""Seconds that a renewal which is under way has to end before the lease is given back."""
 
 
 class LeaseTimes(msgspec.Struct, frozen=True):
@@ -63,6 +67,8 @@ class Lease:
         self._renewed = float("-inf")
         self._seen: tuple[object, float] = (None, 0.0)  # the holder's last word, and when we first heard it
         self._over = False
+        self._renewing = asyncio.Lock()
+        self._unanswered = False  # whether a write of ours may have been carried out without our knowing
         self._told = False  # whether we held it when we last looked
         self.holder = ""
         self.losses = 0  # how often it was lost; giving it back is no loss
@@ -77,8 +83,9 @@ class Lease:
             # A process that was stopped for a while has lost the lease before it can try to renew it.
             self._look(changed)
             try:
-                async with asyncio.timeout(self._times.deadline):
-                    await self.renew()
+                async with asyncio.timeout(self._times.deadline), self._renewing:
+                    if not self._over:
+                        await self.renew()
             except (ApiError, UnreachableError, TimeoutError, msgspec.MsgspecError) as error:
                 log.warning("the lease %s cannot be renewed: %s", self._name, str(error) or "no answer in time")
             self._look(changed)
@@ -98,8 +105,12 @@ class Lease:
         changed()
 
     async def release(self) -> None:
-        """Give the lease back, and take it no more."""
-        held, self._over = self.held(), True
+        """Give the lease back, and take it no more; also one that is being taken at this moment."""
+        self._over = True  # nothing is done with it from here on
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LAST), self._renewing:
+                pass
+        held = self._unanswered or self._ticks() < self._renewed + self._times.deadline
         self._renewed = float("-inf")
         if not held:
             return
@@ -155,14 +166,21 @@ class Lease:
             "leaseTransitions": 0,
         }
         meta = {"name": self._name, "namespace": self._namespace}
-        await self._client.send(
-            "POST", self._path, {"apiVersion": _API, "kind": "Lease", "metadata": meta, "spec": spec}
-        )
+        await self._send("POST", self._path, {"apiVersion": _API, "kind": "Lease", "metadata": meta, "spec": spec})
         self._renewed, self.holder = begun, self._identity
 
     async def _write(self, lease: Raw, change: Raw) -> None:
         """The resource version in the manifest makes sure that nobody else has written in between (409)."""
-        await self._client.send("PUT", f"{self._path}/{self._name}", {**lease, "spec": {**_spec(lease), **change}})
+        await self._send("PUT", f"{self._path}/{self._name}", {**lease, "spec": {**_spec(lease), **change}})
+
+    async def _send(self, method: str, path: str, lease: Raw) -> None:
+        self._unanswered = True
+        try:
+            await self._client.send(method, path, lease)
+        except ApiError:
+            self._unanswered = False
+            raise
+        self._unanswered = False
 
 
 def _spec(lease: Raw) -> Raw:
