@@ -75,7 +75,10 @@ class Lease:
 
     def held(self) -> bool:
         """Whether we may act now."""
-        return not self._over and self._ticks() < self._renewed + self._times.deadline
+        return not self._over and self._in_time()
+
+    def _in_time(self) -> bool:
+        return self._ticks() < self._renewed + self._times.deadline
 
     async def run(self, changed: Callable[[], None]) -> None:
         """Take the lease when it is free, and renew it while we hold it; `changed` is told when we begin or end."""
@@ -107,10 +110,11 @@ class Lease:
     async def release(self) -> None:
         """Give the lease back, and take it no more; also one that is being taken at this moment."""
         self._over = True  # nothing is done with it from here on
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_LAST), self._renewing:
-                pass
-        held = self._unanswered or self._ticks() < self._renewed + self._times.deadline
+        if self._renewing.locked():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LAST), self._renewing:
+                    pass
+        held = self._unanswered or self._in_time()
         self._renewed = float("-inf")
         if not held:
             return
