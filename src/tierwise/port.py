@@ -448,14 +448,14 @@ class Objects(msgspec.Struct, frozen=True):
     def record(self, key: Key) -> Object | None:
         """The record of one object."""
         table = self._tables.get((key.group, key.kind))
-        return table.record(f"{key.namespace}/{key.name}" if key.namespace else key.name) if table is not None else None
+        return table.record(key.path) if table is not None else None
 
     def raw(self, key: Key) -> Raw | None:
         """The manifest of one object; None also where a cluster keeps none of its kind (a real one: pods and nodes)."""
         table = self._tables.get((key.group, key.kind))
         if table is None:
             return None
-        found = table.raw(f"{key.namespace}/{key.name}" if key.namespace else key.name)
+        found = table.raw(key.path)
         return found.unpacked() if isinstance(found, Packed) else found
 
     def __iter__(self) -> Iterator[Key]:

@@ -104,12 +104,12 @@ class KeptScores:
             kept.read = moved.length
         total = kept.scores
         if not len(total):
-            return -1
+            return -1  # a cluster may have no node
         for part in self._cycle.pipeline.score_leaves(kept.ask) or ():
             added = (GRAIN * part).take(self._leaf)
             total = np.add(total, added, out=added)
-        first = int(np.rint(total).argmax()) if len(total) else -1  # a cluster may have no node
-        return int(self._row[first]) if first >= 0 and kept.scores[first] > -np.inf else -1
+        first = int(np.rint(total).argmax())
+        return int(self._row[first]) if kept.scores[first] > -np.inf else -1
 
     def _first(self, who: object, ask: Ask) -> _Kept | None:
         """Score all nodes for a shape that was not asked for before."""

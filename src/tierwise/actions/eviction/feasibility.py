@@ -14,6 +14,7 @@ import numpy as np
 
 from tierwise.actions.placement.demand import Demand
 from tierwise.actions.placement.fabrics import search_fabrics
+from tierwise.actions.placement.fit import fit_counts_without
 from tierwise.actions.placement.gather import gather_group
 from tierwise.actions.placement.search import SearchResult, search_group
 from tierwise.actions.placement.sub_groups import search_job
@@ -394,20 +395,19 @@ class _Tried:
         Most trials are of too few victims, and a look tells as much as a search does. Each task group is counted on its
         own, and all that must be placed together against what is free on nodes that take any of it.
         """
-        if self._uncounted:
-            return True
-        ledger, running, span = self._cycle.ledger, self._cause.running, self._cycle.topology.span(self._domain)
         shapes = {r.pod_set.shape.number: r.pod_set.shape for group in self._asked.task_groups for r in group.remaining}
+        if self._uncounted or not shapes:
+            return True
+        cycle, running, span = self._cycle, self._cause.running, self._cycle.topology.span(self._domain)
         asked = np.unique(np.concatenate([shape.asked for shape in shapes.values()]))
-        free = ledger.free(asked, span, Pool.FUTURE_IDLE)
         rows = running.row[victims]
         inside = victims[(rows >= span.start) & (rows < span.stop)]
-        for amounts, resource in zip(free, asked.tolist(), strict=True):
-            amounts += summed(running.row[inside] - span.start, running.request[resource, inside], len(amounts))
-        room = {}
-        for number, shape in shapes.items():
-            room[number] = shape.max_tasks(free[np.searchsorted(asked, shape.asked)])
-            room[number][self._cycle.fit_counts.of(shape).why[span] != 0] = 0
+        freed = np.zeros((len(running.request), span.stop - span.start), dtype=np.int64)
+        for resource in asked.tolist():
+            amounts = running.request[resource, inside]
+            freed[resource] = summed(running.row[inside] - span.start, amounts, span.stop - span.start)
+        room = {number: fit_counts_without(cycle, shape, freed, span) for number, shape in shapes.items()}
+        free = cycle.ledger.free(asked, span, Pool.FUTURE_IDLE) + freed[asked]
         needed = np.zeros(len(asked), dtype=np.int64)
         for group in self._asked.task_groups:
             left = [(r.pod_set.shape, r.left) for r in group.remaining]

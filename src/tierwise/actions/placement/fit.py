@@ -72,11 +72,11 @@ def bound_without(cycle: Cycle, asked: Demand, domains: Ints, freed: Ints) -> Bo
     return result
 
 
-def fit_counts_without(cycle: Cycle, shape: Shape, freed: Ints) -> Ints:
-    """How many tasks of a shape each row takes once so much is freed (resources x rows)."""
-    free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
-    room = shape.max_tasks(free + freed[shape.asked])
-    room[cycle.fit_counts.of(shape).why != 0] = 0
+def fit_counts_without(cycle: Cycle, shape: Shape, freed: Ints, span: slice | None = None) -> Ints:
+    """How many tasks of a shape each row of a span, or of all, takes once so much is freed (resources x rows)."""
+    rows = span or slice(0, len(cycle.nodes))
+    room = shape.max_tasks(cycle.ledger.free(shape.asked, rows, Pool.FUTURE_IDLE) + freed[shape.asked])
+    room[cycle.fit_counts.of(shape).why[rows] != 0] = 0
     return room
 
 
