@@ -6,13 +6,12 @@ processor time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
-from time import process_time
 
 from tierwise.bench.lab import Lab
 from tierwise.bench.manifests import Manifest, group, node, pod, read_manifests
-from tierwise.bench.measure import Row, at_most, best_of
+from tierwise.bench.measure import Row, at_most, in_turns
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Bind, Objects
 from tierwise.scheduler import cycle
@@ -28,7 +27,7 @@ _VERSION = "resource.k8s.io/v1"
 
 def d1a(lab: Lab) -> Row:
     """Deciding for a gang with claims, what is written on them included."""
-    claims, plain = _decided(lab, claims=True), _decided(lab, claims=False)
+    claims, plain = in_turns(lab.size.repeats, *(_deciding(lab, claims=claims) for claims in (True, False)))
     what = (
         f"deciding for a gang of {lab.size.gang} pods with claims ÷ with extended resources at {lab.size.small:,} nodes"
         f" with {_DEVICES} devices each ({claims * 1e3:.0f} ms ÷ {plain * 1e3:.0f} ms)"
@@ -38,7 +37,7 @@ def d1a(lab: Lab) -> Row:
 
 def d1b(lab: Lab) -> Row:
     """Reading the nodes, devices and claims of such a cluster for the first time."""
-    claims, plain = (best_of(1, partial(build, objects, 0.0), clock=process_time) for objects in _both(lab))
+    claims, plain = in_turns(2, *(partial(build, objects, 0.0) for objects in _both(lab)))
     what = f"reading those nodes and devices for the first time ÷ the nodes alone ({claims:.2f} s ÷ {plain:.2f} s)"
     return Row("D1b", what, claims / plain, at_most(10, 4))
 
@@ -47,7 +46,7 @@ def _both(lab: Lab) -> tuple[Objects, Objects]:
     return lab.once("devices", lambda: (_objects(lab, claims=True), _objects(lab, claims=False)))
 
 
-def _decided(lab: Lab, *, claims: bool) -> float:
+def _deciding(lab: Lab, *, claims: bool) -> Callable[[], None]:
     snapshot = build(_both(lab)[0 if claims else 1], 0.0)
 
     def decide() -> None:
@@ -55,7 +54,7 @@ def _decided(lab: Lab, *, claims: bool) -> float:
         if len(bound) != lab.size.gang:
             raise RuntimeError("the gang is meant to fit, and was refused")
 
-    return best_of(lab.size.repeats, decide, clock=process_time)
+    return decide
 
 
 def _objects(lab: Lab, *, claims: bool) -> Objects:

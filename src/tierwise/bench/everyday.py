@@ -27,12 +27,13 @@ from tierwise.bench.manifests import (
     racks,
     read_manifests,
 )
-from tierwise.bench.measure import Row, at_least, at_most, best_of, gc_off
+from tierwise.bench.measure import Row, at_least, at_most, best_of, gc_off, in_turns
 from tierwise.bench.worlds import cluster, jobs, mix, snapshot
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.kinds import Resource
 from tierwise.kube.store import Store
 from tierwise.model.job import Job
+from tierwise.model.snapshot import Snapshot
 from tierwise.model.tree import Declared, build_tree
 from tierwise.port import Key, Objects, key_of_raw
 from tierwise.scheduler import cycle
@@ -46,16 +47,15 @@ _NODES = Resource("", "v1", "Node", "nodes", namespaced=False, status=True)
 
 def _c2a(lab: Lab) -> Row:
     """The cycle of a cluster with DaemonSets, against the same pods without a pin."""
-    pinned, free = (_cycle_seconds(lab, _daemons(lab, pinned=pinned)) for pinned in (True, False))
+    seen = (build(_daemons(lab, pinned=pinned), 0.0) for pinned in (True, False))
+    pinned, free = in_turns(max(2, lab.size.repeats // 4), *(partial(cycle, full, DEFAULT) for full in seen))
     what = f"cycle over {_daemon_pods(lab)} ÷ the same pods without their pins ({_ms(pinned)} ÷ {_ms(free)})"
     return Row("C2a", what, pinned / free, at_most(1.5, 1.1))
 
 
 def _c2b(lab: Lab) -> Row:
     """Reading such a cluster, likewise."""
-    pinned, free = (
-        best_of(2, partial(build, _daemons(lab, pinned=pinned), 0.0), clock=process_time) for pinned in (True, False)
-    )
+    pinned, free = in_turns(2, *(partial(build, _daemons(lab, pinned=pinned), 0.0) for pinned in (True, False)))
     what = f"reading {_daemon_pods(lab)} ÷ the same pods without their pins ({_ms(pinned)} ÷ {_ms(free)})"
     return Row("C2b", what, pinned / free, at_most(1.5, 1.2))
 
@@ -101,9 +101,7 @@ def _c6(lab: Lab) -> Row:
     pods = [lone_pod(f"s{i % services}", i, on=f"n{i % nodes}") for i in range(4 * nodes)]
     plain = [*(node(i) for i in range(nodes)), *racks(nodes), *pods]
     covered = [*plain, *(budget(f"s{i}", "web") for i in range(services))]
-    with_budgets, without = (
-        best_of(2, partial(build, read_manifests(these), 0.0), clock=process_time) for these in (covered, plain)
-    )
+    with_budgets, without = in_turns(2, *(partial(build, read_manifests(these), 0.0) for these in (covered, plain)))
     what = (
         f"reading {len(pods):,} pods with {services:,} disruption budgets ÷ without"
         f" ({_ms(with_budgets)} ÷ {_ms(without)})"
@@ -189,7 +187,8 @@ def _c8c(lab: Lab) -> Row:
 
 def _c9(lab: Lab) -> Row:
     """A backlog of jobs as Volcano's controllers make them, with minResources and roles, against plain podGroups."""
-    made, plain = (_backlog_seconds(lab, made=made) for made in (True, False))
+    full = (_backlog(lab, made=made) for made in (True, False))
+    made, plain = in_turns(max(2, lab.size.repeats // 4), *(partial(cycle, waiting, DEFAULT) for waiting in full))
     what = (
         f"cycle over a backlog of {lab.size.backlog:,} gangs that Volcano's controllers made ÷ plain ones"
         f" ({_ms(made)} ÷ {_ms(plain)})"
@@ -200,12 +199,13 @@ def _c9(lab: Lab) -> Row:
 def _c12a(lab: Lab) -> Row:
     """HyperNodes that choose their nodes by pattern, against the same by label."""
     nodes = lab.size.everyday
-    by_pattern, by_label = (_tree_seconds(nodes, form) for form in ("^n({}|{})$", ""))
+    both = (_paired(nodes, form) for form in ("^n({}|{})$", ""))
+    by_pattern, by_label = in_turns(2, *(partial(build, objects, 0.0) for objects in both))
     what = f"tree of {nodes // 2:,} hyperNodes by pattern ÷ by label ({_ms(by_pattern)} ÷ {_ms(by_label)})"
     return Row("C12a", what, by_pattern / by_label, at_most(10, 3))
 
 
-def _tree_seconds(nodes: int, form: str) -> float:
+def _paired(nodes: int, form: str) -> Objects:
     """Two nodes to a hyperNode; an empty form chooses them by label."""
     machines = [{**node(i), "metadata": {"name": f"n{i}", "labels": {"pair": f"p{i // 2}"}}} for i in range(nodes)]
     pairs = []
@@ -213,14 +213,14 @@ def _tree_seconds(nodes: int, form: str) -> float:
         label = {"labelMatch": {"matchLabels": {"pair": f"p{i}"}}}
         selector = {"regexMatch": {"pattern": form.format(2 * i, 2 * i + 1)}} if form else label
         pairs.append({**rack(i), "spec": {"tier": 1, "members": [{"type": "Node", "selector": selector}]}})
-    objects = read_manifests([*machines, *pairs])
-    return best_of(2, partial(build, objects, 0.0), clock=process_time)
+    return read_manifests([*machines, *pairs])
 
 
 def _c12b(lab: Lab) -> Row:
     """Domains of three tiers that list nodes and not each other: whether four times as many take four times as long."""
     domains = max(16, lab.size.everyday // 10)
-    few, many = (_contained_seconds(number) / number for number in (domains, 4 * domains))
+    small, large = in_turns(3, *(_growing(number) for number in (domains, 4 * domains)))
+    few, many = small / domains, large / (4 * domains)
     what = (
         f"seconds a domain to grow a tree of {4 * domains:,} that contain each other unnamed ÷ {domains:,}"
         f" ({many * 1e6:,.3g} µs ÷ {few * 1e6:,.3g} µs)"
@@ -228,7 +228,7 @@ def _c12b(lab: Lab) -> Row:
     return Row("C12b", what, many / few, at_most(2, 1.5))
 
 
-def _contained_seconds(racks: int) -> float:
+def _growing(racks: int) -> Callable[[], object]:
     names = [f"n{i}" for i in range(4 * racks)]
     tiers = [(4, "rack"), (64, "leaf"), (len(names), "spine")]
     declared = [
@@ -236,16 +236,15 @@ def _contained_seconds(racks: int) -> float:
         for tier, (size, kind) in enumerate(tiers, 1)
         for start in range(0, len(names), size)
     ]
-    return best_of(3, partial(build_tree, declared, names), clock=process_time)
+    return partial(build_tree, declared, names)
 
 
-def _backlog_seconds(lab: Lab, *, made: bool) -> float:
+def _backlog(lab: Lab, *, made: bool) -> Snapshot:
     where = cluster(lab.size.everyday, load=0.3)
     waiting = jobs([replace(gang, group=0) for gang in mix(lab.size.backlog, top=where.top)])
     if made:
         waiting = [with_minimums(job) for job in waiting]
-    full = snapshot(where, waiting)
-    return best_of(max(2, lab.size.repeats // 4), lambda: cycle(full, DEFAULT), clock=process_time)
+    return snapshot(where, waiting)
 
 
 def with_minimums(job: Job) -> Job:
@@ -285,11 +284,6 @@ def _daemons(lab: Lab, *, pinned: bool) -> Objects:
 
 def _daemon_pods(lab: Lab) -> str:
     return f"{_DAEMONS} DaemonSets on {lab.size.everyday:,} nodes"
-
-
-def _cycle_seconds(lab: Lab, objects: Objects) -> float:
-    seen = build(objects, 0.0)
-    return best_of(max(2, lab.size.repeats // 4), lambda: cycle(seen, DEFAULT), clock=process_time)
 
 
 def _pods_a_second(lab: Lab, nodes: int, waiting: Sequence[Manifest]) -> float:

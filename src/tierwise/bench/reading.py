@@ -11,7 +11,7 @@ from tierwise.api import codec
 from tierwise.api.core import Pod
 from tierwise.bench.lab import Lab
 from tierwise.bench.manifests import GANG, group, node, pod, racks, read_manifests
-from tierwise.bench.measure import Row, at_least, at_most, best_of
+from tierwise.bench.measure import Row, at_least, at_most, best_of, in_turns
 from tierwise.port import Objects, key_of_raw
 from tierwise.snapshot.builder import Reader, build
 
@@ -40,13 +40,10 @@ def p8(lab: Lab) -> Row:
     milliseconds, so they are repeated often: busy cores disturb them.
     """
     text = json.dumps(pod(1, 1)).encode()
-    decoding = best_of(_OFTEN * lab.size.repeats, lambda: _decode(text), clock=process_time) / _EVENTS
-    few, many = (
-        # A cluster for each: of two histories of one, the second would be compared object by object.
-        best_of(_OFTEN * lab.size.repeats, _following(_cluster(2 * _EVENTS), pods), clock=process_time)
-        for pods in (1, _EVENTS + 1)
-    )
-    applying = max(many - few, 0.0) / _EVENTS
+    # A cluster for each: of two histories of one, the second would be compared object by object.
+    following = (_following(_cluster(2 * _EVENTS), pods) for pods in (1, _EVENTS + 1))
+    whole, few, many = in_turns(_OFTEN * lab.size.repeats, lambda: _decode(text), *following)
+    decoding, applying = whole / _EVENTS, max(many - few, 0.0) / _EVENTS
     what = (
         f"following one more changed pod ÷ decoding its event ({applying * 1e6:.1f} µs ÷ {decoding * 1e6:.1f} µs,"
         f" {_EVENTS:,} pods in {_EVENTS // GANG} gangs)"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
-from time import process_time
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from tierwise.bench.evictions import c3a, c3b, c4, e1, p9a, p9b, p9c
 from tierwise.bench.files import c13a, c13b
 from tierwise.bench.lab import Lab
 from tierwise.bench.live_jobs import c1a, c1b, c1c, c1d
-from tierwise.bench.measure import Pass, Row, at_least, at_most, best_of, decisions, start_seconds, stream
+from tierwise.bench.measure import Pass, Row, at_least, at_most, decisions, in_turns, start_seconds, stream
 from tierwise.bench.proposals import p10a, p10b
 from tierwise.bench.reading import p7, p8
 from tierwise.bench.realistic import REALISTIC
@@ -127,12 +126,10 @@ def _c10(lab: Lab) -> Row:
     gangs = max(2, lab.size.everyday // 500)
     alike = jobs([GangSpec(_ONE_GPU, 128, 3, 8)] * gangs)
     led = [alike[0], *(with_leaders(job) for job in alike[1:])]
-    seconds = []
-    for workload in (led, alike):
-        full = snapshot(where, workload)
-        if len(cycle(full, DEFAULT).decisions) != len(workload):
-            raise RuntimeError("the gangs are meant to fit, and one was refused")
-        seconds.append(best_of(max(2, lab.size.repeats // 10), partial(cycle, full, DEFAULT), clock=process_time))
+    both = [snapshot(where, workload) for workload in (led, alike)]
+    if any(len(cycle(full, DEFAULT).decisions) != len(alike) for full in both):
+        raise RuntimeError("the gangs are meant to fit, and one was refused")
+    seconds = in_turns(max(2, lab.size.repeats // 10), *(partial(cycle, full, DEFAULT) for full in both))
     what = (
         f"cycle over {gangs} gangs of 16 groups of a leader and 7 workers at {lab.size.everyday:,} nodes"
         f" ÷ of groups of one shape ({seconds[0] * 1e3:,.0f} ms ÷ {seconds[1] * 1e3:,.0f} ms)"

@@ -6,11 +6,12 @@ many to a node, or local disks are there that each can be reached from one node.
 
 from __future__ import annotations
 
-from time import process_time
+from collections.abc import Callable
+from functools import partial
 
 from tierwise.bench.lab import Lab
 from tierwise.bench.manifests import Manifest, group, node, pod, read_manifests
-from tierwise.bench.measure import Row, at_most, best_of
+from tierwise.bench.measure import Row, at_most, in_turns
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Bind, Nominate, Objects
 from tierwise.scheduler import cycle
@@ -27,7 +28,7 @@ _VERSION = "storage.k8s.io/v1"
 
 def v1a(lab: Lab) -> Row:
     """Deciding for a gang whose volumes are made, what is written on the claims included."""
-    made, plain = _decided(lab, "made"), _decided(lab, "")
+    made, plain = in_turns(lab.size.repeats, _deciding(lab, "made"), _deciding(lab, ""))
     what = (
         f"deciding for a gang of {lab.size.gang} pods whose volumes are made ÷ without volumes"
         f" at {lab.size.small:,} nodes ({made * 1e3:.0f} ms ÷ {plain * 1e3:.0f} ms)"
@@ -37,7 +38,7 @@ def v1a(lab: Lab) -> Row:
 
 def v1b(lab: Lab) -> Row:
     """The same where every node has local disks."""
-    local, plain = _decided(lab, "local"), _decided(lab, "")
+    local, plain = in_turns(lab.size.repeats, _deciding(lab, "local"), _deciding(lab, ""))
     what = (
         f"the same with {_DISKS} local disks on each node ÷ without volumes"
         f" ({local * 1e3:.0f} ms ÷ {plain * 1e3:.0f} ms)"
@@ -47,10 +48,7 @@ def v1b(lab: Lab) -> Row:
 
 def v1c(lab: Lab) -> Row:
     """Reading such a cluster for the first time."""
-    local, plain = (
-        best_of(1, lambda kind=kind: build(_objects_of(lab, kind), 0.0), clock=process_time)  # type: ignore[misc]
-        for kind in ("local", "")
-    )
+    local, plain = in_turns(2, *(partial(build, _objects_of(lab, kind), 0.0) for kind in ("local", "")))
     what = f"reading those nodes and disks for the first time ÷ the nodes alone ({local:.2f} s ÷ {plain:.2f} s)"
     return Row("V1c", what, local / plain, at_most(10, 4))
 
@@ -59,7 +57,7 @@ def _objects_of(lab: Lab, kind: str) -> Objects:
     return lab.once(f"volumes {kind}", lambda: _objects(lab, kind))
 
 
-def _decided(lab: Lab, kind: str) -> float:
+def _deciding(lab: Lab, kind: str) -> Callable[[], None]:
     snapshot = build(_objects_of(lab, kind), 0.0)
 
     def decide() -> None:
@@ -67,7 +65,7 @@ def _decided(lab: Lab, kind: str) -> float:
         if sum(isinstance(effect, Nominate if kind else Bind) for effect in asked) != lab.size.gang:
             raise RuntimeError("the gang is meant to fit, and was refused")
 
-    return best_of(lab.size.repeats, decide, clock=process_time)
+    return decide
 
 
 def _objects(lab: Lab, kind: str) -> Objects:
