@@ -1,4 +1,4 @@
-"""Set-up shared by all tests: the Hypothesis profiles, and the order of the tests.
+"""Set-up shared by all tests: the Hypothesis profiles, signals, and the order of the tests.
 
 `default` and `thorough` are deterministic, so that the same commit gives the same answer everywhere; `make properties`
 chooses the second, which has more examples. `deep` looks for new counter-examples: `make test-deep` chooses it.
@@ -6,6 +6,7 @@ chooses the second, which has more examples. `deep` looks for new counter-exampl
 
 import gc
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,11 @@ for name, number in (("default", 5), ("thorough", 16)):
     )
 settings.register_profile("deep", max_examples=2_000, deadline=None, suppress_health_check=UNHURRIED)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# A shell that starts a command in the background lets it ignore interrupts, and programs inherit that: those that tests
+# start would not end when they are asked to.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What is quick and tells most comes first, so that a failure shows early; folders that are not named come before.
 LATER = ("golden", "examples", "conformance", "contract", "bench", "properties", "fuzz")
