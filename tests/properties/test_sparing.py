@@ -48,37 +48,54 @@ def in_place_of(last: Job, spec: GangSpec) -> Job:
 def test_counting_equals_asking(pick: Random) -> None:
     """Whatever is spared in whatever stretches, and whichever part is enough by itself.
 
-    Gangs of whole nodes or of parts of them, in one piece or in groups of which each wants a rack, in queues that may
-    have to lose more than room is made for.
+    Gangs of whole nodes or of parts of them, in one piece or in groups of which each wants a rack, of one shape or of a
+    leader and workers, in queues that may have to lose more than room is made for.
     """
     full = scattered(flat_cluster(2, 6), 1, tier=2)
-    job = waiting(full.jobs[-1], pick)
+    job = pick.choice((waiting, mixed))(full.jobs[-1], pick)
     limit = {"nvidia.com/gpu": GPUS_PER_NODE * len(full.nodes) - pick.randrange(-20, 60)}  # all of them are used
     queues = {name: replace(queue, capability=limit) for name, queue in full.queues.items()}
     profile = pick.choice((EVICTING, replace(EVICTING, tiers=(*EVICTING.tiers, (PluginChoice("capacity"),)))))
     cycle = open_cycle(replace(full, jobs=(*full.jobs[:-1], job), queues=queues), profile)
-    need = job.subs[0].request * len(job.subs)
+    need = np.sum([sub.request for sub in job.subs], axis=0)
     preemptor = Preemptor(Purpose.PREEMPT, job, need, gang=True, running=cycle.running)
     fits = fits_in(cycle, preemptor, demand(cycle, job), ROOT)
     for _ in range(4):
         compare(fits, pick, len(cycle.running))
 
 
+def mixed(last: Job, pick: Random) -> Job:
+    """A gang of a leader and workers in the place of the last job, whole or in groups; some do with fewer tasks."""
+    size, group = pick.randrange(1, 4), pick.choice((0, 2, 3))
+    spec = GangSpec(CLASSES[pick.choice((2, 4, 6))], size * (group or 2), 2, group)
+    return with_leaders(in_place_of(last, spec))
+
+
+def with_fewer(job: Job) -> Job:
+    """The same gang, content with one task less: which ones is a choice, so that it is tried."""
+    subs = tuple(replace(sub, minimum=sub.minimum - 1) for sub in job.subs)
+    return replace(job, subs=subs, minimum=sum(sub.minimum for sub in subs))
+
+
 @given(seed=st.integers(0, 1 << 30))
 @examples(60)
-def test_a_look_refuses_nothing_that_a_search_finds(seed: int) -> None:
-    """Gangs of a leader and workers are tried: a look at amounts may only leave out trials that come to nothing."""
+def test_what_is_counted_or_looked_at_is_what_a_search_finds(seed: int) -> None:
+    """Gangs of a leader and workers: mixtures are counted exactly where all tasks must be placed, and elsewhere a look
+    at amounts leaves out no trial but those that come to nothing.
+    """
     pick = Random(seed)
     full = scattered(flat_cluster(2, 6), 1, tier=2)
-    size, group = pick.randrange(2, 7), pick.choice((0, 2))
-    job = with_leaders(in_place_of(full.jobs[-1], GangSpec(CLASSES[pick.choice((2, 4, 6))], size, 2, group)))
+    job = mixed(full.jobs[-1], pick)
+    job = pick.choice((job, job, with_fewer(job)))
     cycle = open_cycle(replace(full, jobs=(*full.jobs[:-1], job)), EVICTING)
     need = np.sum([sub.request for sub in job.subs], axis=0)
     preemptor = Preemptor(Purpose.PREEMPT, job, need, gang=True, running=cycle.running)
     asked, domain = demand(cycle, job), pick.randrange(len(cycle.topology))
     fits = fits_in(cycle, preemptor, asked, domain)
+    standing = cycle.running.inside(cycle.topology.span(domain))
+    inside = range(standing.start, standing.stop)
     for _ in range(6):
-        victims = np.sort(np.array(pick.sample(range(len(cycle.running)), pick.randrange(10, len(cycle.running)))))
+        victims = np.sort(np.array(pick.sample(inside, pick.randrange(len(inside) // 2, len(inside)))))
         with cycle.ledger.statement():
             cycle.ledger.evict(cycle.running, victims, cycle.snapshot.jobs)
             found = place_in(cycle, preemptor, asked, domain)

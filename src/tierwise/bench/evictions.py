@@ -11,7 +11,17 @@ from msgspec.structs import replace
 
 from tierwise.bench.lab import Lab
 from tierwise.bench.measure import Row, at_most, best_of
-from tierwise.bench.worlds import CLASSES, GPUS_PER_NODE, BenchCluster, GangSpec, cluster, flat_cluster, jobs, snapshot
+from tierwise.bench.worlds import (
+    CLASSES,
+    GPUS_PER_NODE,
+    BenchCluster,
+    GangSpec,
+    cluster,
+    flat_cluster,
+    jobs,
+    snapshot,
+    with_leaders,
+)
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase, Status, SubJob
@@ -23,6 +33,7 @@ __all__ = [
     "CrowdedCluster",
     "c3a",
     "c3b",
+    "c3c",
     "c4",
     "cheapest",
     "crowded_cluster",
@@ -44,6 +55,8 @@ __all__ = [
 
 EVICTING: Profile = replace(DEFAULT, actions=("allocate", "backfill", "gangpreempt"))
 _WHOLE_NODE = CLASSES[7]
+_WITH_LEADERS = CLASSES[6]
+"""Whole nodes as well, and the class of leaders asks for more cpu and memory."""
 _TIGHT = 0.7
 """Share of the gangs that have nothing to spare; the others can lose half."""
 
@@ -210,13 +223,18 @@ def _ratios(lab: Lab) -> list[float]:
 # Clusters full of small gangs that stand on many nodes each, and gangs that cannot lose a single pod.
 
 
-def scattered(where: BenchCluster, preemptors: int, *, need: int = 16, tier: int = 2) -> Snapshot:
-    """As many gangs of eight pods as nodes, a GPU each, every pod on another node; gangs of whole nodes want room."""
+def scattered(
+    where: BenchCluster, preemptors: int, *, need: int = 16, tier: int = 2, leaders: bool = False
+) -> Snapshot:
+    """As many gangs of eight pods as nodes, a GPU each, every pod on another node; gangs of whole nodes want room.
+
+    These have pods of one shape, or a leader that asks for more.
+    """
     nodes = len(where.nodes)
     made = jobs(
         [
             *[GangSpec(CLASSES[0], GPUS_PER_NODE, where.top)] * nodes,
-            *[GangSpec(_WHOLE_NODE, need, tier)] * preemptors,
+            *[GangSpec(_WITH_LEADERS if leaders else _WHOLE_NODE, need, tier)] * preemptors,
         ]
     )
     lead, running, hungry = made[0], made[1 : nodes + 1], made[nodes + 1 :]
@@ -225,6 +243,7 @@ def scattered(where: BenchCluster, preemptors: int, *, need: int = 16, tier: int
         _standing(job, [(number + i * stride) % nodes for i in range(GPUS_PER_NODE)], GPUS_PER_NODE)
         for number, job in enumerate(running)
     ]
+    hungry = [with_leaders(job) for job in hungry] if leaders else hungry
     return snapshot(where, [lead, *standing, *(replace(job, priority=10) for job in hungry)])
 
 
@@ -252,6 +271,14 @@ def c3b(lab: Lab) -> Row:
     seconds = _evicting_seconds(scattered(cluster(nodes), 50), EVICTING, lab)
     what = f"seconds for a preempting cycle, fifty gangs of 16 nodes among {nodes:,} scattered gangs on {nodes:,} nodes"
     return Row("C3b", what, seconds, at_most(10, 2))
+
+
+def c3c(lab: Lab) -> Row:
+    """The same for gangs of a leader and workers."""
+    nodes = lab.size.everyday // 2
+    seconds = _evicting_seconds(scattered(cluster(nodes), 50, leaders=True), EVICTING, lab)
+    what = f"seconds for a preempting cycle, fifty gangs of a leader and 15 workers among {nodes:,} scattered gangs"
+    return Row("C3c", what, seconds, at_most(10, 3))
 
 
 def c4(lab: Lab) -> Row:

@@ -16,7 +16,7 @@ from tierwise.bench.changes import c16a, c16b
 from tierwise.bench.compare import SpeedComparison, compare
 from tierwise.bench.devices import d1a, d1b
 from tierwise.bench.everyday import EVERYDAY
-from tierwise.bench.evictions import c3a, c3b, c4, e1, p9a, p9b, p9c
+from tierwise.bench.evictions import c3a, c3b, c3c, c4, e1, p9a, p9b, p9c
 from tierwise.bench.files import c13a, c13b
 from tierwise.bench.lab import Lab
 from tierwise.bench.live_jobs import c1a, c1b, c1c, c1d
@@ -210,6 +210,7 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "C1d": c1d,
     "C3a": c3a,
     "C3b": c3b,
+    "C3c": c3c,
     "C4": c4,
     **EVERYDAY,
     "C13a": c13a,

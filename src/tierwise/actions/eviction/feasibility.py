@@ -1,7 +1,8 @@
 """Would a gang fit in a domain if certain tasks were gone? Asked often, so it is counted wherever counting is exact.
 
 `_Counted` serves demands of one plain shape: fit counts per row with the victims' amounts added, summed over the gang's
-domains. `_Tried` serves everything else: evict on the ledger, search, rewind.
+domains. `_Mixed` serves those of several plain shapes all of which must be placed, a leader and workers: bounds by
+counts first, and `mixtures` where these say yes. `_Tried` serves everything else: evict on the ledger, search, rewind.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
-from tierwise.actions.placement.demand import Demand
+from tierwise.actions.eviction.mixtures import Mixture
+from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.fabrics import search_fabrics
 from tierwise.actions.placement.fit import fit_counts_without
 from tierwise.actions.placement.gather import gather_group
@@ -23,6 +25,7 @@ from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.model.arrays import Bools, Ints, growth_in_turn, summed
 from tierwise.model.reason import Reason
+from tierwise.model.shape import Shape
 
 __all__ = [
     "Feasibility",
@@ -36,8 +39,12 @@ __all__ = [
 ]
 
 
+_MOST_WAYS = 2**18
+"""How much work counting several shapes together may be before a trial is quicker."""
+
+
 class Feasibility(Protocol):
-    """Whether the gang fits once some victims (positions in the running table) are gone."""
+    """Whether the gang fits once some victims (positions in the running table, inside the domain) are gone."""
 
     def without(self, victims: Ints) -> bool: ...
 
@@ -103,8 +110,9 @@ def first_alone_by_trial(fits: Feasibility, victims: Ints, start: Ints, fixed: I
 
 def fits_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> Feasibility:
     """The cheapest exact test for a demand in a domain."""
-    gathered = cycle.gathered(preemptor.job)
-    counted = _Counted.of(cycle, preemptor, asked, domain) if not gathered else None
+    counted: Feasibility | None = None
+    if not cycle.gathered(preemptor.job):
+        counted = _Counted.of(cycle, preemptor, asked, domain) or _Mixed.of(cycle, preemptor, asked, domain)
     return counted if counted is not None else _Tried(cycle, preemptor, asked, domain)
 
 
@@ -158,6 +166,29 @@ def _as_allowed(cycle: Cycle, preemptor: Preemptor, found: SearchResult) -> bool
         return cycle.pipeline.quota_exceeded(preemptor.job, given) is None
 
 
+def _inner_domains(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> tuple[Ints, Ints] | None:
+    """Where the domains begin and end, in rows of this one, to one of which each task group is confined.
+
+    It is the domain itself where the job has no sub-groups; None where task groups differ in that, or have tasks that
+    are placed already.
+    """
+    span = cycle.topology.span(domain)
+    if not preemptor.job.policies:
+        return np.array([0]), np.array([span.stop - span.start])
+    if any(cycle.ledger.placed_rows(task_group.sub) is not None for task_group in asked.task_groups):
+        return None
+    limits = {cycle.pipeline.limit(task_group.sub) for task_group in asked.task_groups}
+    limit = next(iter(limits))
+    if len(limits) > 1 or limit is None:
+        return None
+    inside = np.arange(domain, int(cycle.topology.last[domain]))
+    inside = inside[cycle.topology.tier[inside] <= limit]
+    widest = inside[~np.isin(cycle.topology.parent[inside], inside)]
+    if not len(widest):
+        return None
+    return cycle.topology.start[widest] - span.start, cycle.topology.end[widest] - span.start
+
+
 class _Counted:
     """One plain shape, in one task group or in task groups of which each is confined to an inner domain."""
 
@@ -201,22 +232,8 @@ class _Counted:
             task_group.remaining[0].pod_set.shape is not shape for task_group in asked.task_groups
         ) or cycle.pipeline.moving(shape):
             return None
-        span = cycle.topology.span(domain)
-        if not preemptor.job.policies:
-            return cls(cycle, preemptor, asked, domain, (np.array([0]), np.array([span.stop - span.start]), first.need))
-        if any(cycle.ledger.placed_rows(task_group.sub) is not None for task_group in asked.task_groups):
-            return None
-        limits = {cycle.pipeline.limit(task_group.sub) for task_group in asked.task_groups}
-        limit = next(iter(limits))
-        if len(limits) > 1 or limit is None:
-            return None
-        inside = np.arange(domain, int(cycle.topology.last[domain]))
-        inside = inside[cycle.topology.tier[inside] <= limit]
-        widest = inside[~np.isin(cycle.topology.parent[inside], inside)]
-        if not len(widest):
-            return None
-        starts, ends = cycle.topology.start[widest] - span.start, cycle.topology.end[widest] - span.start
-        return cls(cycle, preemptor, asked, domain, (starts, ends, first.need))
+        inner = _inner_domains(cycle, preemptor, asked, domain)
+        return None if inner is None else cls(cycle, preemptor, asked, domain, (*inner, first.need))
 
     def without(self, victims: Ints) -> bool:
         enough = self._holds(self._room(self._freed(victims)))
@@ -364,6 +381,161 @@ class _Counted:
             return int(room[self._starts[0] : self._ends[0]].sum()) // self._size >= self._groups
         upto = np.concatenate(([0], np.cumsum(room)))
         return int(((upto[self._ends] - upto[self._starts]) // self._size).sum()) >= self._groups
+
+
+class _Mixed:
+    """Several plain shapes of which every task must be placed: in one task group, or in task groups of the same tasks
+    each of which is confined to an inner domain.
+
+    Whether so many tasks fit by the counts of each shape, and of the smallest that any of them asks for, is never too
+    strict and says no to most; where it says yes, what rows take is counted together.
+    """
+
+    def __init__(
+        self, cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int, inner: tuple[Ints, Ints]
+    ) -> None:
+        span = cycle.topology.span(domain)
+        inside = preemptor.running.inside(span)
+        sizes = _sizes(asked.task_groups[0])
+        shapes = list(sizes)
+        resources = np.unique(np.concatenate([shape.asked for shape in shapes]))
+        requests = np.stack([shape.request[resources] for shape in shapes])
+        self._cycle = cycle
+        self._cause = preemptor
+        self._mixture = Mixture(requests, np.array(list(sizes.values())), len(asked.task_groups))
+        self._free = cycle.ledger.free(resources, span, Pool.FUTURE_IDLE)
+        self._first = inside.start
+        self._rows = preemptor.running.row[inside] - span.start
+        self._amounts = preemptor.running.request[resources, inside]
+        starts, ends = inner
+        length = span.stop - span.start
+        rows = np.arange(length)
+        self._inner = np.maximum(np.searchsorted(starts, rows, side="right") - 1, 0)
+        usable = (starts[self._inner] <= rows) & (rows < ends[self._inner])
+        allowed = np.stack([(cycle.fit_counts.of(shape).why[span] == 0) & usable for shape in shapes])
+        self._allowed: Bools = allowed[self._mixture.order]
+        self._any: Bools = np.logical_or.reduce(allowed)
+        width = 1 << int((ends - starts).max() - 1).bit_length()
+        lines = starts[:, None] + np.arange(width)
+        self._blocks: Ints = np.where(lines < ends[:, None], lines, -1)
+        mixture = self._mixture
+        self._counts = [  # what is asked for, where, and how many of it make a group
+            *zip(mixture.requests, self._allowed, mixture.sizes.tolist(), strict=True),
+            (mixture.least, self._any, int(mixture.sizes.sum())),
+        ]
+
+    @classmethod
+    def of(cls, cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> _Mixed | None:
+        """None where counting would not be exact, or would take longer than a trial."""
+        job, first = preemptor.job, asked.task_groups[0]
+        sizes = _sizes(first)
+        if (
+            job.inner_groups
+            or asked.spares
+            or asked.alternatives is not None
+            or sum(sizes.values()) != first.need
+            or any(_sizes(group) != sizes or group.need != first.need for group in asked.task_groups[1:])
+            or any(cycle.pipeline.moving(shape) for shape in sizes)
+        ):
+            return None
+        inner = _inner_domains(cycle, preemptor, asked, domain)
+        ways = Mixture.ways(np.array(list(sizes.values())), len(asked.task_groups))
+        span = cycle.topology.span(domain)
+        if inner is None or ways * (span.stop - span.start) > _MOST_WAYS:
+            return None
+        return cls(cycle, preemptor, asked, domain, inner)
+
+    def without(self, victims: Ints) -> bool:
+        return self.some_suffice(victims) and quota_allows(self._cycle, self._cause, victims)
+
+    def some_suffice(self, victims: Ints) -> bool:
+        free = self._freed(victims)
+        if int(self._at_most(free).sum()) < self._mixture.groups:
+            return False
+        together = self._mixture.together(self._mixture.tables(free, self._allowed), self._blocks)
+        return int(self._mixture.whole_groups(together).sum()) >= self._mixture.groups
+
+    def fewest(self, victims: Ints, start: Ints) -> int | None:
+        return fewest_by_trial(self, victims, start)
+
+    def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
+        """Those in front that can all be spared are; of the others, those that no count can spare are not tried."""
+        parts = len(start) - 1
+        if not self.without(np.concatenate((fixed, victims))):
+            return list(range(parts))
+        low, high = 0, parts + 1  # `low` can be spared, `high` cannot
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self.without(np.concatenate((fixed, victims[start[middle] :]))):
+                low = middle
+            else:
+                high = middle
+        behind, start = victims[start[low] :], start[low:] - start[low]
+        free = self._freed(np.concatenate((fixed, behind)))
+        must = self._at_most_beside(free, behind, start, sign=-1) < self._mixture.groups
+        gone = np.repeat(must, np.diff(start))
+        tried = np.flatnonzero(~must)
+        sizes = np.diff(start)[tried]
+        fixed = np.concatenate((fixed, behind[gone]))
+        going = needed_by_trial(self, behind[~gone], np.concatenate(([0], np.cumsum(sizes))), fixed)
+        must[tried[going]] = True
+        return (low + np.flatnonzero(must)).tolist()
+
+    def first_alone(self, victims: Ints, start: Ints, fixed: Ints) -> int | None:
+        able = np.flatnonzero(self._at_most_beside(self._freed(fixed), victims, start, sign=1) >= self._mixture.groups)
+        beside = ((i, victims[start[i] : start[i + 1]]) for i in able.tolist())
+        return next((i for i, part in beside if self.without(np.concatenate((fixed, part)))), None)
+
+    def _freed(self, victims: Ints) -> Ints:
+        """What is free of what is asked for, (resources x rows), once the victims are gone."""
+        free = self._free.copy()
+        here = victims - self._first
+        for amounts, each in zip(free, self._amounts, strict=True):
+            np.add.at(amounts, self._rows[here], each[here])
+        return free
+
+    def _at_most(self, free: Ints) -> Ints:
+        """How many groups each inner domain takes at most."""
+        inner = len(self._blocks)
+        counts = (summed(self._inner, _room(free, ask, where), inner) // size for ask, where, size in self._counts)
+        most: Ints = np.minimum.reduce(list(counts))
+        return most
+
+    def _at_most_beside(self, free: Ints, victims: Ints, start: Ints, *, sign: int) -> Ints:
+        """How many groups there is room for at most with what each part frees beside what is free, or without it."""
+        parts, inner = len(start) - 1, len(self._blocks)
+        here = victims - self._first
+        part = np.repeat(np.arange(parts), np.diff(start))
+        some = self._any[self._rows[here]]
+        here, part = here[some], part[some]
+        cells, cell = np.unique(part * len(self._any) + self._rows[here], return_inverse=True)
+        part, row = np.divmod(cells, len(self._any))
+        freed = np.stack([summed(cell, amounts[here], len(cells)) for amounts in self._amounts])
+        beside = free[:, row] + sign * freed
+        result = np.full(parts * inner, self._mixture.groups)
+        for ask, where, size in self._counts:
+            room = _room(free, ask, where)
+            sums = np.tile(summed(self._inner, room, inner), parts)
+            sums += summed(part * inner + self._inner[row], _room(beside, ask, where[row]) - room[row], parts * inner)
+            np.minimum(result, sums // size, out=result)
+        total: Ints = result.reshape(parts, inner).sum(axis=1)
+        return total
+
+
+def _sizes(task_group: TaskGroup) -> dict[Shape, int]:
+    """How many tasks of each shape are left of a task group."""
+    sizes: dict[Shape, int] = {}
+    for tasks_left in task_group.remaining:
+        shape = tasks_left.pod_set.shape
+        sizes[shape] = sizes.get(shape, 0) + tasks_left.left
+    return sizes
+
+
+def _room(free: Ints, each: Ints, allowed: Bools) -> Ints:
+    """How many tasks that ask for `each` the columns of `free`, (resources x rows), take where they are allowed."""
+    asked = np.flatnonzero(each)
+    room: Ints = np.maximum((free[asked] // each[asked, None]).min(axis=0), 0) * allowed
+    return room
 
 
 class _Tried:
