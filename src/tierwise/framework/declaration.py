@@ -85,6 +85,7 @@ SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "StaticFilter": ("Predicate",),
     "SubJobOrder": ("SubJobOrder",),
     "TaskOrder": ("TaskOrder",),
+    "TyingFilter": ("Predicate",),
     "VictimFilter": ("Preemptable", "Reclaimable"),
     "VictimQueueOrder": ("VictimQueueOrder",),
     "VictimSelector": ("Victim",),

@@ -77,6 +77,8 @@ __all__ = [
     "StaticFilter",
     "SubJobOrder",
     "TaskOrder",
+    "Tie",
+    "TyingFilter",
     "Units",
     "VictimFilter",
     "VictimQueueOrder",
@@ -147,6 +149,19 @@ class RoomFilter(Protocol):
     """A filter that moves on a task's own row alone, and knows shapes of which it can say how many each node takes."""
 
     def room(self, shape: Shape) -> Ints | None: ...  # by row, as things are now; None: only asking tells
+
+
+class Tie(msgspec.Struct, frozen=True):
+    """Tasks of a shape go where one of some shapes stands, and none of these stands anywhere yet."""
+
+    places: Ints  # by row, a number that rows of one place share; -1: no place
+    founders: frozenset[int]  # the numbers of the shapes, maybe its own, of which the first decides the place
+
+
+class TyingFilter(Protocol):
+    """A moving filter by which a first task may decide where others go, as required pod affinity does."""
+
+    def tie(self, shape: Shape) -> Tie | None: ...  # as things are now
 
 
 class NodeScorer(Protocol):

@@ -77,6 +77,8 @@ from tierwise.framework.extension import (
     StaticFilter,
     SubJobOrder,
     TaskOrder,
+    Tie,
+    TyingFilter,
     Units,
     VictimFilter,
     VictimQueueOrder,
@@ -183,6 +185,14 @@ def _check_why(answer: object, length: int, reasons: ReasonBook) -> None:
     _check_array(answer, _WHY, length)
     if length and answer.max() > len(reasons):  # type: ignore[attr-defined]  # it is an array
         raise _AnswerError("a number that no reason has")
+
+
+def _check_tie(answer: object, length: int) -> None:
+    if not isinstance(answer, Tie) or not isinstance(answer.founders, frozenset):
+        raise _AnswerError(f"expected a tie, not {_shown(answer)}")
+    _check_array(answer.places, _INT, length)
+    if length and answer.places.min() < -1:
+        raise _AnswerError("a place below -1")
 
 
 def _check_positions(answer: object, length: int) -> tuple[int, int]:
@@ -369,6 +379,7 @@ class Pipeline:
     _movers = _At(MovingFilter)
     _own_row_filters = _At(OwnRowFilter)
     _room_filters = _At(RoomFilter)
+    _tying_filters = _At(TyingFilter)
     _scorers = _At(NodeScorer)
     _row_scorers = _At(RowScorer)
     _leaf_scorers = _At(LeafScorer)
@@ -680,6 +691,19 @@ class Pipeline:
             known = tuple(rooms[number] for number in moved_by) if all(n in rooms for n in moved_by) else ()
             self._rooms[shape.number] = known
         return known
+
+    def ties(self, shape: Shape) -> list[Tie]:
+        """Where the first of some tasks decides where those of a shape go: by which rows, and whose tasks."""
+        found: list[Tie] = []
+        for plugin in self._tying_filters[shape.scheduler]:
+            try:
+                tie = plugin.tie(shape)
+                if tie is not None:
+                    _check_tie(tie, len(self._view.nodes))
+                    found.append(tie)
+            except _RAISED as error:
+                raise self._costs(plugin, "tie", error) from error
+        return found
 
     def _concerns(self, plugin: MovingFilter, shape: Shape) -> bool:
         try:

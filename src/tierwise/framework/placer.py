@@ -132,9 +132,11 @@ def reference(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Pi
     return _picks(taken, span)
 
 
-def best_row(cycle: Cycle, ask: Ask, span: slice, pool: Pool) -> int:
-    """The row for one task, with all scores computed again; -1 if it fits nowhere."""
+def best_row(cycle: Cycle, ask: Ask, span: slice, pool: Pool, *, among: Bools | None = None) -> int:
+    """The row for one task, of all or `among` some of the span, scores computed again; -1 if it fits nowhere."""
     fits = cycle.fits(ask, span, pool)
+    if among is not None:
+        fits = fits & among
     if not fits.any():
         return -1
     return int(span.start) + _best(_keys(cycle, ask, span, fits), cycle.nodes.rank[span], fits)

@@ -17,7 +17,7 @@ from tierwise.actions.diagnosis.inspection import PodInspector
 from tierwise.config.actions import ACTIONS as ALL_ACTIONS
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.framework.declaration import METHODS, POINTS, takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, LeafScorer, Preparation
+from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, LeafScorer, Preparation, Tie
 from tierwise.framework.kept_scores import KeptScores
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import CycleReport
@@ -53,6 +53,12 @@ BAD: Mapping[str, list[object]] = {
     "concerns": [None, "yes"],
     "own_row": [None, "yes"],
     "room": [3, "much", np.zeros(1, dtype=np.int64), np.zeros(4)],
+    "tie": [
+        "zone",
+        Tie(np.zeros(1, dtype=np.int64), frozenset()),
+        Tie(np.full(4, -2), frozenset()),
+        Tie(np.zeros(4, dtype=np.int64), [0]),  # type: ignore[arg-type]
+    ],
     "why_not_now": [None, np.zeros(1, dtype=np.int64), np.zeros(99, dtype=np.uint16), [0, 0]],
     "effect": [None, "free", 3],
     "score": [None, 1.0, np.zeros(99), np.full(4, np.nan), np.full(4, np.inf), np.zeros(4, dtype=np.int64), "high"],
@@ -93,8 +99,9 @@ BAD: Mapping[str, list[object]] = {
     "before_bind": [True, "later", (), Preparation(waits="later"), Preparation(writes=(1,))],  # type: ignore[arg-type]
     "figures": [None, [], [1] * 4],
 }
-CALLED_ELSEWHERE = {"entitled", "gather_options", "score_leaves", "score_rows"}
-"""By those who look at queues, for jobs that are gathered, or for plain pods that nobody looks on."""
+CALLED_ELSEWHERE = {"entitled", "gather_options", "score_leaves", "score_rows", "tie"}
+"""By those who look at queues, for jobs that are gathered, for plain pods that nobody looks on, or where scores alone
+find no place."""
 
 
 @cache
@@ -169,7 +176,7 @@ def test_every_action_is_inside_the_boundary(action: str) -> None:
 
 
 def test_every_point_is_reached_by_some_action_or_reader() -> None:
-    """What no action asks here is asked by those who look at queues, for jobs that are gathered, or for plain pods."""
+    """What no action asks here is asked by those who look at queues, or for some jobs and pods alone."""
     for method in CALLED_ELSEWHERE:
         for act in (raising, exiting, *((lambda *_, bad=bad, **__: bad) for bad in BAD[method])):
             snapshot = busy()
@@ -178,6 +185,9 @@ def test_every_point_is_reached_by_some_action_or_reader() -> None:
             opened = open_cycle(snapshot, profile, plugins={"faulty": faulty(method, act, *points)})
             if method == "entitled":
                 assert opened.pipeline.entitled() is None
+            elif method == "tie":
+                with pytest.raises(PluginError):
+                    opened.pipeline.ties(snapshot.shapes[0])
             elif method.startswith("score"):
                 asks = [Ask(pod_set.shape, sub, job) for job, sub, pod_set in _pending(snapshot)]
                 with pytest.raises(PluginError):

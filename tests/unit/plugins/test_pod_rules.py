@@ -272,3 +272,20 @@ def test_a_span_is_answered_like_the_whole() -> None:
     whole = plugin.why_not_now(w.shape(1), w.everywhere)
 
     assert whole[1:3].tolist() == plugin.why_not_now(w.shape(1), slice(1, 3)).tolist()
+
+
+def test_affinity_ties_to_a_place_until_somebody_stands_there() -> None:
+    """Nodes of one zone are one place, a node in none is no place; whom the affinity looks for decides."""
+    free = zoned(web(affinity=near()), pods(labels={"app": "db"}, affinity=near()))
+    plugin = Predicates({}, free.view)
+
+    for number in (0, 1):
+        tie = plugin.tie(free.shape(number))
+        assert tie is not None
+        assert frozenset({free.shape(0).number}) == tie.founders
+        a, same, b, none = tie.places.tolist()
+        assert (a == same, a == b, none) == (True, False, -1)
+
+    settled = zoned(web(affinity=near()), web(on="n0"))
+    assert Predicates({}, settled.view).tie(settled.shape(0)) is None
+    assert Predicates({}, zoned(web()).view).tie(zoned(web()).shape(0)) is None

@@ -124,7 +124,8 @@ def fit_any_way(
     """Place a task group below a domain.
 
     A task group of several shapes is tried in its own order and with its largest tasks first, placed by score. If both
-    fail, `mixed_shapes` counts which mixtures the nodes take.
+    fail, `tied_tasks` tries the places that pod affinity may tie tasks to, and where filters do not move `mixed_shapes`
+    counts which mixtures the nodes take.
     """
     several = len(task_group.remaining) > 1
     for tried in (task_group, largest_first(cycle, task_group)) if several else (task_group,):
@@ -134,6 +135,17 @@ def fit_any_way(
             if placements is not None:
                 statement.keep()
                 return placements
+    if any(cycle.pipeline.moving(tasks_left.pod_set.shape) for tasks_left in task_group.remaining):
+        from tierwise.actions.placement.tied_tasks import TooManyPlacesError, fit_tied  # rarely needed
+
+        try:
+            with cycle.ledger.statement() as statement:
+                placements = fit_tied(cycle, job, task_group, domain, pools)
+                if placements is not None:
+                    statement.keep()
+                    return placements
+        except TooManyPlacesError:
+            return NoPlace.BOUNDED
     if len({tasks_left.pod_set.shape.number for tasks_left in task_group.remaining}) == 1:
         return NoPlace.PROVEN  # one shape in several roles: there is no mixture
     from tierwise.actions.placement.mixed_shapes import OutOfBoundError, fit_mixed  # rarely needed

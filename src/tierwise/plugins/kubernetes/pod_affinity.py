@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.core import PodAffinity, PodAffinityTerm, TopologySpreadConstraint
-from tierwise.framework.extension import CycleView
+from tierwise.framework.extension import CycleView, Tie
 from tierwise.framework.ledger import Tally
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.pod_terms import PodSelector, affinity_pods, spread_pods
@@ -91,9 +91,9 @@ class PodCounts:
         carried = {number: weight for number, weight in weights.items() if weight}
         return self._register(carried, key, among=None, leaving=True)
 
-    def shapes_matching(self, selector: PodSelector) -> list[int]:
-        """The numbers of the shapes whose tasks the selector means."""
-        return self._classes.shapes((selector,))
+    def shapes_matching(self, *selectors: PodSelector) -> list[int]:
+        """The numbers of the shapes whose tasks every selector means."""
+        return self._classes.shapes(selectors)
 
     def _place(self, key: str) -> tuple[Ints, int]:
         found = self._places.get(key)
@@ -180,6 +180,7 @@ class _Rules(msgspec.Struct, frozen=True):
     """What binds one shape."""
 
     near: tuple[Count, ...]
+    sought: tuple[PodSelector, ...]  # whom its affinity looks for: pods that all of these mean
     founder: bool  # matches its own affinity
     away: tuple[Count, ...]
     shunned: tuple[Count, ...]  # pods whose anti-affinity excludes the shape
@@ -244,6 +245,16 @@ class PodRequirements:
                 why[count.place[span] < 0 if first else count.at(span) <= 0] = self._lonely
         return why
 
+    def tie(self, shape: Shape) -> Tie | None:
+        """Rows that the affinity of the shape takes for one place, while nobody that it looks for stands anywhere."""
+        rules = self._rules.get(shape.number)
+        if rules is None or not rules.near or any(count.values.any() for count in rules.near):
+            return None
+        labels = np.stack([count.place for count in rules.near])
+        places = np.unique(labels, axis=1, return_inverse=True)[1].ravel()
+        places[(labels < 0).any(axis=0)] = -1
+        return Tie(places, frozenset(self._counts.shapes_matching(*rules.sought)))
+
     # -- putting the rules together
 
     def _has_rules(self, shape: Shape) -> bool:
@@ -282,6 +293,7 @@ class PodRequirements:
         away = [(affinity_pods(t, shape.namespace, shape.labels), t.topology_key) for t in self._away_terms(shape)]
         return _Rules(
             near=tuple(self._counts.matching(meant, term.topology_key) for term in near),
+            sought=tuple(meant),
             founder=all(s.matches(shape.namespace, shape.labels, shape.namespace_labels) for s in meant),
             away=tuple(self._counts.matching((selector,), key) for selector, key in away),
             shunned=tuple(self._shunning.get(shape.number, ())),

@@ -23,7 +23,16 @@ import numpy as np
 from tierwise.api.core import Taint
 from tierwise.framework.arguments import flag, number
 from tierwise.framework.declaration import chooses, takes_part
-from tierwise.framework.extension import Arguments, CycleView, MovingFilter, PreBind, Preparation, StaticFilter
+from tierwise.framework.extension import (
+    Arguments,
+    CycleView,
+    MovingFilter,
+    PreBind,
+    Preparation,
+    StaticFilter,
+    Tie,
+    TyingFilter,
+)
 from tierwise.model.arrays import Bools, Why
 from tierwise.model.job import Job, Task
 from tierwise.model.reason import Reason
@@ -47,7 +56,7 @@ _AFFINITY = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the required 
 _ADDED = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the node affinity that the configuration adds")
 
 
-@takes_part(MovingFilter, StaticFilter)
+@takes_part(MovingFilter, StaticFilter, TyingFilter)
 class Predicates:
     """Which nodes Kubernetes' own rules exclude for a shape."""
 
@@ -95,6 +104,10 @@ class Predicates:
             why = np.where(lacking > 0, lacking, why).astype(np.uint16)
         return why
 
+    def tie(self, shape: Shape) -> Tie | None:
+        """Where required pod affinity ties tasks of the shape to the first that it looks for."""
+        return self._rules.tie(shape)
+
     def _why_tainted(self, shape: Shape) -> Why:
         numbers = np.zeros(max(1, len(self._nodes.taints)), dtype=np.uint16)
         if self._taints:
@@ -120,7 +133,7 @@ class Predicates:
         np.copyto(why, np.uint16(self._reasons.number(reason)), where=rows)
 
 
-@takes_part(MovingFilter, PreBind, StaticFilter)
+@takes_part(MovingFilter, PreBind, StaticFilter, TyingFilter)
 class DevicePredicates(Predicates):
     """The same where there are devices: their claims are written before a bind."""
 
