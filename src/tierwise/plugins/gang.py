@@ -106,7 +106,7 @@ class GangPlugin:
         for number, least in job.roles.items():
             name = job.role_names[number]
             if existing.get(name, 0) < least:
-                kind = "gang" if job.gangs else "task"
+                kind = "gang" if job.gangs else "task" if job.declared_by is None else "sub-group"
                 text = f"not enough pods of {kind} {name}: {existing.get(name, 0)} exist, minimum {least}"
                 return Reason("NotEnoughPodsOfTask", "gang", text + _made_later(job, (name,)))
         return None
@@ -115,7 +115,9 @@ class GangPlugin:
         for i, policy in enumerate(job.policies):
             whole = sum(1 for sub in job.subs if sub.policy == i and sub.total >= sub.minimum)
             if whole < policy.minimum:
-                text = f"not enough whole sub-groups of {policy.name}: {whole} exist, minimum {policy.minimum}"
+                # Elsewhere a policy is of whatever sub-groups are alike, and has the name of the first of them.
+                of = f" of {policy.name}" if job.declared_by is None or len(job.policies) > 1 else ""
+                text = f"not enough whole sub-groups{of}: {whole} exist, minimum {policy.minimum}"
                 return Reason("NotEnoughPodsOfTask", "gang", text)
         return None
 

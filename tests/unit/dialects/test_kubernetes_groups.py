@@ -175,6 +175,40 @@ def test_what_is_not_read_keeps_the_group_waiting() -> None:
         assert all(field in text for text in why.values())
 
 
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"schedulingPolicy": {}},
+        {"schedulingPolicy": None},
+        {"schedulingPolicy": {"elastic": {"minCount": 2}}},
+        {"schedulingPolicy": {"gang": {}}},
+        {"schedulingPolicy": {"gang": {"minCount": 0}}},
+        {"schedulingPolicy": {"gang": {"minCount": -1}}},
+        {"schedulingConstraints": {"topology": [{"key": ""}]}},
+        {"schedulingConstraints": {"topology": [{}]}},
+    ],
+)
+def test_a_group_that_does_not_say_what_it_wants_starts_nothing(spec: Raw) -> None:
+    """A policy of another kind may be a gang's, and a limit without a key is a limit: not one pod is bound."""
+    bound, why = run(WORLD, kubernetes_gang("g", 2, **spec))
+    below = kubernetes_gang("h", 2, parentCompositePodGroupName="c", **spec)
+
+    assert ({}, {"InvalidGroup"}) == (bound, _codes(why))
+    assert ({}, {"InvalidGroup"}) == (lambda found: (found[0], _codes(found[1])))(
+        run(WORLD, [composite("c", 1)], below)
+    )
+
+
+def test_a_composite_that_does_not_say_what_it_wants_starts_nothing() -> None:
+    """Its groups would start one by one if it were taken for a basic one."""
+    wrong = composite("c", 2)
+    for policy in ({}, {"gang": {}}, {"elastic": {}}):
+        outer = wrong | {"spec": {**wrong["spec"], "schedulingPolicy": policy}}  # type: ignore[dict-item]
+        bound, why = run(WORLD, [outer], kubernetes_gang("g", 2, parentCompositePodGroupName="c"))
+        assert ({}, {"InvalidGroup"}) == (bound, _codes(why))
+        assert all("CompositePodGroup default/c" in text for text in why.values())
+
+
 def test_a_limit_that_no_plugin_minds_is_not_passed_over() -> None:
     """A profile without the topology plugin places no gang that has a limit."""
     blind = Profile(DEFAULT.actions, ((PluginChoice("gang"), PluginChoice("predicates")),))

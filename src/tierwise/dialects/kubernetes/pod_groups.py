@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
 from tierwise.api.workload import (
     GROUP,
     CompositePodGroup,
+    CompositePolicy,
     DisruptionMode,
+    GangPolicy,
     PodGroup,
     SchedulingConstraints,
     SchedulingPolicy,
@@ -124,6 +128,7 @@ def _of_workload(objects: Objects, path: str) -> Group | None:
         created=created(record.metadata),
         annotations=marked(record.metadata),
         uniform=True,
+        refusal=_no_policy(declared.policy),
     )
 
 
@@ -142,7 +147,9 @@ def _of_pod_group(path: str, record: PodGroup) -> Group:
         forbears=spec.preemption_policy == "Never",
         together=_together(spec.disruption_mode),
         uniform=True,
-        refusal=_claims([record]) or _several_constraints(spec.scheduling_constraints),
+        refusal=_no_policy(spec.scheduling_policy)
+        or _claims([record])
+        or _wrong_constraints(spec.scheduling_constraints),
     )
 
 
@@ -154,8 +161,9 @@ def _of_composite(path: str, record: CompositePodGroup, inside: Inside, groups: 
     gang = spec.scheduling_policy.gang
     least = max(gang.min_group_count, 1) if gang is not None else 1
     own = spec.scheduling_constraints
-    refusal = _claims(groups) or next(
-        filter(None, map(_several_constraints, (own, *(g.spec.scheduling_constraints for g in groups)))), None
+    refusal = next(filter(None, (_no_policy(g.spec.scheduling_policy) for g in groups)), None) or _claims(groups)
+    refusal = refusal or next(
+        filter(None, map(_wrong_constraints, (own, *(g.spec.scheduling_constraints for g in groups)))), None
     )
     refusal = refusal or next(filter(None, (read_marks(g.metadata, LABELS).refusal for g in groups)), None)
     return Group(
@@ -205,6 +213,9 @@ def _top(composites: Mapping[str, CompositePodGroup], path: str) -> str | Reason
         if path in seen or len(seen) >= DEEPEST:
             text = f"CompositePodGroup {path} is below itself, or has more than {DEEPEST} levels of groups"
             return Reason("InvalidGroup", "pod", text)
+        fault = _no_policy(record.spec.scheduling_policy)
+        if fault is not None:
+            return replace(fault, text=f"CompositePodGroup {path}: {fault.text}")
         seen.append(path)
         parent = record.spec.parent_composite_pod_group_name
         if not parent:
@@ -233,10 +244,28 @@ def _constraint(constraints: SchedulingConstraints) -> Constraint | None:
     return Constraint(hard=True, tier_name=key, kind=LABELS) if key else None
 
 
-def _several_constraints(constraints: SchedulingConstraints) -> Reason | None:
-    if len(constraints.topology) < 2:
+def _no_policy(policy: SchedulingPolicy | CompositePolicy) -> Reason | None:
+    """That a policy does not say how many start together, so that nobody can tell whether a part of them would do."""
+    if policy.gang is not None:
+        least = policy.gang.min_count if isinstance(policy.gang, GangPolicy) else policy.gang.min_group_count
+        if least > 0:
+            return None
+        field = "minCount" if isinstance(policy.gang, GangPolicy) else "minGroupCount"
+        return Reason("InvalidGroup", "pod", f"spec.schedulingPolicy.gang.{field} is {least}, it must be at least 1")
+    if policy.basic is not None:
         return None
-    return not_supported("spec.schedulingConstraints.topology", "more than one topology constraint")
+    return Reason(
+        "InvalidGroup", "pod", "spec.schedulingPolicy has neither basic nor gang, the policies that are known"
+    )
+
+
+def _wrong_constraints(constraints: SchedulingConstraints) -> Reason | None:
+    """Limits that cannot be kept: several of them, or one that does not say of what."""
+    if len(constraints.topology) > 1:
+        return not_supported("spec.schedulingConstraints.topology", "more than one topology constraint")
+    if any(not entry.key for entry in constraints.topology):
+        return Reason("InvalidGroup", "pod", "spec.schedulingConstraints.topology has a constraint without a key")
+    return None
 
 
 def _claims(groups: Iterable[PodGroup]) -> Reason | None:
