@@ -150,6 +150,10 @@ def build(text: str, *, file: str, line: int, allowance: Allowance) -> Iterator[
                 yield builder.finish()
     except yaml.MarkedYAMLError as error:
         raise builder.error(error.problem or "broken YAML", error.problem_mark) from None
+    except yaml.reader.ReaderError as error:
+        before = text.encode()[: error.position].decode().split("\n")  # the reader counts bytes
+        at = f"{file}:{line + len(before)}:{len(before[-1]) + 1}"
+        raise InputError(f"the control character {error.character:#04x} is not allowed in YAML", file=at) from None
     except yaml.YAMLError as error:
         raise InputError(str(error), file=file) from None
 

@@ -96,7 +96,7 @@ def test_nothing_at_all_is_a_mistake(text: str) -> None:
         (NODE.format("a") + "---\nfoo: bar\n", "standard input#2: kind: the kind is missing"),
         ("a: [\n", "standard input:2:1: did not find expected node content"),
         (b"\x7fELF\x02\x01\x00\xff\xfe", "standard input:1:8: the text is not UTF-8"),
-        ("a: \x00\n", "standard input: unacceptable character"),
+        ("a: \x00\n", "standard input:1:4: the control character 0x00 is not allowed in YAML"),
         ("{kind: List, items: 3}", "standard input#1: List: items: expected a list"),
         ("{kind: List, items: [3]}", "standard input#1: an object is expected, not an integer"),
         (
