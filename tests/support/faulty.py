@@ -33,6 +33,7 @@ class Sound:
             "concerns": lambda shape: shape.number % 2 == 0,
             "own_row": lambda shape: False,
             "room": lambda shape: None,
+            "ties": lambda shape: (),
             "why_not_now": lambda shape, span: np.zeros(span.stop - span.start, dtype=np.uint16),
             "effect": lambda ask: ScoreEffect.FREE,
             "score": lambda ask, span, fits: np.zeros(span.stop - span.start),

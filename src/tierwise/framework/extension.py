@@ -161,7 +161,7 @@ class Tie(msgspec.Struct, frozen=True):
 class TyingFilter(Protocol):
     """A moving filter by which a first task may decide where others go, as required pod affinity does."""
 
-    def tie(self, shape: Shape) -> Tie | None: ...  # as things are now
+    def ties(self, shape: Shape) -> tuple[Tie, ...]: ...  # as things are now
 
 
 class NodeScorer(Protocol):

@@ -187,12 +187,15 @@ def _check_why(answer: object, length: int, reasons: ReasonBook) -> None:
         raise _AnswerError("a number that no reason has")
 
 
-def _check_tie(answer: object, length: int) -> None:
-    if not isinstance(answer, Tie) or not isinstance(answer.founders, frozenset):
-        raise _AnswerError(f"expected a tie, not {_shown(answer)}")
-    _check_array(answer.places, _INT, length)
-    if length and answer.places.min() < -1:
-        raise _AnswerError("a place below -1")
+def _check_ties(answer: object, length: int) -> None:
+    if not isinstance(answer, tuple):
+        raise _AnswerError(f"expected a tuple of ties, not {_shown(answer)}")
+    for tie in answer:
+        if not isinstance(tie, Tie) or not isinstance(tie.founders, frozenset):
+            raise _AnswerError(f"expected a tie, not {_shown(tie)}")
+        _check_array(tie.places, _INT, length)
+        if length and tie.places.min() < -1:
+            raise _AnswerError("a place below -1")
 
 
 def _check_positions(answer: object, length: int) -> tuple[int, int]:
@@ -697,12 +700,11 @@ class Pipeline:
         found: list[Tie] = []
         for plugin in self._tying_filters[shape.scheduler]:
             try:
-                tie = plugin.tie(shape)
-                if tie is not None:
-                    _check_tie(tie, len(self._view.nodes))
-                    found.append(tie)
+                ties = plugin.ties(shape)
+                _check_ties(ties, len(self._view.nodes))
+                found += ties
             except _RAISED as error:
-                raise self._costs(plugin, "tie", error) from error
+                raise self._costs(plugin, "ties", error) from error
         return found
 
     def _concerns(self, plugin: MovingFilter, shape: Shape) -> bool:

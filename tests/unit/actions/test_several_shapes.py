@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
+from tests.support.affinity import only_for
 from tests.support.draw import (
     World,
     allocate,
@@ -15,6 +17,8 @@ from tests.support.draw import (
 )
 from tests.support.drawn_gang import manifest
 from tests.support.shapes_oracle import Mixed
+
+from tierwise.api.codec import Raw
 
 
 def test_sizes_are_mixed_where_no_order_of_them_fits() -> None:
@@ -41,6 +45,22 @@ def test_any_pods_make_up_the_minimum() -> None:
     roles = (role("lead", 1, "cpu=5"), role("worker", 2, "cpu=3"))
 
     assert {"n0": 2} == placed(allocate(world, gang("g", within=1, minimum=2, roles=roles)), "g")
+
+
+@pytest.mark.parametrize("first", ["alpha", "zeta"])
+def test_pods_that_few_nodes_take_come_first_where_filters_move(first: str) -> None:
+    """A pod that may go anywhere leaves the small node to the one that may go nowhere else, whatever their order."""
+    world = draw("n0 n1", nodes={"n0": "cpu=1", "n1": "cpu=8"})
+    alone = {"labelSelector": {"matchLabels": {"volcano.sh/task-spec": first}}, "topologyKey": "kubernetes.io/hostname"}
+    picky: Raw = {
+        "nodeSelector": {"kubernetes.io/hostname": "n0"},
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [alone]}},
+    }
+    whole = gang("g", roles=(role("alpha", 1, "cpu=1"), role("zeta", 1, "cpu=1")))
+
+    outcome = allocate(world, only_for(first, whole, picky))
+
+    assert ({"n0": 1, "n1": 1}, "n0") == (placed(outcome, "g"), outcome.bindings[f"g-{first}-0"])
 
 
 def test_a_role_keeps_its_minimum() -> None:

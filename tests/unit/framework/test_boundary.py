@@ -53,11 +53,12 @@ BAD: Mapping[str, list[object]] = {
     "concerns": [None, "yes"],
     "own_row": [None, "yes"],
     "room": [3, "much", np.zeros(1, dtype=np.int64), np.zeros(4)],
-    "tie": [
-        "zone",
-        Tie(np.zeros(1, dtype=np.int64), frozenset()),
-        Tie(np.full(4, -2), frozenset()),
-        Tie(np.zeros(4, dtype=np.int64), [0]),  # type: ignore[arg-type]
+    "ties": [
+        None,
+        ("zone",),
+        (Tie(np.zeros(1, dtype=np.int64), frozenset()),),
+        (Tie(np.full(4, -2), frozenset()),),
+        (Tie(np.zeros(4, dtype=np.int64), [0]),),  # type: ignore[arg-type]
     ],
     "why_not_now": [None, np.zeros(1, dtype=np.int64), np.zeros(99, dtype=np.uint16), [0, 0]],
     "effect": [None, "free", 3],
@@ -99,7 +100,7 @@ BAD: Mapping[str, list[object]] = {
     "before_bind": [True, "later", (), Preparation(waits="later"), Preparation(writes=(1,))],  # type: ignore[arg-type]
     "figures": [None, [], [1] * 4],
 }
-CALLED_ELSEWHERE = {"entitled", "gather_options", "score_leaves", "score_rows", "tie"}
+CALLED_ELSEWHERE = {"entitled", "gather_options", "score_leaves", "score_rows", "ties"}
 """By those who look at queues, for jobs that are gathered, for plain pods that nobody looks on, or where scores alone
 find no place."""
 
@@ -185,7 +186,7 @@ def test_every_point_is_reached_by_some_action_or_reader() -> None:
             opened = open_cycle(snapshot, profile, plugins={"faulty": faulty(method, act, *points)})
             if method == "entitled":
                 assert opened.pipeline.entitled() is None
-            elif method == "tie":
+            elif method == "ties":
                 with pytest.raises(PluginError):
                     opened.pipeline.ties(snapshot.shapes[0])
             elif method.startswith("score"):

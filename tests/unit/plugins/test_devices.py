@@ -239,6 +239,21 @@ def test_pods_that_share_a_claim_go_to_one_node() -> None:
     assert 1 == len(given(history, "c"))
 
 
+@pytest.mark.parametrize("larger", ["n0", "n1", "n2"])
+def test_pods_of_two_sizes_that_share_a_claim_find_the_node_that_holds_both(larger: str) -> None:
+    """The first of them does not choose a node that is too small for the other."""
+    machines = [
+        raw
+        for name in ("n0", "n1", "n2")
+        for raw in (node(name, cpu=5 if name == larger else 4), resource_slice(name, GPUS[:1]))
+    ]
+    pods = [pod("a", "c", group="g", cpu=3), pod("b", "c", group="g", cpu=2)]
+
+    history = run(machines, device_class(), claim("c", exactly(1)), _group("g", 2), pods)
+
+    assert {"default/a": larger, "default/b": larger} == history.bindings
+
+
 def test_first_available() -> None:
     """The first alternative that a node can serve is taken."""
     options = [

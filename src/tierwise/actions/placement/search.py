@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import TaskGroup
+from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
 from tierwise.actions.placement.fit import Placement, bound, fit, largest_first
 from tierwise.actions.placement.proposals import try_proposal, units_of
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Abstained, Gradients, Proposal
+from tierwise.framework.extension import Abstained, Ask, Gradients, Proposal
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job, SubJob
@@ -41,6 +42,9 @@ __all__ = [
 
 BOTH = (Pool.IDLE, Pool.FUTURE_IDLE)
 NOW_ONLY = (Pool.IDLE,)
+_FIRST = 4
+"""How many kinds of tasks are tried first where the order of tasks decides whether all of them fit."""
+
 GRAIN = 2.0**20
 """Scores are compared in steps of a millionth, so that rounding noise decides nothing."""
 
@@ -123,12 +127,11 @@ def fit_any_way(
 ) -> list[Placement] | NoPlace:
     """Place a task group below a domain.
 
-    A task group of several shapes is tried in its own order and with its largest tasks first, placed by score. If both
-    fail, `tied_tasks` tries the places that pod affinity may tie tasks to, and where filters do not move `mixed_shapes`
-    counts which mixtures the nodes take.
+    A task group of several shapes is tried in several orders, placed by score. If all fail, `tied_tasks` tries the
+    places that pod affinity may tie tasks to, and where filters do not move `mixed_shapes` counts which mixtures the
+    nodes take.
     """
-    several = len(task_group.remaining) > 1
-    for tried in (task_group, largest_first(cycle, task_group)) if several else (task_group,):
+    for tried in _orders(cycle, job, task_group, domain, pools):
         cycle.report.search_counts.trials += 1
         with cycle.ledger.statement() as statement:
             placements = fit(cycle, job, tried, domain, pools)
@@ -159,6 +162,28 @@ def fit_any_way(
     except OutOfBoundError:
         return NoPlace.BOUNDED
     return NoPlace.PROVEN
+
+
+def _orders(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> Iterator[TaskGroup]:
+    """The task group as it is, with its largest tasks first, and, where filters move so that nobody counts mixtures,
+    with the tasks first that the fewest nodes take: all of these, then each kind of them that is among the fewest.
+    """
+    yield task_group
+    if len(task_group.remaining) == 1:
+        return
+    yield largest_first(cycle, task_group)
+    if not any(cycle.pipeline.moving(tasks_left.pod_set.shape) for tasks_left in task_group.remaining):
+        return
+    span = cycle.topology.span(domain)
+
+    def nodes(tasks_left: RemainingTasks) -> int:
+        ask = Ask(tasks_left.pod_set.shape, task_group.sub, job)
+        return int(np.count_nonzero(cycle.fits(ask, span, pools[-1])))
+
+    fewest = sorted(task_group.remaining, key=nodes)
+    for first in fewest[:_FIRST]:
+        others = [tasks_left for tasks_left in fewest if tasks_left is not first]
+        yield replace(task_group, remaining=(first, *others))
 
 
 def ordered(

@@ -1,9 +1,9 @@
 """Place a task group whose tasks go where the first of them stands, by trying one place after the other.
 
-Required pod affinity ties tasks to a place, such as a zone, by those that stand there already. Where none stands yet,
-the first task decides for all that follow, and the scores that choose its node know nothing of them: it may go to a
-place that is too small. `fit_tied` puts a first task of each shape concerned into one place, then fits the others, and
-goes on to the next place if they find no room.
+Required pod affinity ties tasks to a place, such as a zone, by those that stand there already, and so does a claim of
+devices that several pods share. Where none stands yet, the first task decides for all that follow, and the scores that
+choose its node know nothing of them: it may go to a place that is too small. `fit_tied` puts a first task of each shape
+concerned into one place, then fits the others, and goes on to the next place if they find no room.
 
 Called by `search` once placing by score alone has failed; inside a statement, which the caller undoes.
 """

@@ -23,7 +23,7 @@ from tierwise.api.resource import ResourceClaim
 from tierwise.dialects.kubernetes.compute_domains import CLIQUE
 from tierwise.dialects.kubernetes.devices import binding_of
 from tierwise.dialects.kubernetes.volumes import read_time
-from tierwise.framework.extension import CycleView, Preparation
+from tierwise.framework.extension import CycleView, Preparation, Tie
 from tierwise.framework.ledger import Ledger, Pool, Tally
 from tierwise.model.arrays import Ints, Why
 from tierwise.model.devices import NO_DEVICES, DeviceAsk, Extended, PlannedClaim, PlannedRequest
@@ -122,6 +122,21 @@ class DeviceRules:
         if shape.devices.domain in self._contested:
             self._object_to_cliques(shape.devices.domain, self._cliques[shape.devices.domain], why, span)
         return why
+
+    def tie(self, shape: Shape) -> Tie | None:
+        """Pods that share a claim which nobody has been given yet go where the first of them gets its devices."""
+        mine = self._not_given(shape)
+        if not mine:
+            return None
+        sharing = (other.number for other in self._view.snapshot.shapes if not mine.isdisjoint(self._not_given(other)))
+        return Tie(np.arange(len(self._view.nodes)), frozenset(sharing))
+
+    def _not_given(self, shape: Shape) -> frozenset[str]:
+        """The claims of a shape that several pods wait for, and that no task of this cycle has been given."""
+        shared = (
+            {claim.shared for claim in shape.devices.claims if claim.shared} if shape.devices is not None else set()
+        )
+        return frozenset(claim for claim in shared if not (self._owner == self._number(claim)).any())
 
     def _why_matched(self, shape: Shape) -> Why:
         assert shape.devices is not None

@@ -104,9 +104,10 @@ class Predicates:
             why = np.where(lacking > 0, lacking, why).astype(np.uint16)
         return why
 
-    def tie(self, shape: Shape) -> Tie | None:
-        """Where required pod affinity ties tasks of the shape to the first that it looks for."""
-        return self._rules.tie(shape)
+    def ties(self, shape: Shape) -> tuple[Tie, ...]:
+        """Where required pod affinity, or a claim that it shares, ties tasks of the shape to the first of some."""
+        found = self._rules.tie(shape), self._devices.tie(shape) if self._devices is not None else None
+        return tuple(tie for tie in found if tie is not None)
 
     def _why_tainted(self, shape: Shape) -> Why:
         numbers = np.zeros(max(1, len(self._nodes.taints)), dtype=np.uint16)
