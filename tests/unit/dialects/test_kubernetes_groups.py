@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.support.koordinator import hypernode
 from tests.support.languages import (
@@ -188,21 +190,21 @@ def test_what_is_not_read_keeps_the_group_waiting() -> None:
         {"schedulingConstraints": {"topology": [{}]}},
     ],
 )
-def test_a_group_that_does_not_say_what_it_wants_starts_nothing(spec: Raw) -> None:
+def test_a_group_that_does_not_say_what_it_wants_starts_nothing(spec: dict[str, Any]) -> None:
     """A policy of another kind may be a gang's, and a limit without a key is a limit: not one pod is bound."""
-    bound, why = run(WORLD, kubernetes_gang("g", 2, **spec))
-    below = kubernetes_gang("h", 2, parentCompositePodGroupName="c", **spec)
+    alone = kubernetes_gang("g", 2, **spec)
+    below = [composite("c", 1), *kubernetes_gang("h", 2, parentCompositePodGroupName="c", **spec)]
 
-    assert ({}, {"InvalidGroup"}) == (bound, _codes(why))
-    assert ({}, {"InvalidGroup"}) == (lambda found: (found[0], _codes(found[1])))(
-        run(WORLD, [composite("c", 1)], below)
-    )
+    for gang in (alone, below):
+        bound, why = run(WORLD, gang)
+        assert ({}, {"InvalidGroup"}) == (bound, _codes(why))
 
 
 def test_a_composite_that_does_not_say_what_it_wants_starts_nothing() -> None:
     """Its groups would start one by one if it were taken for a basic one."""
     wrong = composite("c", 2)
-    for policy in ({}, {"gang": {}}, {"elastic": {}}):
+    policies: list[Raw] = [{}, {"gang": {}}, {"elastic": {}}]
+    for policy in policies:
         outer = wrong | {"spec": {**wrong["spec"], "schedulingPolicy": policy}}  # type: ignore[dict-item]
         bound, why = run(WORLD, [outer], kubernetes_gang("g", 2, parentCompositePodGroupName="c"))
         assert ({}, {"InvalidGroup"}) == (bound, _codes(why))
