@@ -65,10 +65,25 @@ def test_counting_equals_asking(pick: Random) -> None:
 
 
 def mixed(last: Job, pick: Random) -> Job:
-    """A gang of a leader and workers in the place of the last job, whole or in groups; some do with fewer tasks."""
+    """A gang of a leader and workers in the place of the last job, whole or in groups; of some the leader asks for no
+    more than a worker.
+    """
     size, group = pick.randrange(1, 4), pick.choice((0, 2, 3))
     spec = GangSpec(CLASSES[pick.choice((2, 4, 6))], size * (group or 2), 2, group)
-    return with_leaders(in_place_of(last, spec))
+    job = in_place_of(last, spec)
+    return with_leaders(job) if pick.random() < 0.7 else in_two_roles(job)
+
+
+def in_two_roles(job: Job) -> Job:
+    """The same gang; the first task of each sub-job has a role of its own."""
+    subs = []
+    for sub in job.subs:
+        (alike,) = sub.pod_sets
+        parts = (
+            replace(alike, role=role, tasks=tasks) for role, tasks in (("a", alike.tasks[:1]), ("b", alike.tasks[1:]))
+        )
+        subs.append(replace(sub, pod_sets=tuple(parts)))
+    return replace(job, subs=tuple(subs))
 
 
 def with_fewer(job: Job) -> Job:

@@ -743,25 +743,31 @@ def roles_count(job: Job) -> bool:
     return bool(job.roles) and job.minimum >= sum(job.roles.values())
 
 
+def _roles_ready(ledger: Ledger, job: Job, waiting: bool) -> bool:
+    """Whether the role minimums that apply are met."""
+    if not roles_count(job):
+        return True
+    for number, least in job.roles.items():
+        extra = int(ledger.role_waiting[number]) if waiting else 0
+        if int(ledger.role_ready[number]) + extra < least:
+            return False
+    return True
+
+
 def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:
     """Whether every minimum of the job is met, or was met once where that is enough."""
     if job.satisfied:
         return True
     if not job.subs:  # its pods do not exist yet
         return False
-    if len(job.subs) == 1 and not job.roles and not job.policies:
-        return ready_tasks(ledger, job.subs[0], waiting=waiting) >= job.minimum
+    if len(job.subs) == 1 and not job.policies:
+        return ready_tasks(ledger, job.subs[0], waiting=waiting) >= job.minimum and _roles_ready(ledger, job, waiting)
     first, count = job.subs[0].number, len(job.subs)  # sub-jobs of a job have consecutive numbers
     standing = ledger.ready[first : first + count]
     if waiting:
         standing = standing + ledger.waiting[first : first + count]
-    if int(standing.sum()) < job.minimum:
+    if int(standing.sum()) < job.minimum or not _roles_ready(ledger, job, waiting):
         return False
-    if roles_count(job):
-        for number, least in job.roles.items():
-            extra = int(ledger.role_waiting[number]) if waiting else 0
-            if int(ledger.role_ready[number]) + extra < least:
-                return False
     if job.inner_groups:
         whole_subs = (number >= sub.minimum for sub, number in zip(job.subs, standing.tolist(), strict=True))
         return whole_groups(job, whole_subs)[0]

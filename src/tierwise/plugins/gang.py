@@ -12,6 +12,7 @@ the minimums.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 import numpy as np
@@ -99,15 +100,12 @@ class GangPlugin:
     def _roles(self, job: Job) -> Reason | None:
         if not job.roles or job.minimum < sum(job.roles.values()):
             return None
-        existing: dict[str, int] = {}
-        for task in job.tasks:
-            if task.status in _EXISTING:
-                existing[task.role] = existing.get(task.role, 0) + 1
+        existing = _existing_by_role(job)
         for number, least in job.roles.items():
             name = job.role_names[number]
-            if existing.get(name, 0) < least:
+            if existing[name] < least:
                 kind = "gang" if job.gangs else "task" if job.declared_by is None else "sub-group"
-                text = f"not enough pods of {kind} {name}: {existing.get(name, 0)} exist, minimum {least}"
+                text = f"not enough pods of {kind} {name}: {existing[name]} exist, minimum {least}"
                 return Reason("NotEnoughPodsOfTask", "gang", text + _made_later(job, (name,)))
         return None
 
@@ -148,6 +146,17 @@ class GangPlugin:
         text = f"not enough tasks for gang scheduling: {existing} exist, minimum {job.minimum}"
         existing_roles = {task.role for task in job.tasks if task.status in _EXISTING}
         return Reason("NotEnoughTasks", "gang", text + _made_later(job, sorted(job.awaits.keys() - existing_roles)))
+
+
+def _existing_by_role(job: Job) -> Counter[str]:
+    """How many tasks of each role exist; where all of them wait, as in a backlog, pod sets tell."""
+    waiting = [*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)]
+    if sum([len(pod_set.tasks) for pod_set in waiting]) < len(job.tasks):
+        return Counter([task.role for task in job.tasks if task.status in _EXISTING])
+    found = Counter[str]()
+    for pod_set in waiting:
+        found[pod_set.role] += len(pod_set.tasks)
+    return found
 
 
 def _made_later(job: Job, roles: Iterable[str]) -> str:

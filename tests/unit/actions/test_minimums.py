@@ -86,6 +86,14 @@ def test_pods_behind_a_gate_exist() -> None:
     assert "NotEnoughPodsOfTask" != why(outcome, "train")
 
 
+def test_pods_of_one_role_do_not_stand_for_those_of_another() -> None:
+    """Where a chief waits for its gate, three workers are pods enough, and start nothing."""
+    chief, worker = role("chief", 1, minimum=1), role("worker", 3, minimum=2)
+    outcome = allocate(draw("r0[n0]"), gang("train", minimum=3, roles=(chief, worker), on="~"))
+
+    assert {} == placed(outcome, "train")
+
+
 def test_ended_pods_of_a_role_count() -> None:
     """A worker that has succeeded is one of the two that its role must have."""
     outcome = allocate(draw("r0[n0]"), gang("train", minimum=2, roles=(role("worker", 2, minimum=2),), on="+"))

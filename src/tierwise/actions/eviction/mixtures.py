@@ -32,7 +32,8 @@ class Mixture:
         self.order = order
         self.least: Ints = self.requests.min(axis=0)  # what any task asks for
         most = self.sizes[:-1] * groups
-        self._offsets: Ints = np.indices(tuple(most + 1)).reshape(len(most), -1).T  # (cells x other shapes)
+        cells = prod((most + 1).tolist())  # one where there is but one shape
+        self._offsets: Ints = np.indices(tuple(most + 1)).reshape(len(most), cells).T  # (cells x other shapes)
         self._used: Ints = (self._offsets @ self.requests[:-1]).T[:, :, None]
         self._wanted = np.flatnonzero(self.requests[-1])
         stride = np.cumprod(np.concatenate(([1], most[:0:-1] + 1)))[::-1]
