@@ -743,7 +743,7 @@ def roles_count(job: Job) -> bool:
     return bool(job.roles) and job.minimum >= sum(job.roles.values())
 
 
-def _roles_ready(ledger: Ledger, job: Job, waiting: bool) -> bool:
+def _roles_ready(ledger: Ledger, job: Job, *, waiting: bool) -> bool:
     """Whether the role minimums that apply are met."""
     if not roles_count(job):
         return True
@@ -761,12 +761,14 @@ def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:
     if not job.subs:  # its pods do not exist yet
         return False
     if len(job.subs) == 1 and not job.policies:
-        return ready_tasks(ledger, job.subs[0], waiting=waiting) >= job.minimum and _roles_ready(ledger, job, waiting)
+        return ready_tasks(ledger, job.subs[0], waiting=waiting) >= job.minimum and _roles_ready(
+            ledger, job, waiting=waiting
+        )
     first, count = job.subs[0].number, len(job.subs)  # sub-jobs of a job have consecutive numbers
     standing = ledger.ready[first : first + count]
     if waiting:
         standing = standing + ledger.waiting[first : first + count]
-    if int(standing.sum()) < job.minimum or not _roles_ready(ledger, job, waiting):
+    if int(standing.sum()) < job.minimum or not _roles_ready(ledger, job, waiting=waiting):
         return False
     if job.inner_groups:
         whole_subs = (number >= sub.minimum for sub, number in zip(job.subs, standing.tolist(), strict=True))
