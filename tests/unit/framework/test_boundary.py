@@ -241,6 +241,7 @@ NUMBERS: dict[str, Callable[[NDArray[Any]], object]] = {
     "endless": lambda good: np.where(np.arange(len(good)) == 0, np.inf, good),
     "endless below": lambda good: np.where(np.arange(len(good)) == 0, -np.inf, good),
     "too large": lambda good: np.where(np.arange(len(good)) == 0, 1e300, good),
+    "larger than may be": lambda good: np.where(np.arange(len(good)) == 0, 1e10, good),
 }
 OPTIONAL = {"select_victims"}
 ARRAYS: Mapping[str, Mapping[str, Callable[[NDArray[Any]], object]]] = {

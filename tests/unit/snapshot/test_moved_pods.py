@@ -189,3 +189,15 @@ def test_ranks_follow_who_runs() -> None:
 
     assert 2 == followed(before, before).ranks["default/train-2"]
     assert 1 == followed(before, changed(before, "train-1", LEAVING)).ranks["default/train-2"]
+
+
+@pytest.mark.parametrize("pods", [2, 20])
+def test_what_pods_of_several_shapes_hold_is_counted_by_node(pods: int) -> None:
+    """Few are counted one by one and many together."""
+    small = gang("small", tasks=pods, each="cpu=1", on="n0 " * pods)
+    large = gang("large", tasks=pods, each="cpu=3", on="n1 " * pods)
+    snapshot = build(objects_of(draw("r0[n0 n1]", node="cpu=100"), small, large), 0.0)
+    assert snapshot.used is not None
+    cpu = snapshot.used[snapshot.axis.index["cpu"]].tolist()
+
+    assert {"n0": 1000 * pods, "n1": 3000 * pods} == dict(zip(snapshot.nodes.names, cpu, strict=True))
