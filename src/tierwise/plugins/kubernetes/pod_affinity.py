@@ -5,7 +5,7 @@ Used by `predicates` (required terms) and `nodeorder` (preferred ones); both cou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -16,7 +16,7 @@ from tierwise.api.core import PodAffinity, PodAffinityTerm, TopologySpreadConstr
 from tierwise.framework.extension import CycleView, Tie
 from tierwise.framework.ledger import Tally
 from tierwise.model.arrays import Bools, Floats, Ints, Why
-from tierwise.model.pod_terms import PodSelector, affinity_pods, spread_pods
+from tierwise.model.pod_terms import NAMESPACE_NAME, PodSelector, affinity_pods, spread_pods
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
 from tierwise.plugins.kubernetes.node_affinity import eligible, open_rows, places
@@ -120,20 +120,26 @@ class PodCounts:
 
 
 class _Classes:
-    """Shapes by namespace and labels: a selector is asked once per class, and only where its labels occur."""
+    """Shapes by namespace and labels: a selector is asked once per class, and only where its labels occur in the
+    namespaces that it covers.
+    """
 
     def __init__(self, shapes: tuple[Shape, ...]) -> None:
         self._shapes = shapes
         self._members: list[list[int]] = []
         self._by_label: dict[tuple[str, str], list[int]] = {}
+        self._by_namespace: dict[str, list[int]] = {}
+        self._by_both: dict[tuple[str, str, str], list[int]] = {}
         numbers: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
         for shape in shapes:
             labels = tuple(sorted(shape.labels.items()))
             number = numbers.setdefault((shape.namespace, labels), len(numbers))
             if number == len(self._members):
                 self._members.append([])
-                for label in labels:
-                    self._by_label.setdefault(label, []).append(number)
+                self._by_namespace.setdefault(shape.namespace, []).append(number)
+                for key, value in labels:
+                    self._by_label.setdefault((key, value), []).append(number)
+                    self._by_both.setdefault((shape.namespace, key, value), []).append(number)
             self._members[number].append(shape.number)
 
     def shapes(self, selectors: Iterable[PodSelector]) -> list[int]:
@@ -145,12 +151,41 @@ class _Classes:
         return sorted(common)
 
     def _hits(self, selector: PodSelector) -> list[list[int]]:
+        candidates = map(self._members.__getitem__, self._candidates(selector))
+        return [members for members in candidates if self._matches(selector, members)]
+
+    def _candidates(self, selector: PodSelector) -> Sequence[int]:
+        """The classes that a selector may mean: by its labels, by its namespaces, or by both."""
         anchor = selector.anchor()
+        everywhere: Sequence[int] = range(len(self._members))
+        if anchor is not None:
+            everywhere = [c for value in anchor.values for c in self._by_label.get((anchor.key, value), ())]
+        names = self._namespaces(selector)
+        if names is None or (anchor is not None and len(names) * len(anchor.values) >= len(everywhere)):
+            return everywhere
         if anchor is None:
-            candidates: Iterable[int] = range(len(self._members))
-        else:
-            candidates = [c for value in anchor.values for c in self._by_label.get((anchor.key, value), ())]
-        return [members for members in map(self._members.__getitem__, candidates) if self._matches(selector, members)]
+            return [c for name in names for c in self._by_namespace.get(name, ())]
+        return [c for name in names for v in anchor.values for c in self._by_both.get((name, anchor.key, v), ())]
+
+    def _namespaces(self, selector: PodSelector) -> Collection[str] | None:
+        """Namespaces among which are all that a selector covers; None where these are not known by their names."""
+        if selector.also is None:
+            return selector.namespaces
+        anchor = next((r for r in selector.also if r.operator == "In"), None)
+        if anchor is None:
+            return None
+        labelled = (name for value in anchor.values for name in self._labelled.get((anchor.key, value), ()))
+        return {*selector.namespaces, *labelled}
+
+    @cached_property
+    def _labelled(self) -> dict[tuple[str, str], list[str]]:
+        """Namespaces by label, that of the name included."""
+        found: dict[tuple[str, str], list[str]] = {}
+        for name, classes in self._by_namespace.items():
+            labels = {**self._shapes[self._members[classes[0]][0]].namespace_labels, NAMESPACE_NAME: name}
+            for label in labels.items():
+                found.setdefault(label, []).append(name)
+        return found
 
     def _matches(self, selector: PodSelector, members: list[int]) -> bool:
         sample = self._shapes[members[0]]
