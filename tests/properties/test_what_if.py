@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, product
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.depth import examples
 from tests.support.draw import draw, gang, objects_of
 
 from tierwise.api.core import Pod
@@ -26,7 +27,7 @@ from tierwise.sim.changes import (
     SetPriority,
     Uncordon,
 )
-from tierwise.sim.least_change import least_change
+from tierwise.sim.least_change import least_change, of_size
 from tierwise.sim.what_if import outcome_of, prepared, what_if
 from tierwise.snapshot.builder import Reader
 from tierwise.snapshot.consistency import differences
@@ -151,3 +152,12 @@ def test_every_way_works(objects: Objects) -> None:
 def test_changes_say_what_they_are(change: Change) -> None:
     """Every change has a sentence for people."""
     assert change.text
+
+
+@given(most=st.lists(st.integers(0, 3), min_size=1, max_size=5), size=st.integers(0, 8))
+@examples(60)
+def test_choices_of_a_size_are_all_of_them_in_order(most: list[int], size: int) -> None:
+    """The first units are taken first."""
+    every = product(*(range(number, -1, -1) for number in most))
+
+    assert [counts for counts in every if sum(counts) == size] == list(of_size(most, size))

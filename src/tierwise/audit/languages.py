@@ -26,7 +26,7 @@ from tierwise.api.workload import PodGroup as KubernetesGroup
 from tierwise.api.workload import Workload
 from tierwise.audit.gangs import was_whole
 from tierwise.audit.pods import Finding, ended, gang, group, stands
-from tierwise.audit.topology import fabric_findings
+from tierwise.audit.topology import Fabrics
 from tierwise.port import Objects
 
 __all__ = [
@@ -47,16 +47,18 @@ _DEEPEST = 4
 
 def plugin_groups(objects: Objects) -> Iterator[Finding]:
     """PodGroups of scheduling.x-k8s.io of which a part stands."""
+    fabrics = Fabrics(objects)
     inside = _standing(objects, lambda pod: pod.metadata.labels.get("scheduling.x-k8s.io/pod-group", ""))
     for path, record in objects.every(PluginGroup).items():
         said = record.status.phase in ("Running", "Finished", "Failed", "Unknown")
         if not was_whole(record.metadata, said=said):
             yield from _part(f"PodGroup {path}", len(inside.get(path, ())), record.spec.min_member)
-        yield from fabric_findings(objects, record.metadata, f"PodGroup {path}", inside.get(path, []))
+        yield from fabrics.findings(record.metadata, f"PodGroup {path}", inside.get(path, []))
 
 
 def kubernetes_groups(objects: Objects) -> Iterator[Finding]:
     """PodGroups of scheduling.k8s.io of which a part stands, or whose pods stand in several domains."""
+    fabrics = Fabrics(objects)
     inside = _standing(
         objects, lambda pod: pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else ""
     )
@@ -68,11 +70,12 @@ def kubernetes_groups(objects: Objects) -> Iterator[Finding]:
         for entry in record.spec.scheduling_constraints.topology:
             yield from _apart(objects, f"PodGroup {path}", standing, entry.key)
         level = next((entry.key for entry in record.spec.scheduling_constraints.topology), "")
-        yield from fabric_findings(objects, record.metadata, f"PodGroup {path}", standing, level=level)
+        yield from fabrics.findings(record.metadata, f"PodGroup {path}", standing, level=level)
 
 
 def composite_groups(objects: Objects) -> Iterator[Finding]:
     """CompositePodGroups of which a part stands, or whose pods stand in several domains, at every level."""
+    fabrics = Fabrics(objects)
     inside = _standing(
         objects, lambda pod: pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else ""
     )
@@ -118,7 +121,7 @@ def composite_groups(objects: Objects) -> Iterator[Finding]:
         for entry in record.spec.scheduling_constraints.topology:
             yield from _apart(objects, f"CompositePodGroup {path}", pods, entry.key)
         level = next((entry.key for entry in record.spec.scheduling_constraints.topology), "")
-        yield from fabric_findings(objects, record.metadata, f"CompositePodGroup {path}", pods, level=level)
+        yield from fabrics.findings(record.metadata, f"CompositePodGroup {path}", pods, level=level)
 
 
 def workload_groups(objects: Objects) -> Iterator[Finding]:
@@ -142,6 +145,7 @@ def kai_groups(objects: Objects) -> Iterator[Finding]:
 
     Sub-groups that others name as their parent hold all the pods below them.
     """
+    fabrics = Fabrics(objects)
     inside = _standing(objects, lambda pod: pod.metadata.annotations.get("pod-group-name", ""))
     topologies = objects.every(Topology)
     for path, record in objects.every(KaiGroup).items():
@@ -164,7 +168,7 @@ def kai_groups(objects: Objects) -> Iterator[Finding]:
                 yield from _apart(objects, f"PodGroup {path}", _below(standing, name, parents), *outer)
         for name in ("", *(sub.name for sub in listed)):
             own = _below(standing, name, parents) if name else standing
-            yield from fabric_findings(objects, record.metadata, f"PodGroup {path}", own, sub_group=name)
+            yield from fabrics.findings(record.metadata, f"PodGroup {path}", own, sub_group=name)
 
 
 def _lacking(record: KaiGroup, standing: list[Pod]) -> Iterator[str]:

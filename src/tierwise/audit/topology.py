@@ -23,51 +23,81 @@ from tierwise.audit.gathered import layers
 from tierwise.audit.pods import Finding, stands
 from tierwise.port import Objects
 
-__all__ = ["fabric_findings", "topology"]
+__all__ = ["Fabrics", "topology"]
 
 
 def topology(objects: Objects) -> Iterator[Finding]:
     """Gangs and sub-groups that stand wider than they may."""
-    trees: dict[str, _Tree] = {}
+    fabrics = Fabrics(objects)
     inside = members(objects)
     for path, record in objects.every(PodGroup).items():
         standing = [pod for pod in inside[path] if stands(pod) and pod.spec.node_name]
         fabric = _fabric(record.metadata)
-        tree = trees.setdefault(fabric, _Tree(objects, fabric))
-        if text := tree.too_wide(record.spec.network_topology, standing):
+        if text := fabrics.tree(fabric).too_wide(record.spec.network_topology, standing):
             yield Finding("too-wide", f"PodGroup {path}", text)
-        yield from fabric_findings(objects, record.metadata, f"PodGroup {path}", standing, trees=trees)
+        yield from fabrics.findings(record.metadata, f"PodGroup {path}", standing)
         for policy, groups in sub_groups(record, standing):
             for values, pods in sorted(groups.items()):
                 whose = f"PodGroup {path}, {policy.name} {'-'.join(values)}"
                 inner = record.metadata.annotations.get(f"tierwise.io/fabric.{policy.name}", fabric)
-                own = trees.setdefault(inner, _Tree(objects, inner))
-                if text := own.too_wide(policy.network_topology, pods):
+                if text := fabrics.tree(inner).too_wide(policy.network_topology, pods):
                     yield Finding("too-wide", whose, text)
-                yield from fabric_findings(objects, record.metadata, whose, pods, sub_group=policy.name, trees=trees)
+                yield from fabrics.findings(record.metadata, whose, pods, sub_group=policy.name)
 
 
-def fabric_findings(
-    objects: Objects,
-    meta: ObjectMeta,
-    subject: str,
-    pods: list[Pod],
-    *,
-    level: str = "",
-    sub_group: str = "",
-    trees: dict[str, _Tree] | None = None,
-) -> Iterator[Finding]:
-    """Pods of a group, or of one of its sub-groups, that stand where a listed constraint does not want them.
+class Fabrics:
+    """The trees of a cluster, each grown once, however many groups name it."""
 
-    `level` is a constraint of the group's own language, which is about the fabric that the group names.
-    """
-    own, known = _fabric(meta), {} if trees is None else trees
-    entries = [entry for entry in _listed(meta) if str(entry.get("subGroup") or "") == sub_group]
-    if level and own:
-        entries.append({"tier": level})
-    for entry in entries:
-        if text := _misplaced(objects, known, entry, own, pods):
-            yield Finding("too-wide", subject, text)
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._trees: dict[str, _Tree] = {}
+        self._domains: dict[tuple[str, str], list[frozenset[str]] | None] = {}
+
+    def findings(
+        self, meta: ObjectMeta, subject: str, pods: list[Pod], *, level: str = "", sub_group: str = ""
+    ) -> Iterator[Finding]:
+        """Pods of a group, or of one of its sub-groups, that stand where a listed constraint does not want them.
+
+        `level` is a constraint of the group's own language, which is about the fabric that the group names.
+        """
+        own = _fabric(meta)
+        entries = [entry for entry in _listed(meta) if str(entry.get("subGroup") or "") == sub_group]
+        if level and own:
+            entries.append({"tier": level})
+        for entry in entries:
+            if text := self._misplaced(entry, own, pods):
+                yield Finding("too-wide", subject, text)
+
+    def tree(self, fabric: str) -> _Tree:
+        """The hyperNodes of a fabric."""
+        found = self._trees.get(fabric)
+        if found is None:
+            found = self._trees[fabric] = _Tree(self._objects, fabric)
+        return found
+
+    def _misplaced(self, entry: dict[str, object], own: str, pods: list[Pod]) -> str:
+        """What is wrong with where pods stand under a listed constraint; "" where nothing is."""
+        fabric = str(entry.get("fabric") or own)
+        fabric = "" if fabric == "HyperNode" else fabric
+        tier, spread = entry.get("tier"), entry.get("spread") or 0
+        if not pods or not isinstance(spread, int):
+            return ""
+        nodes = {pod.spec.node_name for pod in pods}
+        if (fabric, str(tier)) not in self._domains:
+            self._domains[fabric, str(tier)] = _labelled(self._objects, fabric, str(tier))
+        domains = self._domains[fabric, str(tier)]
+        if domains is None:
+            domains = self.tree(fabric).domains(tier)
+        if not domains:
+            return f"{len(pods)} pods stand, and fabric {fabric or 'HyperNode'} has no domain of tier {tier}"
+        whole, level = f"of fabric {fabric or 'HyperNode'}", f"tier {tier}" if isinstance(tier, int) else f"{tier}"
+        used = sum(not nodes.isdisjoint(domain) for domain in domains)
+        if spread and used < spread:
+            return f"{len(pods)} pods must stand in {spread} domains of {level} {whole}, and stand in {used}"
+        if not spread and not any(nodes <= domain for domain in domains):
+            one = f"domain of {level}" if isinstance(tier, int) else level
+            return f"{len(pods)} pods on {len(nodes)} nodes must stand in one {one} {whole}, and none holds them"
+        return ""
 
 
 def _fabric(meta: ObjectMeta) -> str:
@@ -91,29 +121,6 @@ def _readable(entry: dict[str, object]) -> bool:
     """Whether the fields are of the types that they must have; a bool is no number."""
     fabric, tier, spread = entry.get("fabric", ""), entry.get("tier"), entry.get("spread")
     return isinstance(fabric, str) and type(tier) in (int, str) and (spread is None or type(spread) is int)
-
-
-def _misplaced(objects: Objects, trees: dict[str, _Tree], entry: dict[str, object], own: str, pods: list[Pod]) -> str:
-    """What is wrong with where pods stand under a listed constraint; "" where nothing is."""
-    fabric = str(entry.get("fabric") or own)
-    fabric = "" if fabric == "HyperNode" else fabric
-    tier, spread = entry.get("tier"), entry.get("spread") or 0
-    if not pods or not isinstance(spread, int):
-        return ""
-    nodes = {pod.spec.node_name for pod in pods}
-    domains = _labelled(objects, fabric, str(tier))
-    if domains is None:
-        domains = trees.setdefault(fabric, _Tree(objects, fabric)).domains(tier)
-    if not domains:
-        return f"{len(pods)} pods stand, and fabric {fabric or 'HyperNode'} has no domain of tier {tier}"
-    whole, level = f"of fabric {fabric or 'HyperNode'}", f"tier {tier}" if isinstance(tier, int) else f"{tier}"
-    used = sum(not nodes.isdisjoint(domain) for domain in domains)
-    if spread and used < spread:
-        return f"{len(pods)} pods must stand in {spread} domains of {level} {whole}, and stand in {used}"
-    if not spread and not any(nodes <= domain for domain in domains):
-        one = f"domain of {level}" if isinstance(tier, int) else level
-        return f"{len(pods)} pods on {len(nodes)} nodes must stand in one {one} {whole}, and none holds them"
-    return ""
 
 
 def _labelled(objects: Objects, fabric: str, level: str) -> list[frozenset[str]] | None:
@@ -157,18 +164,22 @@ class _Tree:
             name: record for name, record in objects.every(HyperNode).items() if _fabric(record.metadata) == fabric
         }
         self._nodes = objects.every(Node)
-        nodes = {name: node.metadata.labels for name, node in self._nodes.items()}
-        others = {name: hypernode.metadata.labels for name, hypernode in self._hypernodes.items()}
+        nodes = _Labelled({name: node.metadata.labels for name, node in self._nodes.items()})
+        others = _Labelled({name: hypernode.metadata.labels for name, hypernode in self._hypernodes.items()})
         self._own: dict[str, set[str]] = {}
         self._inner: dict[str, set[str]] = {}
         for name, hypernode in self._hypernodes.items():
             self._own[name], self._inner[name] = set(), set()
             for member in hypernode.spec.members:
                 if member.type == "HyperNode":
-                    self._inner[name] |= self._selected(member, others)
+                    self._inner[name] |= others.selected(member)
                 else:
-                    self._own[name] |= self._selected(member, nodes)
+                    self._own[name] |= nodes.selected(member)
         self._sets = {name: self._below(name) for name in self._hypernodes}
+        self._around: dict[str, list[str]] = {}
+        for name, inside in self._sets.items():
+            for node in inside:
+                self._around.setdefault(node, []).append(name)
 
     def too_wide(self, wanted: NetworkTopologySpec | None, pods: list[Pod]) -> str:
         """What is wrong with where pods stand; "" where nothing is."""
@@ -178,7 +189,8 @@ class _Tree:
         if limit is None:
             return ""
         nodes = {pod.spec.node_name for pod in pods}
-        tiers = [h.spec.tier for name, h in self._hypernodes.items() if nodes <= self._sets[name]]
+        around = self._around.get(min(nodes), ())  # who holds them all holds any of them
+        tiers = [self._hypernodes[name].spec.tier for name in around if nodes <= self._sets[name]]
         if any(tier <= limit for tier in tiers):
             return ""
         where = f"only one of tier {min(tiers)} holds them" if tiers else "none holds them"
@@ -214,10 +226,22 @@ class _Tree:
                 break
         return frozenset(found)
 
-    def _selected(self, member: MemberSpec, there: dict[str, dict[str, str]]) -> set[str]:
+
+class _Labelled:
+    """Nodes or hyperNodes by their names, with their labels."""
+
+    def __init__(self, labels: dict[str, dict[str, str]]) -> None:
+        self._labels = labels
+        self._by_label: dict[tuple[str, str], list[str]] = {}
+        for name, own in labels.items():
+            for label in own.items():
+                self._by_label.setdefault(label, []).append(name)
+
+    def selected(self, member: MemberSpec) -> set[str]:
+        """Those that a member of a hyperNode means."""
         select = member.selector
         if select.exact_match is not None:
-            return {select.exact_match.name} & there.keys()
+            return {select.exact_match.name} & self._labels.keys()
         if select.regex_match is not None:
             options = re2.Options()
             options.log_errors = False  # or the library writes the pattern to the terminal, as it is
@@ -225,5 +249,9 @@ class _Tree:
                 pattern = re2.compile(select.regex_match.pattern, options=options)
             except re2.error:
                 return set()
-            return {name for name in there if pattern.search(name)}
-        return {name for name, labels in there.items() if select.label_match and matches(select.label_match, labels)}
+            return {name for name in self._labels if pattern.search(name)}
+        if select.label_match is None:
+            return set()
+        wanted = next(iter(select.label_match.match_labels.items()), None)  # what it lists must be there
+        there = self._labels if wanted is None else self._by_label.get(wanted, ())
+        return {name for name in there if matches(select.label_match, self._labels[name])}

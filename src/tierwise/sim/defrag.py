@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import permutations
+from itertools import compress, permutations
 from typing import Final
 
 import msgspec
@@ -287,7 +287,8 @@ class Planner:
     def __call__(self, counts: Counts) -> bool:
         """Whether moving so many pods of each kind opens the room, with a place for every one of them."""
         self._choices -= 1
-        pods = [pod for (_, _, alike), number in zip(self._kinds, counts, strict=True) for pod in alike[:number]]
+        some = zip(compress(self._kinds, counts), filter(None, counts), strict=True)  # few of many
+        pods = [pod for (_, _, alike), number in some for pod in alike[:number]]
         found = self._moving(pods)
         if found is not None:
             self._found[counts] = found

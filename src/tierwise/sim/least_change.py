@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import product
+from itertools import accumulate, compress, product
 from math import prod
 from typing import Final, Protocol
 
@@ -215,24 +215,27 @@ def of_size(most: Sequence[int], size: int) -> Iterator[Counts]:
     if size > sum(most):
         return
     counts = _filled(most, size)
+    upto = list(accumulate(most))
     while True:
         yield tuple(counts)
-        behind = capacity = 0  # units after an index that are taken, and that there are
-        for index in reversed(range(len(counts))):
-            if counts[index] and capacity > behind:
+        behind = 0  # units after an index that are taken; there may be many, and few of them are
+        for index in reversed(list(compress(range(len(counts)), counts))):
+            if upto[-1] - upto[index] > behind:
                 counts[index] -= 1
                 counts[index + 1 :] = _filled(most[index + 1 :], behind + 1)
                 break
-            behind, capacity = behind + counts[index], capacity + most[index]
+            behind += counts[index]
         else:
             return
 
 
 def _filled(most: Sequence[int], size: int) -> list[int]:
-    counts = []
-    for number in most:
-        counts.append(min(number, size))
-        size -= counts[-1]
+    counts = [0] * len(most)
+    for index, number in enumerate(most):
+        if not size:
+            break
+        counts[index] = min(number, size)
+        size -= counts[index]
     return counts
 
 

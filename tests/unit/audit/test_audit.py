@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import re2
 from tests.contract.manifests import node, pod, pod_group
 
 from tierwise.api import codec
@@ -176,3 +177,44 @@ def test_queue_stays_within_its_capability() -> None:
     standing = pod("p", cpu="5", group="g", on="n0")
 
     assert [("over-capability", "Queue team")] == _rules(NODES[0], *queues, group, standing)
+
+
+def test_hypernodes_by_label_hold_those_that_match_all_of_it() -> None:
+    """Whoever has one of the labels that a hyperNode asks for is not below it yet."""
+    labelled = [{**node(name), "metadata": {"name": name, "labels": labels}} for name, labels in _LABELLED.items()]
+    asked = {"matchLabels": {"zone": "a"}, "matchExpressions": [{"key": "rack", "operator": "In", "values": ["1"]}]}
+    rack = _hypernode("r0", 1)
+    rack["spec"]["members"] = [{"type": "Node", "selector": {"labelMatch": asked}}]
+    gang = pod_group("g", 2)
+    gang["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": 1}
+
+    def on(*nodes: str) -> list[tuple[str, str]]:
+        return _rules(*labelled, rack, gang, *(pod(f"p{i}", group="g", on=name) for i, name in enumerate(nodes)))
+
+    assert [] == on("n0", "n1")
+    assert [("too-wide", "PodGroup default/g")] == on("n0", "n2")
+    assert [("too-wide", "PodGroup default/g")] == on("n2", "n2")
+
+
+_LABELLED = {
+    "n0": {"zone": "a", "rack": "1"},
+    "n1": {"zone": "a", "rack": "1"},
+    "n2": {"zone": "a", "rack": "2"},
+}
+
+
+def test_a_tree_is_grown_once_for_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many podGroups there are, the pattern of a hyperNode is compiled once."""
+    compiled: list[str] = []
+    really = re2.compile
+
+    def counted(pattern: str, **options: Any) -> Any:
+        compiled.append(pattern)
+        return really(pattern, **options)
+
+    monkeypatch.setattr(re2, "compile", counted)
+    rack = _hypernode("r0", 1)
+    rack["spec"]["members"] = [{"type": "Node", "selector": {"regexMatch": {"pattern": "^n[01]$"}}}]
+    _rules(*NODES, rack, *(pod_group(f"g{i}", 1) for i in range(5)))
+
+    assert ["^n[01]$"] == compiled
