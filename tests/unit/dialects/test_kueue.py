@@ -163,15 +163,20 @@ def test_a_topology_is_that_of_its_flavors_nodes() -> None:
 
 
 def test_what_does_not_add_up_is_invalid() -> None:
-    """A total that is no number, a slice without a size, a size of nothing."""
+    """A total that is no number or none at all, a level without a name, a slice without a size, a size of nothing."""
     nameless = kueue_gang("g", 1)
     nameless[0]["metadata"]["annotations"] = {}  # type: ignore[index]
     for gang in (
         nameless,
+        kueue_gang("g", 2, total=0),
+        kueue_gang("g", 2, total=-1),
+        [*kueue_gang("g", 2)[:1], *kueue_gang("g", 2, total=3)[1:]],
+        kueue_gang("g", 1, required_topology=""),
         kueue_gang("g", 1, slice_required_topology=RACK),
         kueue_gang("g", 1, slice_required_topology=RACK, slice_size=0),
     ):
-        assert {"InvalidGroup"} == _codes(run(WORLD, gang)[1])
+        bound, why = run(WORLD, gang)
+        assert ({}, {"InvalidGroup"}) == (bound, _codes(why))
         assert any("InvalidGroup" in told.message for told in validate(objects_of(WORLD, gang)).warnings)
 
 

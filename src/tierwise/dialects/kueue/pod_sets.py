@@ -75,9 +75,11 @@ def named(pod: Pod) -> str:
     asked: list[str] = []
     if not marks.keys().isdisjoint(_ASKS) and not assigned(pod):
         said = ((key[len(GROUP) + 1 :], "".join(marks.get(key, "").split())) for key in _ASKS)
-        asked = [f"{key}={value}" for key, value in said if value]
+        asked = [f"{key}={value}" for key, value in said if value or f"{GROUP}/{key}" in marks]
     if not group and not asked:
         return ""
+    if _grouped(pod):
+        asked.append(f"{_TOTAL[len(GROUP) + 1 :]}={marks.get(_TOTAL, '')}")
     if not group:
         owner = next((reference for reference in meta.owner_references if reference.controller), None)
         group = f"{owner.kind}/{owner.name}" if owner is not None else f"Pod/{meta.name}"
@@ -204,9 +206,12 @@ def _size(objects: Objects, record: Workload | None, pod: Pod) -> int | None:
 
 def _refusal(pods: list[Pod], total: int | None) -> Reason | None:
     first = pods[0]
+    totals = {pod.metadata.annotations.get(_TOTAL, "") for pod in pods}
+    if len(totals) > 1 and _grouped(first):
+        return Reason("InvalidGroup", "pod", f"annotation {_TOTAL} is not the same on all of its pods")
     if len(pods) > 1:
         return not_supported("several topologies in one pod group", "its pods ask for different ones")
-    if total is None and _grouped(first):
+    if _grouped(first) and (total is None or total < 1):
         return Reason("InvalidGroup", "pod", f"annotation {_TOTAL} does not say how many pods its group has")
     if total is not None and total > PODS:
         return Reason("InvalidGroup", "pod", f"{total} pods are more than the {PODS} that a gang may have")
@@ -214,7 +219,12 @@ def _refusal(pods: list[Pod], total: int | None) -> Reason | None:
         owner = next(reference for reference in first.metadata.owner_references if reference.controller)
         text = f"how many pods {owner.kind} {owner.name} makes is not known here; a pod group says so itself"
         return not_supported("a topology for the pods of an owner", text)
-    fault = _layers(first.metadata.annotations) if not assigned(first) else ()
+    marks = first.metadata.annotations
+    if assigned(first):
+        return None
+    if _REQUIRED in marks and not marks[_REQUIRED].strip():
+        return Reason("InvalidGroup", "pod", f"annotation {_REQUIRED} names no level")
+    fault = _layers(marks)
     return Reason("InvalidGroup", "pod", fault) if isinstance(fault, str) else None
 
 
