@@ -239,6 +239,31 @@ def test_pods_that_share_a_claim_go_to_one_node() -> None:
     assert 1 == len(given(history, "c"))
 
 
+@pytest.mark.parametrize("how", ["selector", "taint", "cordon", "anti-affinity"])
+def test_a_node_that_pods_may_not_use_keeps_them_from_no_other(how: str) -> None:
+    """Of three pods that share a claim two fit on the only node for them, whatever room there is elsewhere."""
+    small, large = _machine("a", *GPUS), _machine("b", *GPUS)
+    small[0] = node("a", cpu=4, labels={"kubernetes.io/hostname": "a"})
+    large[0] = node("b", cpu=64, labels={"kubernetes.io/hostname": "b"})
+    spec: dict[str, Any] = {"nodeSelector": {"kubernetes.io/hostname": "a"}} if how == "selector" else {}
+    if how == "taint":
+        large[0] = large[0] | {"spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
+    if how == "cordon":
+        large[0] = large[0] | {"spec": {"unschedulable": True}}
+    others: list[Raw] = []
+    if how == "anti-affinity":
+        others = [
+            pod("other", on="b") | {"metadata": {"name": "other", "namespace": "default", "labels": {"app": "x"}}}
+        ]
+        term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+        spec = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    pods = [pod(f"p{i}", "c", cpu=2, **spec) for i in range(3)]
+
+    history = run(small, large, device_class(), claim("c", exactly()), others, pods)
+
+    assert ["a", "a"] == list(history.bindings.values())
+
+
 @pytest.mark.parametrize("larger", ["n0", "n1", "n2"])
 def test_pods_of_two_sizes_that_share_a_claim_find_the_node_that_holds_both(larger: str) -> None:
     """The first of them does not choose a node that is too small for the other."""

@@ -9,7 +9,7 @@ once. At the end of a cycle devices are dealt out, and claims written with what 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -25,7 +25,7 @@ from tierwise.dialects.kubernetes.devices import binding_of
 from tierwise.dialects.kubernetes.volumes import read_time
 from tierwise.framework.extension import CycleView, Preparation, Tie
 from tierwise.framework.ledger import Ledger, Pool, Tally
-from tierwise.model.arrays import Ints, Why
+from tierwise.model.arrays import Bools, Ints, Why
 from tierwise.model.devices import NO_DEVICES, DeviceAsk, Extended, PlannedClaim, PlannedRequest
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.reason import Reason
@@ -51,9 +51,13 @@ _PAUSE: Final = 10.0
 class DeviceRules:
     """Says which nodes' devices serve a shape, follows what was given, and says what is written before a bind."""
 
-    def __init__(self, view: CycleView, plugin: str, timeout: float) -> None:
-        """`timeout` is how many seconds drivers have to prepare devices that they prepare once these are given away."""
+    def __init__(self, view: CycleView, plugin: str, timeout: float, barred: Callable[[Shape], Bools]) -> None:
+        """`timeout` is how many seconds drivers have to prepare devices that they prepare once these are given away.
+
+        `barred` says which rows other rules keep from a shape.
+        """
         self._timeout = timeout
+        self._barred = barred
         self._plugin = plugin
         self._view = view
         self._reasons = view.reasons
@@ -241,14 +245,19 @@ class DeviceRules:
         return self._shared.setdefault(claim, len(self._shared) + 1)
 
     def _object_to_cramped(self, shape: Shape, why: Why) -> None:
-        """Pods that share a claim go where as many of them as possible have room: the first decides for all."""
+        """Pods that share a claim go where as many of them as possible have room: the first decides for all.
+
+        Those with volumes are let go anywhere: which nodes these allow is not known here.
+        """
         ask = shape.devices
         assert ask is not None
+        if shape.volumes is not None:
+            return
         if all((self._owner == self._number(claim.shared)).any() for claim in ask.claims if claim.shared):
             return
         ledger = self._view.ledger
         room = shape.max_tasks(ledger.free(shape.asked, slice(None), Pool.IDLE))
-        room[why > 0] = 0
+        room[(why > 0) | self._barred(shape)] = 0
         most = min(int(room.max(initial=0)), sum(task.shape is shape for job in self._view.jobs for task in job.tasks))
         reason = Reason(
             "SharedClaimCramped", self._plugin, "had room for fewer of the pods that share a claim than others"

@@ -16,6 +16,7 @@ and `addedAffinity`, the node affinity that it adds to that of every pod.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -76,8 +77,9 @@ class Predicates:
             spread=flag(arguments, "predicate.PodTopologySpreadEnable", default=True),
             by_name=not kubernetes,
         )
+        self._never: dict[int, Bools] = {}  # by shape that shares a claim
         timeout = number(arguments, "dynamicresources.bindingTimeoutSeconds", _TIMEOUT)
-        self._devices = _device_rules(view, timeout) if view.snapshot.devices is not None else None
+        self._devices = _device_rules(view, timeout, self._barred) if view.snapshot.devices is not None else None
 
     def why_not(self, shape: Shape) -> Why:
         """The first objection per row, in the order cordon, readiness, selector, affinity, taint; 0 where none."""
@@ -103,6 +105,14 @@ class Predicates:
             lacking = self._devices.why_not_now(shape, span)
             why = np.where(lacking > 0, lacking, why).astype(np.uint16)
         return why
+
+    def _barred(self, shape: Shape) -> Bools:
+        """The rows that cannot take tasks of a shape for other reasons than devices, as pods are placed now."""
+        never = self._never.get(shape.number)
+        if never is None:
+            never = self._never[shape.number] = self.why_not(shape) != 0
+        barred: Bools = never | (self._rules.why_not_now(shape, slice(0, len(self._nodes))) != 0)
+        return barred
 
     def ties(self, shape: Shape) -> tuple[Tie, ...]:
         """Where required pod affinity, or a claim that it shares, ties tasks of the shape to the first of some."""
@@ -149,10 +159,10 @@ def predicates(arguments: Arguments, view: CycleView) -> Predicates | DevicePred
     return (Predicates if view.snapshot.devices is None else DevicePredicates)(arguments, view)
 
 
-def _device_rules(view: CycleView, timeout: float) -> DeviceRules:
+def _device_rules(view: CycleView, timeout: float, barred: Callable[[Shape], Bools]) -> DeviceRules:
     from tierwise.plugins.kubernetes.devices import DeviceRules  # most clusters have no devices
 
-    return DeviceRules(view, _PLUGIN, timeout)
+    return DeviceRules(view, _PLUGIN, timeout, barred)
 
 
 def _bars(taint: Taint) -> Reason:
