@@ -309,8 +309,14 @@ class DeviceReader:
         at: dict[int, list[int]] = {}
         shared: list[int] = []
         number = 0
-        for (driver, name), slices in sorted(by_pool.items()):
-            pool = _pool(driver, name, sorted(slices, key=lambda one: one.metadata.name), row, number)
+        before = {pool.key: pool for pool in self._table.pools}
+        for key, slices in sorted(by_pool.items()):
+            slices.sort(key=lambda one: one.metadata.name)
+            last = before.get(key)
+            if last is not None and _same_slices(slices, last.slices):
+                pool = _moved(last, row, number)
+            else:
+                pool = _pool(*key, slices, row, number)
             if pool.row == _GONE:
                 continue
             if pool.row >= 0:
@@ -729,6 +735,14 @@ def _pool(driver: str, name: str, slices: list[ResourceSlice], row: Mapping[str,
         where, fault = -1, ""
     last = first + sum(len(one.spec.devices) for one in slices) if where != _GONE else first
     return DevicePool(driver, name, tuple(slices), first, last, where, fault)
+
+
+def _moved(pool: DevicePool, row: Mapping[str, int], first: int) -> DevicePool:
+    """A pool of the same slices, whose node may be gone or have another row."""
+    where = row.get(pool.slices[0].spec.node_name, _GONE) if pool.row >= 0 else pool.row
+    if where == pool.row and first == pool.first:
+        return pool
+    return replace(pool, row=where, first=first, last=first + pool.last - pool.first)
 
 
 def _same_slices(one: Sequence[ResourceSlice], other: Sequence[ResourceSlice]) -> bool:
