@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 
 import pytest
 from tests.contract.fake_api import FakeApi
@@ -125,6 +127,31 @@ def test_unanswered_bind_is_held_until_it_is_known(
 
     assert (False, "n0") == (outcomes[2].ok, held)
     assert eventually(cluster, lambda: not cluster.read().every(Pod)["default/p2"].spec.node_name)
+
+
+def test_look_ups_end_with_the_cluster(api: FakeApi, caplog: pytest.LogCaptureFixture) -> None:
+    """Who leaves while a bind is still unknown leaves nothing behind that waits for ever."""
+    api.fail("POST", "/p2/binding", "drop", times=100)
+    with KubeCluster(Access(api.url)) as cluster:
+        assert cluster.synced(timeout=60)
+        outcomes = _bind(cluster)
+    del cluster
+    gc.collect()  # a task that is destroyed while it waits says so then
+
+    assert not outcomes[2].ok
+    assert [] == [record.message for record in caplog.records if record.name == "asyncio"]
+
+
+def test_who_waits_for_binds_learns_that_the_cluster_has_ended(api: FakeApi) -> None:
+    """The thread that decides does not wait for an answer that cannot come any more."""
+    api.fail("POST", "/p2/binding", "freeze")
+    with KubeCluster(Access(api.url)) as cluster:
+        assert cluster.synced(timeout=60)
+        outcomes = cluster.begin([Bind(_key(i), "n0", gang="default/g") for i in range(SIZE)])
+    api.thaw()
+
+    with pytest.raises(CancelledError):
+        outcomes()
 
 
 @pytest.mark.parametrize("status", [502, 504])

@@ -118,6 +118,20 @@ def test_line_that_comes_in_pieces_is_one(api: FakeApi, cluster: KubeCluster) ->
     assert eventually(cluster, lambda: _pods(cluster) == ["long", "p0", "short"])
 
 
+def test_watch_that_has_shown_something_rests(
+    api: FakeApi, cluster: KubeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes meanwhile is taken up together, and watches of other kinds do not wait for it."""
+    monkeypatch.setattr("tierwise.kube.reflector._REST", 3600.0)
+    api.put(pod("p1"))
+    assert eventually(cluster, lambda: _pods(cluster) == ["p0", "p1"])
+    api.put(pod("p2"))
+    api.put(node("n1"))
+    assert eventually(cluster, lambda: "n1" in cluster.read().every(Node))
+
+    assert ["p0", "p1"] == _pods(cluster)
+
+
 def test_watch_that_is_refused_again_and_again_is_begun_ever_later(
     api: FakeApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:

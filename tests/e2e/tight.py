@@ -40,7 +40,7 @@ class Tight:
 
         async def worker() -> None:
             for request in todo:
-                answer = await transport.request(request, lambda: True)
+                answer = await transport.request(request, lambda: True, 30.0)
                 assert answer.status < 300, answer.status
 
         begun = time.perf_counter()

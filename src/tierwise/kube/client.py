@@ -64,6 +64,7 @@ _LIST: Final = 120.0
 """Seconds for a page of a list."""
 _ATTEMPTS: Final = 6
 _TOKEN_AGE: Final = 30.0
+_PAGED: Final = "page"
 
 
 def pause(attempt: int, *, least: float = 0.1, most: float = 5.0) -> float:
@@ -82,7 +83,7 @@ class Client:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._known_at = float("-inf")  # when we last asked for our token
-        self._headers: dict[str, str] = {}
+        self._headers: dict[str, dict[str, str]] = {}  # header fields by what distinguishes requests: see `_fields`
 
     async def __aenter__(self) -> Client:
         way = self._access
@@ -140,14 +141,14 @@ class Client:
         if method != "GET":
             asked = {"timeout": f"{within}s", **asked}
         paged = "limit" in asked
+        limit = _LIST if paged else within + 2.0
         try:
-            async with asyncio.timeout(_LIST if paged else within + 2.0):
-                own = {"Accept-Encoding": "gzip"} if paged else {}
-                data = b""
-                if body is not None:
-                    own, data = {"Content-Type": kind}, msgspec.json.encode(body)
-                headers = await self._known() | own
-                answer = await self._transport.request(Request(method, _target(path, asked), headers, data), may)
+            if not self._introduced():
+                async with asyncio.timeout(limit):
+                    await self._introduce()
+            fields = self._fields(_PAGED if paged else kind if body is not None else "")
+            data = msgspec.json.encode(body) if body is not None else b""
+            answer = await self._transport.request(Request(method, _target(path, asked), fields, data), may, limit)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnreachableError(_told(error)) from None
         if answer.status >= 300:
@@ -158,7 +159,9 @@ class Client:
     async def stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[AsyncIterator[list[bytes]]]:
         """The lines of an answer as they come, some at a time; a line is whole or not given at all."""
         try:
-            request = Request("GET", _target(path, query), await self._known())
+            if not self._introduced():
+                await self._introduce()
+            request = Request("GET", _target(path, query), self._fields(""))
             async with self._transport.stream(request) as answer:
                 if answer.status >= 300:
                     said = b"".join([part async for part in answer.parts])
@@ -167,24 +170,33 @@ class Client:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnreachableError(_told(error)) from None
 
-    async def _known(self) -> dict[str, str]:
-        """Header fields that say who we are.
+    def _introduced(self) -> bool:
+        """Whether we know who we are: tokens rotate, so they are asked for now and then."""
+        return asyncio.get_running_loop().time() - self._known_at <= _TOKEN_AGE
 
-        Tokens rotate, and exec plugins may take their time: asked for now and then, off the event loop.
-        """
+    async def _introduce(self) -> None:
+        """Ask for our token, off the event loop: exec plugins may take their time."""
         loop = asyncio.get_running_loop()
-        if loop.time() - self._known_at > _TOKEN_AGE:
-            try:
-                token = await loop.run_in_executor(None, self._access.token)
-            except OSError as error:
-                raise UnreachableError(f"there is no token: {error}") from None
-            if token and not token.isprintable():
-                raise UnreachableError("there is no token that can be sent: it has a line break or the like in it")
-            self._headers = {"Accept": "application/json", "User-Agent": f"tierwise/{__version__}"}
-            if token:
-                self._headers["Authorization"] = token
-            self._known_at = loop.time()
-        return self._headers
+        try:
+            token = await loop.run_in_executor(None, self._access.token)
+        except OSError as error:
+            raise UnreachableError(f"there is no token: {error}") from None
+        if token and not token.isprintable():
+            raise UnreachableError("there is no token that can be sent: it has a line break or the like in it")
+        own = {"Accept": "application/json", "User-Agent": f"tierwise/{__version__}"}
+        if token:
+            own["Authorization"] = token
+        if own != self._headers.get(""):
+            self._headers = {"": own}
+        self._known_at = loop.time()
+
+    def _fields(self, kind: str) -> dict[str, str]:
+        """Header fields of requests with a body of some kind, with none (""), or for a page of a list."""
+        found = self._headers.get(kind)
+        if found is None:
+            own = {"Accept-Encoding": "gzip"} if kind == _PAGED else {"Content-Type": kind}
+            found = self._headers[kind] = self._headers[""] | own
+        return found
 
     def _refused(self, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
         if status == 401:

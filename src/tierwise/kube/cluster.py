@@ -208,8 +208,11 @@ class KubeCluster:
             self._failure = error
             self._synced.set()
             self._store.nudge()
+        finally:
+            self._loop.run_until_complete(_end_tasks())
 
     async def _serve(self) -> None:
+        """Everything until it ends, for whatever reason; look-ups of binds may outlast it."""
         with contextlib.suppress(_StoppedError):
             try:
                 # The lease has a client of its own, so that nothing that is slow keeps it from being renewed.
@@ -324,3 +327,12 @@ class KubeCluster:
             for reflector in list(self._reflectors.values()):
                 with contextlib.suppress(ApiError, UnreachableError):
                     await reflector.check()
+
+
+async def _end_tasks() -> None:
+    """End what is left; who waits for an answer in another thread learns that none will come."""
+    own = {asyncio.current_task()}
+    while tasks := asyncio.all_tasks() - own:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -40,6 +40,14 @@ _PATIENCE: Final = 100
 """So many looks, and an event is written all the same."""
 
 
+class _Told(msgspec.Struct, frozen=True):
+    """An event that waits: of which object by its uid, and when it was."""
+
+    event: RecordEvent
+    uid: str
+    at: float  # seconds since the epoch
+
+
 class Recorder:
     """Writes events in the background; the oldest are dropped where far too many wait."""
 
@@ -51,12 +59,13 @@ class Recorder:
         self._store = store
         self._identity = identity
         self._binding = binding
-        self._waiting: deque[Raw] = deque(maxlen=_MOST)
+        self._waiting: deque[_Told] = deque(maxlen=_MOST)
         self._some = asyncio.Event()
 
     async def record(self, event: RecordEvent) -> None:
         """Queue an event; the time is now."""
-        self._waiting.append(self._manifest(event))
+        known = self._store.find(event.about)  # now: by the time that it is written the object may be gone
+        self._waiting.append(_Told(event, known[0].metadata.uid if known is not None else "", time.time()))
         self._some.set()
 
     async def run(self) -> None:
@@ -76,9 +85,9 @@ class Recorder:
                 await self._give_way()
                 if not self._waiting:
                     break
-                manifest = self._waiting.popleft()
+                told = self._waiting.popleft()
                 try:
-                    await self._write(manifest)
+                    await self._write(self._manifest(told))
                 except (ApiError, UnreachableError) as error:
                     log.debug("an event is lost: %s", error)
             self._some.clear()
@@ -108,14 +117,12 @@ class Recorder:
                 again["metadata"] = {"annotations": meta["annotations"]}
             await self._client.ask("PATCH", path, again, kind="application/merge-patch+json")
 
-    def _manifest(self, event: RecordEvent) -> Raw:
-        about = event.about
-        known = self._store.find(about)
-        uid = known[0].metadata.uid if known is not None else ""
+    def _manifest(self, told: _Told) -> Raw:
+        event, uid, about = told.event, told.uid, told.event.about
         version = codec.version_of(about.group, about.kind)
         said = "\n".join((uid, event.type, event.reason, event.message))
         name = f"{about.name[:200]}.{hashlib.sha256(said.encode()).hexdigest()[:16]}"
-        now = format_time(time.time())
+        now = format_time(told.at)
         return {
             "apiVersion": "v1",
             "kind": "Event",

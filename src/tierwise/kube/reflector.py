@@ -29,6 +29,9 @@ __all__ = ["Reflector"]
 log = logging.getLogger(__name__)
 
 _PAGE: Final = "5000"
+_REST: Final = 0.005
+"""Seconds for which a watch that has shown something is not looked at: what comes in a row is taken up together, which
+costs less than half of taking it up one by one. Shorter than the lull that the loop waits for."""
 _SHORTEST: Final = 1.0
 """Seconds below which a watch that ends is no normal end: something closes it on us."""
 
@@ -120,6 +123,7 @@ class Reflector:
                 self.heard = time.monotonic()
                 for line in lines:
                     self._take(event(self._resource, line))
+                await asyncio.sleep(_REST)
 
     def _take(self, found: Event) -> None:
         if found.entry is None:

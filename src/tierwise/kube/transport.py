@@ -37,13 +37,17 @@ _HANDSHAKES: Final = 2
 a connection that is free before."""
 _FAREWELL: Final = 0.02
 """Seconds for connections to be closed: their sockets go in a later turn of the event loop."""
+_FOREVER: Final = float("inf")
 _LONGEST_HEAD: Final = 1 << 18
 _TARGET: Final = re.compile(r"/[!-~]*")
 _SIZE: Final = re.compile(rb"[0-9a-fA-F]{1,15}")
 
 
 class Request(msgspec.Struct, frozen=True):
-    """What is asked: the path and query as they are sent, and header fields without line ends in them."""
+    """What is asked: the path and query as they are sent, and header fields without line ends in them.
+
+    Header fields that many requests have in common are one dictionary, which nobody changes.
+    """
 
     method: str
     target: str
@@ -70,8 +74,11 @@ class Stream(msgspec.Struct, frozen=True):
 class Transport(Protocol):
     """Requests to one server."""
 
-    async def request(self, request: Request, may: Callable[[], bool]) -> Answer:
-        """The whole answer; NotLeadingError where, at the last moment before it is sent, it may not be."""
+    async def request(self, request: Request, may: Callable[[], bool], within: float) -> Answer:
+        """The whole answer; NotLeadingError where, at the last moment before it is sent, it may not be.
+
+        TimeoutError where it has not come within so many seconds.
+        """
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
         """The answer as it comes."""
@@ -177,6 +184,8 @@ class _Connection(asyncio.Protocol):
         self._received = b""
         self._waiter: asyncio.Future[None] | None = None
         self._error: Exception | None = None
+        self._until = _FOREVER  # when who waits for an answer gives it up
+        self._timer: asyncio.TimerHandle | None = None
         self.open = True
         self.since = 0.0  # when it was last used
 
@@ -192,12 +201,39 @@ class _Connection(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.open, self._error = False, exc
+        self.open, self._error = False, self._error or exc
+        if self._timer is not None:
+            self._timer.cancel()
         self._wake()
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+    def limit(self, until: float) -> None:
+        """Give up what is waited for at that time; for ever: nobody waits.
+
+        A timer goes on from request to request and looks, when it rings, how long there is still to wait: most requests
+        are answered before, and one of their own for each would cost a tenth of a request.
+        """
+        self._until = until
+        if until != _FOREVER and (self._timer is None or until < self._timer.when()):
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(self._until, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        if not self.open or self._until == _FOREVER:
+            return
+        if asyncio.get_running_loop().time() < self._until:
+            self._set_timer()
+            return
+        self.open, self._error = False, TimeoutError()
+        self._wake()
 
     def close(self) -> None:
         self.open = False
@@ -210,6 +246,15 @@ class _Connection(asyncio.Protocol):
 
     def write(self, data: bytes) -> None:
         self._transport.write(data)
+
+    def pause(self) -> None:
+        """Take nothing from the connection: what comes meanwhile is decrypted and handed over at once, and a server
+        that is faster than we are waits for us.
+        """
+        self._transport.pause_reading()
+
+    def resume(self) -> None:
+        self._transport.resume_reading()
 
     async def more(self) -> bytes:
         """What has come; b"" where nothing will come any more."""
@@ -300,17 +345,27 @@ class DirectTransport:
         self._tls = (tls or ssl.create_default_context()) if secure else None
         self._server_name = (server_name or self._host) if secure else None
         self._idle: list[_Connection] = []
+        self._fields: tuple[dict[str, str], str] = ({}, "")  # header fields that were sent last, and how
         self._connecting = 0
         self._waiting: deque[asyncio.Future[None]] = deque()  # for a connection, or for being let to make one
         self._closed = False
 
-    async def request(self, request: Request, may: Callable[[], bool]) -> Answer:
-        """The whole answer; NotLeadingError where, at the last moment before it is sent, it may not be."""
-        connection = await self._connected()
+    async def request(self, request: Request, may: Callable[[], bool], within: float) -> Answer:
+        """The whole answer; NotLeadingError where, at the last moment before it is sent, it may not be.
+
+        TimeoutError where it has not come within so many seconds.
+        """
+        loop = asyncio.get_running_loop()
+        until = loop.time() + within
+        connection = self._unused(loop)
+        if connection is None:
+            async with asyncio.timeout_at(until):
+                connection = await self._connected(loop)
         if not may():
             self._keep(connection)
             raise NotLeadingError
         try:
+            connection.limit(until)
             connection.write(self._message(request))
             answer = await connection.answer(request.method)
             parts = [part := await answer.part()]
@@ -321,7 +376,8 @@ class DirectTransport:
             self._admit()
             raise
         if answer.reusable:
-            connection.since = asyncio.get_running_loop().time()
+            connection.limit(_FOREVER)
+            connection.since = loop.time()
             self._keep(connection)
         else:
             connection.close()
@@ -331,14 +387,16 @@ class DirectTransport:
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         """The answer as it comes; its connection ends with it."""
-        connection = await self._connected()
+        connection = await self._connected(asyncio.get_running_loop())
         try:
             connection.write(self._message(request))
             answer = await connection.answer(request.method)
 
             async def parts() -> AsyncIterator[bytes]:
                 while part := await answer.part():
+                    connection.pause()
                     yield part
+                    connection.resume()
 
             yield Stream(answer.status, answer.headers, parts())
         finally:
@@ -368,15 +426,21 @@ class DirectTransport:
                 waiter.set_result(None)
                 return
 
-    async def _connected(self) -> _Connection:
-        """A connection that nobody uses: the one used last, or a new one."""
-        loop = asyncio.get_running_loop()
+    def _unused(self, loop: asyncio.AbstractEventLoop) -> _Connection | None:
+        """The connection used last of those that nobody uses."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.quiet and loop.time() - connection.since < _KEPT:
+                return connection
+            connection.close()
+        return None
+
+    async def _connected(self, loop: asyncio.AbstractEventLoop) -> _Connection:
+        """A connection that nobody uses, or a new one."""
         while True:
-            while self._idle:
-                connection = self._idle.pop()
-                if connection.quiet and loop.time() - connection.since < _KEPT:
-                    return connection
-                connection.close()
+            unused = self._unused(loop)
+            if unused is not None:
+                return unused
             if self._connecting < _HANDSHAKES:
                 break
             waiter = loop.create_future()
@@ -419,10 +483,12 @@ class DirectTransport:
         """A request as it is sent."""
         if not _TARGET.fullmatch(request.target):
             raise ValueError(f"{request.target!r} is no path and query")
-        fields = "".join([f"{name}: {value}\r\n" for name, value in request.headers.items()])
+        if request.headers is not self._fields[0]:
+            written = "".join([f"{name}: {value}\r\n" for name, value in request.headers.items()])
+            self._fields = request.headers, written
         length = f"Content-Length: {len(request.body)}\r\n" if request.body or request.method != "GET" else ""
         first = f"{request.method} {self._prefix}{request.target} HTTP/1.1\r\nHost: {self._named}\r\n"
-        return f"{first}{fields}{length}\r\n".encode() + request.body
+        return f"{first}{self._fields[1]}{length}\r\n".encode() + request.body
 
 
 def _plain(body: bytes, headers: dict[str, str]) -> bytes:
@@ -448,9 +514,12 @@ class ProxyTransport:
             timeout=aiohttp.ClientTimeout(total=None, connect=_CONNECT),
         )
 
-    async def request(self, request: Request, may: Callable[[], bool]) -> Answer:
-        """The whole answer; NotLeadingError where, at the last moment before it is sent, it may not be."""
-        async with self._sent(request, _asking(may)) as answer:
+    async def request(self, request: Request, may: Callable[[], bool], within: float) -> Answer:
+        """The whole answer; NotLeadingError where, at the last moment before it is sent, it may not be.
+
+        TimeoutError where it has not come within so many seconds.
+        """
+        async with asyncio.timeout(within), self._sent(request, _asking(may)) as answer:
             return Answer(answer.status, _fields(answer), await answer.read())
 
     @asynccontextmanager

@@ -218,6 +218,11 @@ class Loop:
         self.unfinished = False  # whether the last turn left jobs to the next one
         self.turned = ticks()  # when the last turn ended
 
+    def warm_up(self) -> None:
+        """Decide about an empty cluster, so that plugins are imported before the first pods wait for them."""
+        for index, _ in enumerate(self._duties):
+            self._guard.call("starting", partial(self._rehearse, index, Objects()))
+
     def run(self, *, period: float, rest: float, stopping: Callable[[], bool], may: Callable[[], bool]) -> None:
         """Turn after every change, and at least once in `period` seconds, until stopped.
 

@@ -123,6 +123,7 @@ class LoopRunner:
     def run(self) -> None:
         """Turn until told to end; called in the main thread, because signals arrive there."""
         with self._signals(), self._cluster:
+            self._loop.warm_up()
             while not self._stopping.is_set() and not self._cluster.synced(timeout=1.0):
                 pass
             log.info("caches are filled")

@@ -7,9 +7,13 @@ from typing import cast
 
 import pytest
 
+from tierwise.api.codec import Raw
+from tierwise.api.core import Pod
+from tierwise.api.meta import ObjectMeta
 from tierwise.kube import events
 from tierwise.kube.client import Client
 from tierwise.kube.events import Recorder
+from tierwise.kube.kinds import Resource
 from tierwise.kube.store import Store
 from tierwise.port import Key, RecordEvent
 
@@ -22,9 +26,11 @@ class _Client:
     def __init__(self) -> None:
         self.looks = 0
         self.written: list[int] = []
+        self.bodies: list[object] = []
 
     async def ask(self, method: str, path: str, body: object = None) -> bytes:
         self.written.append(self.looks)
+        self.bodies.append(body)
         return b"{}"
 
 
@@ -50,3 +56,25 @@ def test_events_wait_for_binds(monkeypatch: pytest.MonkeyPatch, busy: int, expec
     asyncio.run(run())
 
     assert [expected] == client.written
+
+
+def test_an_event_is_about_the_object_that_was_there() -> None:
+    """It is written later: the object may be gone then, or another of its name be there."""
+    client, store = _Client(), Store()
+    pods = Resource("", "v1", "Pod", "pods", namespaced=True, status=True)
+    shown = Pod(ObjectMeta(name="p", namespace="default", uid="first", resource_version="1"))
+    store.put(pods, (shown, None))
+
+    async def run() -> None:
+        recorder = Recorder(cast(Client, client), store, "tierwise")
+        await recorder.record(EVENT)
+        store.delete(pods, (shown, None))
+        worker = asyncio.create_task(recorder._worker())
+        while not client.written:
+            await asyncio.sleep(0)
+        worker.cancel()
+
+    asyncio.run(run())
+    (body,) = client.bodies
+
+    assert "first" == cast(Raw, body)["involvedObject"]["uid"]  # type: ignore[index]

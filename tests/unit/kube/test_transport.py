@@ -8,7 +8,8 @@ import asyncio
 import gzip
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -77,7 +78,7 @@ def _run(
 async def _ask(transport: Transport) -> object:
     """Status, a header field and body of an answer; None where there is no whole one."""
     try:
-        answer = await transport.request(ASKED, lambda: True)
+        answer = await transport.request(ASKED, lambda: True, 30.0)
     except (aiohttp.ClientError, OSError):
         return None
     return answer.status, answer.headers.get("retry-after"), answer.body
@@ -224,13 +225,109 @@ def test_nobody_waits_for_a_server_that_is_not_there() -> None:
     assert [None] * 20 == asyncio.run(ask())
 
 
+class _Slow(_Server):
+    """Answers every second request only when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__([_answer(b"x")])
+        self.go = asyncio.Event()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            for number in range(4):
+                self.heads.append(await reader.readuntil(b"\r\n\r\n") + await reader.readexactly(2))
+                if number % 2:
+                    await self.go.wait()
+                writer.write(_answer(b"x"))
+        except (asyncio.IncompleteReadError, ConnectionError):
+            self.left.set()
+        finally:
+            writer.close()
+
+
+@contextmanager
+def _standing_still() -> Iterator[Callable[[float], Awaitable[None]]]:
+    """Time of the event loop stands still, but for so many seconds that pass at once; some turns of it follow."""
+    loop = asyncio.get_running_loop()
+    now = loop.time()
+
+    async def let_pass(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+    loop.time = lambda: now  # type: ignore[method-assign]
+    try:
+        yield let_pass
+    finally:
+        del loop.time
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+@pytest.mark.parametrize("before", [5.0, 20.0])
+def test_a_request_that_is_not_answered_in_time_is_given_up(*, proxied: bool, before: float) -> None:
+    """However long the one before it on that connection might have taken; the connection is not used again."""
+    server = _Slow()
+
+    async def wait(transport: Transport) -> object:
+        with _standing_still() as let_pass:
+            await transport.request(ASKED, lambda: True, before)
+            asked = asyncio.ensure_future(transport.request(ASKED, lambda: True, 10.0))
+            while len(server.heads) < 2:
+                await asyncio.sleep(0)
+            await let_pass(9.0)
+            early = asked.done()
+            await let_pass(2.0)
+            with pytest.raises(TimeoutError):
+                await asked
+        server.go.set()
+        await server.left.wait()
+        return early, await _ask(transport)
+
+    assert (False, (200, None, b"x")) == _run(server, wait, proxied=proxied)
+    assert 2 == server.connections
+
+
+def test_time_that_a_request_did_not_need_is_none_of_the_next() -> None:
+    """An answer comes when the limit of the request before it is long over."""
+    server = _Slow()
+
+    async def wait(transport: Transport) -> object:
+        with _standing_still() as let_pass:
+            await transport.request(ASKED, lambda: True, 5.0)
+            await let_pass(4.0)
+            asked = asyncio.ensure_future(_ask(transport))
+            while len(server.heads) < 2:
+                await asyncio.sleep(0)
+            await let_pass(4.0)
+            server.go.set()
+            return await asked
+
+    assert (200, None, b"x") == _run(server, wait)
+    assert 1 == server.connections
+
+
+def test_header_fields_are_those_of_the_request() -> None:
+    """Whichever were sent before."""
+    server = _Server([_answer(b"x")])
+
+    async def ask(transport: Transport) -> object:
+        for name in ("A", "B", "A"):
+            await transport.request(Request("POST", "/", {name: "1"}, b"{}"), lambda: True, 30.0)
+        return [name for head in server.heads for name in (b"A", b"B") if b"\r\n" + name + b": 1\r\n" in head]
+
+    assert [b"A", b"B", b"A"] == _run(server, ask)
+
+
 def test_nothing_is_sent_that_may_not_be() -> None:
     """Whether a request may be made is asked when there is a connection for it; that is kept for the next."""
     server = _Server([_answer(b"x")])
 
     async def refuse(transport: Transport) -> object:
         with pytest.raises(NotLeadingError):
-            await transport.request(ASKED, lambda: False)
+            await transport.request(ASKED, lambda: False, 30.0)
         return await _ask(transport)
 
     assert (200, None, b"x") == _run(server, refuse)
@@ -259,13 +356,33 @@ def test_a_request_is_what_was_asked() -> None:
 
     async def ask(transport: Transport) -> object:
         with pytest.raises(ValueError, match="no path"):
-            await transport.request(Request("GET", "/api HTTP/1.1\r\nX: y", {}), lambda: True)
+            await transport.request(Request("GET", "/api HTTP/1.1\r\nX: y", {}), lambda: True, 30.0)
         return await _ask(transport)
 
     _run(server, ask)
     first, *fields = server.heads[0].split(b"\r\n")
     assert b"POST /api/v1/namespaces/default/pods/p/binding?timeout=10s HTTP/1.1" == first
     assert [b"Accept: */*", b"Content-Length: 2", b"", b""] == fields[1:]
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_stream_is_whole_for_those_who_read_slowly(*, secure: bool) -> None:
+    """What comes while nobody asks for it waits, the end of the connection included."""
+    bundle = issue(["api.example"], datetime.now(UTC))
+    trust = ssl.create_default_context(cadata=bundle.authority.decode())
+    pieces = [b"HTTP/1.1 200 OK\r\n\r\n", *(b"%d;" % number for number in range(200)), b"x" * 1_000_000]
+
+    async def slowly(transport: Transport) -> object:
+        found = b""
+        async with transport.stream(ASKED) as answer:
+            async for part in answer.parts:
+                found += part
+                for _ in range(20):
+                    await asyncio.sleep(0)
+        return found
+
+    tls = (tls_of(bundle), trust, "api.example") if secure else None
+    assert b"".join(pieces[1:]) == _run(_Server(pieces, close=True), slowly, tls=tls)
 
 
 def test_certificates_are_checked_by_the_name_that_was_asked_for() -> None:

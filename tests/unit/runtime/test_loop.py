@@ -79,6 +79,17 @@ def test_turn_places_and_tells() -> None:
     assert ["read", "build", "decide", "apply", "publish"] == list(turn.seconds)
 
 
+def test_warming_up_is_no_turn() -> None:
+    """Nothing is asked of the cluster and nobody is told; the first turn is as it would have been."""
+    cluster, watcher = _Refusing([node("n0"), *_gang(2)]), _Watcher()
+    loop = _loop(cluster, watcher)
+    loop.warm_up()
+    assert ([], []) == (cluster.asked, watcher.turns)
+    loop.run_once()
+
+    assert ["n0", "n0"] == [p.spec.node_name for p in cluster.read().every(Pod).values()]
+
+
 def test_failed_bind_is_no_success() -> None:
     """A pod that could not be bound is not counted as placed, and its group says what happened."""
     cluster, watcher = _Refusing([node("n0"), *_gang(3)], refused=["p1"]), _Watcher()
