@@ -81,6 +81,7 @@ SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "RoomFilter": ("Predicate",),
     "RowScorer": ("NodeOrder",),
     "SearchSpace": ("HyperNodeGradient",),
+    "Sharing": ("Predicate",),
     "Starving": ("JobStarving",),
     "StaticFilter": ("Predicate",),
     "SubJobOrder": ("SubJobOrder",),

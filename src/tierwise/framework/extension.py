@@ -73,6 +73,7 @@ __all__ = [
     "RowScorer",
     "ScoreEffect",
     "SearchSpace",
+    "Sharing",
     "Starving",
     "StaticFilter",
     "SubJobOrder",
@@ -162,6 +163,12 @@ class TyingFilter(Protocol):
     """A moving filter by which a first task may decide where others go, as required pod affinity does."""
 
     def ties(self, shape: Shape) -> tuple[Tie, ...]: ...  # as things are now
+
+
+class Sharing(Protocol):
+    """Says of jobs that their tasks share what is made where the first of them stands, as a volume is in its zone."""
+
+    def shared_places(self, job: Job) -> Ints | None: ...  # by row, a number that rows of one place share; -1: none
 
 
 class NodeScorer(Protocol):

@@ -73,6 +73,7 @@ from tierwise.framework.extension import (
     RowScorer,
     ScoreEffect,
     SearchSpace,
+    Sharing,
     Starving,
     StaticFilter,
     SubJobOrder,
@@ -383,6 +384,7 @@ class Pipeline:
     _own_row_filters = _At(OwnRowFilter)
     _room_filters = _At(RoomFilter)
     _tying_filters = _At(TyingFilter)
+    _sharings = _At(Sharing)
     _scorers = _At(NodeScorer)
     _row_scorers = _At(RowScorer)
     _leaf_scorers = _At(LeafScorer)
@@ -706,6 +708,18 @@ class Pipeline:
             except _RAISED as error:
                 raise self._costs(plugin, "ties", error) from error
         return found
+
+    def shared_places(self, job: Job) -> Ints | None:
+        """Rows by place, where all tasks of a job had better stand in one; the first plugin that knows decides."""
+        for plugin in self._sharings[self._whose(job)]:
+            try:
+                found = plugin.shared_places(job)
+                if found is not None:
+                    _check_array(found, _INT, len(self._view.nodes))
+                    return found
+            except _RAISED as error:
+                raise self._costs(plugin, "shared_places", error) from error
+        return None
 
     def _concerns(self, plugin: MovingFilter, shape: Shape) -> bool:
         try:

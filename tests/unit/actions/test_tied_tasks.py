@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.affinity import ZONE, near, only_for, tied, zoned
-from tests.support.draw import allocate, draw, gang, placed, role, spots, waiting
+from tests.support.affinity import HOST, ZONE, near, only_for, tied, zoned
+from tests.support.draw import Gang, allocate, draw, gang, groups, placed, role, spots, waiting
+
+from tierwise.api.codec import Raw
+from tierwise.model.reason import Verdict
 
 
 @pytest.mark.parametrize("larger", ["n0", "n1", "n2"])
@@ -68,6 +71,39 @@ def test_the_place_is_inside_the_domain() -> None:
     world = draw("r0[n0 n1] r1[n2]", nodes={"n0": "cpu=3", "n1": "cpu=4", "n2": "cpu=3"})
 
     assert {"n1": 2} == placed(allocate(world, tied("g", 2, within=1)), "g")
+
+
+def _sub_groups(within: int | None = None, **spec: object) -> Gang:
+    """Two sub-groups of two pods with the label app=g."""
+    labels = {f"g-part-{i}-{j}": {"app": "g"} for i in range(2) for j in range(2)}
+    parts = (groups(2, 2, each="cpu=2", within=within, minimum=2),)
+    return gang("g", groups=parts, labels=labels, spec=spec)
+
+
+@pytest.mark.parametrize("within", [None, 1])
+def test_sub_groups_that_are_tied_share_a_place(within: int | None) -> None:
+    """Each of them would find a zone, but only one zone holds both."""
+    world = draw("r0[n0] r1[n1] r2[n2] r3[n3]", nodes={"n0": "cpu=4", "n1": "cpu=2", "n2": "cpu=4", "n3": "cpu=4"})
+    world = zoned(world, {"n0": "a", "n1": "a", "n2": "b", "n3": "b"})
+
+    assert {"n2": 2, "n3": 2} == placed(allocate(world, _sub_groups(within, **near(ZONE, app="g"))), "g")
+
+
+def test_a_no_is_no_proof_where_the_order_of_sub_groups_decides() -> None:
+    """A pod of each in turn would be even at every step; nobody tries that, and nobody says that it is impossible."""
+    world = draw("r0[n0] r1[n1]", nodes={"n0": "cpu=4", "n1": "cpu=4"})
+    even: Raw = {
+        "maxSkew": 1,
+        "topologyKey": HOST,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "g"}},
+    }
+
+    outcome = allocate(world, _sub_groups(1, topologySpreadConstraints=[even]))
+
+    rejection = outcome.report.rejections["default/g"]
+    assert ({}, True) == (placed(outcome, "g"), rejection.bounded)
+    assert Verdict.NOT_NOW is rejection.verdict
 
 
 def test_room_that_is_being_released_counts() -> None:

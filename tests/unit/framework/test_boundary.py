@@ -60,6 +60,7 @@ BAD: Mapping[str, list[object]] = {
         (Tie(np.full(4, -2), frozenset()),),
         (Tie(np.zeros(4, dtype=np.int64), [0]),),  # type: ignore[arg-type]
     ],
+    "shared_places": ["zones", np.zeros(1, dtype=np.int64), np.zeros(4)],
     "why_not_now": [None, np.zeros(1, dtype=np.int64), np.zeros(99, dtype=np.uint16), [0, 0]],
     "effect": [None, "free", 3],
     "score": [None, 1.0, np.zeros(99), np.full(4, np.nan), np.full(4, np.inf), np.zeros(4, dtype=np.int64), "high"],

@@ -403,6 +403,28 @@ def test_pods_that_share_a_claim_agree_on_one_choice() -> None:
     assert {"n0", "n1"} == set(found.values())
 
 
+@pytest.mark.parametrize("larger", ["z0", "z1", "z2"])
+def test_a_gang_that_shares_a_claim_goes_to_a_zone_that_holds_all_of_it(larger: str) -> None:
+    """The volume is made in the zone of the first pod, so that zone must not be too small for the others."""
+    machines = [node(f"n{zone}-{i}", zone, cpu="2") for zone in ("z0", "z1", "z2") for i in range(1 + (zone == larger))]
+    gang = [pod(f"p{i}", "c", group="g", cpu="2") for i in range(2)]
+
+    found = _bound(*machines, storage_class(), claim("c", modes=("ReadWriteMany",)), *gang, _group("g", 2))
+
+    assert {f"n{larger}-0", f"n{larger}-1"} == set(found.values())
+
+
+def test_a_gang_that_shares_a_claim_and_fits_no_zone_takes_its_chance() -> None:
+    """Some volumes can be reached from everywhere: who makes this one is asked, and the gang is placed as ever."""
+    machines = [node("n0", "z0", cpu="2"), node("n1", "z1", cpu="2")]
+    gang = [pod(f"p{i}", "c", group="g", cpu="2") for i in range(2)]
+
+    report, asked = _decided(objects(*machines, storage_class(), claim("c"), *gang, _group("g", 2)))
+
+    assert ["default/g"] == [decision.job.key for decision in report.decisions]
+    assert 1 == len([effect for effect in asked if isinstance(effect, Prepare)])
+
+
 # -- what pods take from each other
 
 

@@ -25,6 +25,7 @@ from tierwise.actions.placement.search import (
     search_group,
     surplus_keys,
 )
+from tierwise.actions.placement.tied_tasks import common_places
 from tierwise.actions.placement.uniform_groups import bundled_groups, place_uniform, uniform_groups
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
@@ -43,7 +44,31 @@ _SHORTLIST = 8
 
 
 def find_place(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
-    """Find a place for the minimum of a job that is not gathered."""
+    """Find a place for the minimum of a job that is not gathered.
+
+    A job whose tasks share what is made with the place of the first is looked for in one place of those that can have
+    it. A job whose sub-jobs find no place is looked for in the places that pod affinity may tie it to.
+    """
+    shared = cycle.pipeline.shared_places(job)
+    if shared is not None:
+        found = _confined(cycle, job, asked, shared)
+        if isinstance(found, SearchResult):
+            return found
+    found = _find_anywhere(cycle, job, asked)
+    if isinstance(found, NoPlace) and job.policies:
+        ties = [tie for shape in pending(cycle, job) for tie in cycle.pipeline.ties(shape)]
+        if ties:
+            return _confined(cycle, job, asked, common_places(ties))
+    return found
+
+
+def _confined(cycle: Cycle, job: Job, asked: Demand, places: Ints) -> SearchResult | NoPlace:
+    from tierwise.actions.placement.confined import search_confined  # rarely needed
+
+    return search_confined(cycle, job, asked, places, lambda: _find_anywhere(cycle, job, asked))
+
+
+def _find_anywhere(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
     if cycle.snapshot.on_several_trees(job):
         from tierwise.actions.placement.fabrics import search_fabrics  # rarely needed
 
@@ -112,9 +137,12 @@ def _search_unlike(
     cycle: Cycle, job: Job, demand: Demand, groups: Gradients, attempt: _Attempt
 ) -> SearchResult | NoPlace:
     bounded = False
+    # Where filters move, what is placed first decides what fits, and not every order is tried.
+    moving = any(cycle.pipeline.moving(p.pod_set.shape) for group in demand.task_groups for p in group.remaining)
     for group in groups:
-        found, hit = _best_of(cycle, shortlist(cycle, job, demand, group), attempt)
-        bounded |= hit
+        able = shortlist(cycle, job, demand, group)
+        found, hit = _best_of(cycle, able, attempt)
+        bounded |= hit or (moving and len(able) > 0)
         if found is not None:
             return found
     return NoPlace.of(bounded=bounded)

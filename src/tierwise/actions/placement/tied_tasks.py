@@ -22,7 +22,7 @@ from tierwise.framework.placer import best_row
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
 
-__all__ = ["TooManyPlacesError", "fit_tied"]
+__all__ = ["TooManyPlacesError", "common_places", "fit_tied"]
 
 _PLACES = 32
 """How many places are tried for a task group below one domain."""
@@ -45,7 +45,7 @@ def fit_tied(
     founders = frozenset[int]().union(*(tie.founders for tie in every))
     concerned = founders | {number for number, found in ties.items() if found}
     task_group = _founders_first(task_group, founders)
-    places = _places(every)[cycle.topology.span(domain)]
+    places = common_places(every)[cycle.topology.span(domain)]
     open_rows = _large_enough(cycle, task_group, ties, places, domain, pools[-1])
     for _ in range(_PLACES):
         row = _first_row(cycle, job, task_group, concerned, domain, pools, open_rows)
@@ -67,7 +67,7 @@ def _founders_first(task_group: TaskGroup, founders: frozenset[int]) -> TaskGrou
     return replace(task_group, remaining=tuple(order))
 
 
-def _places(ties: list[Tie]) -> Ints:
+def common_places(ties: list[Tie]) -> Ints:
     """By row, a number that rows share which every tie takes for one place; -1 where one of them knows none."""
     known = np.stack([tie.places for tie in ties])
     places: Ints = np.unique(known, axis=1, return_inverse=True)[1].ravel()

@@ -38,6 +38,7 @@ from tierwise.framework.extension import (
     PreBind,
     Preparation,
     RoomFilter,
+    Sharing,
     StaticFilter,
 )
 from tierwise.framework.ledger import Ledger, Pool, Tally
@@ -61,6 +62,7 @@ _PAUSE: Final = 10.0
 _OLD: Final = dict(zip(ZONE_LABELS[:2], ZONE_LABELS[2:], strict=True))
 """Labels of zones and regions from before they had their present names."""
 
+_ZONE: Final = ZONE_LABELS[2]
 _UNLIMITED: Final = 2**62
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -271,7 +273,7 @@ class _SharedVolumes:
         return full
 
 
-@takes_part(Delaying, Gate, MovingFilter, OwnRowFilter, PreBind, RoomFilter, StaticFilter, ignores_names=True)
+@takes_part(Delaying, Gate, MovingFilter, OwnRowFilter, PreBind, RoomFilter, Sharing, StaticFilter, ignores_names=True)
 class Volumes:
     """Says which nodes a pod's volumes allow, and what must be written before it is bound."""
 
@@ -477,6 +479,20 @@ class Volumes:
         assert first.refusal is not None
         text = first.refusal.text if len(waiting) == 1 else f"pod {refused[0].key}: {first.refusal.text}"
         return Reason(first.refusal.code, _PLUGIN, text)
+
+    def shared_places(self, job: Job) -> Ints | None:
+        """Zones, for a job whose pods share a claim without a volume: that is made for the node of the first of them,
+        and most drivers reach it from one zone alone.
+        """
+        users: dict[str, list[Claim]] = {}
+        for claim in (c for task in job.tasks if task.status is Status.PENDING for c in task.volume_claims):
+            users.setdefault(claim.key, []).append(claim)
+        shared = [claims[0] for claims in users.values() if len(claims) > 1 and not claims[0].volume]
+        zones: Ints = self._nodes.labels.column(_ZONE).codes.astype(np.int64)
+        if not shared or zones.max(initial=-1) < 1:
+            return None
+        chosen = [self._nodes.row[claim.chosen] for claim in shared if claim.chosen in self._nodes.row]
+        return np.where(zones == zones[chosen[0]], zones, -1) if chosen else zones
 
     def defer(self, job: Job, rows: Ints) -> Delay | None:
         """Whether a choice of volumes that has come to nothing is too recent to make another."""
