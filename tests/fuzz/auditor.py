@@ -106,7 +106,7 @@ def _evictions(act: Act, rules: Rules) -> Iterator[str]:
         if gang.kept or pod.mark == "kept" or (critical and "conformance" in asked):
             yield f"protected victim: {path} by {action}"
     for budget in act.before.budgets if "pdb" in rules.preempt & rules.reclaim else ():
-        gone = sum(pods[path][0].key == f"default/{budget.gang}" for path, _, _ in act.evictions)
+        gone = sum(budget.covers(*pods[path]) for path, _, _ in act.evictions)
         if gone > budget.allowed:
             yield f"budget broken: {gone} of {budget.gang}, {budget.allowed} allowed"
 

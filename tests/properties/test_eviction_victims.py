@@ -52,9 +52,9 @@ def test_budgets_hold(case: Case) -> None:
     scene, profile = case
     if "pdb" not in {plugin.name for plugin in profile.plugins()}:
         return
-    victims = [scene.pods()[victim][0].key for victim in once(scene, profile).victims]
+    victims = [scene.pods()[victim] for victim in once(scene, profile).victims]
     for budget in scene.budgets:
-        assert victims.count(f"default/{budget.gang}") <= budget.allowed
+        assert sum(budget.covers(*victim) for victim in victims) <= budget.allowed
 
 
 @given(cases())

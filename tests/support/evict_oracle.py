@@ -153,10 +153,10 @@ def candidates(plea: Plea, nodes: Collection[str]) -> dict[str, list[str]]:
     return found
 
 
-def split(plea: Plea, gang: Gang, local: Iterable[str]) -> tuple[list[str], list[str]]:
+def split(plea: Plea, gang: Gang, local: Iterable[str], refused: Collection[str] = ()) -> tuple[list[str], list[str]]:
     """What a gang can spare of its pods here, and its core, each in the order in which they would go."""
     pods = {gang.path(pod): pod for pod in gang.pods}
-    ordered = sorted(local, key=lambda path: _pod_key(plea, gang, path, pods[path]))
+    ordered = sorted(local, key=lambda path: (path in refused, *_pod_key(plea, gang, path, pods[path])))
     ready = [pod for path, pod in pods.items() if path in plea.places and path not in plea.waits]
     surplus = len(ready) - gang.minimum
     if surplus < 0:
@@ -190,13 +190,13 @@ def _pod_key(plea: Plea, gang: Gang, path: str, pod: Pod) -> tuple[object, ...]:
     return (kept, not helps, -plea.share(covered), pod.priority, plea.share(pod.need), -pod.created, natural(path))
 
 
-def _bundles(plea: Plea, nodes: Collection[str]) -> list[Bundle]:
+def _bundles(plea: Plea, nodes: Collection[str], refused: Collection[str]) -> list[Bundle]:
     pods = plea.scene.pods()
     found = []
     for key, local in candidates(plea, nodes).items():
         gang = plea.scene.gang(key)
         held = sum((p.need for p in gang.pods if _ready(plea, gang.path(p))), Counter())
-        for whole, safe in zip(split(plea, gang, local), (True, False), strict=True):
+        for whole, safe in zip(split(plea, gang, local, refused), (True, False), strict=True):
             group = [path for path in whole if path in plea.helpful] if safe else whole
             freed = sum((pods[path][1].need for path in group), Counter())
             gain = plea.share({r: min(freed[r], n) for r, n in plea.need.items()})
@@ -246,15 +246,23 @@ def queue_key(plea: Plea, name: str) -> tuple[object, ...]:
 def allowed_bundles(plea: Plea, nodes: Collection[str]) -> list[Bundle]:
     """The bundles that the filters leave: safe ones shrink to what may go, a core goes whole or not at all.
 
-    A core that is refused is as if it were not there.
+    A core that is refused is as if it were not there. Where a pod that a gang could spare is refused, the gang spares
+    another of its core instead.
     """
-    found = _bundles(plea, nodes)
+    kept_back: set[str] = set()
     while True:
-        go = survivors(plea, [path for bundle in found for path in bundle.pods])
-        refused = next((b for b in found if not b.safe and not go.issuperset(b.pods)), None)
-        if refused is None:
+        found = _bundles(plea, nodes, kept_back)
+        with_core = {bundle.gang.key for bundle in found if not bundle.safe}
+        while True:
+            go = survivors(plea, [path for bundle in found for path in bundle.pods])
+            refused = next((b for b in found if not b.safe and not go.issuperset(b.pods)), None)
+            if refused is None:
+                break
+            found.remove(refused)
+        left = {p for b in found if b.safe and b.gang.key in with_core for p in b.pods if p not in go}
+        if left <= kept_back:
             break
-        found.remove(refused)
+        kept_back |= left
     kept = []
     for bundle in found:
         going = tuple(path for path in bundle.pods if path in go)
@@ -275,17 +283,12 @@ def _protected(gang: Gang, pod: Pod) -> bool:
 
 
 def _within_budgets(plea: Plea, ordered: list[str]) -> Iterator[str]:
-    left = {budget.gang: budget.allowed for budget in plea.scene.budgets} if plea.budgets else {}
-    for path in plea.gone:
-        gang = plea.scene.pods()[path][0]
-        if gang.namespace == "default" and gang.name in left:
-            left[gang.name] -= 1
+    pods, budgets = plea.scene.pods(), plea.scene.budgets if plea.budgets else ()
+    left = {budget: budget.allowed - sum(budget.covers(*pods[path]) for path in plea.gone) for budget in budgets}
     for path in ordered:
-        gang = plea.scene.pods()[path][0]
-        if gang.namespace != "default" or gang.name not in left:
-            yield path
-        elif left[gang.name] > 0:
-            left[gang.name] -= 1
+        over = [budget for budget in budgets if budget.covers(*pods[path])]
+        if all(left[budget] > 0 for budget in over):
+            left |= {budget: left[budget] - 1 for budget in over}
             yield path
 
 

@@ -91,8 +91,9 @@ def random_scene(pick: Random, dials: Dials = Dials()) -> Scene:  # noqa: B008 -
     if pick.random() < 0.3:
         gangs.append(_half(pick, scene, dials, floor))
     gangs = [gang for gang in gangs if gang.pods]
-    covered = [gang.name for gang in gangs if dials.marks and gang.namespace == "default" and pick.random() < 0.15]
-    return replace(scene, gangs=tuple(gangs), budgets=tuple(Budget(name, pick.randint(0, 2)) for name in covered))
+    covered = [gang for gang in gangs if dials.marks and gang.namespace == "default" and pick.random() < 0.15]
+    budgets = (Budget(gang.name, pick.randint(0, 2), pick.choice(("", gang.pods[0].role))) for gang in covered)
+    return replace(scene, gangs=tuple(gangs), budgets=tuple(budgets))
 
 
 def _queues(pick: Random, dials: Dials, nodes: Mapping[str, str]) -> tuple[Queue, ...]:

@@ -121,10 +121,14 @@ class Queue(msgspec.Struct, frozen=True):
 
 
 class Budget(msgspec.Struct, frozen=True):
-    """A disruption budget over all pods of a gang."""
+    """A disruption budget over the pods of a gang, all or those of a role."""
 
     gang: str
     allowed: int
+    role: str = ""
+
+    def covers(self, gang: Gang, pod: Pod) -> bool:
+        return gang.key == f"default/{self.gang}" and self.role in ("", pod.role)
 
 
 class Scene(msgspec.Struct, frozen=True, dict=True):
@@ -265,7 +269,8 @@ def pod_manifest(gang: Gang, pod: Pod) -> Raw:
 
 
 def _budget(budget: Budget) -> Raw:
-    spec: Raw = {"selector": {"matchLabels": {"gang": budget.gang}}}
+    role = {"volcano.sh/task-spec": budget.role} if budget.role else {}
+    spec: Raw = {"selector": {"matchLabels": {"gang": budget.gang, **role}}}
     where = {"name": f"budget-{budget.gang}", "namespace": "default"}
     return _object("policy/v1", "PodDisruptionBudget", spec, {"disruptionsAllowed": budget.allowed}, **where)
 

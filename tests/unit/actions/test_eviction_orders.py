@@ -53,6 +53,32 @@ def test_pods_of_a_broken_gang_are_free() -> None:
     assert {"default/v"} == once(world, SAFELY).victims
 
 
+@pytest.mark.parametrize("action", ["gangpreempt", "preempt"])
+@pytest.mark.parametrize(("allowed", "asked", "victims"), [(0, 1, {"v2"}), (1, 1, {"v0"}), (1, 2, {"v0", "v2"})])
+def test_a_pod_under_a_budget_is_not_what_its_gang_can_spare(
+    action: str, allowed: int, asked: int, victims: set[str]
+) -> None:
+    """The first in order are covered: beyond their budget the gang spares others, and is not broken."""
+    pods = [Pod(f"v{i}", on="n0", role="a" if i < 2 else "b", created=9 - i) for i in range(4)]
+    world = scene(
+        {"n0": "cpu=4"},
+        gang("low", *pods, minimum=4 - asked),
+        gang("high", *(Pod(f"p{i}") for i in range(asked)), minimum=asked, priority=9),
+        budgets=(Budget("low", allowed, role="a"),),
+    )
+    told = once(world, profile_of(action, budgets=True))
+
+    assert {f"default/{name}" for name in victims} == told.victims
+
+
+def test_a_system_pod_is_not_what_its_gang_can_spare() -> None:
+    """It stays in any case: the gang gives another pod, and not all of the others."""
+    pods = (Pod("v0", on="n0", mark="critical", created=9), Pod("v1", on="n0"), Pod("v2", on="n0"))
+    world = scene({"n0": "cpu=3"}, gang("low", *pods, minimum=2), gang("high", Pod("p"), priority=9))
+
+    assert {"default/v1"} == once(world, profile_of("gangpreempt")).victims
+
+
 def test_a_marked_pod_is_not_what_its_gang_can_spare() -> None:
     """The gang of lower priority gives its other pod; the more important gang is left alone."""
     world = scene(

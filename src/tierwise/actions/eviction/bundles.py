@@ -19,20 +19,23 @@ from tierwise.framework.ledger import roles_count
 from tierwise.model.arrays import Bools, Floats, Ints, order_by
 from tierwise.model.job import Job, whole_groups
 
-__all__ = ["bundle_up", "keep_allowed", "sort_bundles"]
+__all__ = ["bundle_up", "keep_allowed", "refused_of", "sort_bundles"]
 
 _ALIKE = 0.05 - 1e-9
 """Differences in efficiency below 0.05 count as none; the rest is for rounding."""
 
 
-def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools) -> Bundles:
-    """The bundles of the candidates `local` (positions in the running table); `helps` says whose going makes room."""
+def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools, spared: Bools) -> Bundles:
+    """The bundles of the candidates `local` (positions in the running table).
+
+    `helps` says whose going makes room, and `spared` who must not go.
+    """
     running, asked = preemptor.running, preemptor.weighed
     shares = running.request[np.ix_(asked, local)] / preemptor.need[asked, None]
     cover = np.minimum(shares, 1.0).sum(axis=0)
     order = order_by(
         running.job[local],
-        running.not_preemptable[local],  # marked ones last: they would only stand in the way of others
+        spared,  # they come last: in a safe bundle they would only stand in the way of others
         ~helps,
         -np.rint(cover * 1e6),
         running.priority[local],
@@ -193,6 +196,14 @@ def keep_allowed(cycle: Cycle, preemptor: Preemptor, bundles: Bundles, breakable
             return bundles if allowed.all() else _shrunk(preemptor, bundles, allowed)
         counted = np.flatnonzero(numbers[refused] > 0)  # in part: what was said of those behind it does not hold
         going[refused[: int(counted[0]) + 1] if len(counted) else refused] = False
+
+
+def refused_of(bundles: Bundles, allowed: Bundles) -> Ints:
+    """Victims of safe bundles that were refused while others of their gang are in its core."""
+    kept_whole = bundles.job[~bundles.safe]
+    in_place = np.repeat(bundles.safe & np.isin(bundles.job, kept_whole), np.diff(bundles.start))
+    result: Ints = np.setdiff1d(bundles.victims[in_place], allowed.victims)
+    return result
 
 
 def _shrunk(preemptor: Preemptor, bundles: Bundles, allowed: Bools) -> Bundles:

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.eviction.bundles import bundle_up, keep_allowed, sort_bundles
+from tierwise.actions.eviction.bundles import bundle_up, keep_allowed, refused_of, sort_bundles
 from tierwise.actions.eviction.by_pod import plans_by_pod
 from tierwise.actions.eviction.feasibility import fits_in, place_in, quota_objection
 from tierwise.actions.eviction.losses import declined, loss_text, with_losses
@@ -432,12 +432,18 @@ class GangPreemptor:
         Filters that count accept victims in the order in which they are asked. With `largest_first` the victims that
         free the most come first, so that a small victim does not use up the allowance of a large one.
         """
-        preemptor = planning.preemptor
-        bundles = sort_bundles(self._cycle, preemptor, bundle_up(self._cycle, preemptor, local, planning.helps(local)))
-        if largest_first:
-            bundles = bundles.pick(np.argsort(-bundles.gain, kind="stable"))
-        breakable = ~self._settled.kept[bundles.job] & (whole and self._options.allow_whole)
-        allowed = keep_allowed(self._cycle, preemptor, bundles, breakable)
+        preemptor, helps = planning.preemptor, planning.helps(local)
+        spared = self._running.not_preemptable[local]
+        while True:
+            bundles = sort_bundles(self._cycle, preemptor, bundle_up(self._cycle, preemptor, local, helps, spared))
+            if largest_first:
+                bundles = bundles.pick(np.argsort(-bundles.gain, kind="stable"))
+            breakable = ~self._settled.kept[bundles.job] & (whole and self._options.allow_whole)
+            allowed = keep_allowed(self._cycle, preemptor, bundles, breakable)
+            refused = np.isin(local, refused_of(bundles, allowed)) & ~spared
+            if not refused.any():
+                break
+            spared = spared | refused  # the gang spares others in their place
         if allowed is bundles and not largest_first and not self._cycle.pipeline.selects_victims(preemptor):
             return bundles  # all may go, and they are sorted
         return sort_bundles(self._cycle, preemptor, allowed)
