@@ -41,10 +41,14 @@ _COUNTED: Final = ("cpu", "memory")
 
 def qos_class(spec: PodSpec) -> int:
     """Guaranteed where every container limits cpu and memory and asks for just that; best effort where none asks."""
+    everyone = (*spec.containers, *spec.init_containers)
+    if not any(container.resources.limits for container in everyone):  # it cannot be guaranteed
+        asks = any(milli(c.resources.requests.get(name, 0)) for c in everyone for name in _COUNTED)
+        return BURSTABLE if asks else BEST_EFFORT
     requests: dict[str, int] = {}
     limits: dict[str, int] = {}
     all_limited = True
-    for container in (*spec.containers, *spec.init_containers):
+    for container in everyone:
         given = container.resources
         for name in _COUNTED:
             limit = milli(given.limits.get(name, 0))
@@ -163,6 +167,7 @@ class Shapes:
         self._pods: list[int] = []
         self._all: list[Shape] = []
         self._blanks: list[int] = []
+        self._nothing = self._blank(0)
         self._former: dict[_Key, Shape] = {}  # that no pod has any more: jobs of one kind come again and again
 
     def adapt(
@@ -291,7 +296,7 @@ class Shapes:
         if self._blanks:
             return self._blanks.pop()
         number = len(self._all)
-        self._all.append(self._blank(number))
+        self._all.append(self._nothing)  # until it is made
         self._keys.append(None)
         self._sources.append(None)
         self._pods.append(0)

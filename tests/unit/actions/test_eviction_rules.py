@@ -178,6 +178,30 @@ def test_two_preemptors_share_a_budget(action: str) -> None:
     assert [("default/a", 1)] == [(told.evictions[0]["by"], len(told.evictions))]
 
 
+def test_a_budget_in_the_cheapest_rack_hides_no_other() -> None:
+    """Where a budget lets one of the two go who are cheapest, the gang goes to the next rack in which two may go.
+
+    In the third rack nobody may go at all.
+    """
+    nodes = {f"n{i}": "cpu=1" for i in range(6)}
+    world = Scene(
+        {"s0": ("r0", "r1", "r2")},
+        {"r0": ("n0", "n1"), "r1": ("n2", "n3"), "r2": ("n4", "n5")},
+        nodes,
+        (),
+        (
+            gang("low", Pod("v0", on="n0"), Pod("v1", on="n1"), minimum=0),
+            gang("mid", Pod("v2", on="n2"), Pod("v3", on="n3"), minimum=2, priority=5),
+            gang("shut", Pod("v4", on="n4"), Pod("v5", on="n5"), minimum=0),
+            gang("high", Pod("p0"), Pod("p1"), minimum=2, priority=9, within=1),
+        ),
+        (Budget("low", 1), Budget("shut", 0)),
+    )
+    told = once(world, profile_of("gangpreempt", budgets=True))
+
+    assert {"default/v2", "default/v3"} == told.victims
+
+
 def test_whole_sub_groups_are_kept_at_their_limit() -> None:
     """A gang with exactly as many whole sub-groups as it needs can spare nobody, whatever its surplus."""
     pods = [Pod(f"v{i}", on="n0", part=part) for i, part in enumerate("aabb")]

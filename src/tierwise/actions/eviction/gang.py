@@ -261,6 +261,7 @@ class GangPreemptor:
         heapify(known)
         ahead: list[tuple[Price, int, EvictionPlan | None]] = []  # prices differ: they end with the domain
         batch = 1
+        hopeful: set[int] | None = None  # asked for where a plan comes to nothing, which is seldom
         while ahead or known:
             if known and (not ahead or known[0][0] < ahead[0][0]):
                 some = dict(heappop(known)[::-1] for _ in range(min(batch, len(known))))
@@ -272,12 +273,25 @@ class GangPreemptor:
             if plan is not None:
                 yield plan
                 continue
+            if hopeful is not None and domain not in hopeful:
+                continue
             limit = min((price for price, _, made in ahead if made is not None), default=UNLIMITED)
             found = self._plan(planning, domain, bound, limit)
             if isinstance(found, PutOff):
                 heappush(ahead, ((*found.price, *bound[2:]), domain, None))  # it is made once nothing else is cheaper
             elif found is not None:
                 heappush(ahead, (found.price, domain, found))
+            elif hopeful is None:
+                hopeful = self._hopeful(planning, domains)
+
+    def _hopeful(self, planning: _Planning, domains: Ints) -> set[int]:
+        """The domains that could hold the gang if all were gone whom the victim filters might let go, each alone."""
+        preemptor, running = planning.preemptor, self._running
+        local = np.flatnonzero(planning.eligible & ~running.not_preemptable)
+        going = np.zeros(len(running), dtype=bool)
+        going[local] = self._cycle.pipeline.could_go(preemptor, local)
+        freed = self._standing.freed_on_rows("could go", going)
+        return set(domains[bound_without(self._cycle, planning.asked, domains, freed)].tolist())
 
     def _plan(self, planning: _Planning, domain: int, bound: Price, limit: Price) -> EvictionPlan | PutOff | None:
         """The cheapest plan that is found for one domain, where it costs at least `bound`; put off beyond a limit."""

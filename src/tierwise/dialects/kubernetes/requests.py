@@ -62,10 +62,18 @@ def guesses(spec: PodSpec, asked: Mapping[str, int]) -> tuple[tuple[int, int], t
     First, what it is taken to use besides what it asks for once it runs; then what NodeResourcesFit of Kubernetes 1.36
     takes it to ask for as it comes: there it looks at containers alone, whatever the pod asks for as a whole.
     """
+    if spec.resources is None and all(_says_both(c) for c in (*spec.containers, *spec.init_containers)):
+        return (0, 0), (asked.get("cpu", 0), asked.get("memory", 0))  # most pods: there is nothing to guess
     running = effective_request(spec, _GUESSED)
     coming = running if spec.resources is None else effective_request(replace(spec, resources=None), _GUESSED)
     cpu, memory = (running.get(name, 0) - asked.get(name, 0) for name in _GUESSED)
     return (cpu, memory), (coming.get("cpu", 0), coming.get("memory", 0))
+
+
+def _says_both(container: Container) -> bool:
+    """Whether a container says how much cpu and memory it wants."""
+    given = container.resources
+    return all(name in given.requests or name in given.limits for name in _GUESSED)
 
 
 def counted(pod: Pod) -> PodSpec:
