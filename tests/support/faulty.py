@@ -32,6 +32,7 @@ class Sound:
             "why_not": lambda shape: np.zeros(len(view.nodes), dtype=np.uint16),
             "concerns": lambda shape: shape.number % 2 == 0,
             "own_row": lambda shape: False,
+            "order_free": lambda shape: True,
             "room": lambda shape: None,
             "ties": lambda shape: (),
             "why_not_now": lambda shape, span: np.zeros(span.stop - span.start, dtype=np.uint16),

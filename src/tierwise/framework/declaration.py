@@ -72,6 +72,7 @@ SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
     "NodeFigures": ("NodeOrder",),
     "NodeScorer": ("NodeOrder",),
     "Overuse": ("Overused",),
+    "OrderFreeFilter": ("Predicate",),
     "OwnRowFilter": ("Predicate",),
     "PreBind": ("Predicate",),
     "Proposer": ("HyperNodeProposal",),

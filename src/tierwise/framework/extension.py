@@ -58,6 +58,7 @@ __all__ = [
     "MovingFilter",
     "NodeFigures",
     "NodeScorer",
+    "OrderFreeFilter",
     "Overuse",
     "OwnRowFilter",
     "PreBind",
@@ -150,6 +151,15 @@ class RoomFilter(Protocol):
     """A filter that moves on a task's own row alone, and knows shapes of which it can say how many each node takes."""
 
     def room(self, shape: Shape) -> Ints | None: ...  # by row, as things are now; None: only asking tells
+
+
+class OrderFreeFilter(Protocol):
+    """A moving filter that knows shapes of which as many tasks find a node, whichever nodes the first of them get.
+
+    Where tasks are tied to the first of them, that is meant of every place by itself.
+    """
+
+    def order_free(self, shape: Shape) -> bool: ...
 
 
 class Tie(msgspec.Struct, frozen=True):

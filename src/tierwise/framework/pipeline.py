@@ -58,6 +58,7 @@ from tierwise.framework.extension import (
     MovingFilter,
     NodeFigures,
     NodeScorer,
+    OrderFreeFilter,
     Overuse,
     OwnRowFilter,
     PreBind,
@@ -382,6 +383,7 @@ class Pipeline:
     _static = _At(StaticFilter)
     _movers = _At(MovingFilter)
     _own_row_filters = _At(OwnRowFilter)
+    _order_free_filters = _At(OrderFreeFilter)
     _room_filters = _At(RoomFilter)
     _tying_filters = _At(TyingFilter)
     _sharings = _At(Sharing)
@@ -429,6 +431,7 @@ class Pipeline:
         self._acts_name_victims = profile.immediate_preemption  # Kubernetes' preemption has no victim filters
         self._moving: dict[int, bool] = {}
         self._moving_own_rows: dict[int, bool] = {}
+        self._order_free: dict[int, bool] = {}
         self._rooms: dict[int, tuple[RoomFilter, ...]] = {}
         self._limits: dict[int, tuple[tuple[SearchSpace | None, int | None], Job | SubJob]] = {}  # by identity
         self._weighing: dict[str, tuple[tuple[PluginChoice, NodeScorer], ...]] = {}
@@ -672,6 +675,26 @@ class Pipeline:
             return _check_bool(plugin.own_row(shape))
         except _RAISED as error:
             raise self._costs(plugin, "own_row", error) from error
+
+    def order_free(self, shape: Shape) -> bool:
+        """Whether as many tasks of a shape find a node whichever nodes are chosen first: of the filters that move for
+        it, one at most moves beyond a task's own row, and that one says so.
+        """
+        known = self._order_free.get(shape.number)
+        if known is None:
+            own = {id(plugin): plugin for plugin in self._own_row_filters[shape.scheduler]}
+            free = {id(plugin): plugin for plugin in self._order_free_filters[shape.scheduler]}
+            moved_by = [id(plugin) for plugin in self._movers[shape.scheduler] if self._concerns(plugin, shape)]
+            wide = [number for number in moved_by if number not in own or not self._moves_own_row(own[number], shape)]
+            known = not wide or (len(wide) == 1 and wide[0] in free and self._is_order_free(free[wide[0]], shape))
+            self._order_free[shape.number] = known
+        return known
+
+    def _is_order_free(self, plugin: OrderFreeFilter, shape: Shape) -> bool:
+        try:
+            return _check_bool(plugin.order_free(shape))
+        except _RAISED as error:
+            raise self._costs(plugin, "order_free", error) from error
 
     def room(self, shape: Shape) -> Ints | None:
         """How many more tasks of a shape moving filters let on each row now; None if only asking them tells."""

@@ -52,6 +52,7 @@ BAD: Mapping[str, list[object]] = {
     "why_not": [None, "no", np.zeros(1, dtype=np.uint16), np.zeros(9), np.full(4, 999, dtype=np.uint16)],
     "concerns": [None, "yes"],
     "own_row": [None, "yes"],
+    "order_free": [None, "yes"],
     "room": [3, "much", np.zeros(1, dtype=np.int64), np.zeros(4)],
     "ties": [
         None,
@@ -101,7 +102,7 @@ BAD: Mapping[str, list[object]] = {
     "before_bind": [True, "later", (), Preparation(waits="later"), Preparation(writes=(1,))],  # type: ignore[arg-type]
     "figures": [None, [], [1] * 4],
 }
-CALLED_ELSEWHERE = {"entitled", "gather_options", "score_leaves", "score_rows", "ties"}
+CALLED_ELSEWHERE = {"entitled", "gather_options", "order_free", "score_leaves", "score_rows", "ties"}
 """By those who look at queues, for jobs that are gathered, for plain pods that nobody looks on, or where scores alone
 find no place."""
 
@@ -187,9 +188,9 @@ def test_every_point_is_reached_by_some_action_or_reader() -> None:
             opened = open_cycle(snapshot, profile, plugins={"faulty": faulty(method, act, *points)})
             if method == "entitled":
                 assert opened.pipeline.entitled() is None
-            elif method == "ties":
+            elif method in ("order_free", "ties"):
                 with pytest.raises(PluginError):
-                    opened.pipeline.ties(snapshot.shapes[0])
+                    getattr(opened.pipeline, method)(snapshot.shapes[0])
             elif method.startswith("score"):
                 asks = [Ask(pod_set.shape, sub, job) for job, sub, pod_set in _pending(snapshot)]
                 with pytest.raises(PluginError):

@@ -288,3 +288,27 @@ def test_affinity_ties_to_a_place_until_somebody_stands_there() -> None:
     settled = zoned(web(affinity=near()), web(on="n0"))
     assert () == Predicates({}, settled.view).ties(settled.shape(0))
     assert () == Predicates({}, zoned(web()).view).ties(zoned(web()).shape(0))
+
+
+HOSTS = "kubernetes.io/hostname"
+
+
+@pytest.mark.parametrize(
+    ("rules", "free"),
+    [
+        ({"affinity": away(key=HOSTS)}, True),
+        ({"affinity": away()}, True),
+        ({"affinity": near()}, True),
+        ({"spread": even()}, True),
+        ({"spread": even(), "affinity": away(key=HOSTS)}, True),
+        ({"spread": even(), "affinity": away(LabelSelector(match_labels={"app": "db"}))}, True),
+        ({"spread": (*even(), *even(key=HOSTS))}, False),
+        ({"spread": even(), "affinity": away()}, False),
+        ({"spread": even(), "affinity": near()}, False),
+    ],
+)
+def test_which_rules_make_the_order_of_tasks_matter(rules: dict[str, object], free: bool) -> None:
+    """One rule among the pods of a shape leaves room for as many of them in any order, two of them need not."""
+    w = zoned(web("", **rules))
+
+    assert free is Predicates({}, w.view).order_free(w.shape(0))

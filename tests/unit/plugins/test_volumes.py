@@ -403,6 +403,25 @@ def test_pods_that_share_a_claim_agree_on_one_choice() -> None:
     assert {"n0", "n1"} == set(found.values())
 
 
+def test_a_no_is_no_proof_where_volumes_can_be_reached_from_several_nodes() -> None:
+    """The smallest volume that fits may be the only one of another node: which node comes first decides."""
+    machines = [node("n0", "z0", cpu="2"), node("n1", "z0", cpu="4")]
+    volumes = [
+        volume("big", size="2Gi", affinity=within(HOST, "n0")),
+        volume("own", affinity=within(HOST, "n1")),
+        volume("both", affinity=within(ZONE, "z0")),
+    ]
+    claims = [claim(f"c{i}") for i in range(3)]
+    gang = [pod(f"p{i}", f"c{i}", group="g", cpu="2") for i in range(3)]
+    world = objects(
+        *machines, storage_class(provisioner="kubernetes.io/no-provisioner"), *volumes, *claims, *gang, _group("g", 3)
+    )
+
+    report, _ = _decided(world)
+
+    assert report.decisions or report.rejections["default/g"].bounded
+
+
 @pytest.mark.parametrize("larger", ["z0", "z1", "z2"])
 def test_a_gang_that_shares_a_claim_goes_to_a_zone_that_holds_all_of_it(larger: str) -> None:
     """The volume is made in the zone of the first pod, so that zone must not be too small for the others."""

@@ -149,8 +149,9 @@ def fit_any_way(
                     return placements
         except TooManyPlacesError:
             return NoPlace.BOUNDED
-    if len({tasks_left.pod_set.shape.number for tasks_left in task_group.remaining}) == 1:
-        return NoPlace.PROVEN  # one shape in several roles: there is no mixture
+    shape = task_group.remaining[0].pod_set.shape
+    if all(tasks_left.pod_set.shape.number == shape.number for tasks_left in task_group.remaining):
+        return NoPlace.of(bounded=not cycle.pipeline.order_free(shape))  # there is no mixture
     from tierwise.actions.placement.mixed_shapes import OutOfBoundError, fit_mixed  # rarely needed
 
     try:

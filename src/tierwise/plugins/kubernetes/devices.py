@@ -127,6 +127,10 @@ class DeviceRules:
             self._object_to_cliques(shape.devices.domain, self._cliques[shape.devices.domain], why, span)
         return why
 
+    def reached_from_several(self, shape: Shape) -> bool:
+        """Whether a task of the shape may take a device that tasks on other nodes could have had."""
+        return bool(self._table.shared) or (shape.devices is not None and shape.devices.domain in self._contested)
+
     def tie(self, shape: Shape) -> Tie | None:
         """Pods that share a claim which nobody has been given yet go where the first of them gets its devices."""
         mine = self._not_given(shape)

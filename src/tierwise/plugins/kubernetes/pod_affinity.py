@@ -220,6 +220,7 @@ class _Rules(msgspec.Struct, frozen=True):
     away: tuple[Count, ...]
     shunned: tuple[Count, ...]  # pods whose anti-affinity excludes the shape
     even: tuple[_SpreadLimit, ...]
+    own: int  # how many of them its own tasks change beyond the row that each of them is on
 
     def __bool__(self) -> bool:
         return bool(self.near or self.away or self.shunned or self.even)
@@ -280,6 +281,11 @@ class PodRequirements:
                 why[count.place[span] < 0 if first else count.at(span) <= 0] = self._lonely
         return why
 
+    def own(self, shape: Shape) -> int:
+        """How many rules tasks of the shape change for others of it, beyond the rows that they are on."""
+        rules = self._rules.get(shape.number)
+        return rules.own if rules is not None else 0
+
     def tie(self, shape: Shape) -> Tie | None:
         """Rows that the affinity of the shape takes for one place, while nobody that it looks for stands anywhere."""
         rules = self._rules.get(shape.number)
@@ -333,7 +339,20 @@ class PodRequirements:
             away=tuple(self._counts.matching((selector,), key) for selector, key in away),
             shunned=tuple(self._shunning.get(shape.number, ())),
             even=self._evens(shape),
+            own=self._changed_by_own(shape, meant, away),
         )
+
+    def _changed_by_own(self, shape: Shape, near: list[PodSelector], away: list[tuple[PodSelector, str]]) -> int:
+        def itself(selector: PodSelector) -> bool:
+            return selector.matches(shape.namespace, shape.labels, shape.namespace_labels)
+
+        def wide(key: str) -> bool:
+            places = self._counts.place(key)
+            return bool((np.bincount(places[places >= 0]) > 1).any())
+
+        found = int(bool(near) and all(map(itself, near)))
+        found += sum(itself(selector) and wide(key) for selector, key in away)
+        return found + sum(itself(counted_by_spread(c, shape)) for c in self._constraints(shape))
 
     def _evens(self, shape: Shape) -> tuple[_SpreadLimit, ...]:
         constraints = self._constraints(shape)

@@ -28,6 +28,7 @@ from tierwise.framework.extension import (
     Arguments,
     CycleView,
     MovingFilter,
+    OrderFreeFilter,
     PreBind,
     Preparation,
     StaticFilter,
@@ -57,7 +58,7 @@ _AFFINITY = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the required 
 _ADDED = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the node affinity that the configuration adds")
 
 
-@takes_part(MovingFilter, StaticFilter, TyingFilter)
+@takes_part(MovingFilter, OrderFreeFilter, StaticFilter, TyingFilter)
 class Predicates:
     """Which nodes Kubernetes' own rules exclude for a shape."""
 
@@ -106,6 +107,13 @@ class Predicates:
             why = np.where(lacking > 0, lacking, why).astype(np.uint16)
         return why
 
+    def order_free(self, shape: Shape) -> bool:
+        """Whether one rule at most changes for a shape as its own tasks are placed, besides what each node has."""
+        devices = self._devices is not None and self._devices.concerns(shape)
+        if devices and self._devices is not None and self._devices.reached_from_several(shape):
+            return False
+        return self._rules.own(shape) + devices <= 1
+
     def _barred(self, shape: Shape) -> Bools:
         """The rows that cannot take tasks of a shape for other reasons than devices, as pods are placed now."""
         never = self._never.get(shape.number)
@@ -144,7 +152,7 @@ class Predicates:
         np.copyto(why, np.uint16(self._reasons.number(reason)), where=rows)
 
 
-@takes_part(MovingFilter, PreBind, StaticFilter, TyingFilter)
+@takes_part(MovingFilter, OrderFreeFilter, PreBind, StaticFilter, TyingFilter)
 class DevicePredicates(Predicates):
     """The same where there are devices: their claims are written before a bind."""
 

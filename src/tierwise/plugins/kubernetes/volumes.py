@@ -34,6 +34,7 @@ from tierwise.framework.extension import (
     Delaying,
     Gate,
     MovingFilter,
+    OrderFreeFilter,
     OwnRowFilter,
     PreBind,
     Preparation,
@@ -273,7 +274,18 @@ class _SharedVolumes:
         return full
 
 
-@takes_part(Delaying, Gate, MovingFilter, OwnRowFilter, PreBind, RoomFilter, Sharing, StaticFilter, ignores_names=True)
+@takes_part(
+    Delaying,
+    Gate,
+    MovingFilter,
+    OrderFreeFilter,
+    OwnRowFilter,
+    PreBind,
+    RoomFilter,
+    Sharing,
+    StaticFilter,
+    ignores_names=True,
+)
 class Volumes:
     """Says which nodes a pod's volumes allow, and what must be written before it is bound."""
 
@@ -377,6 +389,10 @@ class Volumes:
         if volumes is None or volumes.shared or volumes.exclusive or volumes.disks:
             return False
         return self._pool.local(shape)
+
+    def order_free(self, shape: Shape) -> bool:
+        """Whether no volume that its tasks may take could be taken from two nodes."""
+        return not self._pool.chooses(shape) or self._pool.local(shape)
 
     def room(self, shape: Shape) -> Ints | None:
         """How many tasks find a volume on each node where each of them wants one; with several, it is tried."""
@@ -484,6 +500,8 @@ class Volumes:
         """Zones, for a job whose pods share a claim without a volume: that is made for the node of the first of them,
         and most drivers reach it from one zone alone.
         """
+        if not any(p.shape.volumes is not None and p.shape.volumes.wanted for p in job.pod_sets()):
+            return None  # as most jobs, which are not looked at task by task
         users: dict[str, list[Claim]] = {}
         for claim in (c for task in job.tasks if task.status is Status.PENDING for c in task.volume_claims):
             users.setdefault(claim.key, []).append(claim)
