@@ -22,7 +22,7 @@ from tierwise.apiserver import discovery, openapi, protobuf
 from tierwise.apiserver.failures import ApiFailure, bad_request, expired
 from tierwise.apiserver.kinds import find
 from tierwise.apiserver.metrics import node_metrics, pod_metrics
-from tierwise.apiserver.objects import Answer, ObjectApi, Place
+from tierwise.apiserver.objects import Answer, ObjectApi, Place, number
 from tierwise.apiserver.patches import merge_patch
 from tierwise.apiserver.store import Change, meta_of
 from tierwise.apiserver.tables import table
@@ -47,6 +47,7 @@ _PATH: Final = re.compile(
 )
 _OF_NAMESPACE: Final = re.compile(r"/api/v1/namespaces/(?P<name>[^/]+)/(?P<sub>status|finalize)")
 _AGGREGATED: Final = re.compile(r"g=apidiscovery\.k8s\.io;v=(v2|v2beta1);as=APIGroupDiscoveryList")
+_SECONDS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _JSON: Final = "application/json"
 _PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 
@@ -224,7 +225,7 @@ class _Server:
         if served is None:
             raise ApiFailure(404, "NotFound", "the server could not find the requested resource")
         place = Place(served, found["core"] or found["version"], found["namespace"] or "", found["name"] or "")
-        if place.name and served.namespaced and not place.namespace:
+        if (place.namespace and not served.namespaced) or (place.name and served.namespaced and not place.namespace):
             raise ApiFailure(404, "NotFound", "the server could not find the requested resource")
         if found["sub"]:
             return await self._sub_resource(request, place, found["sub"])
@@ -267,7 +268,7 @@ class _Server:
                     named = meta_of(raw).get("namespace") or "default"
                     place = Place(place.served, place.version, str(named))
                 return self._answer(request, place, await asyncio.to_thread(self._api.create, place, raw, query))
-            case "DELETE":
+            case "DELETE" if place.namespace or not place.served.namespaced:  # not of all namespaces at once
                 options = await _object(request, empty=True)
                 return self._answer(
                     request, place, await asyncio.to_thread(self._api.delete_all, place, options, query)
@@ -359,8 +360,7 @@ class _Server:
         asked = query.get("resourceVersion", "")
         initial = query.get("sendInitialEvents") == "true" or asked in ("", "0")
         bookmarks = query.get("allowWatchBookmarks") == "true"
-        limit = float(query.get("timeoutSeconds") or _LONGEST_WATCH)
-        deadline = asyncio.get_running_loop().time() + min(limit, _LONGEST_WATCH)
+        deadline = asyncio.get_running_loop().time() + _watch_limit(query)
         await response.prepare(request)
         heads, told_at = True, asyncio.get_running_loop().time()
 
@@ -381,10 +381,11 @@ class _Server:
             if query.get("sendInitialEvents") == "true":
                 await send("BOOKMARK", _mark(place, at, {"k8s.io/initial-events-end": "true"}))
         else:
-            if not asked.isdigit():
-                await send("ERROR", bad_request(f'"{asked}" is not a resource version').wire())
+            try:
+                at = number(query, "resourceVersion")
+            except ApiFailure as failure:
+                await send("ERROR", failure.wire())
                 return
-            at = int(asked)
         while not self._ended and request.transport is not None and not request.transport.is_closing():
             news = self._news  # before looking, so that nothing is missed
             changes = self._api.cluster.since(at)
@@ -404,6 +405,14 @@ class _Server:
                 told_at = now
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(news.wait(), min(deadline - now, _LOOK))
+
+
+def _watch_limit(query: Mapping[str, str]) -> float:
+    """Seconds after which a watch ends; 400 where what is asked for is no number of seconds."""
+    text = query.get("timeoutSeconds") or "0"
+    if _SECONDS.fullmatch(text) is None:
+        raise bad_request(f'timeoutSeconds: "{text[:300]}" is not a number of seconds')
+    return min(float(text) or _LONGEST_WATCH, _LONGEST_WATCH)
 
 
 def _told(change: Change, place: Place, wanted: Callable[[Raw], bool]) -> str | None:

@@ -34,7 +34,7 @@ from tierwise.sim.cluster import grace
 from tierwise.sim.controller_manager import budget_status
 from tierwise.sim.pod_behaviour import check_habits
 
-__all__ = ["Answer", "ObjectApi", "Place"]
+__all__ = ["Answer", "ObjectApi", "Place", "number"]
 
 _LISTS: Final = 16
 """Lists that are read page by page at a time, at most: beyond that the oldest must be begun anew."""
@@ -108,7 +108,7 @@ class ObjectApi:
 
     def list(self, place: Place, query: Mapping[str, str]) -> Raw:
         """Objects of a kind in natural order, all or a page of them."""
-        limit = _number(query, "limit")
+        limit = number(query, "limit")
         token = query.get("continue", "")
         if token:
             left, version = self._page(token)
@@ -197,7 +197,7 @@ class ObjectApi:
         applied = apply_patch(
             place.served,
             old,
-            patch,
+            _identified(place, patch),
             manager=query.get("fieldManager", ""),
             force=query.get("force") == "true",
             api_version=place.api_version,
@@ -225,8 +225,7 @@ class ObjectApi:
             _check_change(place, raw, old)
         raw, told = self._admitted(place, raw, old)
         _check_readable(place, raw)
-        dry = bool(query.get("dryRun"))
-        if dry:
+        if _dry(query):
             return Answer(self._shown(place, self.cluster.preview(key, raw)), code, (*warnings, *told))
         kept = self.cluster.put(key, raw)
         meta = meta_of(kept)
@@ -274,7 +273,7 @@ class ObjectApi:
                 response = self._reviewer.validate(Request("", "DELETE", place.key.namespace, old_object=raw))
                 if not response.allowed:
                     raise _denied(place, response)
-            if asked.get("dryRun"):
+            if _dry(asked):
                 return Answer(self._shown(place, raw))
             return self._delete(place, raw, asked)
 
@@ -395,16 +394,25 @@ class ObjectApi:
                 raise invalid("Scale", place.name, [("spec.replicas", text)])
             asked = meta_of(wanted if isinstance(wanted, dict) else {}).get("resourceVersion")
             meta = {**meta_of(old), "resourceVersion": asked or meta_of(old).get("resourceVersion")}
-            new = {**old, "metadata": meta, "spec": {**_part(old, "spec"), "replicas": replicas}}
+            new = {**_in_version(place, old), "metadata": meta, "spec": {**_part(old, "spec"), "replicas": replicas}}
             answer = self._write(place, new, old, query)
         return Answer(_scale(place, answer.body), warnings=answer.warnings)
 
 
-def _number(query: Mapping[str, str], name: str) -> int:
+def number(query: Mapping[str, str], name: str) -> int:
+    """A number of a request, 0 where it says none; 400 where it cannot be read."""
     text = query.get(name, "") or "0"
     if not (text.isascii() and text.isdigit()):
-        raise bad_request(f'{name}: "{text}" is not a number')
+        raise bad_request(f'{name}: "{text[:300]}" is not a number')
     return int(text[:18])
+
+
+def _dry(asked: Mapping[str, object]) -> bool:
+    """Whether a request is only tried; 400 where it asks for a part of it."""
+    stages = asked.get("dryRun")
+    if stages and stages not in ("All", ["All"]):
+        raise bad_request(f'dryRun: Unsupported value: {stages!r}: supported values: "All"')
+    return bool(stages)
 
 
 def _grace_period(asked: Mapping[str, object]) -> int | None:
@@ -449,7 +457,7 @@ def _kept(place: Place, new: Raw, old: Raw, sub: str) -> Raw:
         notes = {field: meta_of(new)[field] for field in ("managedFields",) if field in meta_of(new)}
         if place.served.kind == "Pod":  # schedulers annotate with the status
             notes |= {"annotations": meta_of(new)["annotations"]} if "annotations" in meta_of(new) else {}
-        return {**old, "metadata": {**meta, **notes}, "status": new.get("status", {})}
+        return {**_in_version(place, old), "metadata": {**meta, **notes}, "status": new.get("status", {})}
     if not place.served.status:
         return new
     result = {name: value for name, value in new.items() if name != "status"}
@@ -467,7 +475,7 @@ def _identified(place: Place, raw: Raw) -> Raw:
     """An object that is what its path says; 400 where it claims to be something else. Empty maps say nothing."""
     meta = {field: value for field, value in meta_of(raw).items() if value != {} or field not in _MAPS}
     kind, version = raw.get("kind", place.served.kind), raw.get("apiVersion", place.api_version)
-    if kind != place.served.kind or codec.api_group(str(version)) != place.served.group:
+    if kind != place.served.kind or version not in [place.served.api_version(one) for one in place.served.versions]:
         text = f"{version} {kind} in the data does not match the expected {place.api_version} {place.served.kind}"
         raise bad_request(text)
     if meta.get("name", place.name) != place.name:

@@ -18,7 +18,7 @@ Selected = Callable[[Raw], bool]
 """Whether an object is meant."""
 
 _SET: Final = re.compile(r"\s*(?P<key>[^\s,=!()]+)\s+(?P<word>in|notin)\s*\((?P<values>[^()]*)\)\s*")
-_EQUAL: Final = re.compile(r"\s*(?P<key>[^\s,=!()<>]+)\s*(?P<word>==|=|!=|>|<)\s*(?P<value>[^\s,()]*)\s*")
+_EQUAL: Final = re.compile(r"\s*(?P<key>[^\s,=!()<>]+)\s*(?P<word>==|=|!=|>|<)\s*(?P<value>[^\s,()=]*)\s*")
 _HAS: Final = re.compile(r"\s*(?P<no>!?)\s*(?P<key>[^\s,=!()]+)\s*")
 
 _EVERYWHERE: Final = frozenset({"metadata.name", "metadata.namespace"})

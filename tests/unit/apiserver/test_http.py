@@ -217,6 +217,23 @@ def test_a_watch_from_a_forgotten_version_is_told_to_list_anew() -> None:
     assert ("ADDED", "cm-5") == (kept["type"], kept["object"]["metadata"]["name"])
 
 
+@pytest.mark.parametrize("version", ["later", "-1", "%C2%B2", "%D9%A1"])
+def test_a_watch_from_a_version_that_is_none_is_told_so(version: str) -> None:
+    """Whatever stands there, digits of other scripts as well."""
+    with _serving(Playground()) as to:
+        first = next(_events(to.send("GET", f"{MAPS}?watch=true&resourceVersion={version}")))
+
+    assert ("ERROR", 400) == (first["type"], first["object"]["code"])
+
+
+def test_a_watch_from_a_version_of_any_length_is_ahead_of_what_there_is() -> None:
+    """Nobody counts that far."""
+    with _serving(Playground()) as to:
+        first = next(_events(to.send("GET", f"{MAPS}?watch=true&resourceVersion={'9' * 5000}")))
+
+    assert ("ERROR", 410) == (first["type"], first["object"]["code"])
+
+
 def test_a_watch_ends_when_its_time_is_over() -> None:
     """The stream closes, and nothing is left open."""
     with _serving(Playground()) as to:
@@ -269,6 +286,11 @@ def test_protobuf_is_read_as_what_it_stands_for() -> None:
         ("GET", "/api/v1/spoons", None, "", 404),
         ("GET", "/apis/nobody.io/v1", None, "", 404),
         ("GET", "/api/v1/pods/p", None, "", 404),
+        ("GET", "/api/v1/namespaces/default/nodes", None, "", 404),
+        ("GET", f"{MAPS}?watch=true&timeoutSeconds=soon", None, "", 400),
+        ("GET", f"{MAPS}?watch=true&timeoutSeconds=nan", None, "", 400),
+        ("GET", f"{MAPS}?watch=true&timeoutSeconds=1e400", None, "", 400),
+        ("DELETE", "/api/v1/configmaps", None, "", 405),
         ("PUT", MAPS, {}, "application/json", 405),
         ("POST", MAPS, b"{", "application/json", 400),
         ("POST", MAPS, [], "application/json", 400),

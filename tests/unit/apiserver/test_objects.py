@@ -89,6 +89,7 @@ def test_a_write_on_an_old_version_is_a_conflict() -> None:
         ("v1/pods", _pod(container=[]), 400, 'unknown field "spec.container" (did you mean containers?)'),
         ("apps/v1/deployments", deployment() | {"spek": {}}, 400, 'unknown field "spek"'),
         ("v1/pods", _map(), 400, "does not match the expected v1 Pod"),
+        ("v1/pods", _pod() | {"apiVersion": "v2"}, 400, "v2 Pod in the data does not match the expected v1 Pod"),
         ("v1/pods", _pod(priority="high"), 422, "spec.priority: expected an integer, got a string"),
     ],
 )
@@ -185,6 +186,31 @@ def test_lists_come_in_pages_of_one_moment() -> None:
     assert (410, "Expired") == (refused.value.code, refused.value.reason)
 
 
+def test_a_part_of_a_dry_run_is_refused() -> None:
+    """And nothing is made or deleted, as the client believes that it is only trying."""
+    ground = Playground()
+    ground.create("v1/configmaps", _map())
+    with pytest.raises(ApiFailure) as made:
+        ground.create("v1/configmaps", _map("other"), dryRun="Some")
+    with pytest.raises(ApiFailure) as gone:
+        ground.api.delete(ground.place("v1/configmaps", "cm"), {"dryRun": ["Some"]}, {})
+
+    assert [400, 400] == [made.value.code, gone.value.code]
+    assert "cm" in ground.names("v1/configmaps")
+    assert "other" not in ground.names("v1/configmaps")
+
+
+def test_an_object_is_applied_under_its_own_name() -> None:
+    """Where the path has another name, nothing is made under either."""
+    ground = Playground()
+    place = ground.place("v1/configmaps", "here")
+    with pytest.raises(ApiFailure) as refused:
+        ground.api.patch(place, _map("there"), ground.api.APPLY, {"fieldManager": "me"})
+
+    assert 400 == refused.value.code
+    assert not {"here", "there"} & set(ground.names("v1/configmaps"))
+
+
 @pytest.mark.parametrize(
     ("query", "found"),
     [
@@ -207,7 +233,10 @@ def test_selectors_choose(query: dict[str, str], found: list[str]) -> None:
     assert found == ground.names("v1/pods", **query)
 
 
-@pytest.mark.parametrize("query", [{"labelSelector": "a=(b"}, {"fieldSelector": "spec.image=x"}, {"limit": "many"}])
+@pytest.mark.parametrize(
+    "query",
+    [{"labelSelector": "a=(b"}, {"labelSelector": "a===b"}, {"fieldSelector": "spec.image=x"}, {"limit": "many"}],
+)
 def test_a_selector_that_cannot_be_read_is_refused(query: dict[str, str]) -> None:
     """And does not choose everything."""
     with pytest.raises(ApiFailure) as refused:
