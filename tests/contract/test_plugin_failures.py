@@ -13,8 +13,9 @@ from tests.support.commands import ROOT
 
 from tierwise.framework.declaration import METHODS
 
-ASKED_ELSEWHERE = {"entitled", "gather_options", "figures", "score_leaves", "score_rows"}
-"""By those who look at queues or at one pod, or for jobs that are gathered, or pods that wait among each other."""
+ASKED_ELSEWHERE = {"entitled", "gather_options", "figures", "order_free", "score_leaves", "score_rows", "ties"}
+"""By those who look at queues or at one pod, for jobs that are gathered or that scores alone find no place for, or for
+pods that wait among each other."""
 
 
 @pytest.fixture(scope="module")
