@@ -18,6 +18,7 @@ import threading
 import time
 from base64 import b64decode
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from functools import partial
 from types import TracebackType
 from typing import Final, TypeVar
@@ -108,6 +109,7 @@ class KubeCluster:
         self._terms = 0  # how often we took the lease or lost it
         self._term = 0  # the term in which pods and nodes have been listed; 0 while there is none
         self._deciding = 0  # the term that the scheduler's thread acts in
+        self._begun: list[Future[list[Outcome]]] = []  # binds that are under way
         self._catching_up: asyncio.Task[None] | None = None
         self._synced = threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -140,7 +142,9 @@ class KubeCluster:
     def wait(self, since: Version, timeout: float) -> Version:
         """Return once something has changed since, or the time is over; called between turns, never within one."""
         version = self._store.wait(since, timeout)
-        self._deciding = self._term
+        self._begun = [binds for binds in self._begun if not binds.done()]
+        if not self._begun:  # what was begun in an earlier term must not be sent in this one
+            self._deciding = self._term
         return version
 
     def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
@@ -150,7 +154,9 @@ class KubeCluster:
     def begin(self, binds: Sequence[Bind]) -> Callable[[], list[Outcome]]:
         """Begin binds, which are assumed to be done until their outcomes are known; they go on while others decide."""
         self._writer.assume(binds)
-        return asyncio.run_coroutine_threadsafe(self._writer.apply(binds), self._loop).result
+        begun = asyncio.run_coroutine_threadsafe(self._writer.apply(binds), self._loop)
+        self._begun.append(begun)
+        return begun.result
 
     def synced(self, timeout: float = 0.0) -> bool:
         """Whether every kind that is served has been listed, after waiting that long for it; raises what ended us."""

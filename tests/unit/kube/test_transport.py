@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import pairwise
+from typing import cast
 
 import aiohttp
 import pytest
@@ -33,9 +34,20 @@ class _Server:
         self.heads: list[bytes] = []
         self.connections = 0
         self.left = asyncio.Event()  # set once a client has closed its connection
+        self._serving: dict[asyncio.Task[None], asyncio.StreamWriter] = {}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self._serving[cast("asyncio.Task[None]", asyncio.current_task())] = writer
+        await self.answer(reader, writer)
+
+    async def end(self) -> None:
+        """Leave nothing open, however busy the machine is."""
+        for writer in self._serving.values():
+            writer.transport.abort()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while True:
                 self.heads.append(await reader.readuntil(b"\r\n\r\n"))
@@ -71,6 +83,7 @@ def _run(
         finally:
             await transport.close()
             listening.close()
+            await server.end()
 
     return asyncio.run(run())
 
@@ -232,8 +245,7 @@ class _Slow(_Server):
         super().__init__([_answer(b"x")])
         self.go = asyncio.Event()
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             for number in range(4):
                 self.heads.append(await reader.readuntil(b"\r\n\r\n") + await reader.readexactly(2))
