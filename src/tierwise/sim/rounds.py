@@ -10,6 +10,7 @@ from tierwise.actions.diagnosis.inspection import PodInspection, PodInspector
 from tierwise.api.limits import LIMIT_EXCEEDED
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers import Controllers, WholeController
+from tierwise.controllers.job.status import NAME_TAKEN
 from tierwise.framework.report import CycleReport, Eviction, plugin_faults
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.port import Bind, Effect, Objects
@@ -23,6 +24,9 @@ from tierwise.snapshot.builder import Reader
 from tierwise.status.pod_group import UNKNOWN_TIER, statuses
 
 __all__ = ["Amend", "History", "all_controllers", "look", "reconcile", "schedule"]
+
+_TOLD = (LIMIT_EXCEEDED, UNKNOWN_TIER, NAME_TAKEN)
+"""Events that say why something asked for is not done."""
 
 _MOST = 1000
 """Rounds after which a cluster that still changes is taken to be going in circles."""
@@ -56,7 +60,7 @@ class History(msgspec.Struct):
         told = [(task.key, reason) for _, report in self.reports for task, reason in report.complaints]
         aside = [crash.fault for crash in self.guard.crashes]
         aside += dict.fromkeys(fault for _, report in self.reports for fault in plugin_faults(report))
-        refused = (event for event in self.cluster.events if event.reason in (LIMIT_EXCEEDED, UNKNOWN_TIER))
+        refused = (event for event in self.cluster.events if event.reason in _TOLD)
         aside += dict.fromkeys(Fault(str(event.about), event.reason, event.message) for event in refused)
         return aside + [Fault(f"Pod {pod}", reason.code, reason.text) for pod, reason in dict.fromkeys(told)]
 

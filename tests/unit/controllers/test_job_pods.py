@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from tests.support.job_life import Simulation
 from tests.support.manifests import (
     job,
     manifest,
@@ -135,6 +136,21 @@ def test_pods_of_others_are_not_touched() -> None:
     world = _made(job("train", task("w", 1)), GROUP, foreign)
 
     assert ["default/other-0", "default/train-w-0"] == names(world, "Pod")
+
+
+def test_a_job_whose_pods_cannot_be_called_so_says_which() -> None:
+    """Somebody else's pod has the name: the job tells, once, and goes on when the name is free again."""
+    foreign: Raw = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train-w-1", "namespace": "default"}}
+    life = Simulation(job("train", task("w", 2)), foreign)
+    told = [(event.reason, event.message) for event in life.told if event.type == "Warning"]
+    text = "pod train-w-1 cannot be made: a pod of that name is not the job's"
+
+    assert [("PodNameTaken", text)] == told
+    assert ("PodNameTaken", text) == (life.state["reason"], life.state["message"])
+
+    life.lose(("w", 1))
+    assert ["w-0", "w-1"] == life.pods
+    assert "reason" not in life.state
 
 
 @pytest.mark.parametrize(("iteration", "started"), [("any", True), ("all", False)])

@@ -246,7 +246,8 @@ def _bring(
     yield from groups.reconcile(objects, job, group, priorities, wanted=job_pods.wanted and not anew)
     yield from owned_objects.reconcile_owned_objects(objects, job, wanted=job_pods.wanted)
     yield from pods.reconcile_pods(objects.every(Pod), job, group, job_pods)
-    step = status.observed(job, group, job_pods, case.answers, now)
+    taken = pods.taken_names(objects.every(Pod), job, job_pods)
+    step = status.observed(job, group, job_pods, case.answers, taken, now)
     memory = commands.remembered(step.controlled_resources, case.commands)
     yield from status.write(job, case.raw, job_pods, step.remembering(memory), now)
 

@@ -30,7 +30,7 @@ from tierwise.dialects.volcano.job import (
 )
 from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Create, Delete, Effect, key_of
 
-__all__ = ["JOB_NAME", "held_back", "reconcile_pods", "with_rank", "with_worker_environment"]
+__all__ = ["JOB_NAME", "held_back", "reconcile_pods", "taken_names", "with_rank", "with_worker_environment"]
 
 
 # Tasks that wait for others (`dependsOn`): their pods are made once those they depend on are up.
@@ -149,6 +149,15 @@ def reconcile_pods(every: Mapping[str, Pod], job: Job, group: PodGroup | None, j
         for index in range(task.replicas)
         if f"{namespace}/{pod_name(job, task, index)}" not in every
     ]
+
+
+def taken_names(every: Mapping[str, Pod], job: Job, job_pods: JobPods) -> list[str]:
+    """Pods of others that are called as pods of the job would be, which cannot be made for that."""
+    if not job_pods.wanted or len(job_pods.members) >= sum(task.replicas for task in job.spec.tasks):
+        return []  # most jobs have all their pods
+    own, namespace = {member.pod.metadata.name for member in job_pods.members}, job.metadata.namespace or "default"
+    names = (pod_name(job, task, index) for task in job.spec.tasks for index in range(task.replicas))
+    return [name for name in names if name not in own and f"{namespace}/{name}" in every]
 
 
 def _delete(members: Iterable[JobPod]) -> list[Effect]:

@@ -5,7 +5,7 @@ Called by the job controller; returns a patch only if something differs from the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from tierwise.api.codec import Raw
@@ -21,9 +21,15 @@ from tierwise.controllers.job.transitions import PhaseChange
 from tierwise.controllers.stamp import stamp
 from tierwise.port import Effect, PatchStatus, RecordEvent, key_of
 
-__all__ = ["observed", "write"]
+__all__ = ["NAME_TAKEN", "observed", "write"]
+
+NAME_TAKEN: Final = "PodNameTaken"
+"""Why a job has fewer pods than it asks for: others are called so."""
 
 _WAITS: Final = "PodGroupPending"
+_TRANSIENT: Final = (_WAITS, NAME_TAKEN)
+"""Reasons that hold as long as they are seen, and that people are told of."""
+
 _MOST: Final = 50
 """How many conditions are kept: a job that is scaled and evicted a lot goes through more phases than anybody reads."""
 
@@ -64,13 +70,24 @@ def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: PhaseCha
 
 
 def observed(
-    job: Job, group: PodGroup | None, job_pods: JobPods, answers: Iterable[PolicyAction], now: float
+    job: Job,
+    group: PodGroup | None,
+    job_pods: JobPods,
+    answers: Iterable[PolicyAction],
+    taken: Sequence[str],
+    now: float,
 ) -> PhaseChange:
-    """No turn: the phase that the job is in, with what is remembered brought up to date."""
+    """No turn: the phase that the job is in, with what is remembered brought up to date.
+
+    `taken` are names of its pods that pods of others have.
+    """
     status = job.status
     phase = status.state.phase or "Pending"
     reason, message = _why_it_waits(group) if phase == "Pending" else ("", "")
-    if not reason and status.state.reason != _WAITS:
+    if taken:
+        others = f" and {len(taken) - 1} more" if len(taken) > 1 else ""
+        reason, message = NAME_TAKEN, f"pod {taken[0]}{others} cannot be made: a pod of that name is not the job's"
+    if not reason and status.state.reason not in _TRANSIENT:
         reason, message = status.state.reason, status.state.message
     own = {f"plugin-{name}": name for name in PLUGINS if name in job.spec.plugins}
     memory = {key: value for key, value in status.controlled_resources.items() if key not in own}
@@ -138,6 +155,6 @@ def _events(job: Job, step: PhaseChange, *, news: bool) -> list[Effect]:
     if step.action:
         text = f"Start to execute action {step.action}: {step.message}"
         return [RecordEvent(key_of(job), "Normal", "ExecuteAction", text)]
-    if news and step.reason == _WAITS:
+    if news and step.reason in _TRANSIENT:
         return [RecordEvent(key_of(job), "Warning", step.reason, step.message)]
     return []
