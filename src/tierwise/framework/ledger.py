@@ -397,8 +397,7 @@ class Ledger:
         self._add(amounts, (asked, rows), request * (sign * counts))
         domains, numbers = self._topology.touched(rows, counts)
         self._add(self.domain_idle, (asked, domains), request * -numbers)  # Volcano counts pipelined tasks as used
-        for tally, weight in self._counting.get(shape.number, ()):
-            self._count(tally, weight, rows, counts)
+        self._count(shape.number, rows, counts)
         for follower in self._followers:
             follower.count(self, shape, rows, counts)
         self.moved.append(rows, taken=pool is Pool.IDLE)
@@ -414,18 +413,28 @@ class Ledger:
         before = self.domain_idle[around]
         self._journal.append((self.domain_idle, around, before))
         self.domain_idle[around] = before - request[:, None]
-        for tally, weight in self._counting.get(shape.number, ()):
-            self._count(tally, weight, rows, _ONE)
+        self._count(shape.number, rows, _ONE)
         for follower in self._followers:
             follower.count(self, shape, rows, _ONE)
         self.moved.append(rows, taken=True)
 
-    def _count(self, tally: Tally, weight: int, rows: Ints, counts: Ints) -> None:
-        buckets = tally.bucket[rows]
-        inside = buckets >= 0
-        touched = buckets[inside]
-        self._journal.append((tally.values, touched, tally.values[touched]))
-        np.add.at(tally.values, touched, weight * counts[inside])
+    def _count(self, number: int, rows: Ints, counts: Ints) -> None:
+        """Add tasks of a shape to the tallies that count it: there may be hundreds, over few kinds of buckets."""
+        known: dict[int, tuple[Ints, Ints]] = {}
+        for tally, weight in self._counting.get(number, ()):
+            where = known.get(id(tally.bucket))
+            if where is None:
+                buckets = tally.bucket[rows]
+                inside = buckets >= 0
+                where = known[id(tally.bucket)] = buckets[inside], counts[inside]
+            touched, more = where
+            values = tally.values
+            before = values[touched]
+            self._journal.append((values, touched, before))
+            if len(touched) == 1:
+                values[touched] = before + weight * more
+            else:
+                np.add.at(values, touched, weight * more)  # rows may share a bucket
 
     def count_placed(self, sub: SubJob, pod_set: PodSet, rows: Ints, counts: Ints, *, pool: Pool) -> None:
         """Count placed tasks as ready in their sub-job and role; rows ascend. Best-effort tasks were counted before."""
@@ -601,8 +610,7 @@ class Ledger:
             for amounts, where, count in (self.releasing, rows, counts), (self.domain_releasing, domains, numbers):
                 self._journal.append((amounts, (r, where), amounts[r, where]))
                 amounts[r, where] += amount * count
-        for tally, weight in self._counting.get(shape.number, ()):
-            self._count(tally, weight, rows, -counts)
+        self._count(shape.number, rows, -counts)
         for follower in self._followers:
             follower.count(self, shape, rows, -counts)
         self.moved.append(rows)
@@ -636,8 +644,7 @@ class Ledger:
         for shape, held in kept:
             self.idle[shape.asked] -= shape.request[shape.asked, None] * np.bincount(held, minlength=len(rows))
             distinct, counts = np.unique(held, return_counts=True)
-            for tally, weight in self._counting.get(shape.number, ()):
-                self._count(tally, weight, distinct, counts)
+            self._count(shape.number, distinct, counts)
         self.domain_idle[:] = np.stack([self._topology.totals(a) for a in np.maximum(self.idle, 0)])
         self.moved.append(rows)
 
@@ -646,8 +653,7 @@ class Ledger:
         for number in dict.fromkeys(running.shape[victims].tolist()) if self._tallies or self._followers else ():
             own = victims[running.shape[victims] == number]
             rows, counts = np.unique(running.row[own], return_counts=True)
-            for tally, weight in self._counting.get(number, ()):
-                self._count(tally, weight, rows, -counts)
+            self._count(number, rows, -counts)
             for follower in self._followers:
                 follower.count(self, running.tasks[own[0]].shape, rows, -counts)
         for follower in self._followers:

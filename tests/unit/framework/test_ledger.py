@@ -28,3 +28,21 @@ def test_tallies_count_the_shapes_that_they_name() -> None:
     cycle.ledger.place(one, np.array([0, 2]), np.array([1, 2]), pool=Pool.IDLE)
 
     assert [[1, 0, 2], [5, 0, 10], [0, 0, 0], [0, 0, 0]] == [tally.values.tolist() for tally in tallies]
+
+
+def test_rows_that_share_a_bucket_add_up() -> None:
+    """Tasks on several rows of a bucket count together, in each tally over it, and a rewind takes them back."""
+    world = draw("r0[n0 n1 n2]", node="cpu=4")
+    cycle = open_cycle(build(objects_of(world, gang("a", tasks=3)), 0.0), DEFAULT)
+    shape = next(cycle.snapshot.jobs[0].pod_sets()).shape
+    zones = np.array([0, 0, -1])
+    tallies = [Tally(np.zeros(2, dtype=np.int64), zones, {shape.number: weight}) for weight in (1, 3)]
+    for tally in tallies:
+        cycle.ledger.tally(tally)
+
+    with cycle.ledger.statement():
+        cycle.ledger.place(shape, np.array([0, 1, 2]), np.array([1, 2, 1]), pool=Pool.IDLE)
+        cycle.ledger.place_one(shape, 1)
+
+        assert [[4, 0], [12, 0]] == [tally.values.tolist() for tally in tallies]
+    assert [[0, 0], [0, 0]] == [tally.values.tolist() for tally in tallies]

@@ -78,6 +78,14 @@ def test_a_pod_that_matches_its_own_affinity_may_be_the_first() -> None:
     assert [LONELY, LONELY, "", LONELY] == why(w, 0, plugin)
 
 
+def test_anti_affinity_of_several_kinds_of_pods_adds_up() -> None:
+    """Whoever excludes a pod keeps it off, however many others do so elsewhere by the same label."""
+    some = LabelSelector(match_expressions=(Requirement(key="app", operator="Exists"),))
+    w = zoned(pods(on="n0", affinity=away()), pods(on="n2", affinity=away(some)), web())
+
+    assert [UNWELCOME, UNWELCOME, UNWELCOME, ""] == why(w, 2)
+
+
 def test_affinity_terms_must_be_met_by_the_same_pod() -> None:
     """As in Kubernetes, a pod counts only if it matches all terms at once."""
     db = PodAffinityTerm(label_selector=LabelSelector(match_labels={"tier": "db"}), topology_key="zone")

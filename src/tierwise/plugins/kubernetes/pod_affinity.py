@@ -6,7 +6,7 @@ Used by `predicates` (required terms) and `nodeorder` (preferred ones); both cou
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, reduce
 
 import msgspec
 import numpy as np
@@ -218,7 +218,7 @@ class _Rules(msgspec.Struct, frozen=True):
     sought: tuple[PodSelector, ...]  # whom its affinity looks for: pods that all of these mean
     founder: bool  # matches its own affinity
     away: tuple[Count, ...]
-    shunned: tuple[Count, ...]  # pods whose anti-affinity excludes the shape
+    shunned: tuple[tuple[Count, ...], ...]  # pods whose anti-affinity excludes the shape, those over one label together
     even: tuple[_SpreadLimit, ...]
     own: int  # how many of them its own tasks change beyond the row that each of them is on
 
@@ -271,8 +271,9 @@ class PodRequirements:
             why[even.crowded(span)] = self._uneven
         for even in rules.even:
             why[even.count.place[span] < 0] = self._off_map
-        for count in rules.shunned:
-            why[count.at(span) > 0] = self._unwelcome
+        for counts in rules.shunned:
+            pods = reduce(np.add, (count.values for count in counts))
+            why[pods[counts[0].place[span]] > 0] = self._unwelcome
         for count in rules.away:
             why[count.at(span) > 0] = self._conflict
         if rules.near:
@@ -337,7 +338,7 @@ class PodRequirements:
             sought=tuple(meant),
             founder=all(s.matches(shape.namespace, shape.labels, shape.namespace_labels) for s in meant),
             away=tuple(self._counts.matching((selector,), key) for selector, key in away),
-            shunned=tuple(self._shunning.get(shape.number, ())),
+            shunned=tuple(self._shunning_over_one_label(shape)),
             even=self._evens(shape),
             own=self._changed_by_own(shape, meant, away),
         )
@@ -353,6 +354,13 @@ class PodRequirements:
         found = int(bool(near) and all(map(itself, near)))
         found += sum(itself(selector) and wide(key) for selector, key in away)
         return found + sum(itself(counted_by_spread(c, shape)) for c in self._constraints(shape))
+
+    def _shunning_over_one_label(self, shape: Shape) -> Iterator[tuple[Count, ...]]:
+        """There may be hundreds: where each gang has a rack to itself, each excludes all others."""
+        by_label: dict[int, list[Count]] = {}
+        for count in self._shunning.get(shape.number, ()):
+            by_label.setdefault(id(count.place), []).append(count)
+        yield from map(tuple, by_label.values())
 
     def _evens(self, shape: Shape) -> tuple[_SpreadLimit, ...]:
         constraints = self._constraints(shape)
