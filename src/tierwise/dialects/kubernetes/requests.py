@@ -62,18 +62,27 @@ def guesses(spec: PodSpec, asked: Mapping[str, int]) -> tuple[tuple[int, int], t
     First, what it is taken to use besides what it asks for once it runs; then what NodeResourcesFit of Kubernetes 1.36
     takes it to ask for as it comes: there it looks at containers alone, whatever the pod asks for as a whole.
     """
-    if spec.resources is None and all(_says_both(c) for c in (*spec.containers, *spec.init_containers)):
-        return (0, 0), (asked.get("cpu", 0), asked.get("memory", 0))  # most pods: there is nothing to guess
+    if spec.resources is None:
+        more = [_unsaid(spec, name) for name in _GUESSED]
+        if None not in more:  # most pods: nothing need be added up again
+            cpu, memory = (number or 0 for number in more)
+            return (cpu, memory), (asked.get("cpu", 0) + cpu, asked.get("memory", 0) + memory)
     running = effective_request(spec, _GUESSED)
     coming = running if spec.resources is None else effective_request(replace(spec, resources=None), _GUESSED)
     cpu, memory = (running.get(name, 0) - asked.get(name, 0) for name in _GUESSED)
     return (cpu, memory), (coming.get("cpu", 0), coming.get("memory", 0))
 
 
-def _says_both(container: Container) -> bool:
-    """Whether a container says how much cpu and memory it wants."""
-    given = container.resources
-    return all(name in given.requests or name in given.limits for name in _GUESSED)
+def _unsaid(spec: PodSpec, name: str) -> int | None:
+    """What all containers together are taken to use of a resource besides what they ask for.
+
+    None where some of them ask for it and some do not, or where some run before the others.
+    """
+    everyone = (*spec.containers, *spec.init_containers)
+    saying = sum(name in c.resources.requests or name in c.resources.limits for c in everyone)
+    if saying == len(everyone):
+        return 0
+    return None if saying or spec.init_containers else _GUESSED[name] * len(everyone)
 
 
 def counted(pod: Pod) -> PodSpec:
