@@ -2,7 +2,8 @@
 
 A lost machine stops reporting. After a while its node becomes not ready and is tainted; its pods are evicted when their
 tolerations end, and are removed after their grace period, as on a cluster whose provider deletes lost machines. A
-machine that comes back has lost its containers.
+machine that comes back has lost its containers. Pods of a node that is deleted are removed a while later, as
+Kubernetes' garbage collector of pods does it.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ class SimNodes:
 
     def __init__(self, guard: Guard, pace: Pace) -> None:
         self.down: dict[str, float] = {}
+        self._deleted: dict[str, float] = {}  # nodes that were there, and since when they are not
         self._guard, self._pace = guard, pace
         self._seen = Objects()
         self._pods = Index(Pod, lambda pod: pod.spec.node_name or None)
@@ -77,7 +79,7 @@ class SimNodes:
 
     def sync(self, objects: Objects, now: float) -> NodeSync:
         """What the node controller and the kubelets of living machines do at a time."""
-        self._follow(objects)
+        self._follow(objects, now)
         well = not self.down and _LOST not in self._lost
         if well and self._queue.idle(now):
             return NodeSync(wake=self._queue.due())
@@ -87,8 +89,14 @@ class SimNodes:
 
         def one(path: str) -> Requeue:
             pod = pods.get(path)
-            if pod is None or pod.spec.node_name not in nodes or pod.spec.node_name in self.down:
+            if pod is None or not pod.spec.node_name or pod.spec.node_name in self.down:
                 return (), None
+            if pod.spec.node_name not in nodes:
+                due = self._collected(pod)
+                if due is None or now < due:
+                    return (), due
+                gone.append(key_of(pod))
+                return (RecordEvent(key_of(pod), "Normal", "Gone", _removed(pod)),), None
             own = self._guard.call(f"running pod {path}", partial(sync_pod, pod, now, self._pace))
             if own is None:
                 return (), None
@@ -100,15 +108,27 @@ class SimNodes:
         wakes = (watch.wake, self._queue.due())
         return NodeSync(effects, tuple(gone), min((wake for wake in wakes if wake is not None), default=None))
 
-    def _follow(self, objects: Objects) -> None:
+    def _collected(self, pod: Pod) -> float | None:
+        """When a pod goes whose node is not there: once its grace is over, or after a while; None where it stays."""
+        leaves, left = pod.metadata.deletion_timestamp, self._deleted.get(pod.spec.node_name)
+        moments = ([parse_time(leaves)] if leaves else []) + ([left + NOTICED_AFTER] if left is not None else [])
+        return min(moments, default=None)
+
+    def _follow(self, objects: Objects, now: float) -> None:
         if objects.alike(self._seen, Pod, Node):
             return
         changed = objects.changed_objects(self._seen, Pod, Node)
         self._pods.follow(changed)
         self._lost.follow(changed)
         self._queue.add(key.path for key in changed.get(Pod, ()))
+        nodes, before = objects.every(Node), self._seen.every(Node)
         for node in changed.get(Node, ()):
             self._queue.add(_paths(self._pods[node.name]))
+            if node.name in nodes:
+                self._deleted.pop(node.name, None)
+            elif node.name in before:
+                self._deleted[node.name] = now
+                self.down.pop(node.name, None)
         self._seen = objects
 
     def _watch(self, objects: Objects, now: float) -> NodeSync:
@@ -133,7 +153,7 @@ class SimNodes:
             deed, wake = self._about(objects, pod, now)
             if isinstance(deed, Key):
                 gone.append(deed)
-                effects.append(RecordEvent(deed, "Normal", "Gone", f"removed with node {pod.spec.node_name}"))
+                effects.append(RecordEvent(deed, "Normal", "Gone", _removed(pod)))
             effects += deed if isinstance(deed, tuple) else ()
             wakes += [wake] if wake is not None else []
         return NodeSync(tuple(effects), tuple(gone), min(wakes, default=None))
@@ -154,6 +174,10 @@ class SimNodes:
             return (), since + stays
         text = f"node {name} is lost, and it was tolerated for {stays}s"
         return (RecordEvent(key_of(pod), "Warning", "TaintManagerEviction", text), Delete(key_of(pod))), None
+
+
+def _removed(pod: Pod) -> str:
+    return f"removed with node {pod.spec.node_name}"
 
 
 def _paths(pods: Iterable[Pod]) -> list[str]:

@@ -70,6 +70,35 @@ def test_a_deployment_is_scaled_both_ways() -> None:
     assert {"replicas": 2} == ground.api.scale(place)["spec"]
 
 
+def test_pods_of_a_node_that_is_deleted_are_replaced() -> None:
+    """After the while that Kubernetes takes."""
+    ground = Playground(nodes("n0", "n1"))
+    ground.create("apps/v1/deployments", deployment(replicas=2))
+    ground.live()
+    lost = ground.list("v1/pods")[0]["spec"]["nodeName"]
+    ground.delete("v1/nodes", lost)
+    ground.live(30)
+    before = {pod["metadata"]["uid"] for pod in ground.list("v1/pods")}
+    ground.live(60)
+
+    assert 2 == len(before)
+    assert ["Running", "Running"] == _phases(ground)
+    assert lost not in {pod["spec"]["nodeName"] for pod in ground.list("v1/pods")}
+
+
+def test_a_namespace_goes_whose_pods_are_on_a_deleted_node() -> None:
+    """Nobody is left to say that they have stopped."""
+    ground = Playground(nodes("n0"))
+    ground.create("v1/namespaces", {"metadata": {"name": "team"}})
+    ground.create("apps/v1/deployments", deployment() | {"metadata": {"name": "web", "namespace": "team"}})
+    ground.live()
+    ground.delete("v1/nodes", "n0")
+    ground.delete("v1/namespaces", "team")
+    ground.live(120)
+
+    assert "team" not in ground.names("v1/namespaces")
+
+
 def test_another_template_rolls_out() -> None:
     """The new set takes over, and the old one is empty in the end."""
     ground = Playground(nodes("n0"))
