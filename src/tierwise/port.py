@@ -695,8 +695,7 @@ class Cluster(Protocol):
     def begin(self, binds: Sequence[Bind]) -> Callable[[], Sequence[Outcome]]:
         """Begin to perform binds: reads show them as done from now on, and those that fail no longer.
 
-        The function that is returned waits for the outcomes, one for each bind, in order. Where some are still under
-        way, these are sent behind them.
+        The function that is returned waits for the outcomes, one for each bind, in order. One batch at a time.
         """
 
     def wait(self, since: Version, timeout: float) -> Version:

@@ -70,36 +70,6 @@ def test_binds_under_way_are_assumed(api: FakeApi, cluster: KubeCluster) -> None
     assert ["n0", "n0", "n0", ""] == [pod.spec.node_name for pod in cluster.read().every(Pod).values()]
 
 
-def test_binds_wait_for_a_place_and_not_for_each_other(api: FakeApi, cluster: KubeCluster) -> None:
-    """Those of the next cycle are sent while one of the last is still unanswered; what failed there is none of them."""
-    api.fail("POST", "/p0/binding", "freeze")
-    api.fail("POST", "/p1/binding", 404)
-    last = cluster.begin([Bind(_key(0), "n0", gang="default/g"), Bind(_key(1), "n0", gang="default/g")])
-    assert api.frozen.wait(60)
-    following = cluster.begin([Bind(_key(2), "n0", gang="default/g")])
-    assert [True] == [outcome.ok for outcome in following()]
-    api.thaw()
-
-    assert [True, False] == [outcome.ok for outcome in last()]
-    assert ["n0", "", "n0", ""] == _nodes(api)
-
-
-def test_binds_that_are_begun_are_sent_behind_those_under_way(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many have begun some: no more are under way at once than may be."""
-    monkeypatch.setattr("tierwise.kube.binder.IN_FLIGHT", 1)
-    with KubeCluster(Access(api.url)) as cluster:
-        assert cluster.synced(timeout=60)
-        api.fail("POST", "/p0/binding", "freeze")
-        begun = [cluster.begin([Bind(_key(2 * i), "n0"), Bind(_key(2 * i + 1), "n0")]) for i in range(2)]
-        assert api.frozen.wait(60)
-        assert 1 == _binds(api)
-        api.thaw()
-
-        assert [True] * SIZE == [outcome.ok for outcomes in begun for outcome in outcomes()]
-    sent = [request.split("/")[-2] for request in api.requests if request.endswith("/binding")]
-    assert ["p0", *(f"p{i}" for i in range(SIZE))] == sent  # the frozen one is lost, and sent again
-
-
 def test_withheld_binds_are_not_assumed(api: FakeApi, cluster: KubeCluster) -> None:
     """A gang that cannot be whole any more is not sent, and nobody reads its pods as placed."""
     binds = [*(Bind(_key(i), "n0", gang="default/g") for i in range(SIZE)), Bind(_key(9), "n0", gang="default/g")]

@@ -20,7 +20,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Final
 
 from tierwise.api.core import Pod
@@ -34,9 +33,6 @@ from tierwise.port import Bind, Key, Outcome, lone_gang
 __all__ = ["Binder"]
 
 log = logging.getLogger(__name__)
-
-_Broken = dict[str, str]
-"""Gangs of which a bind has failed, among those that were asked for together, and which that was."""
 
 _ATTEMPTS: Final = 5
 _UNCHECKED: Final = {"fieldValidation": "Ignore"}
@@ -52,17 +48,17 @@ class Binder:
         self._store = store
         self._pods = pods
         self._may = may  # whether we may still write
-        self._slots = asyncio.Semaphore(IN_FLIGHT)
+        self._broken: dict[str, str] = {}  # gangs of which a bind has failed in this batch -> which
         self._lookups: set[asyncio.Task[None]] = set()
         self.in_flight = 0  # binds that await their answer
 
     async def bind(self, binds: Sequence[Bind]) -> list[Outcome]:
-        """Bind pods; one outcome each, in order. They are sent behind those that others have asked for before."""
-        broken: _Broken = {}
+        """Bind pods; one outcome each, in order."""
+        self._broken = {}
         for bind in binds:
-            if _gang(bind) not in broken and (fault := self._fault(bind)):
-                broken[_gang(bind)] = f"{bind.pod}: {fault}"
-        return await each(binds, partial(self._one, broken), IN_FLIGHT, self._slots)
+            if _gang(bind) not in self._broken and (fault := self._fault(bind)):
+                self._broken[_gang(bind)] = f"{bind.pod}: {fault}"
+        return await each(binds, self._one, IN_FLIGHT)
 
     def _fault(self, bind: Bind) -> str:
         """What has happened since the decision that makes a bind pointless."""
@@ -73,15 +69,9 @@ class Binder:
             return f"the pod is on node {pod.spec.node_name}"
         return "" if self._store.has(Key("", "Node", "", bind.node)) else f"node {bind.node} is gone"
 
-    async def _one(self, broken: _Broken, bind: Bind) -> Outcome:
-        if fault := broken.get(_gang(bind)):
-            return self._withheld(bind, f"withheld, because its gang would not be whole: {fault}")
-        outcome = await self._bound(bind)
-        if not (outcome.ok or outcome.withheld):
-            broken.setdefault(_gang(bind), f"{bind.pod}: {outcome.error}")
-        return outcome
-
-    async def _bound(self, bind: Bind) -> Outcome:
+    async def _one(self, bind: Bind) -> Outcome:
+        if broken := self._broken.get(_gang(bind)):
+            return self._withheld(bind, f"withheld, because its gang would not be whole: {broken}")
         pod = self._store.pod(bind.pod)
         if pod is None:
             return self._failed(bind, "the pod is gone")
@@ -114,6 +104,7 @@ class Binder:
         task = asyncio.get_running_loop().create_task(self._settle(bind, pod))
         self._lookups.add(task)
         task.add_done_callback(self._lookups.discard)
+        self._broken.setdefault(_gang(bind), f"{bind.pod}: {_UNKNOWN}")
         return Outcome(bind, ok=False, error=_UNKNOWN)
 
     async def _send(self, bind: Bind, pod: Pod) -> None:
@@ -181,6 +172,7 @@ class Binder:
         return Outcome(bind, ok=True)
 
     def _failed(self, bind: Bind, error: str) -> Outcome:
+        self._broken.setdefault(_gang(bind), f"{bind.pod}: {error}")
         self._forget(bind)
         return Outcome(bind, ok=False, error=error)
 

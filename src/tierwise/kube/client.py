@@ -34,21 +34,17 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-async def each(
-    items: Sequence[T], work: Callable[[T], Awaitable[R]], width: int, slots: asyncio.Semaphore | None = None
-) -> list[R]:
+async def each(items: Sequence[T], work: Callable[[T], Awaitable[R]], width: int) -> list[R]:
     """The results in the order of the items; the first items are begun first.
 
     A few workers that take item after item cost less than a task for each item, and nobody waits inside a time limit.
-    Calls that share `slots` go one behind the other: the next one has those that the last one no longer needs.
     """
     results: list[R | None] = [None] * len(items)
     numbers = iter(range(len(items)))
 
     async def worker() -> None:
-        async with slots or contextlib.nullcontext():
-            for number in numbers:
-                results[number] = await work(items[number])
+        for number in numbers:
+            results[number] = await work(items[number])
 
     await asyncio.gather(*(worker() for _ in range(min(width, len(items)))))
     return cast(list[R], results)

@@ -116,9 +116,6 @@ _SHOWN: Final = 5
 _MOST_PODS: Final = 2000
 """Pods that one cycle places before it leaves the rest to the next: their binds are sent in between."""
 
-_FIRST_PODS: Final = 500
-"""The same where no binds are under way: the API server has nothing to do until this cycle has ended."""
-
 _UNTOLD: Final = 10.0
 """Seconds for which statuses may wait while cycles follow each other at once: binds come first."""
 
@@ -192,8 +189,7 @@ class Loop:
         most_pods: int | None = _MOST_PODS,
     ) -> None:
         """`clock` gives seconds since the epoch, `ticks` seconds that never jump; `fetching` goes with controllers,
-        `defrag` with the scheduler. A cycle places `most_pods` at most (None: all that it can), and the next one
-        follows at once.
+        `defrag` with the scheduler. A cycle places `most_pods` at most, and the next one follows at once.
         """
         self._cluster = cluster
         self._duties = duties
@@ -375,10 +371,7 @@ class Loop:
         marks.append(self._ticks())
         snapshot = self._readers[index].read(objects, self._clock())
         marks.append(self._ticks())
-        most_pods = self._most_pods
-        if most_pods is not None and index not in self._under_way:
-            most_pods = min(most_pods, _FIRST_PODS)
-        report = cycle(snapshot, duty.profile, most_pods=most_pods)
+        report = cycle(snapshot, duty.profile, most_pods=self._most_pods)
         self.unfinished = self.unfinished or report.unfinished
         if whole:
             _check_made(report)
@@ -389,16 +382,17 @@ class Loop:
         seconds = {s: end - begin for s, begin, end in zip(("read", "build", "decide"), marks, marks[1:], strict=False)}
         asked = effects(snapshot, report)
         earlier = self._under_way.pop(index, None)
+        done = earlier.outcomes() if earlier is not None else ()
+        begun, outcomes = self._ticks(), None
         binds = [effect for effect in asked if isinstance(effect, Bind)]
-        if (report.unfinished or earlier is not None) and len(binds) == len(asked):
-            # Behind those of the last cycle, so that the server is never idle in between; the next one decides while
-            # they are under way.
-            begun, outcomes = self._ticks(), self._cluster.begin(binds)
+        if report.unfinished and len(binds) == len(asked):
+            # The next cycle decides while these are under way.
+            outcomes = self._cluster.begin(binds)
             self._under_way[index] = _UnderWay(snapshot, report, objects, seconds, begun, outcomes)
         if earlier is not None:
-            self._conclude(index, earlier, earlier.outcomes())
-        if index not in self._under_way:
-            begun, found = self._ticks(), self._cluster.apply(asked)
+            self._conclude(index, earlier, done)
+        if outcomes is None:
+            found = self._cluster.apply(asked)
             self._conclude(index, _UnderWay(snapshot, report, objects, seconds, begun, lambda: found), found)
         return True
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pytest
 from tests.contract.manifests import node, pod, pod_group
@@ -160,46 +160,6 @@ def test_statuses_wait_for_seconds_only() -> None:
     loop.run_once()
 
     assert (True, ["g"]) == (loop.unfinished, _groups_told(cluster))
-
-
-class _Asking(_Refusing):
-    """Notes when binds are begun, and when somebody waits for what became of them."""
-
-    def __init__(self, manifests: Sequence[Raw]) -> None:
-        super().__init__(manifests)
-        self.noted: list[tuple[str, str]] = []
-
-    def begin(self, binds: Sequence[Bind]) -> Callable[[], list[Outcome]]:
-        names, outcomes = " ".join(bind.pod.name for bind in binds), super().begin(binds)
-        self.noted.append(("begun", names))
-
-        def known() -> list[Outcome]:
-            self.noted.append(("awaited", names))
-            return outcomes()
-
-        return known
-
-
-def test_the_first_cycle_is_short_and_binds_follow_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So they begin soon, and those of a cycle before the last one's are known."""
-    monkeypatch.setattr(loop_module, "_FIRST_PODS", 1)
-    cluster = _Asking([node("n0", cpu="64"), *_gangs("abcdefgh")])
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, most_pods=3)
-    loop.run_once()
-    while loop.unfinished:
-        loop.run_once()
-
-    assert [
-        ("begun", "a0"),
-        ("begun", "b0 c0 d0"),
-        ("awaited", "a0"),
-        ("begun", "e0 f0 g0"),
-        ("awaited", "b0 c0 d0"),
-        ("begun", "h0"),
-        ("awaited", "e0 f0 g0"),
-        ("awaited", "h0"),
-    ] == cluster.noted
 
 
 def test_binds_under_way_are_waited_for_at_the_end() -> None:
