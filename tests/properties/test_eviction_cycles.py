@@ -149,3 +149,30 @@ def test_two_queues_do_not_take_turns() -> None:
         scene = back_again(scene, told)
 
     assert sorted(set(victims)) == sorted(victims)
+
+
+def test_who_deserves_none_of_a_resource_takes_none_in_turn() -> None:
+    """P19: of something that it deserves none of, a queue's share is beyond any other.
+
+    Else the less important gang of the other queue takes it back, and is preempted there by the one that lost it.
+    """
+    kept = tuple(Pod(f"kept-{i}", "cpu=1", on="n0") for i in range(7))
+    scene = Scene(
+        {"s0": ("r0",)},
+        {"r0": ("n0",)},
+        {"n0": "cpu=8 gpu=2"},
+        queues=(Queue("none", deserved="cpu=2 gpu=0"), Queue("one", deserved="cpu=8 gpu=1")),
+        gangs=(
+            Gang("kept", kept, 1, "one", kept=True),
+            Gang("big", (Pod("big-0", "cpu=1 gpu=2", on="n0", priority=9),), 1, "one", priority=9),
+            Gang("small", (Pod("small-0", "cpu=1 gpu=1"),), 1, "one"),
+            Gang("want", (Pod("want-0", "cpu=1 gpu=1"),), 1, "none"),
+        ),
+    )
+    victims: list[str] = []
+    for _ in range(8):
+        told = once(scene, profile_of("gangpreempt gangreclaim", quota="capacity"))
+        victims += sorted(told.victims)
+        scene = back_again(scene, told)
+
+    assert [] == victims

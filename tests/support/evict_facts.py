@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from fractions import Fraction
 from itertools import pairwise
-from math import floor
+from math import floor, inf
 
 import msgspec
 from tests.support.evict_world import Gang, Pod, Scene, Step, read
@@ -108,7 +108,10 @@ class Due(msgspec.Struct, frozen=True):
         common = [r for r in self.deserved if pod.need[r]]
         return not common or any(held[r] > self.deserved[r] for r in common)
 
-    def share(self, held: Counter[str]) -> Fraction:
+    def share(self, held: Counter[str], asked: Counter[str]) -> Fraction | float:
+        """The largest share of what is deserved; of something that is asked for and not deserved, beyond any other."""
+        if any(asked[r] and held[r] and not n for r, n in self.deserved.items()):
+            return inf
         return max((held[r] / n for r, n in self.deserved.items() if n), default=Fraction(0))
 
     def allows(self, held: Counter[str], need: Counter[str], quota: str) -> bool:

@@ -316,7 +316,7 @@ def _takes_turns(plea: Plea, due: Due, has: Counter[str], pod: Pod) -> bool:
     would = used(plea.scene, plea.places, plea.gang.queue) + plea.need
     liable = any(plea.need[r] and would[r] > n for r, n in own.deserved.items())
     entitled = any(pod.need[r] and has[r] <= n for r, n in due.deserved.items())
-    return liable and entitled and due.share(has) <= own.share(would)
+    return liable and entitled and due.share(has, pod.need) <= own.share(would, plea.need)
 
 
 # -- room, and the exact optimum

@@ -21,6 +21,7 @@ exceed their deserved as well, and lend theirs to a reclaimer whose own queue ha
 
 from __future__ import annotations
 
+import math
 from itertools import takewhile
 
 import msgspec
@@ -69,8 +70,9 @@ class ReclaimLoopGuard(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, would: Ints, deserved: Ints, disputed: Bools) -> ReclaimLoopGuard:
-        """`would` is what the taker's queue would hold, `disputed` the resources that it needs and deserves some of."""
-        return cls(bool((disputed & (would > deserved)).any()), ratio(would, deserved))
+        """`would` is what the taker's queue would hold, `disputed` the resources that it needs and `deserved` names."""
+        beyond_all = (disputed & (deserved <= 0) & (would > 0)).any()  # of what it deserves none of
+        return cls(bool((disputed & (would > deserved)).any()), math.inf if beyond_all else ratio(would, deserved))
 
     def refuses(self, held: Ints, deserved: Ints, disputed: Bools) -> Bools:
         """Whose queues could take it back and have no larger share; all are (resources x victims), before the loss.
@@ -80,8 +82,9 @@ class ReclaimLoopGuard(msgspec.Struct, frozen=True):
         if not self.liable:
             return np.zeros(held.shape[1], dtype=bool)
         entitled = (disputed & (held <= deserved)).any(axis=0)
-        shares = np.divide(held, deserved, out=np.zeros(held.shape), where=deserved > 0).max(axis=0, initial=0.0)
-        return np.asarray(entitled & (shares <= self.share))
+        shares = np.divide(held, deserved, out=np.zeros(held.shape), where=deserved > 0)
+        shares[disputed & (deserved <= 0) & (held > 0)] = math.inf
+        return np.asarray(entitled & (shares.max(axis=0, initial=0.0) <= self.share))
 
 
 @takes_part(
