@@ -127,15 +127,16 @@ def test_a_task_speaks_before_its_job_and_an_exit_code_before_an_event() -> None
     assert "Terminated" == other.phase
 
 
-def test_retries_run_out() -> None:
+@pytest.mark.parametrize(("most", "times"), [(1, "1 time"), (2, "2 times")])
+def test_retries_run_out(most: int, times: str) -> None:
     """The last restart that maxRetry allows fails the job, and what failed stays to be looked at."""
-    life = _running(task("w", 2), policies=[policy("PodFailed", "RestartJob")], maxRetry=2)
-    for _ in range(2):
+    life = _running(task("w", 2), policies=[policy("PodFailed", "RestartJob")], maxRetry=most)
+    for _ in range(most):
         life.set("w", 0, "Failed")
         life.run_all()
 
-    assert ("Failed", 2, ["w-0"]) == (life.phase, life.retries, life.pods)
-    assert "restarted 2 times, maxRetry is 2" == life.state["message"]
+    assert ("Failed", most, ["w-0"]) == (life.phase, life.retries, life.pods)
+    assert f"restarted {times}, maxRetry is {most}" == life.state["message"]
 
 
 def test_an_evicted_pod_is_missed_once() -> None:

@@ -14,6 +14,7 @@ import msgspec
 
 from tierwise.api.core import Pod
 from tierwise.api.meta import parse_time
+from tierwise.api.plurals import count
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
 from tierwise.controllers.job.controlled_resources import losses, lost_key, seen
 from tierwise.controllers.job.job_pods import JobPod, JobPods
@@ -103,7 +104,7 @@ def _of_task(job: Job, task: TaskSpec, members: list[JobPod]) -> Iterator[JobEve
     limit = task.max_retry or 0
     restarts = sum(_restarts(member.pod) for member in members if member.phase in ("Pending", "Running"))
     if limit >= 0 and restarts > limit:
-        text = f"containers of task {task.name} were restarted {restarts} times, more than maxRetry of {limit}"
+        text = f"containers of task {task.name} were restarted {count(restarts, 'time')}, more than maxRetry of {limit}"
         yield JobEvent("TaskFailed", text, _last_transition(job), task.name)
 
 

@@ -89,7 +89,7 @@ def by_retries(job: Job) -> PhaseChange | None:
     status, limit = job.status, job.spec.max_retry or 0
     if status.state.phase != "Restarting" or status.retry_count < limit:
         return None
-    return _to(job, "Failed", "MaxRetry", f"restarted {status.retry_count} times, maxRetry is {limit}")
+    return _to(job, "Failed", "MaxRetry", f"restarted {count(status.retry_count, 'time')}, maxRetry is {limit}")
 
 
 def by_pods(job: Job, group: PodGroup | None, job_pods: JobPods) -> PhaseChange | None:
