@@ -49,11 +49,6 @@ def filled(spec: PodSpec) -> PodSpec:
 
 
 def _filled(containers: tuple[Container, ...], *, host: bool) -> tuple[Container, ...]:
-    for container in containers:
-        if host or container.resources.limits:
-            break
-    else:
-        return containers  # most of them: there is nothing to fill in
     changed = tuple(_container(container, host=host) for container in containers)
     return changed if any(a is not b for a, b in zip(changed, containers, strict=True)) else containers
 
