@@ -25,7 +25,6 @@ from tierwise.actions.placement.search import (
     search_group,
     surplus_keys,
 )
-from tierwise.actions.placement.tied_tasks import common_places
 from tierwise.actions.placement.uniform_groups import bundled_groups, place_uniform, uniform_groups
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
@@ -58,6 +57,8 @@ def find_place(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
     if isinstance(found, NoPlace) and job.policies:
         ties = [tie for shape in pending(cycle, job) for tie in cycle.pipeline.ties(shape)]
         if ties:
+            from tierwise.actions.placement.tied_tasks import common_places  # rarely needed
+
             return _confined(cycle, job, asked, common_places(ties))
     return found
 
