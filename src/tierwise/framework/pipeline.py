@@ -1108,12 +1108,8 @@ class Pipeline:
         return True
 
     def may_go(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        """Which candidates every victim filter lets go.
-
-        Filters that count are asked last, and only about those whom no filter spares in any case: these use up
-        nothing.
-        """
-        allowed = self.alone(preemptor, victims)
+        """Which candidates every victim filter lets go; filters that count are asked last."""
+        allowed = self.named(preemptor, victims)
         allowed[allowed] = self.counted(preemptor, victims[allowed])
         return allowed
 

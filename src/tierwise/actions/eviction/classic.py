@@ -325,7 +325,10 @@ class _ClassicPreemptor:
 
     def _may_go(self, preemptor: Preemptor, here: Ints) -> Ints:
         """Whom no filter spares, and no job that was just given more than its minimum loses more than that."""
-        here = here[self._cycle.pipeline.may_go(preemptor, here)] if len(here) else here
+        pipeline = self._cycle.pipeline
+        if len(here):
+            here = here[pipeline.alone(preemptor, here)]  # the others use up nothing that their gang can spare
+            here = here[pipeline.may_go(preemptor, here)]
         jobs, ledger = self._cycle.snapshot.jobs, self._cycle.ledger
         left: dict[int, int] = {}
         result = []
