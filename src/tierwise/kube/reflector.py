@@ -30,8 +30,8 @@ log = logging.getLogger(__name__)
 
 _PAGE: Final = "5000"
 _REST: Final = 0.005
-"""Seconds for which a watch that has shown something is not looked at: what comes in a row is taken up together, which
-costs less than half of taking it up one by one. Shorter than the lull that the loop waits for."""
+"""Seconds for which a watch that has shown something is not looked at: what comes in a row is taken up together.
+Shorter than the lull that the loop waits for."""
 _SHORTEST: Final = 1.0
 """Seconds below which a watch that ends is no normal end: something closes it on us."""
 

@@ -7,7 +7,7 @@ the placement is on the ledger; on failure the ledger is unchanged.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 import numpy as np
@@ -122,6 +122,10 @@ def search_group(
     return NoPlace.of(bounded=bounded)
 
 
+_Way = Callable[[Cycle, Job, TaskGroup, int, tuple[Pool, ...]], list[Placement] | None]
+"""Places a task group below a domain, or finds that the domain does not hold it."""
+
+
 def fit_any_way(
     cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
 ) -> list[Placement] | NoPlace:
@@ -133,36 +137,39 @@ def fit_any_way(
     """
     for tried in _orders(cycle, job, task_group, domain, pools):
         cycle.report.search_counts.trials += 1
-        with cycle.ledger.statement() as statement:
-            placements = fit(cycle, job, tried, domain, pools)
-            if placements is not None:
-                statement.keep()
-                return placements
-    if any(cycle.pipeline.moving(tasks_left.pod_set.shape) for tasks_left in task_group.remaining):
+        placements = _placed(fit, cycle, job, tried, domain, pools)
+        if placements is not None:
+            return placements
+    shapes = {tasks_left.pod_set.shape.number: tasks_left.pod_set.shape for tasks_left in task_group.remaining}
+    if any(map(cycle.pipeline.moving, shapes.values())):
         from tierwise.actions.placement.tied_tasks import TooManyPlacesError, fit_tied  # rarely needed
 
         try:
-            with cycle.ledger.statement() as statement:
-                placements = fit_tied(cycle, job, task_group, domain, pools)
-                if placements is not None:
-                    statement.keep()
-                    return placements
+            placements = _placed(fit_tied, cycle, job, task_group, domain, pools)
         except TooManyPlacesError:
             return NoPlace.BOUNDED
-    shape = task_group.remaining[0].pod_set.shape
-    if all(tasks_left.pod_set.shape.number == shape.number for tasks_left in task_group.remaining):
-        return NoPlace.of(bounded=not cycle.pipeline.order_free(shape))  # there is no mixture
+        if placements is not None:
+            return placements
+    if len(shapes) == 1:  # there is no mixture
+        return NoPlace.of(bounded=not all(map(cycle.pipeline.order_free, shapes.values())))
     from tierwise.actions.placement.mixed_shapes import OutOfBoundError, fit_mixed  # rarely needed
 
     try:
-        with cycle.ledger.statement() as statement:
-            placements = fit_mixed(cycle, job, task_group, domain, pools)
-            if placements is not None:
-                statement.keep()
-                return placements
+        placements = _placed(fit_mixed, cycle, job, task_group, domain, pools)
     except OutOfBoundError:
         return NoPlace.BOUNDED
-    return NoPlace.PROVEN
+    return placements if placements is not None else NoPlace.PROVEN
+
+
+def _placed(
+    way: _Way, cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
+) -> list[Placement] | None:
+    """What one way of placing a task group finds, on the ledger; nothing of it stays there where it finds none."""
+    with cycle.ledger.statement() as statement:
+        placements = way(cycle, job, task_group, domain, pools)
+        if placements is not None:
+            statement.keep()
+        return placements
 
 
 def _orders(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> Iterator[TaskGroup]:
