@@ -52,7 +52,7 @@ class _Room:
         self.snapshot = build(held, 0.0, profile())
         self.ledger = Ledger(self.snapshot)
         self.spots = Zones(self.snapshot.nodes)
-        self.calls = Calls(self.snapshot.services, self.snapshot.shapes, ("default",))
+        self.calls = Calls(self.snapshot.services, self.snapshot.shapes)
         edges = [Edge(a, b, d.bandwidth) for a, b, d in self.calls.pairs if d.bandwidth]
         capacities = self.snapshot.services.maps["default/nt-default"].capacities("UserDefined")
         self.links = LinkBandwidth(self.ledger, self.spots, capacities, self.calls.kind, edges)

@@ -8,6 +8,7 @@ nothing to do, so that a change costs what it is about; what it returns never de
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Final, Protocol
 
 from tierwise.api.codec import Object
@@ -39,7 +40,7 @@ class Controllers:
     """All controllers of one cluster; an exception leaves them fit to be run again."""
 
     def __init__(self, profile: Profile = DEFAULT, others: Iterable[Controller] = ()) -> None:
-        """What quotas may use depends on the scheduler's `profile`; nothing else does. `others` run last."""
+        """What quotas may use and whose AppGroup pods mean depends on the scheduler's `profile`. `others` run last."""
         self._seen = Objects()
         self._jobs = JobController()
         self._all: Final[tuple[Controller, ...]] = (
@@ -50,7 +51,11 @@ class Controllers:
             PodGroupController(),
             GangCountController(),
             WholeController(app_group.READS, app_group.reconcile, about=app_group.ABOUT),
-            WholeController(network_topology.READS, network_topology.reconcile, about=network_topology.ABOUT),
+            WholeController(
+                network_topology.READS,
+                partial(network_topology.reconcile, profile=profile),
+                about=network_topology.ABOUT,
+            ),
             WholeController(elastic_quota.READS, QuotaFigures(profile).reconcile, about=elastic_quota.ABOUT),
             *others,
         )

@@ -18,6 +18,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.api.network_aware import REGION, ZONE, AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.quantity import whole
+from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.network_aware.services import (
     app_groups,
@@ -177,23 +178,18 @@ def _median(times: list[Fraction]) -> Fraction:
 # What placed services reserve on the links between zones and regions: the sum over pairs of pods, from scratch.
 
 
-def reserved(groups: Mapping[str, AppGroup], pods: Iterable[Pod], nodes: Mapping[str, Node]) -> dict[Link, int]:
-    """Bandwidth by link; each pair of a placed caller and a placed callee reserves its dependency's minimum.
-
-    Pods name their group without its namespace, so of two groups of one name one counts, for the pods beside it.
-    """
-    homes = group_homes(groups)
-    placed = placed_by_zone(pods, nodes, homes)
+def reserved(
+    groups: Mapping[str, AppGroup], pods: Iterable[Pod], nodes: Mapping[str, Node], profile: Profile
+) -> dict[Link, int]:
+    """Bandwidth by link; each pair of a placed caller and a placed callee reserves its dependency's minimum."""
+    placed = placed_by_zone(pods, nodes, group_homes(groups, profile))
     total: dict[Link, int] = {}
-    for group in groups.values():
-        name = group.metadata.name
-        if homes[name] != (group.metadata.namespace or "default"):
-            continue
+    for key, group in groups.items():
         for dependency in dependencies(group):
             if not dependency.bandwidth:
                 continue
-            for one, callers in placed.get((name, dependency.caller), {}).items():
-                for other, callees in placed.get((name, dependency.callee), {}).items():
+            for one, callers in placed.get((key, dependency.caller), {}).items():
+                for other, callees in placed.get((key, dependency.callee), {}).items():
                     link = link_between(one, other)
                     if link is not None:
                         total[link] = total.get(link, 0) + dependency.bandwidth * callers * callees
@@ -207,14 +203,14 @@ _DEFAULT_CAPACITY: Final = "1G"
 """Shown for a measured pair that the user does not list; a link is limited by the user's word alone."""
 
 
-def reconcile(objects: Objects, now: float) -> list[Effect]:
-    """Bring each NetworkTopology up to date."""
+def reconcile(objects: Objects, now: float, profile: Profile = DEFAULT) -> list[Effect]:
+    """Bring each NetworkTopology up to date; whose AppGroup pods mean depends on the scheduler's `profile`."""
     topologies = network_topologies(objects.every(NetworkTopology), objects.every(KepNetworkTopology))
     if not topologies:
         return []
     groups = app_groups(objects.every(AppGroup), objects.every(KepAppGroup))
     nodes = objects.every(Node)
-    taken = reserved(groups, objects.every(Pod).values(), nodes)
+    taken = reserved(groups, objects.every(Pod).values(), nodes, profile)
     effects: list[Effect] = []
     for topology in topologies.values():
         effects += _of(objects, topology, taken, nodes, now)

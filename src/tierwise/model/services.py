@@ -1,7 +1,7 @@
 """Services that call each other, and the network between them, as a cycle sees them.
 
-A service is a workload of an application group, written (group, workload). A spot is a place that the network tells
-apart: a region and a zone. A link leads from one zone to another of its region, or from one region to another.
+A service is a workload of an application, written (key of its AppGroup, workload). A spot is a place that the network
+tells apart: a region and a zone. A link leads from one zone to another of its region, or from one region to another.
 """
 
 from __future__ import annotations
@@ -101,15 +101,6 @@ class Services(msgspec.Struct, frozen=True):
 
     groups: Mapping[str, AppGroup] = {}
     maps: Mapping[str, NetworkMap] = {}
-
-    def group(self, name: str, namespaces: Iterable[str]) -> AppGroup | None:
-        """The group of that name in the first namespace that has one."""
-        return next((self.groups[k] for ns in namespaces if (k := f"{ns}/{name}") in self.groups), None)
-
-    def some_group(self, name: str, namespaces: Iterable[str]) -> AppGroup | None:
-        """The same, or else the first group of that name anywhere: pods name their group without its namespace."""
-        found = self.group(name, namespaces)
-        return found or next((group for k, group in self.groups.items() if k.partition("/")[2] == name), None)
 
     def map(self, name: str, namespaces: Iterable[str]) -> NetworkMap | None:
         """The network of that name in the first namespace that has one."""

@@ -38,7 +38,14 @@ from tierwise.dialects.koordinator.gangs import default_match_policy, drawn_to, 
 from tierwise.dialects.kubernetes.compute_domains import domains
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, counted, firm_request
 from tierwise.dialects.languages import TREE_ALIASES_READ, Declared, read_languages, tree_aliases
-from tierwise.dialects.network_aware.services import GROUP_LABEL, app_groups, group_homes, network_topologies, services
+from tierwise.dialects.network_aware.services import (
+    GROUP_LABEL,
+    Homes,
+    app_groups,
+    group_homes,
+    network_topologies,
+    services,
+)
 from tierwise.dialects.volcano.pod_group import read_queue
 from tierwise.model.arrays import Ints
 from tierwise.model.expected_ends import FinishedRun
@@ -109,7 +116,7 @@ class _Frame(msgspec.Struct, frozen=True):
     budgets: tuple[object, ...]
     quotas: tuple[object, ...]
     namespaces: Mapping[str, dict[str, str]]
-    apps: Mapping[str, str]
+    apps: Mapping[str, Homes]
     devices: tuple[object, ...]
     firmness: bool  # whether non-preemptible pods are counted apart
 
@@ -136,7 +143,7 @@ class _Settings(msgspec.Struct, frozen=True):
     priorities: Priorities
     tree_aliases: dict[str, str]
     domains: dict[str, str]
-    apps: dict[str, str]
+    apps: dict[str, Homes]
 
     @classmethod
     def of(cls, objects: Objects, profile: Profile) -> _Settings:

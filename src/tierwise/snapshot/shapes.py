@@ -16,7 +16,7 @@ from tierwise.dialects.koordinator.elastic_quota import firm
 from tierwise.dialects.kubernetes.requests import effective_request, firm_request, guesses
 from tierwise.dialects.kubernetes.volumes import ReadVolumes
 from tierwise.dialects.languages import whose
-from tierwise.dialects.network_aware.services import service_of
+from tierwise.dialects.network_aware.services import Homes, service_of
 from tierwise.dialects.volcano.annotations import queue_of
 from tierwise.model.arrays import Ints
 from tierwise.model.resources import MOST, POD_SLOTS, UNOFFERED, Axis
@@ -61,7 +61,7 @@ def qos_class(spec: PodSpec) -> int:
 
 
 _NO_LABELS: Mapping[str, dict[str, str]] = {}
-_NO_APPS: Mapping[str, str] = {}
+_NO_APPS: Mapping[str, Homes] = {}
 
 
 class _Key(msgspec.Struct, frozen=True):
@@ -134,7 +134,7 @@ class Shapes:
 
     The number of a shape that no pod has any more goes to the next new one; until then a blank stands in its place.
     `firmness` says that what non-preemptible pods ask for is counted apart as well; `namespaces` are the labels of
-    namespaces that selectors look at, `apps` the namespaces of applications. A pod that asks for more than `most` of a
+    namespaces that selectors look at, `apps` where applications are. A pod that asks for more than `most` of a
     resource, which is more than any node has, counts as asking for so much: it fits nowhere either way.
     """
 
@@ -148,7 +148,7 @@ class Shapes:
         profile: Profile = DEFAULT,
         firmness: bool = False,
         namespaces: Mapping[str, dict[str, str]] = _NO_LABELS,
-        apps: Mapping[str, str] = _NO_APPS,
+        apps: Mapping[str, Homes] = _NO_APPS,
     ) -> None:
         self._axis = axis
         self._namespaces = namespaces
@@ -175,7 +175,7 @@ class Shapes:
         common: Common,
         priorities: Priorities,
         namespaces: Mapping[str, dict[str, str]],
-        apps: Mapping[str, str],
+        apps: Mapping[str, Homes],
     ) -> None:
         """Read pods that come by these; of those that are here, whoever is another by them comes again."""
         self._watched, self._priorities = common.watched, priorities

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from tests.support.services import (
     GROUP,
     Raw,
@@ -15,6 +17,7 @@ from tests.support.services import (
 
 from tierwise.config.kube import read_kube
 from tierwise.config.profile import Profile
+from tierwise.controllers import run
 from tierwise.sim.rounds import History, look, schedule
 
 NODES = [node("n1", "r/z1", cpu=2), node("n2", "r/z2", cpu=2)]
@@ -117,6 +120,67 @@ def test_pods_of_another_namespace_are_none_of_the_application() -> None:
 
     assert seen is not None
     assert {"n1": True} == {n.name: n.feasible for n in seen.nodes if n.name == "n1"}
+
+
+FAR = network({"z1>z2": {"networkCost": 100}, "z2>z1": {"networkCost": 100}})
+ZONES = [node("n1", "r/z1"), node("n2", "r/z2")]
+
+
+def _of(namespace: str, limit: int) -> Raw:
+    found = app_group([("web", "store", {"maxNetworkCost": limit})])
+    found["metadata"]["namespace"] = namespace
+    return found
+
+
+def _allowed(*raws: Raw, where: str, **arguments: object) -> set[str]:
+    """Which zones a caller in a namespace may use; who it calls is in z2, in the same namespace."""
+    own = {"namespace": where}
+    held = objects(*ZONES, FAR, *raws, pod("s", "store", on="n2", **own), pod("w", "web", **own))
+    seen, _ = look(held, profile(**arguments), f"{where}/w", now=0.0)
+    assert seen is not None
+    return {n.name for n in seen.nodes if n.feasible}
+
+
+def test_an_appgroup_of_its_own_comes_before_a_listed_one() -> None:
+    """A listed namespace cannot take over applications that other namespaces declare themselves."""
+    listed = {"namespaces": ["trusted", "default"]}
+    strict, lenient = _of("shop", 1), _of("trusted", 100)
+
+    assert {"n2"} == _allowed(strict, lenient, where="shop", **listed)
+    assert {"n1", "n2"} == _allowed(_of("shop", 100), _of("trusted", 1), where="shop", **listed)
+
+
+def test_the_first_listed_namespace_with_an_appgroup_counts_for_all_others() -> None:
+    """In the order of the list, whatever the names are; namespaces that are not listed rule nobody else."""
+    groups = [_of("a", 100), _of("b", 1), _of("c", 100)]
+
+    assert {"n2"} == _allowed(*groups, where="shop", namespaces=["b", "c", "default"])
+    assert {"n1", "n2"} == _allowed(*groups, where="shop", namespaces=["c", "b", "default"])
+    assert {"n1", "n2"} == _allowed(_of("a", 1), where="shop", namespaces=["b", "default"])
+
+
+def test_the_default_list_trusts_no_namespace_for_others() -> None:
+    """An AppGroup of default counts for pods of default alone, and every namespace has its own."""
+    assert {"n1", "n2"} == _allowed(_of("default", 1), where="shop")
+    assert {"n2"} == _allowed(_of("default", 1), where="default")
+    assert {"n2"} == _allowed(_of("shop", 1), where="shop")
+    assert {"n2"} == _allowed(_of("default", 1), where="shop", namespaces=["default"])
+
+
+def test_reservations_are_written_for_those_who_belong_to_the_application() -> None:
+    """The controller counts the same pods as the scheduler does, also those of other namespaces."""
+    calls = app_group(CALLS)
+    calls["metadata"]["namespace"] = "trusted"
+    links = network({"z1>z2": {"networkCost": 1, "bandwidthCapacity": "50"}})
+    pods = [pod("w", "web", on="n1", namespace="shop"), pod("s", "store", on="n2", namespace="other")]
+    held = objects(*ZONES, calls, links, *pods)
+
+    def written(how: Profile) -> list[object]:
+        effects = [e for e in run(held, 0.0, profile=how) if "bandwidthAllocated" in str(e)]
+        return [found for effect in effects for found in re.findall(r"bandwidthAllocated': '?(\d+)", str(effect))]
+
+    assert ["10"] == written(profile(namespaces=["trusted", "default"]))
+    assert ["0"] == written(profile())
 
 
 def test_a_gang_of_services_keeps_both_kinds_of_rules() -> None:

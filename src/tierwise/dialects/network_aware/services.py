@@ -1,13 +1,16 @@
 """Reads AppGroups and NetworkTopologies into model types. Used by the snapshot and by the controllers of both kinds.
 
-A pod belongs to an application by one label, and to a workload of it by another. It must be in the namespace of the
-AppGroup: pods elsewhere that carry the labels of an application would decide where its own pods may run.
+A pod belongs to an application by one label, and to a workload of it by another. The label has no namespace: it means
+the AppGroup of the pod's own namespace, or else that of a namespace which the profile lists by hand. No other counts:
+pods elsewhere that carry the labels of an application would decide where its own pods may run.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeVar
+
+import msgspec
 
 from tierwise.api.core import Node, Pod
 from tierwise.api.meta import Labels
@@ -30,6 +33,7 @@ from tierwise.model.services import Dependency, Link, NetworkMap, Service, Servi
 __all__ = [
     "GROUP_LABEL",
     "WORKLOAD_LABEL",
+    "Homes",
     "app_groups",
     "dependencies",
     "group_homes",
@@ -49,21 +53,37 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 
-def group_homes(groups: Iterable[str], profile: Profile | None = None) -> dict[str, str]:
-    """By name, the namespace of the AppGroup that counts: the first that the profile looks into, else the first."""
-    listed = profile.listed("NetworkOverhead", "namespaces") if profile is not None else ()
-    order = {namespace: i for i, namespace in enumerate(listed or ("default",))}
-    found: dict[str, str] = {}
-    for key in sorted(groups, key=lambda key: (order.get(key.partition("/")[0], len(order)), natural(key))):
+class Homes(msgspec.Struct, frozen=True):
+    """The namespaces that have an AppGroup of one name, and which of them counts for pods of the others."""
+
+    own: frozenset[str] = frozenset()
+    trusted: str = ""  # the first that the profile lists by hand; empty where it lists none of them
+
+
+_NOWHERE: Final = Homes()
+
+
+def group_homes(groups: Iterable[str], profile: Profile) -> dict[str, Homes]:
+    """Where AppGroups are, by name; of those that plugins list, NetworkOverhead's namespaces come first."""
+    listed = [ns for plugin in ("NetworkOverhead", "TopologicalSort") for ns in profile.listed(plugin, "namespaces")]
+    found: dict[str, set[str]] = {}
+    for key in groups:
         namespace, _, name = key.partition("/")
-        found.setdefault(name, namespace)
-    return found
+        found.setdefault(name, set()).add(namespace)
+    return {
+        name: Homes(frozenset(own), next((namespace for namespace in listed if namespace in own), ""))
+        for name, own in found.items()
+    }
 
 
-def service_of(labels: Labels, namespace: str, homes: Mapping[str, str]) -> Service | None:
-    """The application and the workload that a pod's labels name; None where the application is not its namespace's."""
-    group = labels.get(GROUP_LABEL, "")
-    return (group, labels.get(WORKLOAD_LABEL, "")) if group and homes.get(group, namespace) == namespace else None
+def service_of(labels: Labels, namespace: str, homes: Mapping[str, Homes]) -> Service | None:
+    """The application and the workload that a pod's labels name; the application need not exist."""
+    name = labels.get(GROUP_LABEL, "")
+    if not name:
+        return None
+    home = homes.get(name, _NOWHERE)
+    where = namespace if namespace in home.own else home.trusted or namespace
+    return f"{where}/{name}", labels.get(WORKLOAD_LABEL, "")
 
 
 def zone_of(node: Node) -> Spot:
@@ -116,7 +136,7 @@ def dependencies(group: AppGroup) -> Iterator[Dependency]:
 
 
 def placed_by_zone(
-    pods: Iterable[Pod], nodes: Mapping[str, Node], homes: Mapping[str, str]
+    pods: Iterable[Pod], nodes: Mapping[str, Node], homes: Mapping[str, Homes]
 ) -> dict[Service, dict[Spot, int]]:
     """How many pods of each service have a node, by the spot of that node; those that ended do not count."""
     counts: dict[Service, dict[Spot, int]] = {}

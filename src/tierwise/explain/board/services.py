@@ -21,7 +21,7 @@ from tierwise.explain.board.pods import BoardPod
 from tierwise.explain.text.schedule import Run
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Status
-from tierwise.model.services import AppGroup, Dependency, NetworkMap, Service, Services
+from tierwise.model.services import AppGroup, Dependency, NetworkMap, Service
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins.network_overhead.plugin import NetworkArguments
 from tierwise.plugins.network_overhead.zones import ZoneCosts, Zones
@@ -49,10 +49,9 @@ def services_wire(run: Run, standing: Sequence[BoardPod], names: Mapping[str, st
     zones = Zones(snapshot.nodes)
     placed = _Placed(snapshot, standing, zones)
     judge = _Judge(zones, ZoneCosts.of(zones, network.costs(asked.weights) if network is not None else {}), placed)
-    known = [group for group in services.groups.values() if _named(services, group, asked.namespaces)]
-    groups = [_App.of(group, judge) for group in known]
+    groups = [_App.of(group, judge) for group in services.groups.values()]
     groups.sort(key=lambda app: (-app.violated, natural(app.group.key)))
-    links = _links(network, asked.weights, judge, known) if network is not None else []
+    links = _links(network, asked.weights, judge, services.groups.values()) if network is not None else []
     return {
         "weighed": choice is not None,
         "network": network.key if network is not None else "",
@@ -67,11 +66,6 @@ def services_wire(run: Run, standing: Sequence[BoardPod], names: Mapping[str, st
         "overloaded": sum(link.over for link in links),
         "links": [{**asdict(link), "over": link.over} for link in links[:_LINKS]],
     }
-
-
-def _named(services: Services, group: AppGroup, namespaces: tuple[str, ...]) -> bool:
-    """Whether it is this group that pods mean by its name; they name it without its namespace."""
-    return services.some_group(group.key.partition("/")[2], namespaces) is group
 
 
 class _Placed:
@@ -188,7 +182,7 @@ class _App(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, group: AppGroup, judge: _Judge) -> _App:
-        calls = [judge.call(group.key.partition("/")[2], dependency) for dependency in group.dependencies]
+        calls = [judge.call(group.key, dependency) for dependency in group.dependencies]
         return cls(group, sorted(calls, key=lambda call: (-call.violated, -call.cost)))
 
     @property
@@ -198,7 +192,7 @@ class _App(msgspec.Struct, frozen=True):
 
     def wire(self, placed: _Placed, names: Mapping[str, str]) -> Raw:
         """Its workloads in the order in which they are placed, and its calls."""
-        order, short = self.group.order, self.group.key.partition("/")[2]
+        order = self.group.order
         ends = ((call.dependency.caller, call.dependency.callee) for call in self.calls)
         workloads = dict.fromkeys(chain(order, *ends))
         ranked = sorted(workloads, key=lambda workload: (order.get(workload, len(workloads)), natural(workload)))
@@ -206,7 +200,7 @@ class _App(msgspec.Struct, frozen=True):
             "name": self.group.key,
             "cost": sum(call.cost for call in self.calls),
             "violated": self.violated,
-            "workloads": [_workload(placed, (short, workload), names) for workload in ranked],
+            "workloads": [_workload(placed, (self.group.key, workload), names) for workload in ranked],
             "count": len(self.calls),
             "calls": [call.wire() for call in self.calls[:_CALLS]],
         }
@@ -247,10 +241,9 @@ def _links(network: NetworkMap, weights: str, judge: _Judge, groups: Iterable[Ap
     ends = {link: judge.zones.pairs(link) for link in sorted({*capacities, *costs})}
     wanted = np.zeros((judge.zones.number, judge.zones.number))  # from spot to spot; of any size, so no integers
     for group in groups:
-        name = group.key.partition("/")[2]
         for call in group.dependencies:
             if call.bandwidth:
-                callers, callees = (judge.placed.spots((name, end)) for end in (call.caller, call.callee))
+                callers, callees = (judge.placed.spots((group.key, end)) for end in (call.caller, call.callee))
                 wanted += float(call.bandwidth) * np.outer(callers, callees)
     used = {link: int(wanted[pairs].sum()) for link, pairs in ends.items()}
     found = [

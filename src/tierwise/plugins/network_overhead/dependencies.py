@@ -57,27 +57,26 @@ class DependencyPlan(msgspec.Struct, frozen=True):
 
 
 class Calls:
-    """The dependencies between kinds; bandwidth counts for every group, costs for those in the namespaces alone."""
+    """The dependencies between kinds."""
 
-    def __init__(self, services: Services, shapes: Iterable[Shape], namespaces: tuple[str, ...]) -> None:
+    def __init__(self, services: Services, shapes: Iterable[Shape]) -> None:
         self._numbers: dict[Service, int] = {}
         self.kind: dict[int, int] = {}  # by shape number; shapes that are no service are left out
         for shape in shapes:
             if shape.service is not None:
                 self.kind[shape.number] = self._numbers.setdefault(shape.service, len(self._numbers))
-        self.pairs = tuple(self._pairs(services, namespaces))
-        self._weighed = {group for group, _ in self._numbers if services.group(group, namespaces) is not None}
+        self.pairs = tuple(self._pairs(services))
 
     def __len__(self) -> int:
         return len(self._numbers)
 
-    def _pairs(self, services: Services, namespaces: tuple[str, ...]) -> Iterator[tuple[int, int, Dependency]]:
+    def _pairs(self, services: Services) -> Iterator[tuple[int, int, Dependency]]:
         """Caller, callee and what is asked of the network between them."""
-        for name in dict.fromkeys(group for group, _ in self._numbers):
-            group = services.some_group(name, namespaces)
+        for key in dict.fromkeys(group for group, _ in self._numbers):
+            group = services.groups.get(key)
             for dependency in group.dependencies if group is not None else ():
-                caller = self._numbers.get((name, dependency.caller))
-                callee = self._numbers.get((name, dependency.callee))
+                caller = self._numbers.get((key, dependency.caller))
+                callee = self._numbers.get((key, dependency.callee))
                 if caller is not None and callee is not None:
                     yield caller, callee, dependency
 
@@ -91,13 +90,12 @@ class Calls:
             callees.setdefault(caller, []).append((callee, dependency.max_cost))
             callers.setdefault(callee, []).append(caller)
         plans: dict[int, DependencyPlan] = {}
-        for (group, _), kind in self._numbers.items():
-            weighed = group in self._weighed
-            own = callees.get(kind, []) if weighed else []
+        for kind in self._numbers.values():
+            own = callees.get(kind, [])
             plan = DependencyPlan(
                 kind=kind,
                 callees=ServiceKinds.of(callee for callee, _ in own),
-                callers=ServiceKinds.of(callers.get(kind, []) if weighed and both_ways else ()),
+                callers=ServiceKinds.of(callers.get(kind, []) if both_ways else ()),
                 limits=tuple(
                     Limit(ServiceKinds.of(callee for callee, most in own if most == limit), *costs.kept(limit))
                     for limit in sorted({limit for _, limit in own})

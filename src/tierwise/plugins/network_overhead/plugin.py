@@ -68,7 +68,7 @@ class _Network(msgspec.Struct, frozen=True):
     def of(cls, view: CycleView, given: NetworkMap, asked: NetworkArguments) -> _Network:
         spots = Zones(view.nodes)
         costs = ZoneCosts.of(spots, given.costs(asked.weights))
-        calls = Calls(view.snapshot.services, view.snapshot.shapes, asked.namespaces)
+        calls = Calls(view.snapshot.services, view.snapshot.shapes)
         census = ServiceCounts(view.ledger, calls.kind, len(calls), spots.of_row, spots.number)
         edges = [Edge(caller, callee, d.bandwidth) for caller, callee, d in calls.pairs if d.bandwidth]
         links = LinkBandwidth(view.ledger, spots, given.capacities(asked.weights), calls.kind, edges)
@@ -149,7 +149,7 @@ class NetworkOverhead:
 
     def complaints(self) -> Iterable[tuple[Task, Reason]]:
         """Pods whose group or network does not exist find all nodes equal."""
-        yield from unknown_groups(self._view, self._asked.namespaces, _PLUGIN, "all nodes score equally")
+        yield from unknown_groups(self._view, _PLUGIN, "all nodes score equally")
         reason = None
         if self._given is None:
             text = f"NetworkTopology {self._asked.network} does not exist: all nodes score equally"

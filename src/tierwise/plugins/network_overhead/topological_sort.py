@@ -4,14 +4,13 @@ Pods of one AppGroup go by the index that its status gives their workload; a wor
 Others go by priority, class and age. To keep that an order, the pods of a group take the places that the ordinary
 order gives to the group, and fill them by index.
 
-Argument: `namespaces` (["default"]), where AppGroups are looked for; of two of one name the first counts.
+Argument: `namespaces`, whose AppGroups count also for pods of namespaces without one of that name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tierwise.framework.arguments import listed
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Complaints, CycleView, JobOrder
 from tierwise.model.job import Job, Task
@@ -30,7 +29,6 @@ class TopologicalSort:
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._view = view
-        self._namespaces = listed(arguments, "namespaces", ("default",))
         self._places = self._fill(view.jobs)
 
     def job_key(self, job: Job) -> tuple[float, ...]:
@@ -38,7 +36,7 @@ class TopologicalSort:
 
     def complaints(self) -> Iterable[tuple[Task, Reason]]:
         """Pods whose group does not exist wait in the ordinary order."""
-        return unknown_groups(self._view, self._namespaces, _PLUGIN, "it waits in the ordinary order")
+        return unknown_groups(self._view, _PLUGIN, "it waits in the ordinary order")
 
     def _fill(self, jobs: tuple[Job, ...]) -> dict[int, int]:
         ordinary = sorted(jobs, key=lambda job: (ordinary_key(job), job.order))
@@ -58,9 +56,8 @@ class TopologicalSort:
 
     def _group(self, job: Job) -> AppGroup | None:
         """The group that all pending tasks of a job name."""
-        names = {shape.service[0] if shape.service is not None else "" for shape in waiting_shapes(job)}
-        name = names.pop() if len(names) == 1 else ""
-        return self._view.snapshot.services.group(name, self._namespaces) if name else None
+        keys = {shape.service[0] if shape.service is not None else "" for shape in waiting_shapes(job)}
+        return self._view.snapshot.services.groups.get(keys.pop()) if len(keys) == 1 else None
 
 
 def _index(group: AppGroup, job: Job) -> int:
@@ -69,14 +66,13 @@ def _index(group: AppGroup, job: Job) -> int:
     return min((group.order.get(service[1], 0) for service in services if service is not None), default=0)
 
 
-def unknown_groups(
-    view: CycleView, namespaces: tuple[str, ...], plugin: str, outcome: str
-) -> Iterable[tuple[Task, Reason]]:
-    """The pending tasks that name a group which none of the namespaces has."""
+def unknown_groups(view: CycleView, plugin: str, outcome: str) -> Iterable[tuple[Task, Reason]]:
+    """The pending tasks that name a group which neither their namespace has nor one that the profile lists."""
     for job in view.jobs:
         for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
             service = pod_set.shape.service
-            if service is not None and view.snapshot.services.group(service[0], namespaces) is None:
-                where = f"{'namespace' if len(namespaces) == 1 else 'namespaces'} {', '.join(namespaces)}"
-                reason = Reason("AppGroupNotFound", plugin, f"AppGroup {service[0]} is not in {where}: {outcome}")
+            if service is not None and service[0] not in view.snapshot.services.groups:
+                namespace, _, name = service[0].partition("/")
+                where = f"namespace {namespace}, nor in one that the profile lists"
+                reason = Reason("AppGroupNotFound", plugin, f"AppGroup {name} is not in {where}: {outcome}")
                 yield from ((task, reason) for task in pod_set.tasks)

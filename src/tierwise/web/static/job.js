@@ -29,8 +29,8 @@ export function drawJob(view) {
     story.evicted.length ? [h("h3", {}, "Evicted pods"), evicted(view, story.evicted)] : null,
     story.places[view.tree].length ? [h("h3", {}, "Where its pods are"), places(view, story.places[view.tree])] : null,
     story.parts.length ? h("details", { "data-key": "parts", open: !story.places[view.tree].length }, h("summary", {}, many(story.parts.length, "sub-group")), parts(view, story.parts)) : null,
-    story.services.map(([name, workload]) => { // an application is named without its namespace
-      const group = view.board.services?.groups.find((found) => found.name.split("/").pop() === name);
+    story.services.map(([name, workload]) => {
+      const group = view.board.services?.groups.find((found) => found.name === name);
       return group ? [h("h3", {}, `What ${workload} calls, and what calls it`), callsOf(view, group, workload)] : null;
     }),
     story.search.length ? [h("h3", {}, "How its place was found"), h("ul", {}, story.search.map((text) => h("li", {}, text)))] : null,
