@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
+from msgspec.structs import replace as replaced
 from tests.support.depth import examples
 from tests.support.draw import draw, gang, objects_of
 from tests.support.manifests import job, partitions, task, tier
@@ -18,7 +19,7 @@ from tests.support.strategies import trees
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
-from tierwise.config.profile import DEFAULT
+from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.model.ranks import near_homes
 from tierwise.model.topology import Topology
 from tierwise.port import Key, Objects
@@ -203,7 +204,8 @@ def test_spares_are_given_back_at_once(tasks: int, spares: int, lent: int, lost:
         "lent", tasks=lent, on=" ".join(names[tasks : tasks + lent]), marks={"tierwise.io/borrows-spares": "true"}
     )
     objects = _lose(objects_of(world, owner, *([borrower] if lent else [])), tuple(int(name[1:]) for name in gone))
-    history = schedule(objects, DEFAULT, now=0.0, cycles=1)
+    several = replaced(DEFAULT, tiers=(*DEFAULT.tiers, (PluginChoice("repair", {"maxSpares": 3}),)))
+    history = schedule(objects, several, now=0.0, cycles=1)
     _, report = history.reports[0]
     placed = sum(decision.count() for decision in report.decisions if decision.job.key == "default/train")
 

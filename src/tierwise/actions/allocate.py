@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -225,9 +224,6 @@ class Repair(Protocol):
     def make_room(self, job: Job) -> bool:
         """Whether room was made for a job that was refused; a gang to repair is told why not."""
 
-    def serving(self, job: Job) -> AbstractContextManager[None]:
-        """While a job is served: spares are free for those who own or borrow them, and closed to all others."""
-
 
 def allocate(
     cycle: Cycle,
@@ -350,6 +346,8 @@ class _Allocation:
 
     def _serve_each(self, job: Job, line: _Line) -> Job | None:
         """Place plain pods of any kinds one after the other; the first one that has to be served otherwise."""
+        if self._cycle.spares is not None:
+            self._cycle.spares.serve(None)
         (placed, rows), left = place_each(self._cycle, self._scores, self._singles(job, line))
         if placed:
             commit_each(self._cycle, placed, rows, action="allocate")
@@ -508,11 +506,7 @@ class _Allocation:
 
     def _serve_safely(self, job: Job) -> bool:
         """Serve a job. If a plugin fails, the job is rejected and the other jobs are still served."""
-        if self._repair is None:
-            more = self._cycle.attempt(job, self._serve)
-        else:
-            with self._repair.serving(job):
-                more = self._cycle.attempt(job, self._serve)
+        more = self._cycle.attempt(job, self._serve)
         if isinstance(more, Reason):
             self._cycle.report.reject(job, Rejection("gate", job.key, more))
             return False

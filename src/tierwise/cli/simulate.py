@@ -115,7 +115,7 @@ def comparison(asked: SimulateOptions, rules: Rules, checkpoint: str | None, *, 
     incidents = draw(hosts, trace.span, between=between, repair=repair, seed=rules.seed)
     queues = weighted_queues(asked.queues, trace, fabric) if asked.queues else ()
     contenders = [_contender(name, rules.seed) for name in dict.fromkeys(asked.profiles)]
-    contenders = [replace(c, spares=asked.spares) if c.spares else c for c in contenders]
+    contenders = [c.with_spares(asked.spares) if c.spares else c for c in contenders]
     if rules.controllers and any(contender.replaces for contender in contenders):
         raise InputError("jobs that go through controllers restart as a whole: leave out repair", field="--profile")
     return Comparison(fabric, trace, contenders, replace(rules, incidents=incidents, queues=queues), record=record)

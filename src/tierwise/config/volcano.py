@@ -88,7 +88,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "priority": _TRUST,
     "proportion": "",
     "propose": "objective cells sortBySize",
-    "repair": "conditions onNodeLoss",
+    "repair": "conditions maxSpares onNodeLoss",
     "resource-strategy-fit": "resourceStrategyFitWeight resources sra proportional",
     "resourcequota": "",
     "sla": "sla-waiting-time",

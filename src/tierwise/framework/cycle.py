@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -197,6 +197,13 @@ class Nominations:
         return kept
 
 
+class KeptRoom(Protocol):
+    """Room that is kept free for some jobs, and from others."""
+
+    def serve(self, job: Job | None) -> None:
+        """From now on it is open to a job as far as that may have it; None for whoever may not."""
+
+
 class Cycle(msgspec.Struct, frozen=True):
     """One pass over one snapshot."""
 
@@ -209,6 +216,7 @@ class Cycle(msgspec.Struct, frozen=True):
     report: ReportBuilder
     backlog: Backlog = msgspec.field(default_factory=Backlog)
     inspect: Callable[[Cycle, Job], None] | None = None  # called for each job before it is served; set by `explain`
+    spares: KeptRoom | None = None
     most_pods: int | None = None  # after so many placed pods no further job is served; None: all are
     _running: list[RunningTable] = []
 
@@ -238,7 +246,12 @@ class Cycle(msgspec.Struct, frozen=True):
         return bool(self.snapshot.alternate_topologies) and self.alternate_topology(job) is not None
 
     def attempt(self, job: Job, serve: Callable[[Job], T]) -> T | Reason:
-        """Serve a job. If a plugin fails, undo what was not decided yet and return the reason."""
+        """Serve a job. If a plugin fails, undo what was not decided yet and return the reason.
+
+        Every action serves a job through this, so whatever is kept from some jobs is opened and closed here.
+        """
+        if self.spares is not None:
+            self.spares.serve(job)
         mark, kept = self.ledger.mark(), self.nominations.kept()
         decided, evicted = len(self.report.decisions), len(self.report.evictions)
         try:

@@ -164,8 +164,10 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
             text = f"unknown action {name}{suggestion(name, ACTIONS) or f' (there are {known})'}"
             raise InputError(text, file=file, field="actions")
     from tierwise.config.reservations import reservation_rules
+    from tierwise.config.spares import spare_rules
 
     reservation_rules(profile, file)
+    spare_rules(profile, file)
     for text in profile.listed(_REPAIR, "onNodeLoss"):
         wrong = _wrong_wish(text)
         if wrong:
@@ -219,7 +221,9 @@ def cycle(
     if "enqueue" not in profile.actions:
         promote(current)
     wishes = _wishes(snapshot, profile)
-    repair = _repair(current, wishes, lambda other: open_cycle(other, profile, plugins=plugins)) if wishes else None
+    repair: Replacements | None = None
+    if wishes:
+        current, repair = _repair(current, profile, wishes, lambda other: open_cycle(other, profile, plugins=plugins))
     done: dict[str, tuple[int, int] | None] = {}  # actions that have run; those ahead of their turn with what was new
     filled = 0  # decisions that backfill has seen
 
@@ -258,6 +262,8 @@ def cycle(
             done[name] = None
     if not cut():
         follow()
+    if current.spares is not None:
+        current.spares.serve(None)
     if _nobody_allocates(profile):
         for job in snapshot.jobs:
             if job.key not in current.report.rejections and current.backlog.open(job):
@@ -289,12 +295,18 @@ def _wishes(snapshot: Snapshot, profile: Profile) -> Mapping[str, OnNodeLoss]:
     return repaired(snapshot, profile)
 
 
-def _repair(current: Cycle, wishes: Mapping[str, OnNodeLoss], rehearse: Rehearse) -> Replacements:
-    """Evict what was lost, and what makes room for its replacements."""
+def _repair(
+    current: Cycle, profile: Profile, wishes: Mapping[str, OnNodeLoss], rehearse: Rehearse
+) -> tuple[Cycle, Replacements]:
+    """Evict what was lost: the cycle in which spares are kept from then on, and what makes room for replacements."""
     from tierwise.actions.eviction.repair import Replacements, evict_lost
+    from tierwise.actions.placement.spares import Spares
+    from tierwise.config.spares import spare_rules
 
     evict_lost(current, wishes)
-    return Replacements(current, wishes, rehearse)
+    spares = Spares(current, spare_rules(profile))
+    current = replace(current, spares=spares)
+    return current, Replacements(current, spares, wishes, rehearse)
 
 
 def _some_lost(snapshot: Snapshot, profile: Profile) -> bool:

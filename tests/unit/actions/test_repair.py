@@ -300,7 +300,8 @@ def test_spares_in_each_domain_of_a_tier() -> None:
     """`1@rack` keeps one in each rack that the job runs in, and none elsewhere."""
     world = draw("s0: r0[n0 n1] r1[n2 n3] r2[n4 n5]", node="cpu=1", tier_names={1: "rack"})
     owner = _gang("train", tasks=2, within=2, on="n0 n2", marks={"tierwise.io/spares": "1@rack"})
-    outcome = allocate(world, owner, *(_gang(f"small-{i}", tasks=1) for i in range(4)))
+    several = replaced(DEFAULT, tiers=(*DEFAULT.tiers, (PluginChoice("repair", {"maxSpares": 2}),)))
+    outcome = allocate(world, owner, *(_gang(f"small-{i}", tasks=1) for i in range(4)), profile=several)
 
     assert ["n4", "n5"] == sorted(outcome.bindings.values())
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 
 import msgspec
 import numpy as np
@@ -205,17 +204,12 @@ Rehearse = Callable[[Snapshot], Cycle]
 class Replacements:
     """Makes room for tasks that a running gang has lost, as soon as allocate has refused them."""
 
-    def __init__(self, cycle: Cycle, wishes: Collection[str], rehearse: Rehearse) -> None:
-        self._cycle, self._wishes, self._rehearse = cycle, wishes, rehearse
-        self._spares = Spares(cycle)
+    def __init__(self, cycle: Cycle, spares: Spares, wishes: Collection[str], rehearse: Rehearse) -> None:
+        self._cycle, self._spares, self._wishes, self._rehearse = cycle, spares, wishes, rehearse
 
     def complaints(self) -> tuple[tuple[Task, Reason], ...]:
         """What could not be done as tasks ask for."""
         return self._spares.complaints
-
-    def serving(self, job: Job) -> AbstractContextManager[None]:
-        """Spares are open to those who own or borrow them while they are served."""
-        return self._spares.serving(job)
 
     def make_room(self, job: Job) -> bool:
         """Whether room was made for a job that was refused; a gang to repair is told why not."""
@@ -224,6 +218,8 @@ class Replacements:
             return False
         running = any(self._cycle.ledger.placed_rows(sub) is not None for sub in job.subs)
         if job.key in self._wishes and running:
+            if self._cycle.pipeline.quota_exceeded(job, needs(asked, len(self._cycle.view.axis))) is not None:
+                return False
             return self._from_borrowers(job, asked) or self._move(job, asked)
         self._tell_of_spares(job, asked)
         return False
@@ -247,7 +243,7 @@ class Replacements:
     def _from_borrowers(self, job: Job, asked: Demand) -> bool:
         """Evict the fewest borrowers of spares, node by node, that make room for what is asked."""
         cycle, running = self._cycle, self._cycle.running
-        if job.repair is None or not job.repair.spares:
+        if not self._spares.covers(job, asked.tasks):
             return False
         lent = self._spares.lent()
         by_row: dict[int, list[int]] = {}

@@ -1,21 +1,24 @@
 """Spares: room that is kept free for gangs that run and may lose nodes.
 
-A job declares how many places for its pods it wants to be kept where it runs. They are set aside on the ledger as those
-of nominated pods are, and are open while their owner is served, and while a job is that says it may borrow them. What
-borrowers hold counts as kept: the owner takes it back when it needs it (`actions.eviction.repair`).
+A job declares how many places for its pods it wants to be kept where it runs. Of these it gets as many as the profile
+allows a gang of its size, and as its queue and the resource quotas of its namespace have left: they are charged as if
+its pods stood there. They are set aside on the ledger as those of nominated pods are, and are open to their owner, to
+jobs of a higher priority, and to jobs that say they may borrow them, while these are served. What borrowers hold counts
+as kept: the owner takes it back when it needs it (`actions.eviction.repair`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 import numpy as np
 
 from tierwise.actions.placement.fit import fit_counts_without
 from tierwise.actions.placement.search import current_domain
+from tierwise.api.plurals import count
 from tierwise.api.repair import SPARES
+from tierwise.config.spares import SpareRules
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
@@ -28,41 +31,64 @@ __all__ = ["Spares", "like_nodes"]
 
 _NOBODY: Ints = np.zeros(0, dtype=np.int64)
 _UNKNOWN = "annotation {key}: no tier is called {tier}, so no spares are kept for it"
+_FEWER = "annotation {key}: {asked} asked for, and the profile keeps at most {most} for {pods} that run"
 
 
 def like_nodes(cycle: Cycle, job: Job) -> Bools:
     """Rows with taints that running tasks of a job put up with: what else these say of nodes is not known any more."""
-    running = [task.node for task in job.tasks if task.status is Status.RUNNING and task.node >= 0]
-    rows = cycle.nodes.rows[running]
+    rows = cycle.nodes.rows[[task.node for task in _standing(job)]]
     return np.isin(cycle.nodes.taint_set, cycle.nodes.taint_set[rows])
+
+
+def _standing(job: Job) -> list[Task]:
+    return [task for task in job.tasks if task.status is Status.RUNNING and task.node >= 0]
+
+
+def _shape(job: Job) -> Shape:
+    """What most of its running tasks are like, and so its spares."""
+    shapes = Counter(task.shape for task in _standing(job))
+    return min(shapes, key=lambda one: (-shapes[one], one.number))
 
 
 class Spares:
     """The spares of one cycle, by the job that owns them."""
 
-    def __init__(self, cycle: Cycle) -> None:
+    def __init__(self, cycle: Cycle, rules: SpareRules) -> None:
         self._cycle = cycle
         self._kept: dict[int, tuple[Shape, Ints, Ints]] = {}
+        self._due: dict[int, int] = {}  # by owner: places of its spares that borrowers hold
+        self._open: set[int] = set()  # owners whose spares are open to the job that is served
+        self._charged: dict[str, Ints] = {}  # by namespace: what is kept for its jobs, for its resource quotas
         declared = (job for job in cycle.snapshot.jobs if job.repair is not None and job.repair.spares)
-        self._owners = [job for job in declared if any(t.status is Status.RUNNING and t.node >= 0 for t in job.tasks)]
+        running = {job.number: len(_standing(job)) for job in declared}
+        self._most = {number: rules.most(pods) for number, pods in running.items() if pods}
+        self._owners = [cycle.snapshot.jobs[number] for number, most in self._most.items() if most]
         self.complaints: tuple[tuple[Task, Reason], ...] = ()
         borrow = np.array([job.repair is not None and job.repair.borrows for job in cycle.snapshot.jobs], dtype=bool)
         self._lent: Ints = np.flatnonzero(borrow[cycle.running.job]) if self._owners and borrow.any() else _NOBODY
         self._seen = 0  # evictions that `_lent` is without
         self._like = {job.number: like_nodes(cycle, job) for job in self._owners}
+        for number, most in self._most.items():
+            self._tell_of_fewer(cycle.snapshot.jobs[number], most)
         for job in self._owners:
             self._keep(job)
 
-    @contextmanager
-    def serving(self, job: Job) -> Iterator[None]:
-        """Open them to a job that owns or borrows them for as long as it is served."""
-        terms = job.repair
-        open_ = [own for own in self._owners if own is job or (terms is not None and terms.borrows)]
-        for owner in open_:
-            self._give_back(owner)
-        yield
-        for owner in open_:
-            self._keep(owner)
+    def serve(self, job: Job | None) -> None:
+        """From now on they are open to a job if it is their owner, more important than that, or may borrow them.
+
+        To None they are closed, as to anybody of whom nothing is known.
+        """
+        borrows = job is not None and job.repair is not None and job.repair.borrows
+        for owner in self._owners:
+            open_ = job is not None and (owner is job or borrows or owner.priority < job.priority)
+            if open_ == (owner.number in self._open) and owner is not job:
+                continue
+            if open_:
+                self._open.add(owner.number)
+                self._give_back(owner)
+            else:
+                self._open.discard(owner.number)
+                self._keep(owner)
 
     def kept(self) -> dict[str, int]:
         """How many are kept free now, by the key of their owner."""
@@ -87,18 +113,43 @@ class Spares:
             self._lent, self._seen = np.setdiff1d(self._lent, gone), len(evictions)
         return self._lent
 
+    def covers(self, job: Job, lacking: int) -> bool:
+        """Whether borrowers owe an owner that is served as much as it lacks beside what is free around it."""
+        if job.number not in self._due:
+            return False
+        room = self._cycle.fit_counts.of(_shape(job)).rows(Pool.FUTURE_IDLE)
+        free = sum(int(room[self._cycle.topology.span(domain)].sum()) for domain in self._domains(job))
+        return lacking - free <= self._due[job.number]
+
     def _give_back(self, job: Job) -> None:
         found = self._kept.pop(job.number, None)
         if found is not None:
             shape, rows, counts = found
             self._cycle.ledger.set_aside(shape, rows, -counts)
+            self._charge(job, -shape.request * int(counts.sum()))
+
+    def _charge(self, job: Job, amounts: Ints) -> None:
+        """Charge what is kept to the queue of its owner, and to the resource quotas of its namespace."""
+        self._cycle.ledger.charge(job, amounts)
+        namespace = job.key.partition("/")[0]
+        if namespace in self._cycle.snapshot.resource_quotas:
+            self._charged[namespace] = self._charged.get(namespace, 0) + amounts
+
+    def _affordable(self, job: Job, request: Ints, most: int) -> int:
+        """How many places of so many its queue and the resource quotas of its namespace have left for a job."""
+        namespace = job.key.partition("/")[0]
+        left = self._cycle.snapshot.resource_quotas.get(namespace)
+        if left is not None:
+            asked = request > 0
+            rest = (left - self._charged.get(namespace, 0))[asked] // request[asked]
+            most = max(0, min(most, int(rest.min(initial=most))))
+        return self._cycle.pipeline.headroom(job, request, most) if most else 0
 
     def _keep(self, job: Job) -> None:
         """Set aside what is free of a job's spares, on the fullest nodes that have room."""
         cycle, terms = self._cycle, job.repair
         assert terms is not None
-        shapes = Counter(task.shape for task in job.tasks if task.status is Status.RUNNING and task.node >= 0)
-        shape = min(shapes, key=lambda one: (-shapes[one], one.number))
+        shape = _shape(job)
         like, lent = self._like[job.number], self.lent()
         free = np.where(like, cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE), 0)
         without = free
@@ -106,17 +157,36 @@ class Spares:
             freed = cycle.running.freed(lent, len(cycle.nodes))
             without = np.where(like, fit_counts_without(cycle, shape, freed), 0)
         counts = np.zeros(len(cycle.nodes), dtype=np.int64)
+        left, due = self._most[job.number], 0
         for domain in self._domains(job):
             span = cycle.topology.span(domain)
-            missing = terms.spares - int((without[span] - free[span]).sum())
+            wanted = min(terms.spares, left)
+            held = min(wanted, int((without[span] - free[span]).sum()))
+            missing, left, due = wanted - held, left - wanted, due + held
             rows = np.flatnonzero(free[span]) + span.start
             rows = rows[np.lexsort((cycle.nodes.rank[rows], free[rows]))]
             before = np.cumsum(free[rows]) - free[rows]
             counts[rows] = np.clip(missing - before, 0, free[rows])
+        self._due[job.number] = due
+        rows = np.flatnonzero(counts)
+        before = np.cumsum(counts[rows]) - counts[rows]
+        counts[rows] = np.clip(self._affordable(job, shape.request, int(counts.sum())) - before, 0, counts[rows])
         rows = np.flatnonzero(counts)
         if len(rows):
             cycle.ledger.set_aside(shape, rows, counts[rows])
+            self._charge(job, shape.request * int(counts.sum()))
             self._kept[job.number] = shape, rows, counts[rows]
+
+    def _tell_of_fewer(self, job: Job, most: int) -> None:
+        """Tell an owner that it asks for more than the profile keeps."""
+        asked = job.repair.spares if job.repair is not None else 0
+        if asked > most:
+            pods = count(len(_standing(job)), "pod")
+            text = _FEWER.format(key=SPARES, asked=count(asked, "spare"), most=most, pods=pods)
+            self._complain(job, Reason("FewerSpares", "repair", text))
+
+    def _complain(self, job: Job, reason: Reason) -> None:
+        self.complaints = tuple(dict.fromkeys((*self.complaints, (job.tasks[0], reason))))
 
     def _domains(self, job: Job) -> list[int]:
         """Where the spares of a job are: in each domain of a tier that it runs in, or in the one that it may not leave,
@@ -133,9 +203,8 @@ class Spares:
             tier = int(terms.spares_tier)
         if tier not in topology.at_tier:
             text = _UNKNOWN.format(key=SPARES, tier=terms.spares_tier)
-            complaint = (job.tasks[0], Reason("UnknownTier", "repair", text))
-            self.complaints = tuple(dict.fromkeys((*self.complaints, complaint)))
+            self._complain(job, Reason("UnknownTier", "repair", text))
             return []
-        held = [task.node for task in job.tasks if task.status is Status.RUNNING and task.node >= 0]
+        held = [task.node for task in _standing(job)]
         chains = (topology.ancestors(int(topology.leaf[row])) for row in self._cycle.nodes.rows[held].tolist())
         return sorted({domain for chain in chains for domain in chain if topology.tier[domain] == tier})

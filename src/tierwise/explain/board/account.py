@@ -12,6 +12,7 @@ import numpy as np
 
 from tierwise.actions.placement.spares import Spares
 from tierwise.api.codec import Raw
+from tierwise.config.spares import spare_rules
 from tierwise.explain.board.pods import BoardPod, is_single
 from tierwise.explain.board.tree import BoardTree
 from tierwise.explain.text.schedule import Run
@@ -77,7 +78,7 @@ def _spares(run: Run) -> Places:
     """Places that are kept free for jobs which may lose nodes."""
     if not any(job.repair is not None and job.repair.spares for job in run.after.jobs):
         return ()
-    return tuple(Spares(open_cycle(run.after, run.profile)).places())
+    return tuple(Spares(open_cycle(run.after, run.profile), spare_rules(run.profile)).places())
 
 
 def _reservations(run: Run) -> Places:

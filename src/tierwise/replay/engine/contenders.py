@@ -33,6 +33,11 @@ class Contender(msgspec.Struct, frozen=True):
     aware: bool = True
     spares: int = 0  # that every gang of several pods declares; pods by themselves may borrow them
 
+    def with_spares(self, number: int) -> Contender:
+        """The same with so many spares of each gang, and a profile that keeps as many."""
+        more = (PluginChoice("repair", {"maxSpares": number}),)
+        return replace(self, spares=number, profile=replace(self.profile, tiers=(*self.profile.tiers, more)))
+
     @property
     def evicts(self) -> bool:
         return bool(self.spares) or not EVICTING.isdisjoint(self.profile.actions)
@@ -100,7 +105,7 @@ BUILT_IN: Mapping[str, Callable[[int], Contender]] = {
     "propose": lambda _seed: _with("propose", _PROPOSE),
     "patient": lambda _seed: _with("patient", _PROPOSE, PluginChoice("patience", {"time": "4h"})),
     "repair": lambda _seed: _with("repair", _REPAIR),
-    "spares": lambda _seed: replace(_with("spares", _REPAIR), spares=1),
+    "spares": lambda _seed: _with("spares", _REPAIR).with_spares(1),
     "easy": lambda _seed: _reserving("easy"),
     "conservative": lambda _seed: _reserving("conservative"),
     "best-fit": lambda _seed: _naive("best-fit", PluginChoice("binpack")),
