@@ -34,7 +34,7 @@ from tierwise.admission.findings import FieldFinding, Issue, ValidationResult, e
 from tierwise.admission.names import check_terms
 from tierwise.admission.passed_over import check_passed_over
 from tierwise.api import field_names
-from tierwise.api.codec import Object, Raw, Unknown, fields_of, kind_of
+from tierwise.api.codec import Object, Raw, Unknown, decode, fields_of, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.errors import InputError
@@ -287,7 +287,10 @@ class _Checks:
         raw = self._objects.raw(key)
         try:
             if raw is not None and workloads.understood(key.group, key.kind) and not workloads.blank(raw):
-                workloads.check(raw)
+                for template, pod in workloads.check(raw).items():
+                    example = decode(pod)
+                    assert isinstance(example, Pod)  # it was decoded as one already
+                    yield from node_pod.check_support(example, f"{template}.")
                 return
         except InputError as refused:
             yield error(refused.field or "spec", refused.message)

@@ -14,7 +14,7 @@ from tierwise.api.unsupported import unsupported
 from tierwise.dialects.volcano.annotations import QUEUE_ANNOTATION, queue_of
 from tierwise.dialects.volcano.job import GROUP_NAME
 
-__all__ = ["check_node", "check_pod", "check_pod_spec", "check_support"]
+__all__ = ["check_node", "check_pod", "check_pod_spec", "check_support", "will_wait"]
 
 _EFFECTS: Final = frozenset({"NoSchedule", "PreferNoSchedule", "NoExecute"})
 _PHASES: Final = frozenset({"", "Pending", "Running", "Succeeded", "Failed", "Unknown"})
@@ -56,7 +56,12 @@ def check_support(pod: Pod | PodTemplate, path: str = "") -> Iterator[Issue]:
     """A warning about what a pod, or a template at a path, names and what keeps its pods waiting."""
     found = unsupported(pod) if isinstance(pod, PodTemplate) or not pod.spec.node_name else None
     if found is not None:
-        yield warning(f"{path}{found.field}", f"not supported: {found.why}; the pod will wait (NotSupported)")
+        yield warning(f"{path}{found.field}", will_wait(found.why))
+
+
+def will_wait(why: str) -> str:
+    """What is said of something that is not supported."""
+    return f"not supported: {why}; the pod will wait (NotSupported)"
 
 
 def check_pod_spec(path: str, spec: PodSpec) -> Iterator[Issue]:

@@ -7,9 +7,10 @@ from typing import Final
 
 from tierwise.admission import network_topology, policy
 from tierwise.admission.context import ClusterContext
-from tierwise.admission.findings import Issue, at_least, error, one_of
+from tierwise.admission.findings import Issue, at_least, error, one_of, warning
 from tierwise.admission.names import dns_label
-from tierwise.admission.node_pod import check_pod_spec, check_support
+from tierwise.admission.node_pod import check_pod_spec, check_support, will_wait
+from tierwise.api.unsupported import ANNOTATIONS, NUMA_POLICY, asks_something
 from tierwise.api.volcano import TaskSpec
 
 __all__ = ["check", "check_dependencies"]
@@ -29,6 +30,8 @@ def check(path: str, task: TaskSpec, outer: int | None, context: ClusterContext)
         message = f"minAvailable of {task.min_available} is more than the {task.replicas} replicas"
         yield error(f"{path}.minAvailable", message)
     yield from one_of(f"{path}.topologyPolicy", task.topology_policy, _NUMA)
+    if task.topology_policy in _NUMA and asks_something(NUMA_POLICY, task.topology_policy):
+        yield warning(f"{path}.topologyPolicy", will_wait(ANNOTATIONS[NUMA_POLICY]))
     yield from policy.check(f"{path}.policies", task.policies, parted=task.partition_policy is not None, of_task=True)
     template = task.template.spec
     if not template.containers:

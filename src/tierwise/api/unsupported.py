@@ -7,16 +7,31 @@ a part of a gang that is declared in a language which is not read.
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final
 
 import msgspec
 
-from tierwise.api.core import Pod, PodSpec, PodTemplate
+from tierwise.api.core import Pod, PodSpec, PodTemplate, ResourceRequirements
 from tierwise.api.limits import HOST_PORTS, too_many_resources
 from tierwise.api.meta import ObjectMeta
+from tierwise.api.quantity import whole
 
-__all__ = ["ANNOTATIONS", "LABELS", "PREFIXES", "SPEC_FIELDS", "Unsupported", "unsupported"]
+__all__ = [
+    "ANNOTATIONS",
+    "LABELS",
+    "NUMA_POLICY",
+    "PREFIXES",
+    "RESOURCES",
+    "SPEC_FIELDS",
+    "Unsupported",
+    "asks_something",
+    "unsupported",
+]
+
+NUMA_POLICY: Final = "volcano.sh/numa-topology-policy"
+_QOS: Final = "koordinator.sh/qosClass"
 
 _VOLCANO: Final = "scheduling.volcano.sh/group-name"
 _READ_INSTEAD: Final = "scheduling.k8s.io/group-name"
@@ -59,6 +74,11 @@ _KAI_OF_GROUPS: Final = frozenset(
 _BY_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 _GROVE: Final = "grove.io/podgang"
 
+_NUMA: Final = "cpus and NUMA nodes of a node are not chosen here"
+_DEVICES: Final = "the devices of a node are not chosen here"
+_SHARES: Final = "{} would choose the device to share, and nobody here does"
+_HAMI: Final = _SHARES.format("HAMi's scheduler")
+
 SPEC_FIELDS: Final = {
     "hostUsers": "with hostNetwork it needs a feature that nodes declare, and that is not read",
     "restartPolicyRules": "RestartAllContainers needs a feature that nodes declare, and that is not read",
@@ -66,14 +86,25 @@ SPEC_FIELDS: Final = {
 """Fields of a pod's spec that Kubernetes' scheduler looks at, and why a pod with one waits here."""
 
 LABELS: Final = {
+    _QOS: "classes LSE and LSR have cpus of their own, and nobody here chooses them",
     "godel.bytedance.com/pod-group-name": "PodGroups of godel.bytedance.com are not read",
 }
-"""Labels, and annotations of the same name, that make a pod one of a gang in a language that is not read."""
+"""Labels, and annotations of the same name, that ask for something which is not read."""
 
 ANNOTATIONS: Final = {
     "gpu-fraction": "parts of a GPU are not counted",
     "gpu-memory": "parts of a GPU are not counted",
+    "nvidia.com/nouse-gputype": _DEVICES,
+    "nvidia.com/nouse-gpuuuid": _DEVICES,
+    "nvidia.com/use-gputype": _DEVICES,
+    "nvidia.com/use-gpuuuid": _DEVICES,
+    "scheduling.koordinator.sh/device-allocate-hint": _DEVICES,
+    "scheduling.koordinator.sh/device-joint-allocate": _DEVICES,
+    "scheduling.koordinator.sh/gpu-partition-spec": _DEVICES,
+    "scheduling.koordinator.sh/numa-topology-spec": _NUMA,
     "scheduling.koordinator.sh/reservation-affinity": "Reservations are not read",
+    "scheduling.koordinator.sh/resource-spec": _NUMA,
+    NUMA_POLICY: _NUMA,
     "yunikorn.apache.org/task-group-name": "task groups of YuniKorn are not read",
     "yunikorn.apache.org/task-groups": "task groups of YuniKorn are not read",
     _VOLCANO: f"a pod names its podGroup by the annotation {_READ_INSTEAD}",
@@ -86,10 +117,44 @@ PREFIXES: Final = {
     "kai.scheduler/": "KAI reads it when it makes the PodGroup of a workload, and nobody has made one",
     "kueue.x-k8s.io/pod-group-": "this mark of Kueue's pod groups is not read",
     "kueue.x-k8s.io/podset-": "this mark of Kueue's pod sets is not read, and Kueue has not chosen a place",
+    "volcano.sh/vgpu-": _SHARES.format("Volcano's plugin deviceshare"),
 }
 """How labels and annotations begin that ask for something which is not read."""
 
 _BEGINNINGS: Final = tuple(PREFIXES)
+
+RESOURCES: Final = {
+    "volcano.sh/vgpu-*": _SHARES.format("Volcano's plugin deviceshare"),
+    "volcano.sh/gpu-*": _SHARES.format("Volcano's plugin deviceshare"),
+    "huawei.com/npu-core": _SHARES.format("Volcano's plugin deviceshare"),
+    "koordinator.sh/*": _SHARES.format("Koordinator's plugin DeviceShare"),
+    "nvidia.com/gpumem": _HAMI,
+    "nvidia.com/gpumem-percentage": _HAMI,
+    "nvidia.com/gpucores": _HAMI,
+    "nvidia.com/priority": _HAMI,
+    "cambricon.com/vmlu": _HAMI,
+    "cambricon.com/mlu.smlu.*": _HAMI,
+    "enflame.com/vgcu*": _HAMI,
+    "huawei.com/Ascend*-memory": _HAMI,
+    "hygon.com/dcunum": _HAMI,
+    "hygon.com/dcumem": _HAMI,
+    "hygon.com/dcucores": _HAMI,
+    "iluvatar.ai/vgpu": _HAMI,
+    "iluvatar.ai/vcuda-*": _HAMI,
+    "kunlunxin.com/vxpu*": _HAMI,
+    "metax-tech.com/sgpu": _HAMI,
+    "metax-tech.com/vcore": _HAMI,
+    "metax-tech.com/vmemory": _HAMI,
+    "mthreads.com/sgpu-*": _HAMI,
+    "mthreads.com/vgpu": _HAMI,
+    "aliyun.com/gpu-mem": _SHARES.format("the scheduler extender gpushare"),
+    "aliyun.com/gpu-core.percentage": _SHARES.format("the scheduler extender gpushare"),
+    "tencent.com/vcuda-*": _SHARES.format("the scheduler extender gpu-admission"),
+}
+"""Resources that are parts of devices, and who would choose the device; `*` stands for any text.
+
+A kubelet gives out whole devices by itself; of a part somebody must say on the pod which device it is of.
+"""
 
 
 class Unsupported(msgspec.Struct, frozen=True):
@@ -118,6 +183,12 @@ def _in_spec(spec: PodSpec) -> Unsupported | None:
         for i, container in enumerate(containers):
             if any(rule.action == "RestartAllContainers" for rule in container.restart_policy_rules):
                 return Unsupported(f"spec.{part}[{i}].restartPolicyRules", SPEC_FIELDS["restartPolicyRules"])
+            found = _in_resources(container.resources)
+            if found is not None:
+                return Unsupported(f"spec.{part}[{i}].resources.{found.field}", found.why)
+    found = _in_resources(spec.resources) if spec.resources is not None else None
+    if found is not None:
+        return Unsupported(f"spec.resources.{found.field}", found.why)
     for where, text in too_many_resources(spec):
         return Unsupported(f"spec.{where}", text)
     everyone = (*spec.containers, *spec.init_containers)
@@ -130,13 +201,29 @@ def _in_spec(spec: PodSpec) -> Unsupported | None:
     return None
 
 
+def _in_resources(resources: ResourceRequirements) -> Unsupported | None:
+    for amounts, kind in ((resources.limits, "limits"), (resources.requests, "requests")):
+        for name in amounts:
+            why = _why_no_resource(name)
+            if why and whole(amounts[name]) > 0:
+                return Unsupported(f"{kind}.{name}", why)
+    return None
+
+
 def _in_marks(meta: ObjectMeta) -> Unsupported | None:
     for part, marks in (("labels", meta.labels), ("annotations", meta.annotations)):
         for key, value in marks.items():
-            why = _why(key, labels=part == "labels") if value else ""
+            why = _why(key, labels=part == "labels") if asks_something(key, value) else ""
             if why and not _says_it_rightly(key, meta):
                 return Unsupported(f"metadata.{part}.{key}", why)
     return None
+
+
+def asks_something(key: str, value: str) -> bool:
+    """Whether the value of a mark asks for anything: empty texts, policy "none" and classes that share do not."""
+    if key == _QOS:
+        return value in ("LSE", "LSR")
+    return value not in ("", "{}") and not (key == NUMA_POLICY and value == "none")
 
 
 def _says_it_rightly(key: str, meta: ObjectMeta) -> bool:
@@ -149,6 +236,11 @@ def _says_it_rightly(key: str, meta: ObjectMeta) -> bool:
     if key.startswith(_KAI):
         return key in _KAI_READ or (key in _KAI_OF_GROUPS and bool(meta.annotations.get(_KAI_GROUP)))
     return key in (_BY_LABEL, _GROVE) and bool(meta.labels.get(key))
+
+
+@lru_cache(maxsize=1 << 12)
+def _why_no_resource(name: str) -> str:
+    return next((why for pattern, why in RESOURCES.items() if fnmatchcase(name, pattern)), "")
 
 
 @lru_cache(maxsize=1 << 12)

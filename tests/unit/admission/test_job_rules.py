@@ -15,6 +15,7 @@ from tests.support.manifests import (
 )
 from tests.support.verdicts import errors, warnings
 
+from tierwise.admission import validate
 from tierwise.admission.job import check_change
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import Job
@@ -205,3 +206,12 @@ def test_a_job_with_a_service_needs_a_name_for_it() -> None:
 
     assert [] == errors(plain)
     assert ["metadata.name"] == [path for path, _ in errors(served)]
+
+
+@pytest.mark.parametrize(("policy", "warned"), [("none", False), ("best-effort", True), ("single-numa-node", True)])
+def test_a_numa_policy_is_warned_of(policy: str, *, warned: bool) -> None:
+    """The pods of the task carry it as an annotation, and wait."""
+    verdict = validate(objects(_job(task("w", 2, topologyPolicy=policy))))
+
+    assert verdict.valid
+    assert warned == any("topologyPolicy" in found.path for found in verdict.warnings)

@@ -106,3 +106,16 @@ def test_queues_and_pod_groups_have_defaults_too() -> None:
     assert {"queue": "default"} == complete(pod_group("pg"))["spec"]
     assert {"weight": 1, "reclaimable": True} == complete(queue("q"))["spec"]
     assert {"weight": 2, "reclaimable": False} == complete(queue("q", weight=2, reclaimable=False))["spec"]
+
+
+@pytest.mark.parametrize(("api", "kind"), [("apps/v1", "Deployment"), ("apps/v1", "StatefulSet"), ("batch/v1", "Job")])
+def test_templates_of_workloads_are_warned_of_what_their_pods_wait_for(api: str, kind: str) -> None:
+    """The warning names the field of the template, before a pod of it waits."""
+    containers = [{"name": "c", "image": "i", "resources": {"limits": {"volcano.sh/vgpu-number": "1"}}}]
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": containers}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    raw: Raw = {"apiVersion": api, "kind": kind, "metadata": {"name": "web"}, "spec": spec}
+
+    (found,) = validate(objects(raw)).warnings
+    assert "spec.template.spec.containers[0].resources.limits.volcano.sh/vgpu-number" == found.path
+    assert "NotSupported" in found.message

@@ -10,9 +10,19 @@ import pytest
 
 from tierwise.api import codec
 from tierwise.api.core import Volume
-from tierwise.api.unsupported import ANNOTATIONS, LABELS, PREFIXES, SPEC_FIELDS, unsupported
+from tierwise.api.unsupported import (
+    ANNOTATIONS,
+    LABELS,
+    PREFIXES,
+    RESOURCES,
+    SPEC_FIELDS,
+    unsupported,
+)
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "kubernetes-support.md"
+
+
+VALUES = {"koordinator.sh/qosClass": "LSR"}
 
 
 def _field(*, spec: dict[str, object] | None = None, **meta: dict[str, str]) -> str:
@@ -58,14 +68,53 @@ def test_fields_of_the_spec_are_named(spec: dict[str, object], field: str) -> No
 @pytest.mark.parametrize("key", [*LABELS, *ANNOTATIONS, *(f"{prefix}x" for prefix in PREFIXES)])
 def test_marks_of_languages_that_are_not_read_are_named(key: str) -> None:
     """An annotation with a value counts; one without is no mark."""
-    assert f"metadata.annotations.{key}" == _field(annotations={key: "g"})
+    assert f"metadata.annotations.{key}" == _field(annotations={key: VALUES.get(key, "g")})
     assert "" == _field(annotations={key: ""})
 
 
 @pytest.mark.parametrize("key", [*LABELS, *(f"{prefix}x" for prefix in PREFIXES)])
 def test_labels_count_like_annotations(key: str) -> None:
     """Most of these marks are labels."""
-    assert f"metadata.labels.{key}" == _field(labels={key: "g"})
+    assert f"metadata.labels.{key}" == _field(labels={key: VALUES.get(key, "g")})
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("volcano.sh/numa-topology-policy", "none"),
+        ("scheduling.koordinator.sh/numa-topology-spec", "{}"),
+        ("koordinator.sh/qosClass", "LS"),
+        ("koordinator.sh/qosClass", "BE"),
+    ],
+)
+def test_values_that_ask_for_nothing_keep_nobody_waiting(key: str, value: str) -> None:
+    """A mark counts for what it asks for."""
+    assert "" == _field(annotations={key: value}, labels={key: value} if "qosClass" in key else {})
+
+
+ASKED = [pattern.replace("*", "x") for pattern in RESOURCES]
+
+
+@pytest.mark.parametrize("resource", [*ASKED, "koordinator.sh/gpu-memory-ratio", "volcano.sh/vgpu-memory-percentage"])
+def test_parts_of_devices_are_named_wherever_they_are_asked_for(resource: str) -> None:
+    """In requests or limits of any container, and for the pod as a whole."""
+    for kind in ("requests", "limits"):
+        asks = {"name": "c", "resources": {kind: {"cpu": "1", resource: "5"}}}
+        plain = {"name": "d", "resources": {kind: {"cpu": "1", resource: "0"}}}
+
+        where = f"resources.{kind}.{resource}"
+        assert f"spec.containers[1].{where}" == _field(spec={"containers": [plain, asks]})
+        assert f"spec.initContainers[0].{where}" == _field(spec={"initContainers": [asks], "containers": [plain]})
+        assert f"spec.{where}" == _field(spec={"resources": asks["resources"], "containers": [plain]})
+
+
+@pytest.mark.parametrize(
+    "resource",
+    ["nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/mig-1g.10gb", "huawei.com/Ascend910", "rdma/hca", "cpu"],
+)
+def test_whole_devices_are_counted(resource: str) -> None:
+    """A kubelet gives them out by itself."""
+    assert "" == _field(spec={"containers": [{"name": "c", "resources": {"limits": {resource: "1"}}}]})
 
 
 def test_languages_that_are_read_are_fine() -> None:
@@ -82,10 +131,12 @@ def test_the_page_lists_what_waits() -> None:
     waits = set(re.findall(r"^\| `([^`]+)` \| waits ", page, re.M))
     marks = set(re.findall(r"^\| `([^`]+)` \| (?:label or )?annotation \|", page, re.M))
     inside = {"restartPolicyRules"}  # of containers
+    parts = page.partition("## Parts of devices")[2].partition("\n## ")[0]
 
     assert {*SPEC_FIELDS} - inside == waits
     assert {*LABELS, *ANNOTATIONS, *(f"{prefix}*" for prefix in PREFIXES)} == marks
     assert all(name in page for name in inside)
+    assert [*RESOURCES] == re.findall(r"^\| `([^`]+)` \|", parts, re.M)
 
 
 def test_every_kind_of_volume_that_is_looked_at_is_on_the_page() -> None:

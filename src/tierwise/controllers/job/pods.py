@@ -14,6 +14,7 @@ from typing import Final
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.pattern import COORDINATES, PATTERN, RANK
+from tierwise.api.unsupported import NUMA_POLICY
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
 from tierwise.controllers.job import plugins
 from tierwise.controllers.job.job_pods import JOB_VERSION, RETRY_COUNT, JobPod, JobPods, has_ended, owner_reference
@@ -117,7 +118,6 @@ JOB_NAME: Final = "volcano.sh/job-name"
 _JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
 _QUEUE_NAME: Final = "volcano.sh/queue-name"
 _TEMPLATE: Final = "volcano.sh/template-uid"
-_NUMA: Final = "volcano.sh/numa-topology-policy"
 
 # Marks of a job that hold for each of its pods.
 _INHERITED_LABELS: Final = frozenset({"volcano.sh/preemptable", "volcano.sh/cooldown-time"})
@@ -220,5 +220,5 @@ def _annotations(job: Job, task: TaskSpec, index: int) -> dict[str, str]:
         RETRY_COUNT: str(job.status.retry_count),
     }
     if task.topology_policy:
-        annotations[_NUMA] = task.topology_policy
+        annotations[NUMA_POLICY] = task.topology_policy
     return annotations | {k: value for k, value in job.metadata.annotations.items() if k in _INHERITED_ANNOTATIONS}
