@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from hypothesis import example, given, settings
@@ -196,13 +196,14 @@ def stream(large: int, small: int) -> Trace:
     )
 
 
-def waited(mode: str, durations: str) -> tuple[float, float]:
+def waited(mode: str, durations: str, further: Mapping[str, object] | None = None) -> tuple[float, float]:
     """How long the large gang of a stream waits, and when the last small job has arrived."""
-    trace = stream(8, 60)
+    trace, contender = stream(8, 60), BUILT_IN[mode](1)
+    arguments = {"allocate": {**contender.profile.action_arguments.get("allocate", {}), **(further or {})}}
     engine = Engine(
         synthetic_fabric("synthetic:spines=1,leaves=2,hosts=2", 2),
         trace,
-        BUILT_IN[mode](1),
+        replace(contender, profile=replace(contender.profile, action_arguments=arguments)),
         Rules(period=0.0, durations=durations),
     )
     for _ in engine.run():
@@ -211,9 +212,11 @@ def waited(mode: str, durations: str) -> tuple[float, float]:
 
 
 def test_no_large_gang_starves() -> None:
-    """It waits for about one generation of small jobs, whatever is known of durations; without, until they stop."""
-    for mode, durations in (("easy", "stated"), ("easy", "history"), ("easy", "unknown"), ("conservative", "stated")):
+    """It waits for about one generation of small jobs, where nothing is known by aging; without, until they stop."""
+    aging = {"reservationAging": "1m"}
+    for mode, durations in (("easy", "stated"), ("easy", "history"), ("conservative", "stated")):
         assert waited(mode, durations)[0] < 400.0, (mode, durations)
+    assert waited("easy", "unknown", aging)[0] < 400.0
 
     without, span = waited("default", "stated")
     assert without > span - 100.0  # or the test shows nothing

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -506,7 +507,8 @@ class _Allocation:
 
     def _serve_safely(self, job: Job) -> bool:
         """Serve a job. If a plugin fails, the job is rejected and the other jobs are still served."""
-        more = self._cycle.attempt(job, self._serve)
+        with self._reservations.charging(job) if self._reservations is not None else nullcontext():
+            more = self._cycle.attempt(job, self._serve)
         if isinstance(more, Reason):
             self._cycle.report.reject(job, Rejection("gate", job.key, more))
             return False

@@ -32,7 +32,7 @@ from tierwise.framework.report import Reservation
 from tierwise.model.arrays import Ints
 from tierwise.model.expected_ends import EndSource, ExpectedEnd, ExpectedEnds, started_at
 from tierwise.model.job import Job, Status
-from tierwise.model.reason import Reason, Rejection
+from tierwise.model.reason import Named, Reason, Rejection, namespace_of
 from tierwise.model.resources import POD_SLOTS
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT, ROOT_NAME
@@ -46,6 +46,8 @@ Held = tuple[tuple[Shape, Ints, Ints], ...]
 
 _MOMENTS = 64
 """Moments that are tried for a job beside other reservations; later ones are given up."""
+_WITHOUT_MOMENT = 16
+"""Jobs for which a place without a moment is looked for; it holds nobody back, and finding it takes time."""
 _SLACK = 60.0
 """Seconds by which a reservation may become later without a word: pods start some time after they are bound."""
 _NO_SLOTS = 1 << 38
@@ -141,8 +143,8 @@ class Reservations:
         self._known_timeline = _Timeline(())
 
     def __bool__(self) -> bool:
-        """Whether anybody has one."""
-        return bool(self._held)
+        """Whether anybody is held back for one."""
+        return any(held.holds for held in self._held)
 
     @cached_property
     def _ends(self) -> ExpectedEnds:
@@ -180,16 +182,22 @@ class Reservations:
         place = self._earliest(job, asked)
         if place is None:
             return
-        self._served.add(queue)
         timeline = self._timeline
         self._asked[job.number] = asked, place.group - timeline.at(inf) if place.time == inf else 0
-        self._held.append(self._reservation(job, asked, place))
+        held = self._reservation(job, asked, place)
+        self._held.append(held)
+        if held.holds:
+            self._served.add(queue)
 
     def _entitled(self, job: Job, queue: str) -> bool:
+        """Whether there is one more to give: those that hold nobody back use up nothing but the work to find them."""
         rules = self._rules
         if rules.mode == OFF or job.minimum < rules.pods or job.number in self._asked:
             return False
-        return len(self._held) < rules.depth if rules.mode == CONSERVATIVE else queue not in self._served
+        if len(self._held) - sum(held.holds for held in self._held) >= _WITHOUT_MOMENT:
+            return False
+        holding = sum(held.holds for held in self._held)
+        return holding < rules.depth if rules.mode == CONSERVATIVE else queue not in self._served
 
     def _reservation(self, job: Job, asked: Demand, place: _Place) -> Reservation:
         """Where it was before, if it fits there as early."""
@@ -201,9 +209,26 @@ class Reservations:
         name, rows = self._domain(job, place.held)
         end = self._ends.if_started(job, place.time).planned if place.time < inf else inf
         awaits = self._awaited(job, place)
-        text = self._text(job, name, place.time, awaits)
+        holds = self._holds(job, place, awaits)
+        text, names = self._text(job, name, place.time, awaits, holds=holds)
         keys = tuple(run.key for run in awaits)
-        return Reservation(job, name, rows, place.held, place.time, end, keys, text)
+        return Reservation(job, name, rows, place.held, place.time, end, keys, text, holds, names)
+
+    def _holds(self, job: Job, place: _Place, awaits: Sequence[_Run]) -> bool:
+        """Whether others are held back for a place: where its moment is known and near, or its job has waited long.
+
+        A moment is not known where it depends on a job that has broken its word.
+        """
+        rules = self._rules
+        if place.time <= self._now + rules.window and not any(run.end.broken for run in awaits):
+            return True
+        old = job.created + rules.aging
+        return bool(rules.aging) and old <= self._now <= old + rules.aging_limit
+
+    def _charge(self, held: Reservation, sign: int) -> None:
+        """Charge what is reserved to the queue of its job."""
+        for shape, _, counts in held.held if held.holds else ():
+            self._cycle.ledger.charge(held.job, sign * shape.request * int(counts.sum()))
 
     # -- the first moment at which it fits
 
@@ -317,7 +342,7 @@ class Reservations:
     def _overlapping(self, job: Job, time: float) -> list[Reservation]:
         """The reservations of others that are still running, or start, while a job runs that starts at a time."""
         end = self._ends.if_started(job, time).planned if time < inf else inf
-        others = (held for held in self._held if held.job is not job)
+        others = (held for held in self._held if held.job is not job and _holds_back(held, job))
         return [held for held in others if held.end > time and not _ends_before(end, held)]
 
     # -- who may start beside them
@@ -327,16 +352,16 @@ class Reservations:
 
         A reservation that holds with another arrangement inside its domain has that one from then on.
         """
-        end, rows = self._end(job), np.concatenate([placement.rows for placement in found.placements])
+        rows = np.concatenate([placement.rows for placement in found.placements])
         moved: list[tuple[int, Reservation]] = []
         for i, held in enumerate(self._held):
-            if _ends_before(end.safe, held) or not any(np.isin(rows, own).any() for _, own, _ in held.held):
+            if self._leaves(job, held) or not any(np.isin(rows, own).any() for _, own, _ in held.held):
                 continue
             asked, unknown = self._asked[held.job.number]
             group = self._timeline.at(held.start, unknown)
             again = self._trial(held.job, asked, group, held.start, within=held.rows)
             if again is None:
-                return _delays(held, end)
+                return self._delays(job, held)
             moved.append((i, replace(held, held=again)))
         for i, held in moved:
             self._held[i] = held
@@ -344,14 +369,23 @@ class Reservations:
 
     def blocking(self, job: Job) -> Reason | None:
         """Why a job that could start was held back: the first reservation that it cannot be sure to end before."""
-        end = self._end(job)
-        return next((_delays(held, end) for held in self._held if not _ends_before(end.safe, held)), None)
+        return next((self._delays(job, held) for held in self._held if not self._leaves(job, held)), None)
+
+    @contextmanager
+    def charging(self, job: Job) -> Iterator[None]:
+        """Queues pay for what their jobs have reserved, but not for what the job that is served need not mind."""
+        free = [held for held in self._held if held.job.queue == job.queue and self._leaves(job, held)]
+        for held in free:
+            self._charge(held, -1)
+        before = len(self._held)
+        yield
+        for held in (*free, *self._held[before:]):
+            self._charge(held, 1)
 
     @contextmanager
     def respected(self, job: Job) -> Iterator[None]:
         """What a job places inside leaves alone everything that is reserved from before its end on."""
-        end = self._end(job)
-        apart = [held.held for held in self._held if not _ends_before(end.safe, held)]
+        apart = [held.held for held in self._held if not self._leaves(job, held)]
         for held in apart:
             self._set_aside(held, 1)
         try:
@@ -364,6 +398,29 @@ class Reservations:
         """When a job ends that starts now, or runs and grows."""
         return self._ends.if_started(job, self._now) if started_at(job) is None else self._ends.of(job)
 
+    def _leaves(self, job: Job, held: Reservation) -> bool:
+        """Whether a reservation need not be minded: it holds nobody of this kind back, or the job has ended by then."""
+        return not _holds_back(held, job) or _ends_before(self._believed(job, held), held)
+
+    def _believed(self, job: Job, held: Reservation) -> float:
+        """By when a job has surely ended, for the owner of a reservation.
+
+        A job that stays longer than it says takes what was reserved. To those of its own namespace its word is enough;
+        others rely on a deadline, or on runs of like jobs, unless some job of the namespace is breaking its word now.
+        """
+        end = self._end(job)
+        own = namespace_of(job.key)
+        if end.source is not EndSource.STATED or self._rules.trust_stated or own == namespace_of(held.job.key):
+            return end.safe
+        if end.most is not None and own not in self._liars:
+            return end.safe
+        return end.latest if end.latest is not None else inf
+
+    @cached_property
+    def _liars(self) -> frozenset[str]:
+        """The namespaces of jobs that run for much longer than they have stated."""
+        return frozenset(namespace_of(run.key) for run in self._timeline.runs if run.job is not None and run.end.broken)
+
     def _set_aside(self, held: Held, sign: int) -> None:
         ledger = self._cycle.ledger
         ledger.await_releases()
@@ -371,12 +428,14 @@ class Reservations:
             ledger.place(shape, rows, sign * counts, pool=Pool.FUTURE_IDLE)
 
     def tell(self) -> None:
-        """Say of every job with a reservation that it has one, beside what keeps it waiting."""
+        """Say of every job with a reservation that it has one, beside what keeps it waiting; nobody pays any more."""
         rejections = self._cycle.report.rejections
         for held in self._held:
+            self._charge(held, -1)
             known = rejections.get(held.job.key)
             if known is not None:
-                told = Rejection("reservation", held.job.key, Reason("Reserved", "reservations", held.text))
+                reason = Reason("Reserved", "reservations", held.text, held.names)
+                told = Rejection("reservation", held.job.key, reason)
                 rejections[held.job.key] = replace(known, children=(*known.children, told))
         self._cycle.report.reservations[:] = self._held
 
@@ -411,7 +470,9 @@ class Reservations:
         found = np.unique(run[np.isin(row, wanted) & (group <= place.group)]).tolist()
         return [timeline.runs[i] for i in reversed(found) if timeline.runs[i].job is not job]
 
-    def _text(self, job: Job, name: str, time: float, awaits: Sequence[_Run]) -> str:
+    def _text(
+        self, job: Job, name: str, time: float, awaits: Sequence[_Run], *, holds: bool
+    ) -> tuple[str, tuple[Named, ...]]:
         known = time < inf
         late = bool(awaits) and awaits[0].end.overdue and time < self._now
         when = f" from {format_time(time)}" if known and not late else ""
@@ -422,10 +483,30 @@ class Reservations:
             parts.append(f"{count(len(awaits) - 1, 'more job')} there must end before")
         if not known:
             parts.append("from when is not known")
+        if not holds:
+            parts.append("nobody is held back for it")
         before = job.reserved
         if before is not None and before.start < time - _SLACK:
             parts.append(f"it was {_called(before.domain)} from {format_time(before.start)} before")
-        return "; ".join(parts)
+        return "; ".join(parts), tuple(_last_one_named(run) for run in awaits[:1])
+
+    def _delays(self, job: Job, held: Reservation) -> Reason:
+        since = f"from {format_time(held.start)}" if held.start < inf else "once it is free"
+        end = self._end(job)
+        # Without a time that moves with the clock: the text is written to the cluster, and only changes are.
+        if end.source is EndSource.UNKNOWN:
+            why = end.text
+        elif _ends_before(end.safe, held):
+            why = f"{end.text}, and no deadline holds it to that"
+        else:
+            why = f"it would still run then ({end.text})"
+        whose = f"{held.job.key}, which has {_called(held.domain)} reserved {since}"
+        names = (Named(namespace_of(held.job.key), whose, "a reservation of another namespace"),)
+        return Reason("WouldDelayReservation", "reservations", f"would delay {whose}: {why}", names)
+
+
+def _last_one_named(run: _Run) -> Named:
+    return Named(namespace_of(run.key), _last_one(run), "a job of another namespace must end before")
 
 
 def _last_one(run: _Run) -> str:
@@ -439,17 +520,14 @@ def _last_one(run: _Run) -> str:
     return f"{run.key} ends then ({end.text}){within}"
 
 
+def _holds_back(held: Reservation, job: Job) -> bool:
+    """Whether a reservation is one to mind for a job: none is for whom is more important than its owner."""
+    return held.holds and job.priority <= held.job.priority
+
+
 def _ends_before(end: float, held: Reservation) -> bool:
     """Whether what ends at a time is surely gone when a reservation begins."""
     return end <= held.start and end < inf
-
-
-def _delays(held: Reservation, end: ExpectedEnd) -> Reason:
-    since = f"from {format_time(held.start)}" if held.start < inf else "once it is free"
-    # Without a time that moves with the clock: the text is written to the cluster, and only changes are.
-    why = end.text if end.source is EndSource.UNKNOWN else f"it would still run then ({end.text})"
-    text = f"would delay {held.job.key}, which has {_called(held.domain)} reserved {since}: {why}"
-    return Reason("WouldDelayReservation", "reservations", text)
 
 
 def _called(domain: str) -> str:

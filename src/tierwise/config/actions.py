@@ -37,7 +37,10 @@ class Action(msgspec.Struct, frozen=True):
 
 
 _CACHE: Final = "predicateErrorCacheEnable"
-_RESERVATIONS: Final = "reservations reservationDepth reservationPods expectedDuration expectedDuration.* runHistory"
+_RESERVATIONS: Final = """
+    reservations reservationDepth reservationPods reservationWindow reservationAging reservationAgingLimit
+    expectedDuration expectedDuration.* trustStatedDurations runHistory
+"""
 _BUNDLES: Final = f"maxDomains allowWholeBundle evictRemainder {_CACHE}"
 _CLASSIC: Final = f"""
     enableTopologyAwarePreemption topologyAwarePreemptWorkerNum minCandidateNodesPercentage

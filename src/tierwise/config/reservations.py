@@ -28,6 +28,10 @@ class ReservationRules(msgspec.Struct, frozen=True):
     pods: int = 2  # jobs with a smaller minimum get none
     duration: float = 0.0  # seconds that jobs of any queue run where nothing else says so; 0 for unknown
     by_queue: Mapping[str, float] = {}
+    window: float = 86_400.0  # seconds: a moment that lies further ahead holds nobody back
+    aging: float = 0.0  # seconds that a job has waited after which others are held back without a moment; 0: never
+    aging_limit: float = 3600.0  # for so many seconds from then on
+    trust_stated: bool = False  # what jobs say of themselves counts against reservations of other namespaces
     history: str = ""  # the namespace in which a record is kept of the runs that have ended; "" for none
 
     def duration_of(self, queue: str) -> float:
@@ -52,6 +56,10 @@ def reservation_rules(profile: Profile, file: str | None = None) -> ReservationR
         pods=_number(given.get("reservationPods", 2), "reservationPods", file),
         duration=_seconds(given[_DURATION], _DURATION, file) if _DURATION in given else 0.0,
         by_queue=by_queue,
+        window=_seconds(given.get("reservationWindow", "24h"), "reservationWindow", file),
+        aging=_seconds(given["reservationAging"], "reservationAging", file) if "reservationAging" in given else 0.0,
+        aging_limit=_seconds(given.get("reservationAgingLimit", "1h"), "reservationAgingLimit", file),
+        trust_stated=_flag(given.get("trustStatedDurations", False), "trustStatedDurations", file),
         history=history,
     )
 
@@ -67,6 +75,12 @@ def _mode(value: object, file: str | None) -> str:
 def _number(value: object, name: str, file: str | None) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f'"{value}" is not a whole number from 1 on', file=file, field=_field(name))
+    return value
+
+
+def _flag(value: object, name: str, file: str | None) -> bool:
+    if not isinstance(value, bool):
+        raise InputError(f'"{value}" is neither true nor false', file=file, field=_field(name))
     return value
 
 

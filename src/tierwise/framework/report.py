@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Phase, SubJob, Task
-from tierwise.model.reason import Reason, Rejection
+from tierwise.model.reason import Named, Reason, Rejection
 from tierwise.model.snapshot import Fault
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ class Reservation(msgspec.Struct, frozen=True):
     end: float  # when it would have ended; infinite where that is not known
     awaits: tuple[str, ...]  # the jobs that must end before, the last one first
     text: str
+    holds: bool = True  # jobs of the same or a lower priority are held back for it
+    names: tuple[Named, ...] = ()  # what of the text is not for every namespace
 
     @property
     def record(self) -> ReservationRecord:

@@ -34,6 +34,8 @@ __all__ = ["EndSource", "ExpectedEnd", "ExpectedEnds", "FinishedRun", "RunHistor
 FEWEST_RUNS = 5
 """Runs of like jobs from which on anything is concluded from them."""
 
+_PATIENCE = 0.1
+"""By which share of what was stated a job may be late without being disbelieved."""
 _NUMBERED = re.compile(r"(-[a-z0-9]*[0-9][a-z0-9]*)+$")
 _ENDED = (Status.SUCCEEDED, Status.FAILED)
 
@@ -74,6 +76,7 @@ class ExpectedEnd(msgspec.Struct, frozen=True):
     most: tuple[float, float] | None = None  # and in here with one of 90 %
     latest: float | None = None  # when its deadline stops it
     overdue: bool = False  # it has run for longer than was stated for it
+    broken: bool = False  # by so much that nothing is to be planned with its end
 
     @property
     def known(self) -> bool:
@@ -178,7 +181,8 @@ class ExpectedEnds:
         if survivors is not None:
             return msgspec.structs.replace(survivors, text=f"{late}; {survivors.text}")
         # Plans that gave up on an overdue job would lose what they wait for, while it may end at any moment.
-        return ExpectedEnd(source, late, planned=bound, latest=latest, overdue=True)
+        broken = self._now > end + _PATIENCE * duration
+        return ExpectedEnd(source, late, planned=bound, latest=latest, overdue=True, broken=broken)
 
     def _by_history(self, job: Job, start: float, latest: float | None, *, overdue: bool) -> ExpectedEnd | None:
         found = self._history.durations(job, self._elapsed(start))

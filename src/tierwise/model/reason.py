@@ -7,11 +7,11 @@ Tests and alerts match on `code`; `text` is for people; rendering lives in `tier
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-__all__ = ["Reason", "ReasonBook", "Rejection", "Tried", "Verdict"]
+__all__ = ["Named", "Reason", "ReasonBook", "Rejection", "Tried", "Verdict", "namespace_of", "told"]
 
 
 class Verdict(enum.Enum):
@@ -32,12 +32,38 @@ class Verdict(enum.Enum):
         return self.words.title().replace(" ", "")
 
 
+def namespace_of(key: str) -> str:
+    """The namespace in the key of a job or a task, whatever says before it what kind of job it is."""
+    return key.rpartition(" ")[2].partition("/")[0]
+
+
+class Named(msgspec.Struct, frozen=True):
+    """Words of a text that name objects of a namespace, and what is said in their place to those of any other."""
+
+    namespace: str
+    words: str
+    instead: str
+
+
+def told(text: str, names: Iterable[Named], reader: str | None) -> str:
+    """A text as it is told in a namespace: it names no objects of others. None: to operators, who see all of it."""
+    for name in names:
+        if reader is not None and name.namespace != reader:
+            text = text.replace(name.words, name.instead)
+    return text
+
+
 class Reason(msgspec.Struct, frozen=True):
     """One cause for a no."""
 
     code: str  # stable, CamelCase: "InsufficientResource"
     plugin: str
     text: str  # for people, without per-node numbers
+    names: tuple[Named, ...] = ()  # what of the text is not for every namespace
+
+    def told(self, reader: str | None) -> str:
+        """The text as it is told in a namespace; None for operators."""
+        return told(self.text, self.names, reader)
 
 
 class ReasonBook:

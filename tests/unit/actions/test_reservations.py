@@ -114,13 +114,13 @@ def test_parts_of_nodes_count() -> None:
 
 
 def test_what_ends_unknown_is_waited_for_without_a_time() -> None:
-    """The gang keeps what is free of a rack, and nobody is said to know from when on it has it."""
+    """The gang has a domain without a moment, and nobody is held back for it."""
     found = report(profile(), running("a", "n0"), running("b", "n2", ago=2 * HOUR), BIG, job("x", lasts="1m", turn=2))
 
     assert {"big": ("r1", inf)} == reserved(found)
     assert "it is not known how long it runs" in found.reservations[0].text
-    assert found.reservations[0].text.endswith("from when is not known")
-    assert "n1" == found_at(found, "x")
+    assert found.reservations[0].text.endswith("from when is not known; nobody is held back for it")
+    assert {"x"} == started(found)
 
 
 def test_an_overdue_job_is_waited_for() -> None:
@@ -258,6 +258,10 @@ def test_wrong_arguments_are_refused() -> None:
         ({"expectedDuration": "soon"}, "expectedDuration"),
         ({"expectedDuration.prod": "-1h"}, "expectedDuration.prod"),
         ({"runHistory": "a/b"}, "runHistory"),
+        ({"reservationWindow": "soon"}, "reservationWindow"),
+        ({"reservationAging": 3}, "reservationAging"),
+        ({"reservationAgingLimit": "0s"}, "reservationAgingLimit"),
+        ({"trustStatedDurations": "yes"}, "trustStatedDurations"),
     ):
         with pytest.raises(InputError, match=r"[a-z]") as caught:
             check_profile(replace(DEFAULT, action_arguments={"allocate": arguments}))

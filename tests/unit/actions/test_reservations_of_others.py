@@ -1,0 +1,175 @@
+"""Whom a reservation holds back, for how long, and on whose word: other tenants have to live with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.draw import World, draw
+from tests.support.drawn_gang import manifest
+from tests.support.reservations import HOUR, NOW, job, profile, running
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.api.meta import format_time
+from tierwise.config.profile import Profile
+from tierwise.framework.report import CycleReport
+from tierwise.port import Objects
+from tierwise.scheduler import cycle
+from tierwise.snapshot.builder import build
+
+ROW = draw("r0[n0 n1 n2 n3]", node="gpu=8")
+BESIDE = draw("r0[n0 n1 n2 n3] r1[n4 n5]", node="gpu=8")
+BUSY = running("a", "n0", ends_in=HOUR)
+ALL = job("big", 4, turn=1)
+"""It fits the empty cluster alone."""
+
+
+def _queue(name: str, gpus: int = 0) -> Raw:
+    spec: Raw = {"capability": {"nvidia.com/gpu": str(gpus)}} if gpus else {}
+    return manifest("scheduling.volcano.sh/v1beta1", "Queue", {"name": name}, spec=spec)
+
+
+def _report(given: Profile, *parts: list[Raw], world: World = ROW) -> CycleReport:
+    every = [*world.manifests, *(raw for part in parts for raw in part)]
+    return cycle(build(Objects.of((codec.decode(raw), raw) for raw in every), NOW, given), given)
+
+
+def _started(given: Profile, *parts: list[Raw], world: World = ROW) -> set[str]:
+    return {d.job.key for d in _report(given, *parts, world=world).decisions if d.bound}
+
+
+def _of(namespace: str, raws: list[Raw]) -> list[Raw]:
+    """The same in another namespace."""
+    for raw in raws:
+        body: Any = raw
+        body["metadata"]["namespace"] = namespace
+    return raws
+
+
+def _with_deadline(raws: list[Raw], seconds: int) -> list[Raw]:
+    for raw in raws:
+        body: Any = raw
+        if raw["kind"] == "Pod" and seconds:
+            body["spec"]["activeDeadlineSeconds"] = seconds
+    return raws
+
+
+@pytest.mark.parametrize("mode", ["easy", "conservative"])
+@pytest.mark.parametrize("priority", [-1, 0, 1])
+def test_without_a_known_moment_nobody_is_held_back(mode: str, priority: int) -> None:
+    """A gang that waits for somebody whose end is unknown keeps nothing from anybody, whatever the priority."""
+    found = _started(profile(mode), running("a", "n0"), ALL, job("x", 3, turn=2, priority=priority))
+
+    assert {"default/x"} == found
+
+
+@pytest.mark.parametrize(("priority", "expected"), [(-1, False), (0, False), (1, True)])
+def test_a_more_important_job_is_not_held_back(priority: int, expected: bool) -> None:
+    """A reservation holds against jobs of the same or a lower priority, also where its queue is served first."""
+    parts = ([_queue("a"), _queue("b")], BUSY, job("big", 4, turn=1, queue="a"))
+    found = _started(profile(), *parts, job("x", 3, turn=2, queue="b", priority=priority))
+
+    assert expected == ("default/x" in found)
+
+
+def test_a_moment_too_far_ahead_holds_nobody_back() -> None:
+    """Somebody who states a year keeps nobody waiting for a year."""
+    far = running("a", "n0", ends_in=30 * HOUR)
+
+    assert {"default/x"} == _started(profile(), far, ALL, job("x", turn=2))
+    assert set() == _started(profile(reservationWindow="31h"), far, ALL, job("x", turn=2))
+
+
+@pytest.mark.parametrize(("late", "expected"), [(0.05, False), (0.2, True)])
+def test_an_end_that_was_promised_and_did_not_come_is_none(late: float, expected: bool) -> None:
+    """A job that is somewhat late is waited for; one that has broken its word is like one that gave none."""
+    overdue = running("a", "n0", ends_in=-late * HOUR, ago=(1 + late) * HOUR)
+
+    assert expected == bool(_started(profile(), overdue, ALL, job("x", turn=2)))
+
+
+@pytest.mark.parametrize(
+    ("aging", "limit", "priority", "held"),
+    [("30m", "1h", 0, True), ("2h", "1h", 0, False), ("30m", "10m", 0, False), ("30m", "1h", 1, False)],
+)
+def test_who_has_waited_long_may_be_given_room_without_a_moment(
+    aging: str, limit: str, priority: int, held: bool
+) -> None:
+    """Where the profile says so: after a time, for a time, and against no higher priority; the gang waits an hour."""
+    given = profile(reservationAging=aging, reservationAgingLimit=limit)
+    parts = (running("a", "n0"), job("big", 4, turn=1, queue="a"), job("x", turn=2, queue="b", priority=priority))
+
+    assert held == ("default/x" not in _started(given, [_queue("a"), _queue("b")], *parts))
+
+
+def test_jobs_without_a_moment_take_no_turn_from_others() -> None:
+    """The next gang of the queue has the reservation that the first one has no moment for."""
+    world = draw("s0[r0[n0 n1] r1[n2 n3]]", node="gpu=8")
+    parts = (running("a", "n0"), running("b", "n2", ends_in=HOUR), ALL, job("next", 2, within=1, turn=2))
+    found = _report(profile(), *parts, world=world)
+
+    assert {"default/big": False, "default/next": True} == {one.job.key: one.holds for one in found.reservations}
+
+
+@pytest.mark.parametrize(("queue", "lasts", "expected"), [("q", "30m", True), ("q", "", False), ("", "", True)])
+def test_a_reservation_is_charged_to_its_queue(queue: str, lasts: str, expected: bool) -> None:
+    """What a queue has reserved its other jobs cannot use elsewhere beyond its capability, unless they end before."""
+    parts = ([_queue("q", 40)], running("a", "n0", ends_in=HOUR, queue="q"), job("big", 4, turn=1, queue="q", within=1))
+    found = _started(profile(), *parts, job("x", turn=2, lasts=lasts, queue=queue), world=BESIDE)
+
+    assert expected == ("default/x" in found)
+
+
+@pytest.mark.parametrize(
+    ("namespace", "deadline", "trusted", "expected"),
+    [
+        ("default", 0, False, True),
+        ("other", 0, False, False),
+        ("other", 1200, False, True),
+        ("other", 7200, False, False),
+        ("other", 0, True, True),
+    ],
+)
+def test_the_word_of_a_job_counts_in_its_own_namespace(
+    namespace: str, deadline: int, trusted: bool, expected: bool
+) -> None:
+    """Others rely on a deadline, so that nobody gets ahead by a short duration that is not kept."""
+    short = _with_deadline(_of(namespace, job("x", turn=2, lasts="20m")), deadline)
+    found = _report(profile(trustStatedDurations=trusted), BUSY, ALL, short)
+
+    assert expected == any(d.bound for d in found.decisions)
+
+
+def test_who_is_not_believed_hears_why() -> None:
+    """The reason says what would help."""
+    found = _report(profile(), BUSY, ALL, _of("other", job("x", turn=2, lasts="20m")))
+
+    text = found.rejections["other/x"].reason.text
+    assert text.endswith("it states 20m, and no deadline holds it to that")
+
+
+def _ended(number: int, seconds: int) -> list[Raw]:
+    """A job of the other namespace that has run for so long, having stated twenty minutes."""
+    raws = _of("other", job(f"x-{number}", lasts="20m", on="n1"))
+    for raw in raws:
+        if raw["kind"] == "Pod":
+            end: Raw = {"finishedAt": format_time(NOW - 60)}
+            state: Raw = {"name": "main", "state": {"terminated": end}}
+            start = format_time(NOW - 60 - seconds)
+            raw["status"] = {"phase": "Succeeded", "startTime": start, "containerStatuses": [state]}
+    return raws
+
+
+@pytest.mark.parametrize(
+    ("lasted", "liar", "expected"), [(1200, False, True), (4800, False, False), (1200, True, False)]
+)
+def test_a_record_of_kept_words_counts_elsewhere_too(lasted: int, liar: bool, expected: bool) -> None:
+    """Five runs that ended when they said speak for the next one, unless another job is breaking its word now."""
+    history = [raw for i in range(5) for raw in _ended(i, lasted)]
+    late = _of("other", running("late", "n4 n5", ends_in=-HOUR, ago=2 * HOUR))
+    beside = late if liar else running("beside", "n4 n5")
+    big = job("big", 4, turn=1, within=1)
+    found = _started(profile(), BUSY, big, history, beside, _of("other", job("x-9", turn=2, lasts="20m")), world=BESIDE)
+
+    assert expected == ("other/x-9" in found)
