@@ -85,8 +85,6 @@ def _check_policy(path: str, policy: SubGroupPolicy, context: ClusterContext) ->
     yield from at_least(f"{path}.subGroupSize", policy.sub_group_size, 1)
     yield from at_least(f"{path}.minSubGroups", policy.min_sub_groups, 0)
     yield from label_selector(f"{path}.labelSelector", policy.label_selector)
-    if not policy.match_label_keys:
-        yield warning(f"{path}.matchLabelKeys", "without matchLabelKeys no pod belongs to a sub-group")
     yield from network_topology.check(f"{path}.networkTopology", policy.network_topology, context.tiers)
 
 

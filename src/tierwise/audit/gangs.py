@@ -75,7 +75,7 @@ def sub_groups(record: PodGroup, pods: list[Pod]) -> Iterator[tuple[SubGroupPoli
         for pod in left:
             labels = pod.metadata.labels
             values = tuple(labels.get(key, "") for key in policy.match_label_keys)
-            if values and all(values) and matches(policy.label_selector, labels, absent=True):
+            if all(values) and matches(policy.label_selector, labels, absent=True):
                 found.setdefault(values, []).append(pod)
             else:
                 rest.append(pod)

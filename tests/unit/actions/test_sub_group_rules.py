@@ -22,12 +22,14 @@ def test_the_first_policy_that_matches_takes_the_pod() -> None:
     assert {} == placed(outcome, "train")
 
 
-def test_a_policy_without_label_keys_groups_nothing() -> None:
-    """Its pods form the sub-group of the rest, with a minimum of one and the job's limit."""
+def test_a_policy_without_label_keys_makes_one_sub_group() -> None:
+    """All pods that it selects, and its limit holds for them, though the job's is wider."""
     loose = groups(1, size=2, within=1, keyed=False)
-    outcome = allocate(draw("s0: r0[n0] r1[n1]"), gang("train", each="cpu=8", within=2, groups=(loose,)))
+    apart = allocate(draw("s0: r0[n0] r1[n1]"), gang("train", each="cpu=8", within=2, groups=(loose,)))
+    together = allocate(draw("s0: r0[n0] r1[n1 n2]"), gang("train", each="cpu=8", within=2, groups=(loose,)))
 
-    assert {"n0": 1, "n1": 1} == placed(outcome, "train")
+    assert {} == placed(apart, "train")
+    assert {"n1": 1, "n2": 1} == placed(together, "train")
 
 
 def test_sub_groups_have_their_turn_by_index() -> None:

@@ -113,6 +113,19 @@ def test_sub_groups_stand_whole() -> None:
     assert [("part-of-gang", "PodGroup default/g")] == _rules(NODES[0], group, *pods)
 
 
+def test_sub_groups_of_a_policy_without_keys_stand_whole() -> None:
+    """All pods that its selector takes are one sub-group."""
+    group = pod_group("g", 2)
+    policy = {"name": "part", "subGroupSize": 2, "minSubGroups": 1, "labelSelector": {"matchLabels": {"role": "w"}}}
+    group["spec"]["subGroupPolicy"] = [policy]
+    pods = [pod(f"p{i}", group="g", on="n0") for i in range(2)]
+    pods[0]["metadata"]["labels"] = {"role": "w"}
+
+    assert [("part-of-gang", "PodGroup default/g")] == _rules(NODES[0], group, *pods)
+    pods[1]["metadata"]["labels"] = {"role": "w"}
+    assert [] == _rules(NODES[0], group, *pods)
+
+
 def test_gang_that_ran_may_lose_pods() -> None:
     """Losing a node is not a broken promise."""
     group = pod_group("g", 2, status={"phase": "Running"})

@@ -186,7 +186,10 @@ def _phase(text: str) -> Phase:
 
 
 def _split(key: str, policies: Sequence[SubGroupPolicy], members: Sequence[Member]) -> Split:
-    """By policy and label values; the tasks that no policy takes stand under the job's own key."""
+    """By policy and label values; the tasks that no policy takes stand under the job's own key.
+
+    A policy without keys has no values to tell sub-groups apart, so all tasks that it selects are one.
+    """
     if not policies:
         return {key: (-1, 0, [*members])}
     found: Split = {key: (-1, 0, [])}
@@ -194,9 +197,9 @@ def _split(key: str, policies: Sequence[SubGroupPolicy], members: Sequence[Membe
         labels = member.pod.metadata.labels
         for i, policy in enumerate(policies):
             values = [labels.get(k, "") for k in policy.match_label_keys]
-            if values and all(values) and matches(policy.label_selector, labels, absent=True):
+            if all(values) and matches(policy.label_selector, labels, absent=True):
                 sub = f"{key}/{policy.name}-{_joined(values)}"
-                index = read_number(values[0]) or 0
+                index = read_number(values[0]) or 0 if values else 0
                 found.setdefault(sub, (i, index, []))[2].append(member)
                 break
         else:
