@@ -27,8 +27,14 @@ specs = st.builds(
 @given(spec=specs)
 @examples(200)
 def test_guesses_are_those_of_adding_up(spec: PodSpec) -> None:
-    """Whichever containers say how much cpu and memory they want."""
-    asked, running = effective_request(spec), effective_request(spec, GUESSED)
+    """Whichever containers say how much cpu and memory they want; of a pod that asks as a whole, what nobody names."""
+    everyone = [c.resources for c in (*spec.containers, *spec.init_containers)]
+    whole = (
+        [spec.resources] if spec.resources is not None and (spec.resources.requests or spec.resources.limits) else []
+    )
+    named = {name for r in (*everyone, *whole) for name in (*r.requests, *r.limits)} if whole else set()
+    missing = {name: guess for name, guess in GUESSED.items() if name not in named}
+    asked, running = effective_request(spec), effective_request(spec, missing)
     extra = tuple(running.get(name, 0) - asked.get(name, 0) for name in GUESSED)
     if spec.resources is None:
         assert (extra, tuple(running.get(name, 0) for name in GUESSED)) == guesses(spec, asked)

@@ -516,8 +516,7 @@ class _Allocation:
 
     def _serve(self, job: Job) -> bool:
         """Try to place a job once. Returns whether it goes back into its queue to place more tasks."""
-        if self._cycle.inspect is not None:
-            self._cycle.inspect(self._cycle, job)
+        self._cycle.show(job, replaces=self._preempt is not None)
         nominated = self._cycle.nominations.holds(job)
         if not nominated and not self._cycle.pipeline.has_quotas and self._cycle.pipeline.gangs:
             cached = self._rejection_cache.lookup_early(job)

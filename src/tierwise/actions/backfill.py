@@ -28,8 +28,7 @@ def backfill(cycle: Cycle) -> None:
 
 def _serve(cycle: Cycle, job: Job, *, waits: bool) -> None:
     """One job; one that is only nominated `waits`, also where the ledger has its tasks on idle room."""
-    if cycle.inspect is not None:
-        cycle.inspect(cycle, job)
+    cycle.show(job)
     if not any(job.pod_sets()):  # else allocate has given its room back when its turn came
         cycle.nominations.release(job)
     reason = admission_reason(cycle, job)

@@ -145,6 +145,7 @@ def explain_wire(inspection: PodInspection, report: CycleReport) -> Raw:
         "nodes": {
             node.name: {
                 "feasible": node.feasible,
+                "now": node.now,
                 "reasons": list(node.reasons),
                 "scores": node.scores,
                 "total": node.total,

@@ -267,6 +267,22 @@ class Cycle(msgspec.Struct, frozen=True):
             if self.nominations.lends(job):
                 self.nominations.reserve_again(job, self._placed_since(job, decided))
 
+    def show(self, job: Job, *, replaces: bool = False) -> None:
+        """Let `inspect` look at a job that is about to be served, with room that is reserved for it counted as free.
+
+        One that `replaces` nominated jobs sees the room of the less important ones, too, as it will when it is placed.
+        """
+        if self.inspect is None:
+            return
+        kept = self.nominations.kept()
+        with self.ledger.statement():
+            self.nominations.release(job)
+            if replaces:
+                self.nominations.withdraw_below(job)
+            self.inspect(self, job)
+        self.nominations.restore(kept)
+        self.nominations.undone(job)
+
     def _placed_since(self, job: Job, decided: int) -> Counter[int]:
         """By row, the tasks of a job that were placed by decisions from a number on."""
         own = (decision for decision in self.report.decisions[decided:] if decision.job is job)

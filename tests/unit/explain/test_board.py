@@ -388,7 +388,7 @@ def test_calls_that_go_too_far_and_links_that_are_too_full_come_first(tmp_path: 
     assert services["violated"] == services["groups"][0]["violated"] >= 2
     assert "default/cart" in services["groups"][0]["workloads"][3]["jobs"]
     story: Any = Board(run).job("default/cart")
-    assert ([("boutique", "P2")], "default/cart") == (story["services"], story["pod"])
+    assert ([("default/boutique", "P2")], "default/cart") == (story["services"], story["pod"])
     assert 11000 == _wire(Board(run))["account"]["cpu"]["single"]
 
 

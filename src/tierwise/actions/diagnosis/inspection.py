@@ -26,7 +26,8 @@ class NodeInspection(msgspec.Struct, frozen=True):
     """One node as the pod sees it."""
 
     name: str
-    feasible: bool
+    feasible: bool  # now, or once releases are over
+    now: bool
     reasons: tuple[str, ...]
     scores: dict[str, float]
     total: float
@@ -80,6 +81,7 @@ class PodInspector:
     def _nodes(self, cycle: Cycle, ask: Ask) -> tuple[NodeInspection, ...]:
         everything = slice(0, len(cycle.nodes))
         fits = cycle.fits(ask, everything, Pool.FUTURE_IDLE)
+        now = cycle.fits(ask, everything, Pool.IDLE)
         scores = cycle.pipeline.scores(ask, everything, fits)
         total = cycle.pipeline.score(ask, everything, fits)
         reasons = _reasons(cycle, ask)
@@ -88,6 +90,7 @@ class PodInspector:
             NodeInspection(
                 name=name,
                 feasible=bool(fits[row]),
+                now=bool(now[row]),
                 reasons=reasons[row],
                 scores=_row(scores, row) if fits[row] else {},
                 total=float(total[row]),

@@ -47,28 +47,39 @@ def effective_request(spec: PodSpec, missing: Mapping[str, int] = _NOTHING) -> d
     A sum of more than can be counted counts as the largest amount, and a negative one, which the API server refuses in
     pods, as none. `missing` stands in for what a container does not ask for.
     """
-    spec = filled(spec)
-    asked = container_requests(spec, missing=missing)
-    if spec.resources is not None:
-        asked |= {n: amount(n, q) for n, q in spec.resources.requests.items() if whole_pod_resource(n)}
+    asked = _added_up(filled(spec), missing)
+    return {name: min(number, LARGEST) for name, number in asked.items() if number > 0}
+
+
+def _added_up(spec: PodSpec, missing: Mapping[str, int]) -> dict[str, int]:
+    """By every resource that is named, also with an amount of zero."""
+    asked = container_requests(spec, missing=missing) | _of_whole_pod(spec)
     for name, quantity in spec.overhead.items():
         asked[name] = asked.get(name, 0) + amount(name, quantity)
-    return {name: min(number, LARGEST) for name, number in asked.items() if number > 0}
+    return asked
+
+
+def _of_whole_pod(spec: PodSpec) -> dict[str, int]:
+    whole = spec.resources.requests if spec.resources is not None else {}
+    return {name: amount(name, quantity) for name, quantity in whole.items() if whole_pod_resource(name)}
 
 
 def guesses(spec: PodSpec, asked: Mapping[str, int]) -> tuple[tuple[int, int], tuple[int, int]]:
     """Cpu and memory that Kubernetes' scores take a pod to use, whose effective request this is.
 
-    First, what it is taken to use besides what it asks for once it runs; then what NodeResourcesFit of Kubernetes 1.36
-    takes it to ask for as it comes: there it looks at containers alone, whatever the pod asks for as a whole.
+    First, what it is taken to use besides what it asks for once it runs: where the pod asks for something as a whole,
+    nothing of what is named anywhere. Then what NodeResourcesFit of Kubernetes 1.36 takes it to ask for as it comes:
+    there it looks at containers alone, whatever the pod asks for as a whole.
     """
     if spec.resources is None:
         more = [_unsaid(spec, name) for name in _GUESSED]
         if None not in more:  # most pods: nothing need be added up again
             cpu, memory = (number or 0 for number in more)
             return (cpu, memory), (asked.get("cpu", 0) + cpu, asked.get("memory", 0) + memory)
-    running = effective_request(spec, _GUESSED)
-    coming = running if spec.resources is None else effective_request(replace(spec, resources=None), _GUESSED)
+    whole = filled(spec)
+    named = _added_up(whole, _NOTHING) if _of_whole_pod(whole) else _NOTHING
+    running = effective_request(spec, {name: guess for name, guess in _GUESSED.items() if name not in named})
+    coming = running if not named else effective_request(replace(spec, resources=None), _GUESSED)
     cpu, memory = (running.get(name, 0) - asked.get(name, 0) for name in _GUESSED)
     return (cpu, memory), (coming.get("cpu", 0), coming.get("memory", 0))
 

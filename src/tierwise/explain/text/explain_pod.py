@@ -222,7 +222,9 @@ def _scores(page: Page, inspection: PodInspection) -> list[Text]:
 
 
 def _node_title(nodes: Sequence[NodeInspection]) -> str:
-    return f"Nodes: {sum(node.feasible for node in nodes)} of {len(nodes)} take the pod"
+    able, now = sum(node.feasible for node in nodes), sum(node.now for node in nodes)
+    later = f", {now} of them now" if now < able else ""
+    return f"Nodes: {able} of {len(nodes)} take the pod{later}"
 
 
 def _feasible(page: Page, inspection: PodInspection, snapshot: Snapshot) -> list[Text]:
