@@ -35,7 +35,7 @@ __all__ = [
 
 PORT_PREFIX = "port/"
 FIRM_PREFIX = "firm/"
-_EVERYWHERE = "0.0.0.0"
+_EVERYWHERE = "0.0.0.0"  # no other address stands for all: to Kubernetes "::" is one like any other
 _NOTHING: Mapping[str, int] = {}
 _GUESSED: Mapping[str, int] = {"cpu": 100, "memory": 200 * 2**20}
 """What Kubernetes' scores take a container to use that does not say so."""
@@ -198,7 +198,7 @@ def host_ports(spec: PodSpec) -> list[HostPort]:
     """Those of a pod; none of a pod with more of them than are counted, which waits."""
     containers = (*spec.containers, *(c for c in spec.init_containers if c.restart_policy == "Always"))
     found = [
-        (port.protocol or "TCP", port.host_port, port.host_ip if port.host_ip not in ("", "::") else _EVERYWHERE)
+        (port.protocol or "TCP", port.host_port, port.host_ip or _EVERYWHERE)
         for container in containers
         for port in container.ports
         if port.host_port
