@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from tierwise.api.codec import Raw
 
 __all__ = ["ApiFailure", "bad_request", "conflict", "expired", "invalid", "not_found"]
+
+
+_NO_FIELD: Final = "<nil>"  # as Kubernetes writes it; kubectl shows a field before every cause
 
 
 class ApiFailure(Exception):  # noqa: N818 - it is the client's failure as often as not
@@ -49,7 +53,7 @@ def _details(resource: str, name: str) -> Raw:
 
 def invalid(kind: str, name: str, causes: Sequence[tuple[str, str]]) -> ApiFailure:
     """The object is understood and not accepted; `causes` are fields with what is wrong about them."""
-    told = [{"reason": "FieldValueInvalid", "message": text, "field": field} for field, text in causes]
+    told = [{"reason": "FieldValueInvalid", "message": text, "field": field or _NO_FIELD} for field, text in causes]
     lines = "; ".join(f"{field}: {text}" if field else text for field, text in causes)
     details: Raw = {"name": name, "kind": kind, "causes": told}
     return ApiFailure(422, "Invalid", f'{kind} "{name}" is invalid: {lines}', details)

@@ -642,9 +642,19 @@ def _check_readable(place: Place, raw: Raw) -> None:
 
 
 def _denied(place: Place, response: ReviewResponse) -> ApiFailure:
-    reason = {400: "BadRequest", 403: "Forbidden"}.get(response.code, "Invalid")
+    """What the webhook says; of what is invalid clients show the causes alone, so each error is one of them."""
     text = f'admission webhook "tierwise" denied the request: {"; ".join(response.errors)}'
-    return ApiFailure(response.code, reason, text, {"name": place.name, "kind": place.served.plural})
+    reasons = {400: "BadRequest", 403: "Forbidden"}
+    if response.code in reasons:
+        return ApiFailure(response.code, reasons[response.code], text)
+    causes = [_cause(error) for error in response.errors]
+    return ApiFailure(422, "Invalid", text, invalid(place.served.kind, place.name, causes).details)
+
+
+def _cause(error: str) -> tuple[str, str]:
+    """The field that an error begins with, and the rest of it."""
+    field, _, rest = error.partition(": ")
+    return (field, rest) if rest and " " not in field else ("", error)
 
 
 def _too_many(budget: str, status: Raw) -> ApiFailure:

@@ -126,6 +126,42 @@ def test_admission_judges_and_completes_custom_resources() -> None:
     assert 'admission webhook "tierwise" denied the request: spec.weight' in refused.value.message
 
 
+def _shown_by_kubectl(failure: ApiFailure) -> str:
+    """What kubectl prints of an answer with the reason Invalid: with details, their causes alone."""
+    status: Json = failure.wire()
+    details = status.get("details")
+    if details is None:
+        return f"The request is invalid: {status['message']}"
+    head = f'The {details["kind"]} "{details["name"]}" is invalid'
+    return "\n".join([head, *(f"* {cause['field']}: {cause['message']}" for cause in details.get("causes", ()))])
+
+
+VOLCANO = "scheduling.volcano.sh/v1beta1"
+
+
+@pytest.mark.parametrize(
+    ("path", "raw", "words"),
+    [
+        (f"{VOLCANO}/queues", {"kind": "Queue", "spec": {"weight": -1}}, "* spec.weight: "),
+        (f"{VOLCANO}/podgroups", {"kind": "PodGroup", "spec": {"minMember": -1}}, "* spec.minMember: "),
+        (
+            "batch.volcano.sh/v1alpha1/jobs",
+            {"kind": "Job", "spec": {"minAvailable": 3, "tasks": []}},
+            "* spec.tasks: at least one task is needed",
+        ),
+        ("v1/pods", {"kind": "Pod", "spec": {"priority": "high"}}, "* spec.priority: expected an integer"),
+        ("v1/configmaps", {"kind": "ConfigMap", "metadata": {"name": "No_Name"}}, "* metadata.name: Invalid value"),
+    ],
+)
+def test_kubectl_prints_why_an_object_is_invalid(path: str, raw: Json, words: str) -> None:
+    """Whoever refused it: a check of the server, the codec or the webhook."""
+    with pytest.raises(ApiFailure) as refused:
+        Playground().create(path, {"apiVersion": path.rpartition("/")[0], "metadata": {"name": "x"}, **raw})
+
+    assert "Invalid" == refused.value.reason
+    assert words in _shown_by_kubectl(refused.value)
+
+
 def test_a_dry_run_answers_and_writes_nothing() -> None:
     """With the version that the object would have had."""
     ground = Playground()
