@@ -19,6 +19,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.api.yaml_text import documents
 from tierwise.apiserver import discovery, openapi, protobuf
+from tierwise.apiserver.bounds import MOST_BYTES, check_bounds, too_large
 from tierwise.apiserver.failures import ApiFailure, bad_request, expired
 from tierwise.apiserver.kinds import find
 from tierwise.apiserver.metrics import node_metrics, pod_metrics
@@ -28,9 +29,6 @@ from tierwise.apiserver.store import Change, meta_of
 from tierwise.apiserver.tables import table
 
 __all__ = ["MOST_BYTES", "add_api", "refused"]
-
-MOST_BYTES: Final = 3 * 1024 * 1024
-"""The largest body of a request: what Kubernetes takes."""
 
 _BOOKMARK: Final = 60.0
 """Seconds after which a watch is told how far it is."""
@@ -443,22 +441,32 @@ async def _decoded(request: web.Request) -> object:
     """The body of a request: JSON, or YAML where the client says so."""
     if request.content_type not in _READ:
         raise ApiFailure(415, "UnsupportedMediaType", f"{request.content_type} is not a media type of this API")
+    encoding = request.headers.get("Content-Encoding", "identity")
+    if encoding.strip().lower() not in ("identity", ""):
+        raise ApiFailure(415, "UnsupportedMediaType", f"Content-Encoding {encoding[:40]}: send the body as it is")
     try:
         data = await request.read()
     except web.HTTPRequestEntityTooLarge:
-        text = f"the request is larger than {MOST_BYTES} bytes"
-        raise ApiFailure(413, "RequestEntityTooLarge", text) from None
-    if request.content_type == _PROTOBUF:
-        return protobuf.decode(data)
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
-        if "yaml" not in request.content_type:
-            raise bad_request(f"the body cannot be read: {error}") from None
-    found = [document for document, _ in documents(data, file="body") if document is not None]
-    if len(found) != 1:
-        raise bad_request("the body is not one object")
-    return found[0]
+        raise too_large(f"the request is larger than {MOST_BYTES} bytes") from None
+    return await asyncio.to_thread(_parsed, data, request.content_type)  # YAML takes seconds for a megabyte
+
+
+def _parsed(data: bytes, kind: str) -> object:
+    """What a text stands for, no deeper and no larger than an object may be."""
+    if kind == _PROTOBUF:
+        found: object = protobuf.decode(data)
+    else:
+        try:
+            found = msgspec.json.decode(data)
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            if "yaml" not in kind:
+                raise bad_request(f"the body cannot be read: {error}") from None
+            listed = [document for document, _ in documents(data, file="body") if document is not None]
+            if len(listed) != 1:
+                raise bad_request("the body is not one object") from None
+            found = listed[0]
+    check_bounds(found)
+    return found
 
 
 _READ: Final = frozenset(

@@ -7,12 +7,13 @@ kept in `metadata.managedFields` for managers who apply; what is written in othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Final
 
 import msgspec
 
 from tierwise.api.codec import Raw
+from tierwise.apiserver.bounds import Work
 from tierwise.apiserver.failures import ApiFailure, bad_request
 from tierwise.apiserver.kinds import ServedKind
 from tierwise.apiserver.patches import merge_key
@@ -38,23 +39,24 @@ def apply_patch(
     meta = patch.get("metadata")
     if isinstance(meta, dict) and meta.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
-    keys = _keys_of(served)
-    said = dict(_leaves(patch, (), keys))
-    owners = _owners(live or {})
+    keys, work = _keys_of(served), Work()
+    said = dict(_leaves(patch, (), keys, work))
+    owners = _owners(live or {}, work)
     others = {name: fields for name, fields in owners.items() if name != manager}
     disputed = {
-        name: {path for path in fields if path in said and _value(live, path) not in (said[path], _MISSING)}
+        name: {path for path in fields if path in said and _value(live, path, work) not in (said[path], _MISSING)}
         for name, fields in others.items()
     }
     if not force and any(disputed.values()):
         raise _conflict(disputed)
     others = {name: fields - disputed[name] for name, fields in others.items()}
     kept = frozenset(said).union(*others.values())
+    around = {path[:length] for path in kept for length in range(1, len(path) + 1)}
     result: object = dict(live) if live is not None else {}
     for path in sorted(owners.get(manager, frozenset()) - kept, key=len, reverse=True):
-        result = _without(result, path, kept)
+        result = _without(result, path, around, work)
     for path, value in said.items():
-        result = _with(result, path, value)
+        result = _with(result, path, value, work)
     assert isinstance(result, dict)
     entries = [
         _entry(name, fields, _entry_of(live, name), api_version, now) for name, fields in others.items() if fields
@@ -103,27 +105,28 @@ def _keys_of(served: ServedKind) -> Keys:
     return defined
 
 
-def _leaves(value: object, path: Path, keys: Keys) -> Iterator[tuple[Path, object]]:
+def _leaves(value: object, path: Path, keys: Keys, work: Work) -> Iterator[tuple[Path, object]]:
     """Every field that is a value of its own, in the order in which they are written."""
+    work.take(len(path))
     if isinstance(value, dict) and value:
         for name, inner in value.items():
             step = (*path, f"f:{name}")
             if step not in _OWN and inner is not None:
-                yield from _leaves(inner, step, keys)
+                yield from _leaves(inner, step, keys, work)
         return
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
         by = keys(path, value)
         if by and all(key in item for item in value for key in by):
             for item in value:
                 mark = {key: item[key] for key in by}
-                yield from _leaves(item, (*path, f"k:{msgspec.json.encode(mark).decode()}"), keys)
+                yield from _leaves(item, (*path, f"k:{msgspec.json.encode(mark).decode()}"), keys, work)
             return
     yield path, value
 
 
-def _owners(live: Raw) -> dict[str, frozenset[Path]]:
+def _owners(live: Raw, work: Work) -> dict[str, frozenset[Path]]:
     """Fields by the manager who applied them last."""
-    return {str(entry["manager"]): frozenset(_paths(entry.get("fieldsV1"), ())) for entry in _applied(live)}
+    return {str(entry["manager"]): frozenset(_paths(entry.get("fieldsV1"), (), work)) for entry in _applied(live)}
 
 
 def _applied(live: Raw) -> Iterator[Raw]:
@@ -138,14 +141,15 @@ def _entry_of(live: Raw | None, manager: str) -> Raw:
     return next((entry for entry in _applied(live or {}) if entry["manager"] == manager), {})
 
 
-def _paths(fields: object, path: Path) -> Iterator[Path]:
+def _paths(fields: object, path: Path, work: Work) -> Iterator[Path]:
+    work.take(len(path))
     if not isinstance(fields, dict) or not fields:
         if path:
             yield path
         return
     for step, inner in fields.items():
         if step != ".":
-            yield from _paths(inner, (*path, str(step)))
+            yield from _paths(inner, (*path, str(step)), work)
 
 
 def _entry(manager: str, fields: Iterable[Path], before: Raw, api_version: str, now: str) -> Raw:
@@ -169,7 +173,9 @@ def _entry(manager: str, fields: Iterable[Path], before: Raw, api_version: str, 
     }
 
 
-def _mark(step: str) -> Raw:
+def _mark(step: str, items: object, work: Work) -> Raw:
+    """What tells an item of a list apart, for a search among all of them."""
+    work.take(len(step) + (len(items) if isinstance(items, list) else 0))
     found: Raw = msgspec.json.decode(step[2:])
     return found
 
@@ -178,14 +184,14 @@ def _is_marked(item: object, mark: Raw) -> bool:
     return isinstance(item, dict) and all(item.get(key) == value for key, value in mark.items())
 
 
-def _value(live: object, path: Path) -> object:
+def _value(live: object, path: Path, work: Work) -> object:
     for step in path:
         if step.startswith("f:"):
             if not isinstance(live, dict) or step[2:] not in live:
                 return _MISSING
             live = live[step[2:]]
         else:
-            mark = _mark(step)
+            mark = _mark(step, live, work)
             found = [item for item in live if _is_marked(item, mark)] if isinstance(live, list) else []
             if not found:
                 return _MISSING
@@ -193,37 +199,41 @@ def _value(live: object, path: Path) -> object:
     return live
 
 
-def _with(value: object, path: Path, leaf: object) -> object:
+def _with(value: object, path: Path, leaf: object, work: Work) -> object:
     """A copy with a field put in its place; what is missing on the way is made."""
     if not path:
         return leaf
     step, rest = path[0], path[1:]
     if step.startswith("f:"):
         name, held = step[2:], value if isinstance(value, dict) else {}
-        return {**held, name: _with(held.get(name), rest, leaf)}
-    mark, items = _mark(step), value if isinstance(value, list) else []
+        work.take(len(held))
+        return {**held, name: _with(held.get(name), rest, leaf, work)}
+    items = value if isinstance(value, list) else []
+    mark = _mark(step, items, work)
     if not any(_is_marked(item, mark) for item in items):
-        return [*items, _with(mark, rest, leaf)]
-    return [_with(item, rest, leaf) if _is_marked(item, mark) else item for item in items]
+        return [*items, _with(mark, rest, leaf, work)]
+    return [_with(item, rest, leaf, work) if _is_marked(item, mark) else item for item in items]
 
 
-def _without(value: object, path: Path, kept: frozenset[Path], above: Path = ()) -> object:
-    """A copy without a field; an item of a list goes with the last field of it that somebody owned."""
+def _without(value: object, path: Path, kept: Set[Path], work: Work, above: Path = ()) -> object:
+    """A copy without a field; an item of a list goes with the last field of it that somebody owned.
+
+    `kept` are the fields that somebody owns, and all that they are in.
+    """
     step, rest, here = path[0], path[1:], (*above, path[0])
+    work.take(len(value) if isinstance(value, dict) else 0)
     if step.startswith("f:") and isinstance(value, dict):
         name = step[2:]
         if name not in value:
             return value
-        inner = _without(value[name], rest, kept, here) if rest else _MISSING
-        owned = any(one[: len(here)] == here for one in kept)
-        if inner is _MISSING or (inner in ({}, []) and not owned):
+        inner = _without(value[name], rest, kept, work, here) if rest else _MISSING
+        if inner is _MISSING or (inner in ({}, []) and here not in kept):
             return {other: own for other, own in value.items() if other != name}
         return {**value, name: inner}
     if isinstance(value, list) and step.startswith("k:"):
-        mark = _mark(step)
-        owned = any(one[: len(here)] == here for one in kept)
+        mark, owned = _mark(step, value, work), here in kept
         return [
-            _without(item, rest, kept, here) if _is_marked(item, mark) and rest else item
+            _without(item, rest, kept, work, here) if _is_marked(item, mark) and rest else item
             for item in value
             if owned or not _is_marked(item, mark)
         ]

@@ -21,6 +21,7 @@ from tierwise.api.core import Pod, PodDisruptionBudget
 from tierwise.api.errors import InputError
 from tierwise.api.selector import matches
 from tierwise.apiserver.apply import apply_patch
+from tierwise.apiserver.bounds import check_bounds
 from tierwise.apiserver.failures import ApiFailure, bad_request, conflict, expired, invalid, not_found
 from tierwise.apiserver.kinds import DEFINITION, IDLE, ServedKind, of_kind
 from tierwise.apiserver.patches import json_patch, merge_patch, strategic_patch
@@ -214,6 +215,7 @@ class ObjectApi:
     def _write(self, place: Place, raw: Raw, old: Raw | None, query: Mapping[str, str], code: int = 200) -> Answer:
         """Check an object, and put it into the store; the caller holds the lock."""
         served, key = place.served, place.key
+        check_bounds(raw)
         raw = _identified(place, raw)
         _check_precondition(place, raw, old)
         warnings = _unknown_fields(place, raw, old, query)

@@ -2,6 +2,8 @@
 
 A strategic merge patch merges lists whose items have a key: containers by name, conditions by type. Which lists those
 are is said by Kubernetes' types, and here by a table of field names, which mean the same in all kinds that are served.
+
+What a patch may copy and compare is bounded (`bounds`): a short one could ask for more than a machine has.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from typing import Final
 import msgspec
 
 from tierwise.api.codec import Raw
+from tierwise.api.yaml_text import DEEPEST
+from tierwise.apiserver.bounds import MOST_OPERATIONS, Work, too_large
 from tierwise.apiserver.failures import ApiFailure, bad_request
 
 __all__ = ["json_patch", "merge_key", "merge_patch", "strategic_patch"]
@@ -39,29 +43,37 @@ def json_patch(raw: Json, operations: Json) -> Json:
     """The operations one after the other; 422 where one of them cannot be carried out."""
     if not isinstance(operations, list):
         raise bad_request("a JSON patch is a list of operations")
+    if len(operations) > MOST_OPERATIONS:
+        raise too_large(
+            f"the allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, and this one has {len(operations)}"
+        )
+    work = Work()
     for operation in operations:
         if not isinstance(operation, dict) or not isinstance(operation.get("path"), str):
             raise bad_request("an operation of a JSON patch has a path")
-        raw = _operate(raw, operation)
+        raw = _operate(raw, operation, work)
     return raw
 
 
-def _operate(raw: Json, operation: Raw) -> Json:
+def _operate(raw: Json, operation: Raw, work: Work) -> Json:
     steps, kind = _steps(str(operation["path"])), operation.get("op")
     value = operation.get("value")
     if kind in ("move", "copy"):
         source = _steps(str(operation.get("from", "")))
         value = _at(raw, source)
-        raw = _edited(raw, source, remove=True) if kind == "move" else raw
+        if kind == "move":
+            raw = _edited(raw, source, work, remove=True)
+        else:
+            work.copy(value)
     match kind:
         case "add" | "move" | "copy":
-            return _edited(raw, steps, value, insert=True)
+            return _edited(raw, steps, work, value, insert=True)
         case "replace":
             _at(raw, steps)
-            return _edited(raw, steps, value)
+            return _edited(raw, steps, work, value)
         case "remove":
             _at(raw, steps)
-            return _edited(raw, steps, remove=True)
+            return _edited(raw, steps, work, remove=True)
         case "test":
             if _at(raw, steps) != value:
                 raise _impossible(f"testing value {operation['path']} failed")
@@ -72,7 +84,9 @@ def _operate(raw: Json, operation: Raw) -> Json:
 
 def _steps(path: str) -> list[str]:
     if path and not path.startswith("/"):
-        raise bad_request(f'the path "{path}" does not begin with "/"')
+        raise bad_request(f'the path "{path[:300]}" does not begin with "/"')
+    if path.count("/") > DEEPEST:
+        raise bad_request(f"a path leads more than {DEEPEST} deep")
     return [step.replace("~1", "/").replace("~0", "~") for step in path.split("/")[1:]]
 
 
@@ -87,14 +101,17 @@ def _at(raw: Json, steps: Sequence[str]) -> Json:
     return raw
 
 
-def _edited(raw: Json, steps: Sequence[str], value: Json = None, *, insert: bool = False, remove: bool = False) -> Json:
+def _edited(
+    raw: Json, steps: Sequence[str], work: Work, value: Json = None, *, insert: bool = False, remove: bool = False
+) -> Json:
     """A copy with a value put, inserted or removed at a place."""
     if not steps:
         return value
+    work.take(len(raw) if isinstance(raw, dict | list) else 0)
     step, rest = steps[0], steps[1:]
     if isinstance(raw, dict):
         if rest:
-            return {**raw, step: _edited(_at(raw, [step]), rest, value, insert=insert, remove=remove)}
+            return {**raw, step: _edited(_at(raw, [step]), rest, work, value, insert=insert, remove=remove)}
         return {name: own for name, own in raw.items() if name != step} | ({} if remove else {step: value})
     if isinstance(raw, list):
         end = step == "-" and insert and not rest
@@ -102,7 +119,7 @@ def _edited(raw: Json, steps: Sequence[str], value: Json = None, *, insert: bool
             raise _impossible(f"{step} is not an index of the list")
         index = len(raw) if end else int(step)
         if rest:
-            inner = _edited(raw[index], rest, value, insert=insert, remove=remove)
+            inner = _edited(raw[index], rest, work, value, insert=insert, remove=remove)
             return [*raw[:index], inner, *raw[index + 1 :]]
         return [*raw[:index], *([] if remove else [value]), *raw[index + (not insert) :]]
     raise _impossible(f"there is nothing at {step}")
@@ -151,19 +168,22 @@ def merge_key(field: str, items: Sequence[Json]) -> str:
     return _KEYS.get(field, "")
 
 
-def strategic_patch(raw: Raw, patch: Raw) -> Raw:
+def strategic_patch(raw: Raw, patch: Raw, work: Work | None = None) -> Raw:
     """The object with a patch of Kubernetes' own form."""
+    work = work or Work()
     if patch.get(_DIRECTIVE) == "replace":
         return {name: value for name, value in patch.items() if name != _DIRECTIVE}
     result = dict(raw)
     retained = patch.get(_RETAINED)
     if isinstance(retained, list):
+        work.take(len(result) * len(retained))
         result = {name: value for name, value in result.items() if name in retained}
     for name, value in patch.items():
         if name.startswith(_REMOVED):
             field = name.removeprefix(_REMOVED)
-            dropped = value if isinstance(value, list) else []
-            result[field] = [item for item in _items(result, field) if item not in dropped]
+            dropped, held = value if isinstance(value, list) else [], _items(result, field)
+            work.take(len(held) * len(dropped))
+            result[field] = [item for item in held if item not in dropped]
         elif name.startswith("$"):
             continue
         elif value is None:
@@ -173,9 +193,9 @@ def strategic_patch(raw: Raw, patch: Raw) -> Raw:
             if value.get(_DIRECTIVE) == "delete":
                 result.pop(name, None)
             else:
-                result[name] = strategic_patch(current if isinstance(current, dict) else {}, value)
+                result[name] = strategic_patch(current if isinstance(current, dict) else {}, value, work)
         elif isinstance(value, list):
-            result[name] = _merged(name, _items(result, name), value)
+            result[name] = _merged(name, _items(result, name), value, work)
         else:
             result[name] = value
     for name, order in patch.items():
@@ -190,8 +210,9 @@ def _items(raw: Raw, field: str) -> list[Json]:
     return list(found) if isinstance(found, list) else []
 
 
-def _merged(field: str, current: list[Json], patch: list[Json]) -> list[Json]:
+def _merged(field: str, current: list[Json], patch: list[Json], work: Work) -> list[Json]:
     if field in _SETS:
+        work.take(len(current) * len(patch))
         return [*current, *(item for item in patch if item not in current)]
     key = merge_key(field, [*current, *patch])
     own = [item for item in patch if not (isinstance(item, dict) and item.get(_DIRECTIVE) == "replace")]
@@ -205,7 +226,7 @@ def _merged(field: str, current: list[Json], patch: list[Json]) -> list[Json]:
             found.pop(place, None)
         else:
             before = found.get(place)
-            found[place] = strategic_patch(before if isinstance(before, dict) else {}, item)
+            found[place] = strategic_patch(before if isinstance(before, dict) else {}, item, work)
     return list(found.values())
 
 

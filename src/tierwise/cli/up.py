@@ -186,12 +186,11 @@ def _kubeconfig(url: str, token: str, authority: bytes) -> str:
 
 def _write(file: str, text: str) -> None:
     """A file that nobody else may read."""
-    import os
+    from tierwise.runtime.private_file import private_file
 
     try:
-        Path(file).unlink(missing_ok=True)
-        with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as target:
-            target.write(text)
+        with private_file(Path(file)) as target:
+            target.write(text.encode())
     except OSError as error:
         raise InputError(error.strerror or str(error), file=file) from None
 

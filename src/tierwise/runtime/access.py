@@ -3,6 +3,9 @@
 On loopback everybody on the machine may ask. A site elsewhere may give its own name our address and let a browser read
 along, so only requests that name this machine are answered there; whoever is to be reached under another name, or on
 another address, gives a token. What comes too fast, or from a page of another site, is refused in any case.
+
+How fast is counted for each client by its address, and for those who know the token apart from those who do not:
+nobody's requests use up what another may ask.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import hmac
 import re
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Collection
 from typing import Final
 
@@ -28,6 +32,9 @@ _RATE: Final = 200.0
 
 _BURST: Final = 1000
 """Requests that may come at once."""
+
+_CLIENTS: Final = 1024
+"""Clients whose requests are counted; of more, those that were quiet for longest begin anew."""
 
 _COOKIE: Final = "tierwise-token"
 _FORWARDED: Final = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "Via")
@@ -53,25 +60,23 @@ def _in_words(code: int, _: str, text: str) -> web.StreamResponse:
 
 def guarded(access: Access, *, refuse: Refuse = _in_words, rate: float = _RATE, burst: int = _BURST) -> Middleware:
     """Refuse what comes too fast, names another host, comes through a proxy or from another site, or has no token."""
-    left, last = float(burst), time.monotonic()
+    allowance = _Allowance(rate, burst)
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
-        nonlocal left, last
-        now = time.monotonic()
-        left, last = min(left + (now - last) * rate, float(burst)), now
-        if left < 1:
+        entering = bool(access.token) and request.path == "/" and _same(request.query.get("token", ""), access.token)
+        known = entering or not access.token or _knows(request, access)
+        if not allowance.take((request.remote or "", known)):
             answer = refuse(429, "TooManyRequests", "too many requests: try again in a second")
             answer.headers["Retry-After"] = "1"
             return answer
-        left -= 1
         if access.hosts and not _names(request, access.hosts):
             return refuse(421, "BadRequest", f"this server answers for {', '.join(sorted(access.hosts))}")
         if not access.token and any(name in request.headers for name in _FORWARDED):
             return refuse(403, "Forbidden", "this came through a proxy: start with --host NAME, and use its token")
-        if access.token and _same(request.query.get("token", ""), access.token) and request.path == "/":
+        if entering:
             raise _remembered(request, access.token)
-        if access.token and not _knows(request, access):
+        if not known:
             return refuse(401, "Unauthorized", "the token is missing, or another")
         if request.headers.get("Sec-Fetch-Site", "same-origin") not in ("same-origin", "none"):
             return refuse(403, "Forbidden", "pages of other sites may not ask")
@@ -80,6 +85,24 @@ def guarded(access: Access, *, refuse: Refuse = _in_words, rate: float = _RATE, 
         return await handler(request)
 
     return guard
+
+
+class _Allowance:
+    """How many requests each client may still make: so many at once, and then so many in a second."""
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self._rate, self._burst = rate, float(burst)
+        self._left: OrderedDict[tuple[str, bool], tuple[float, float]] = OrderedDict()  # what is left, and since when
+
+    def take(self, client: tuple[str, bool]) -> bool:
+        """Whether a client may make a request now."""
+        now = time.monotonic()
+        left, since = self._left.pop(client, (self._burst, now))
+        left = min(left + (now - since) * self._rate, self._burst)
+        self._left[client] = (left - 1 if left >= 1 else left), now
+        if len(self._left) > _CLIENTS:
+            self._left.popitem(last=False)
+        return left >= 1
 
 
 def _names(request: web.Request, hosts: Collection[str]) -> bool:

@@ -23,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tierwise.kube.errors import ApiError
+from tierwise.runtime.private_file import private_file
 
 __all__ = ["Bundle", "Certificate", "CertificateNames", "expires", "issue", "place_files", "secure", "tls_of"]
 
@@ -166,8 +167,8 @@ def place_files(bundle: Bundle, folder: Path) -> None:
     """Put certificate and key where the server reads them, each file whole or not at all."""
     for name, content in (("tls.key", bundle.key), ("tls.crt", bundle.certificate)):
         fresh = folder / f".{name}"
-        fresh.write_bytes(content)
-        fresh.chmod(0o600)
+        with private_file(fresh) as file:
+            file.write(content)
         fresh.replace(folder / name)
 
 

@@ -43,8 +43,12 @@ def place(text: str) -> tuple[str, int]:
 
 
 def runner_of(app: web.Application, limits: Limits | None = None) -> web.AppRunner:
-    """A runner whose connections are cut after a quiet time."""
-    return web.AppRunner(app, access_log=None, keepalive_timeout=(limits or Limits()).head)
+    """A runner whose connections are cut after a quiet time.
+
+    Bodies are read as they come: nobody needs compressed requests, and a short one may unpack to gigabytes.
+    """
+    timeout = (limits or Limits()).head
+    return web.AppRunner(app, access_log=None, keepalive_timeout=timeout, auto_decompress=False)
 
 
 class _Connection(asyncio.Protocol):

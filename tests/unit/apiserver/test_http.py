@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import http.client
 import json
 from collections.abc import Iterator
@@ -295,6 +296,14 @@ def test_protobuf_is_read_as_what_it_stands_for() -> None:
         ("POST", MAPS, b"{", "application/json", 400),
         ("POST", MAPS, [], "application/json", 400),
         ("POST", MAPS, b"[" * 100_000, "application/json", 400),
+        ("POST", MAPS, b'{"a":' * 900 + b"1" + b"}" * 900, "application/json", 400),
+        ("POST", MAPS, b'{"a\xac": "b"}', "application/json", 400),
+        ("POST", MAPS, b'{"a": "\xac"}', "application/json", 400),
+        ("POST", MAPS, b"a: \xac", "application/yaml", 400),
+        ("POST", MAPS, b"[" * 100_000, "application/yaml", 400),
+        ("POST", MAPS, b"k8s\x00\x0a\xff\xff", "application/vnd.kubernetes.protobuf", 400),
+        ("PATCH", f"{MAPS}/cm", b"\xac", "application/json-patch+json", 400),
+        ("PATCH", f"{MAPS}/cm", b"a: \xac", "application/apply-patch+yaml", 400),
         ("POST", MAPS, b"x" * (MOST_BYTES + 1), "application/json", 413),
         ("POST", MAPS, {}, "text/plain", 415),
         ("PATCH", f"{MAPS}/cm", {}, "application/json", 404),
@@ -309,6 +318,28 @@ def test_what_is_not_there_or_cannot_be_read_is_refused(
         status, answer = to.ask(method, path, body, kind=kind)
 
     assert (code, "Status") == (status, answer["kind"])
+
+
+@pytest.mark.parametrize(
+    ("encoding", "body"),
+    [
+        ("gzip", json.dumps(_map("cm")).encode()),
+        ("gzip", gzip.compress(json.dumps(_map("cm")).encode())),
+        ("gzip", gzip.compress(b" " * (64 << 20))),
+        ("deflate", b"\x00\x01\x02"),
+        ("br", b"x"),
+        ("zstd", b"x"),
+        ("gzip, gzip", b"x"),
+        ("nonsense", b"{}"),
+    ],
+)
+def test_compressed_bodies_are_refused(encoding: str, body: bytes) -> None:
+    """Whatever they hold: nothing is unpacked, and the next request is answered."""
+    with _serving(Playground()) as to:
+        status, answer = to.ask("POST", MAPS, body, Content_Encoding=encoding)
+        plain = to.ask("POST", MAPS, _map("cm"), Content_Encoding="identity")[0]
+
+    assert (415, "Status", 201) == (status, answer["kind"], plain)
 
 
 def test_a_token_is_asked_for_where_there_is_one() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
+import aiohttp
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
@@ -95,6 +96,41 @@ def test_what_comes_too_fast_is_refused() -> None:
 
     assert [200, 200, 429] == [answer.status for answer in answers]
     assert "1" == answers[-1].headers["Retry-After"]
+
+
+def test_strangers_use_up_nobody_elses_requests() -> None:
+    """Who has no token is refused, and then told to wait; who has it is answered all the same."""
+    stranger, friend = ("GET", "/", {"Host": "x"}), ("GET", "/", {"Host": "x", **BEARER})
+    answers = _asked(ANYWHERE, *[stranger] * 4, friend, friend, friend, burst=2)
+
+    assert [401, 401, 429, 429, 200, 200, 429] == [answer.status for answer in answers]
+
+
+def test_each_client_has_requests_of_its_own() -> None:
+    """One address that asks too fast is told to wait; another is answered."""
+    statuses = asyncio.run(_statuses("127.0.0.1", "127.0.0.1", "127.0.0.1", "127.0.0.2"))
+
+    assert [200, 200, 429, 200] == statuses
+
+
+async def _statuses(*addresses: str) -> list[int]:
+    """The answers to requests from addresses of this machine."""
+
+    async def well(_: web.Request) -> web.Response:
+        return web.Response(text="well")
+
+    app = web.Application(middlewares=[guarded(HERE, rate=0.0, burst=2)])
+    app.router.add_get("/", well)
+    found = []
+    async with TestServer(app, host="127.0.0.1") as server:
+        for address in addresses:
+            connector = aiohttp.TCPConnector(local_addr=(address, 0))
+            async with (
+                aiohttp.ClientSession(connector=connector) as session,
+                session.get(server.make_url("/")) as answer,
+            ):
+                found.append(answer.status)
+    return found
 
 
 def test_where_a_server_opens() -> None:
