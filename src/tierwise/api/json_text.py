@@ -196,6 +196,6 @@ def _members(text: bytes) -> dict[str, object] | None:
     """A JSON object that is small; None for anything else."""
     try:
         found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
         return None
     return found if isinstance(found, dict) else None

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tierwise.api.errors import InputError
-from tierwise.kube.kubeconfig import Server, User, load
+from tierwise.kube.kubeconfig import Server, User, is_address, load
 
 __all__ = ["Access", "access", "in_cluster", "own_namespace"]
 
@@ -63,7 +63,10 @@ def in_cluster(folder: Path = _ACCOUNT) -> Access:
         tls = ssl.create_default_context(cafile=str(folder / "ca.crt"))
     except OSError as error:
         raise InputError(f"not in a cluster: {folder}: {error.strerror or error}") from None
-    return Access(f"https://{f'[{host}]' if ':' in host else host}:{port}", tls, read)
+    address = f"https://{f'[{host}]' if ':' in host else host}:{port}"
+    if not is_address(address):
+        raise InputError(f"not in a cluster: {address!r} is not the address of a host and a port")
+    return Access(address, tls, read)
 
 
 def own_namespace(fallback: str) -> str:
@@ -124,7 +127,8 @@ def _show(tls: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
 
     with TemporaryDirectory() as folder:
         path = Path(folder) / "client.pem"
-        path.write_bytes(pem)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file_:
+            file_.write(pem)
         tls.load_cert_chain(path)
 
 
@@ -134,6 +138,8 @@ def _reading(file: Path, otherwise: str = "") -> Callable[[], str]:
     def read() -> str:
         try:
             token = file.read_text(encoding="utf-8").strip()
+        except UnicodeDecodeError:
+            raise OSError(f"{file}: the text is not UTF-8") from None
         except OSError:
             if not otherwise:
                 raise
@@ -162,6 +168,8 @@ def _proxy_of_environment(server: str) -> str | None:
                 return None
             if address is not None and "/" in excepted and _inside(address, excepted):
                 return None
+    if not is_address(proxy):
+        raise InputError(f"{name.upper()}: {proxy!r} is not the address of a proxy, as http://HOST:PORT")
     return proxy
 
 

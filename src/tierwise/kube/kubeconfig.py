@@ -10,12 +10,13 @@ import os
 from base64 import b64decode
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
 from tierwise.api.errors import InputError, suggestion
 
-__all__ = ["Exec", "Server", "User", "load"]
+__all__ = ["Exec", "Server", "User", "is_address", "load"]
 
 _LISTS: Final = ("clusters", "users", "contexts")
 
@@ -193,13 +194,31 @@ def _entry(kind: type[T], merged: dict[str, dict[str, tuple[Path, Any]]], part: 
 
 def _check(server: Server, user: User) -> None:
     """What contradicts itself, or cannot be done."""
-    if not server.server.startswith(("http://", "https://")):
-        raise server.wrong("server", f"{server.server!r} is not an address that begins with http:// or https://")
+    _check_address(server, "server", server.server)
     if server.insecure_skip_tls_verify and (server.certificate_authority or server.certificate_authority_data):
         raise server.wrong("insecure-skip-tls-verify", "excludes certificate-authority")
     if server.proxy_url and not server.proxy_url.startswith(("http://", "https://")):
         raise server.wrong("proxy-url", "only http and https proxies are supported")
+    if server.proxy_url:
+        _check_address(server, "proxy-url", server.proxy_url)
     if user.username and (user.token or user.token_file):
         raise user.wrong("username", "excludes token and tokenFile")
     if user.exec is not None and not user.exec.api_version.startswith("client.authentication.k8s.io/v1"):
         raise user.wrong("exec.apiVersion", f"{user.exec.api_version} is not supported")
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is an address of HTTP: a host and perhaps a port that is one, without spaces and the like."""
+    try:
+        parts = urlsplit(text)
+        named = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return named and text.isprintable() and " " not in text
+
+
+def _check_address(server: Server, field: str, address: str) -> None:
+    if not address.startswith(("http://", "https://")):
+        raise server.wrong(field, f"{address!r} is not an address that begins with http:// or https://")
+    if not is_address(address):
+        raise server.wrong(field, f"{address!r} is not the address of a host and a port")

@@ -7,19 +7,24 @@ large.
 
 `JournalWriter` observes the loop; what it cannot write stops the journal, never the loop. `Journal` reads: a
 `JournalCursor` goes from cycle to cycle at the price of what changed between them, and `repeat` gives a cycle the same
-objects and time, and compares what it decides byte by byte. Objects are written as the records that the scheduler
-reads, so fields that it does not know (commands, environment variables) are not in a journal.
+objects and time, and compares what it decides byte by byte. Of objects a journal holds what scheduling reads
+(`journal_fields`), and it belongs to its writer alone: files are 0600, folders 0700.
+
+Whatever stands in a folder, reading ends: any beginning of a segment is read as far as its last whole line, and all
+else that no writer has written is refused with the segment's name.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import logging
+import os
 import re
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Final, TypeVar
+from typing import IO, Annotated, Final, TypeVar
 
 import msgspec
 
@@ -27,14 +32,15 @@ from tierwise import __version__
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
-from tierwise.api.volcano import Job as BatchJob
 from tierwise.config.profile import Profile
 from tierwise.explain.message import message
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Key, Objects
+from tierwise.runtime.journal_fields import recorded
 from tierwise.runtime.loop import LoopPass, SchedulerProfile
-from tierwise.scheduler import cycle
+from tierwise.runtime.private_file import private_file
+from tierwise.scheduler import check_profile, cycle
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Crash
 from tierwise.snapshot.builder import Reader
@@ -64,6 +70,19 @@ _PARTS: Final = 4
 _LEVEL: Final = 3
 """Compression: the loop waits for it."""
 
+_RATIO: Final = 60
+_SPARED: Final = 64 << 20
+"""How many times its own size, and how many bytes besides, a segment may unpack to. Journals come to about 25 times."""
+
+_LINE: Final = 256 << 20
+"""The longest line: a cycle before which everything has changed, on the largest cluster."""
+
+_HEAD: Final = 10
+"""Bytes with which every compressed file begins."""
+
+_UNREADABLE: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
+"""What reading bytes that are no JSON, or not of the type that is expected, raises."""
+
 
 # What is written.
 
@@ -91,10 +110,15 @@ _Path = tuple[str, str, str]
 """Group, kind and path of an object."""
 
 
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+_Time = Annotated[float, msgspec.Meta(ge=-62_135_596_800.0, le=253_402_300_799.0)]
+"""Seconds since the epoch that can be written as a date."""
+
+
 class _Cycle(msgspec.Struct, frozen=True, omit_defaults=True):
-    cycle: int
-    now: float
-    duty: int = 0
+    cycle: _Count
+    now: _Time
+    duty: _Count = 0
     puts: tuple[_Put, ...] = ()
     deletes: tuple[_Path, ...] = ()
     decided: msgspec.Raw = msgspec.Raw(b"{}")
@@ -121,18 +145,10 @@ def _effect(effect: Effect) -> Raw:
 
 
 def _put(objects: Objects, group: str, kind: str, path: str) -> _Put | None:
-    """An object as it is now, None where it is gone; Volcano jobs and unknown kinds as they were written."""
+    """What is kept of an object as it is now; None where it is gone, or nothing of it is kept."""
     namespace, _, name = path.rpartition("/")
-    key = Key(group, kind, namespace, name)
-    record = objects.record(key)
-    if record is None:
-        return None
-    told: object = record
-    if isinstance(record, codec.Unknown):
-        told = objects.raw(key) or codec.encode(record)
-    elif isinstance(record, BatchJob):
-        told = codec.encode(record)
-    return _Put(group, kind, path, msgspec.Raw(msgspec.json.encode(told)))
+    told = recorded(objects, Key(group, kind, namespace, name))
+    return None if told is None else _Put(group, kind, path, msgspec.Raw(told))
 
 
 class JournalWriter:
@@ -146,7 +162,8 @@ class JournalWriter:
             _Duty(tuple(sorted(duty.schedulers)), msgspec.Raw(msgspec.json.encode(duty.profile))) for duty in duties
         )
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            for part in (*reversed(folder.parents), folder):
+                part.mkdir(mode=0o700, exist_ok=True)
             segments = _segments(folder)
             self._number = _last_number(segments[-1]) + 1 if segments else 1
         except OSError as error:
@@ -171,11 +188,13 @@ class JournalWriter:
             self._stop(f"it cannot be written: {error.strerror or error}")
 
     def close(self) -> None:
-        """End the segment in order."""
-        if self._out is not None and self._file is not None:
-            self._out.close()
-            self._file.close()
+        """End the segment in order; one that a full disk has cut short is read as far as it goes."""
+        out, file = self._out, self._file
         self._out = self._file = self._path = None
+        for one in (out, file):
+            if one is not None:
+                with contextlib.suppress(OSError):
+                    one.close()
 
     def _write(self, turn: LoopPass, objects: Objects) -> None:
         if self._out is None or self._full():
@@ -202,10 +221,11 @@ class JournalWriter:
         self.close()
         self._trim(self._base)
         self._path = self._folder / f"journal-{self._number:08}.jsonl.gz"
-        self._file = self._path.open("wb")
+        self._file = private_file(self._path)  # one that is there holds no cycle that could be read
         self._out = gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=self._file, mtime=0)
         self._line(_Header(__version__, _FORMAT, self._number, self._header))
-        every = [_put(objects, key.group, key.kind, key.path) for key in objects]
+        puts = (_put(objects, key.group, key.kind, key.path) for key in objects)
+        every = [put for put in puts if put is not None]
         for start in range(0, len(every), _CHUNK):
             self._line(tuple(every[start : start + _CHUNK]))
         self._line(())
@@ -244,7 +264,7 @@ def _changes(objects: Objects, since: Objects) -> tuple[tuple[_Put, ...], tuple[
         put = _put(objects, group, kind, path)
         if put is not None:
             puts.append(put)
-        else:
+        elif _put(since, group, kind, path) is not None:
             deletes.append((group, kind, path))
     return tuple(puts), tuple(deletes)
 
@@ -255,16 +275,17 @@ def _segments(folder: Path) -> list[Path]:
 
 
 def _last_number(segment: Path) -> int:
-    """The number of the last cycle of a segment; of the one before its first where it has none."""
+    """The number of the last cycle of a segment that can be read; of the one before its first where none can."""
     number = int(_NAME.fullmatch(segment.name)[1]) - 1  # type: ignore[index]
-    for line in _lines(segment):
-        if line.startswith(b'{"cycle"'):
-            number = msgspec.json.decode(line, type=_Number).cycle
+    with contextlib.suppress(InputError):
+        for line in _lines(segment):
+            if line.startswith(b'{"cycle"'):
+                number = max(number, _decoded(line, _Number, segment).cycle)
     return number
 
 
 class _Number(msgspec.Struct, frozen=True):
-    cycle: int
+    cycle: _Count
 
 
 # What is read.
@@ -336,7 +357,7 @@ class Journal:
         for segment in self._segments:
             for line in _lines(segment):
                 if line.startswith(b'{"cycle"'):
-                    yield _summary(_decoded(line, _Cycle, segment))
+                    yield _summary(_decoded(line, _Cycle, segment), segment)
 
     def steps(self) -> Iterator[JournalStep]:
         """Every cycle with what changed before it, the oldest first."""
@@ -345,12 +366,12 @@ class Journal:
             whole = True
             for line in _lines(segment):
                 if line.startswith(b"["):
-                    begun |= {_key(put): _manifest(put) for put in _decoded(line, tuple[_Put, ...], segment)}
+                    begun |= {_key(put): _manifest(put, segment) for put in _decoded(line, tuple[_Put, ...], segment)}
                 elif line.startswith(b'{"cycle"'):
                     found = _decoded(line, _Cycle, segment)
-                    puts = {**begun, **{_key(put): _manifest(put) for put in found.puts}}
+                    puts = {**begun, **{_key(put): _manifest(put, segment) for put in found.puts}}
                     gone = tuple(Key(*_parts(path)) for path in found.deletes)
-                    yield JournalStep(_summary(found), puts, gone, whole)
+                    yield JournalStep(_summary(found, segment), puts, gone, whole)
                     begun, whole = {}, False
 
     def cycle(self, number: int) -> RecordedCycle:
@@ -414,15 +435,19 @@ class JournalCursor:
 
     def _open(self, segment: Path) -> None:
         self._segment, self._last, self._objects = segment, None, Objects()
-        self._lines = _lines(segment)
-        header = _decoded(next(self._lines, b""), _Header, segment)
+        self._lines, self._header = _lines(segment), None
+        first = next(self._lines, None)
+        if first is None:
+            return  # cut short before its first line was whole
+        header = _decoded(first, _Header, segment)
         if header.format != _FORMAT:
             raise InputError(f"is of format {header.format}, and this version reads {_FORMAT}", file=str(segment))
         self._header = header
 
     def _read(self, segment: Path, number: int) -> RecordedCycle | None:
         """Go on to a cycle of the segment that is open; None where it ends before."""
-        assert self._header is not None
+        if self._header is None:
+            return None
         held: dict[_Path, _Put | None] = {}  # what has changed on the way, None where it is gone
         for line in self._lines:
             if line.startswith(b"["):
@@ -432,10 +457,9 @@ class JournalCursor:
             held |= {(put.group, put.kind, put.path): put for put in found.puts}
             held |= dict.fromkeys(found.deletes)
             if found.cycle == number:
-                self._objects = self._objects.changed(
-                    {_key(put): _manifest(put) for put in held.values() if put is not None},
-                    [Key(*_parts(path)) for path, put in held.items() if put is None],
-                )
+                self._objects = self._followed(held, segment)
+                if found.duty >= len(self._header.duties):
+                    raise InputError(f"is no journal: cycle {number} names no profile of its own", file=str(segment))
                 return RecordedCycle(
                     number=number,
                     now=found.now,
@@ -446,11 +470,21 @@ class JournalCursor:
                 )
         return None
 
+    def _followed(self, held: dict[_Path, _Put | None], segment: Path) -> Objects:
+        """The objects after what has changed on the way."""
+        try:
+            return self._objects.changed(
+                {_key(put): _manifest(put, segment) for put in held.values() if put is not None},
+                [Key(*_parts(path)) for path, put in held.items() if put is None],
+            )
+        except InputError as error:
+            raise error if error.file else error.inside(file=str(segment)) from None
+
     def _duty(self, written: _Duty, segment: Path) -> SchedulerProfile:
         """Equal duties are one object, so that a reader of snapshots keeps what it knows."""
         content = msgspec.json.encode(written)
         if content not in self._duties:
-            profile = _decoded(bytes(written.profile), Profile, segment)
+            profile = check_profile(_decoded(bytes(written.profile), Profile, segment), str(segment))
             self._duties[content] = SchedulerProfile(frozenset(written.schedulers), profile)
         return self._duties[content]
 
@@ -464,16 +498,22 @@ def _parts(path: _Path) -> tuple[str, str, str, str]:
     return path[0], path[1], namespace, name
 
 
-def _manifest(put: _Put) -> Raw:
-    raw: Raw = msgspec.json.decode(put.raw)
+def _manifest(put: _Put, segment: Path) -> Raw:
+    raw = _decoded(bytes(put.raw), Raw, segment)
     if "apiVersion" in raw:
         return raw
+    if (put.group, put.kind) not in codec.KINDS:
+        raise InputError(
+            f"is no journal: nobody writes the kind {put.kind[:60]!r} without its version", file=str(segment)
+        )
     version = codec.version_of(put.group, put.kind)
     return {"apiVersion": f"{put.group}/{version}" if put.group else version, "kind": put.kind, **raw}
 
 
-def _summary(found: _Cycle) -> CycleSummary:
-    told = msgspec.json.decode(found.decided, type=_Decided)
+def _summary(found: _Cycle, segment: Path) -> CycleSummary:
+    told = _decoded(bytes(found.decided), _Decided, segment)
+    if any("effect" not in effect for effect in told.effects):
+        raise InputError(f"is no journal: an effect of cycle {found.cycle} does not say what it is", file=str(segment))
     return CycleSummary(found.cycle, found.now, found.duty, told.effects, told.waiting)
 
 
@@ -485,10 +525,19 @@ class _Decided(msgspec.Struct, frozen=True):
 def _lines(segment: Path) -> Iterator[bytes]:
     """The whole lines of a segment; one that is still being written, or whose writer was killed, ends early."""
     try:
-        with gzip.open(segment, "rb") as file:
-            for line in file:
-                if line.endswith(b"\n"):
-                    yield line
+        with segment.open("rb") as packed:
+            size = os.fstat(packed.fileno()).st_size
+            if size < _HEAD:
+                return
+            left = _SPARED + _RATIO * size
+            with gzip.open(packed, "rb") as file:
+                while line := file.readline(min(left, _LINE) + 1):
+                    left -= len(line)
+                    if left < 0 or len(line) > _LINE:
+                        text = f"unpacks to more than {_RATIO} times its size, or to a line without end"
+                        raise InputError(f"is no journal: it {text}", file=str(segment))
+                    if line.endswith(b"\n"):
+                        yield line
     except EOFError:
         return
     except (OSError, zlib.error) as error:
@@ -498,5 +547,5 @@ def _lines(segment: Path) -> Iterator[bytes]:
 def _decoded(line: bytes, kind: type[T], segment: Path) -> T:
     try:
         return msgspec.json.decode(line, type=kind)
-    except msgspec.MsgspecError as error:
+    except _UNREADABLE as error:
         raise InputError(f"is no journal: {error}", file=str(segment)) from None

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from tests.support.commands import run
 
+from tierwise.api.errors import InputError
+from tierwise.sim.manifests import read
+
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n0}\n"
 PACKING = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n"
 
@@ -57,6 +60,18 @@ def test_a_file_that_cannot_be_used(name: str, tmp_path: Path) -> None:
     file.write_bytes(content)
 
     assert re.search(pattern, complaint("schedule", "-f", file))
+
+
+LIST = b'{"apiVersion": "v1", "kind": "List", "items":[{"apiVersion": "v1", "kind": "Node", "metadata": {"name":"n"}}]}'
+
+
+def test_no_byte_of_a_list_is_a_defect(tmp_path: Path) -> None:
+    """Wherever a text is not UTF-8, before the items, in them or after: it is bad input that names the file."""
+    file = tmp_path / "bad.json"
+    for place in range(len(LIST)):
+        file.write_bytes(LIST[:place] + b"\xac" + LIST[place + 1 :])
+        with pytest.raises(InputError, match=r"bad\.json"):
+            read([str(file)])
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)

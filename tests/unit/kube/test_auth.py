@@ -222,6 +222,14 @@ def test_a_program_that_gives_nothing(
         ({}, {"certificate-authority-data": DATA, "insecure-skip-tls-verify": True}, "excludes certificate-authority"),
         ({}, {"proxy-url": "socks5://proxy"}, "only http and https proxies"),
         ({}, {"server": "api:6443"}, r"clusters\[c\]\.server: 'api:6443' is not an address"),
+        ({}, {"server": "https://api:port"}, r"clusters\[c\]\.server: .* is not the address of a host and a port"),
+        ({}, {"server": "https://api:99999"}, r"clusters\[c\]\.server: .* is not the address of a host and a port"),
+        ({}, {"server": "https://api:0"}, r"clusters\[c\]\.server: .* is not the address of a host and a port"),
+        ({}, {"server": "https://:6443"}, r"clusters\[c\]\.server: .* is not the address of a host and a port"),
+        ({}, {"server": "https://[api:6443"}, r"clusters\[c\]\.server: .* is not the address of a host and a port"),
+        ({}, {"server": "https://a b:6443"}, r"clusters\[c\]\.server: .* is not the address of a host and a port"),
+        ({}, {"server": "https://a\nb:6443"}, r"clusters\[c\]\.server: .* is not the address of a host and a port"),
+        ({}, {"proxy-url": "http://proxy:x"}, r"clusters\[c\]\.proxy-url: .* is not the address of a host and a port"),
     ],
 )
 def test_what_cannot_be_used_is_refused(file: Path, user: dict[str, Any], cluster: dict[str, Any], said: str) -> None:
@@ -279,6 +287,20 @@ def test_the_environment_names_a_proxy(
     monkeypatch.delenv("HTTP_PROXY", raising=False)
 
     assert proxy == access(_write(file, {"token": "t"}, server=server)).proxy
+
+
+def test_a_proxy_that_is_no_address_is_refused(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the environment names it."""
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:none")
+    with pytest.raises(InputError, match="HTTPS_PROXY: 'http://proxy:none' is not the address of a proxy"):
+        access(_write(file, {"token": "t"}, server="https://api:6443"))
+
+
+def test_a_token_that_is_no_text_is_refused(file: Path) -> None:
+    """One line names the file."""
+    (file.parent / "token").write_bytes(b"\xac")
+    with pytest.raises(InputError, match="token: the text is not UTF-8"):
+        access(_write(file, {"tokenFile": "token"}))
 
 
 def test_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

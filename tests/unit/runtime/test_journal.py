@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import resource
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -300,3 +301,99 @@ def test_other_folders_and_places_are_refused(tmp_path: Path) -> None:
     (tmp_path / "journal-00000001.jsonl.gz").write_bytes(gzip.compress(b"{}\n"))
     assert "is no journal" in run("replay", tmp_path, "--cycle", 1).stderr
     assert "is not journal:DIR@CYCLE" in run("schedule", "-f", f"journal:{tmp_path}").stderr
+
+
+# -- what no writer has left
+
+
+@pytest.mark.parametrize("bytes_", [0, 1, 2, 9, 10, 11, 40, 400])
+def test_any_beginning_of_a_file_is_read(tmp_path: Path, bytes_: int) -> None:
+    """A writer that was killed, or a disk that was full: the cycles before are there, and the next writer goes on."""
+    life = _busy(tmp_path)
+    life.writer.close()
+    (whole,) = tmp_path.iterdir()
+    (tmp_path / "journal-00000005.jsonl.gz").write_bytes(whole.read_bytes()[:bytes_])
+    listed = answer("replay", tmp_path, "--all")["cycles"]
+    verified = run("replay", tmp_path, "--verify")
+    missing = run("replay", tmp_path, "--cycle", 5)
+    again = Life(objects_of(WORLD), tmp_path)
+    again.turn()
+
+    assert [1, 2, 3, 4] == [cycle["cycle"] for cycle in listed]
+    assert (0, 2) == (verified.exit_code, missing.exit_code)
+    assert [1, 2, 3, 4, 5] == [found.number for found in Journal(tmp_path).cycles()]
+
+
+def test_every_cut_of_a_file_is_read(tmp_path: Path) -> None:
+    """Wherever a file ends, its whole lines are cycles, one after the other."""
+    life = _busy(tmp_path / "whole")
+    life.writer.close()
+    (whole,) = (tmp_path / "whole").iterdir()
+    data, cut = whole.read_bytes(), tmp_path / "cut" / whole.name
+    cut.parent.mkdir()
+    counts = []
+    for length in (*range(40), *range(40, len(data), 7), len(data)):
+        cut.write_bytes(data[:length])
+        numbers = [found.number for found in Journal(cut.parent).cycles()]
+        assert list(range(1, len(numbers) + 1)) == numbers
+        counts.append(len(numbers))
+
+    assert sorted(counts) == counts
+    assert (0, 4) == (counts[0], counts[-1])
+
+
+def test_a_full_disk_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """The journal ends with one line, closing it is silent, and the loop goes on."""
+    life = Life(objects_of(WORLD), tmp_path)
+    life.submit("first", tasks=3, each="cpu=2", soft=True)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))  # as a disk that takes no more
+    try:
+        life.turn()
+        life.turn()
+        life.writer.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert 1 == len([line for line in caplog.messages if "the journal in" in line])
+    assert [] == [line for line in caplog.messages if "left out, because" in line]
+    assert life.cluster.read().every(Pod)["default/first-0"].spec.node_name
+
+
+def test_what_unpacks_without_end_is_refused(tmp_path: Path) -> None:
+    """One line, and no more memory than a journal of that size would need."""
+    with gzip.open(tmp_path / "journal-00000001.jsonl.gz", "wb", compresslevel=9) as file:
+        for _ in range(200):
+            file.write(b" " * (1 << 20))
+    listed, read = run("replay", tmp_path), run("schedule", "-f", f"journal:{tmp_path}@1")
+
+    assert [2, 2] == [listed.exit_code, read.exit_code]
+    assert "it unpacks to more than" in read.stderr
+
+
+@given(data=st.data())
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_byte_of_a_journal_is_a_defect(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    """Some bytes of what is in a journal are others: it is read, decides otherwise, or is refused in one line."""
+    text, whole = _text_of_a_journal(tmp_path_factory)
+    changed = bytearray(text)
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.integers(0, len(changed) - 1))
+        changed[place] = data.draw(st.sampled_from(b'\x00\x91\xff"{}[]:,-019aZ.\n'))
+    folder = tmp_path_factory.mktemp("changed")
+    (folder / whole.name).write_bytes(gzip.compress(bytes(changed), 1))
+    results = [run("replay", folder), run("replay", folder, "--verify"), run("replay", folder, "--cycle", 2)]
+
+    assert {result.exit_code for result in results} <= {0, 1, 2}, [result.stderr for result in results]
+
+
+_TEXTS: list[tuple[bytes, Path]] = []
+
+
+def _text_of_a_journal(factory: pytest.TempPathFactory) -> tuple[bytes, Path]:
+    if not _TEXTS:
+        folder = factory.mktemp("whole")
+        _busy(folder).writer.close()
+        (whole,) = folder.iterdir()
+        _TEXTS.append((gzip.decompress(whole.read_bytes()), whole))
+    return _TEXTS[0]
