@@ -13,10 +13,10 @@ import msgspec
 
 from tierwise.api.core import Pod
 from tierwise.api.koordinator import PodGroup, gang_names
-from tierwise.api.meta import ObjectMeta, parse_time, read_number
+from tierwise.api.meta import ObjectMeta, read_number
 from tierwise.api.volcano import PodGroup as VolcanoGroup
 from tierwise.audit.gangs import was_whole
-from tierwise.audit.pods import Finding, ended, gang, group, stands
+from tierwise.audit.pods import Finding, diminished, gang, group, stands
 from tierwise.port import Objects
 
 __all__ = ["AuditedGang", "gang_groups", "gangs_of", "koordinator_gangs"]
@@ -101,27 +101,8 @@ def _space(key: str) -> str:
 def _was_whole(several: list[AuditedGang]) -> bool:
     records = [one.record for one in several if one.record is not None]
     if not records:
-        return _tells([pod for one in several for pod in one.pods], sum(one.minimum or 0 for one in several))
+        return diminished([pod for one in several for pod in one.pods], sum(one.minimum or 0 for one in several))
     if any(record.metadata.annotations.get("tierwise.io/partial-since") for record in records):
         return False
     said = all(record.status.phase in _ONCE_WHOLE for record in records)
     return any(was_whole(record.metadata, said=said) for record in records)
-
-
-def _tells(pods: list[Pod], minimum: int) -> bool:
-    """Whether pods show that their gang was whole, or may have been."""
-    if len(pods) < minimum or any(ended(pod) for pod in pods):
-        return True
-    bound = [time for pod in pods if stands(pod) and (time := _bound(pod)) is not None]
-    made = [parse_time(stamp) for pod in pods if not pod.spec.node_name and (stamp := pod.metadata.creation_timestamp)]
-    return bool(bound) and any(time > min(bound) for time in made)
-
-
-def _bound(pod: Pod) -> float | None:
-    for condition in pod.status.conditions:
-        if (condition.type, condition.status) == ("PodScheduled", "True"):
-            try:
-                return parse_time(condition.last_transition_time)
-            except ValueError:
-                return None
-    return None

@@ -17,6 +17,7 @@ from tierwise.api.kai import SubGroup as KaiSubGroup
 from tierwise.api.kai import Topology
 from tierwise.api.koordinator import PodGroup as KoordinatorGroup
 from tierwise.api.kueue import Topology as KueueTopology
+from tierwise.api.kueue import Workload as KueueWorkload
 from tierwise.api.limits import DEPTH
 from tierwise.api.meta import read_number
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
@@ -25,9 +26,9 @@ from tierwise.api.workload import CompositePodGroup as Composite
 from tierwise.api.workload import PodGroup as KubernetesGroup
 from tierwise.api.workload import Workload
 from tierwise.audit.gangs import was_whole
-from tierwise.audit.pods import Finding, ended, gang, group, stands
+from tierwise.audit.pods import Finding, diminished, gang, group, stands
 from tierwise.audit.topology import Fabrics
-from tierwise.port import Objects
+from tierwise.port import Key, Objects
 
 __all__ = [
     "composite_groups",
@@ -41,6 +42,7 @@ __all__ = [
 
 _STARTED = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
 _COMPOSITE_STARTED = "CompositePodGroupInitiallyScheduled"
+_KUEUE_GROUP = "kueue.x-k8s.io/pod-group-name"
 _DEEPEST = 4
 """Levels of composites that the API allows."""
 
@@ -203,6 +205,7 @@ def _lacking(record: KaiGroup, standing: list[Pod]) -> Iterator[str]:
 
 def grove_gangs(objects: Objects) -> Iterator[Finding]:
     """PodGangs of Grove's of which a part stands, or whose pods stand in several domains of a key that is required."""
+    fabrics = Fabrics(objects)
     inside = _standing(objects, lambda pod: pod.metadata.labels.get("grove.io/podgang", ""))
     for path, record in objects.every(PodGang).items():
         spec, standing = record.spec, inside.get(path, [])
@@ -219,22 +222,20 @@ def grove_gangs(objects: Objects) -> Iterator[Finding]:
         for pods, asked in limits:
             if asked is not None and asked.pack_constraint.required:
                 yield from _apart(objects, f"PodGang {path}", pods, asked.pack_constraint.required)
+        for name in ("", *of):
+            yield from fabrics.findings(record.metadata, f"PodGang {path}", of.get(name, standing), sub_group=name)
 
 
 def kueue_groups(objects: Objects) -> Iterator[Finding]:
-    """Pod groups of Kueue's of which a part stands though all are there, or that stand further apart than they ask.
+    """Gangs of Kueue's (pod groups, Workloads, owners) of which a part stands, or that stand further apart than asked.
 
     Where Kueue has chosen the nodes, it answers for them.
     """
-
-    def named(pod: Pod) -> str:
-        return pod.metadata.labels.get("kueue.x-k8s.io/pod-group-name", "")
-
-    inside, every = _standing(objects, named), _standing(objects, named, also_waiting=True)
+    inside, every = _standing(objects, _in_kueue), _standing(objects, _in_kueue, also_waiting=True)
     for path, pods in every.items():
         marks = pods[0].metadata.annotations
-        total = read_number(marks.get("kueue.x-k8s.io/pod-group-total-count", "")) or 0
-        if len(pods) >= total and not any(ended(pod) for pod in pods):
+        total = _kueue_size(objects, path, pods[0])
+        if not diminished(pods, total):
             yield from _part(f"pod group {path}", len(inside.get(path, ())), total)
         if pods[0].metadata.labels.get("kueue.x-k8s.io/managed") == "true":
             continue
@@ -247,6 +248,33 @@ def kueue_groups(objects: Objects) -> Iterator[Finding]:
             for number, mine in sorted(slices.items()):
                 subject = f"pod group {path}" + (f", slice {number} of {size}" if size else "")
                 yield from _apart(objects, subject, mine, *(levels or [])[: (levels or []).index(level) + 1])
+
+
+def _in_kueue(pod: Pod) -> str:
+    """What a pod starts with: its pod group, its Workload, or who controls it where it asks for a topology."""
+    labels, marks = pod.metadata.labels, pod.metadata.annotations
+    names = (labels.get(_KUEUE_GROUP), marks.get(_KUEUE_GROUP), marks.get("kueue.x-k8s.io/workload"))
+    name = next(filter(None, names), "")
+    if name or not any(key.startswith("kueue.x-k8s.io/podset-") for key in marks):
+        return name
+    return next((f"{owner.kind}/{owner.name}" for owner in pod.metadata.owner_references if owner.controller), "")
+
+
+def _kueue_size(objects: Objects, path: str, pod: Pod) -> int:
+    """How many pods start together: as the group, the admitted Workload or the Job says; 0 where nothing does."""
+    marks, record = pod.metadata.annotations, objects.every(KueueWorkload).get(path)
+    if _KUEUE_GROUP in pod.metadata.labels or _KUEUE_GROUP in marks:
+        return read_number(marks.get("kueue.x-k8s.io/pod-group-total-count", "")) or 0
+    if record is not None:
+        admission = record.status.admission
+        given = {one.name: one.count for one in admission.pod_set_assignments} if admission is not None else {}
+        counts = ((given.get(part.name), part.count) for part in record.spec.pod_sets)
+        return sum(asked if count is None else count for count, asked in counts)
+    namespace, _, owner = path.partition("/")
+    kind, _, name = owner.partition("/")
+    spec = (objects.raw(Key("batch", "Job", namespace, name)) or {}).get("spec") if kind == "Job" else None
+    counts_of = [spec[key] for key in ("parallelism", "completions") if key in spec] if isinstance(spec, dict) else []
+    return min((count for count in counts_of if isinstance(count, int)), default=0)
 
 
 def _sliced(marks: Mapping[str, str]) -> Iterator[tuple[str, int]]:

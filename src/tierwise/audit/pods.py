@@ -7,9 +7,10 @@ from collections import Counter
 import msgspec
 
 from tierwise.api.core import Container, Pod, ResourceList
+from tierwise.api.meta import parse_time
 from tierwise.api.quantity import amount
 
-__all__ = ["Finding", "asked", "ended", "gang", "group", "holds", "stands"]
+__all__ = ["Finding", "asked", "diminished", "ended", "gang", "group", "holds", "stands"]
 
 
 # What an auditor says.
@@ -42,6 +43,28 @@ def holds(pod: Pod) -> bool:
 def stands(pod: Pod) -> bool:
     """Whether a pod counts towards its gang: it holds its node and stays, or has done its work."""
     return pod.status.phase == "Succeeded" or (holds(pod) and not pod.metadata.deletion_timestamp)
+
+
+def diminished(pods: list[Pod], minimum: int) -> bool:
+    """Whether the pods of a gang show that it was whole, or may have been: where no object remembers it.
+
+    Some are missing or have ended, or one that waits is younger than the first binding: it replaces another.
+    """
+    if len(pods) < minimum or any(ended(pod) for pod in pods):
+        return True
+    bound = [time for pod in pods if stands(pod) and (time := _bound(pod)) is not None]
+    made = [parse_time(stamp) for pod in pods if not pod.spec.node_name and (stamp := pod.metadata.creation_timestamp)]
+    return bool(bound) and any(time > min(bound) for time in made)
+
+
+def _bound(pod: Pod) -> float | None:
+    """When a pod was bound; None where nothing says so."""
+    said = (c for c in pod.status.conditions if (c.type, c.status) == ("PodScheduled", "True"))
+    stamps = [c.last_transition_time for c in said] or [pod.status.start_time]
+    try:
+        return parse_time(stamps[0]) if stamps[0] else None
+    except ValueError:
+        return None
 
 
 def group(pod: Pod) -> str:
