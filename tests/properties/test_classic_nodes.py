@@ -9,6 +9,7 @@ from hypothesis import given
 from tests.support.depth import examples
 from tests.support.evict_scenes import CLASSICS, Case, cases
 from tests.support.evict_world import once
+from tests.support.sight import sees
 
 from tierwise.framework.extension import Preemptor
 from tierwise.framework.pipeline import Pipeline
@@ -20,6 +21,7 @@ def everybody(_self: Pipeline, _preemptor: Preemptor, victims: Ints) -> Bools:
     return np.ones(len(victims), dtype=bool)
 
 
+@sees(evictions=4)
 @given(cases(*CLASSICS))
 @examples(60)
 def test_nobody_is_passed_over(case: Case) -> None:

@@ -22,6 +22,7 @@ from tests.support.evict_oracle import (
 )
 from tests.support.evict_scenes import GANGS, Case, Dials, cases, scenes
 from tests.support.evict_world import Scene, Told, once, profile_of, read
+from tests.support.sight import sees
 
 from tierwise.config.profile import Profile
 from tierwise.framework.report import EvictionAttempt
@@ -79,6 +80,7 @@ def all_clearings(case: Case) -> Iterator[Clearing]:
     yield from clearings(scene, profile, once(scene, profile))
 
 
+@sees(evictions=4)
 @given(PLAIN)
 @examples(25)
 def test_no_core_is_half_taken(case: Case) -> None:
@@ -132,6 +134,7 @@ def test_less_important_gangs_and_more_overused_queues_break_first(case: Case) -
             assert not clearing.fits(clearing.spare | before)
 
 
+@sees(evictions=4)
 @given(cases(*GANGS))
 @examples(25)
 def test_efficiency_falls_along_the_order(case: Case) -> None:
@@ -176,6 +179,7 @@ def test_bundles_part_the_candidates(case: Case) -> None:
             assert not bundle.safe or ready < bundle.gang.minimum or len(bundle.pods) <= ready - bundle.gang.minimum
 
 
+@sees(evictions=4)
 @given(cases(*GANGS))
 @examples(25)
 def test_efficiency_is_a_share(case: Case) -> None:
@@ -186,6 +190,7 @@ def test_efficiency_is_a_share(case: Case) -> None:
             assert all(0 <= note.efficiency <= 1 + 1e-9 for note in attempt.bundles if not note.safe)
 
 
+@sees(evictions=4)
 @given(cases(*GANGS))
 @examples(25)
 def test_efficiency_knows_no_units(case: Case) -> None:
@@ -215,6 +220,7 @@ def scaled(scene: Scene, by: object) -> Scene:
     return replace(scene, gangs=gangs, queues=queues, nodes={name: by(has) for name, has in scene.nodes.items()})
 
 
+@sees(evictions=3)
 @given(scenes(), st.sampled_from(("gangpreempt", "gangpreempt gangreclaim")))
 @examples(25)
 def test_without_whole_bundles_no_gang_breaks(scene: Scene, actions: str) -> None:
@@ -227,6 +233,7 @@ def test_without_whole_bundles_no_gang_breaks(scene: Scene, actions: str) -> Non
             assert not healthy(gang, there) or healthy(gang, there - set(moment.step.evicted))
 
 
+@sees(evictions=2)
 @given(scenes(Dials(reclaims=True)), st.integers(1, 3))
 @examples(25)
 def test_no_more_domains_are_looked_at_than_the_profile_says(scene: Scene, most: int) -> None:

@@ -30,6 +30,7 @@ from tests.support.evict_world import (
     onward,
     profile_of,
 )
+from tests.support.sight import sees
 
 
 def without_quotas(scene: Scene) -> Scene:
@@ -48,6 +49,7 @@ def whole(scene: Scene, told: Told) -> dict[str, dict[str, str]]:
     return found
 
 
+@sees(evictions=3, nominations=5)
 @given(scenes(Dials(leaving=False)), st.booleans(), st.integers(1, 3))
 def test_nominations_hold_against_thieves(scene: Scene, lingers: bool, size: int) -> None:
     """P18: whoever comes before it in every order, a nominated gang keeps its room until it is bound there."""
@@ -75,6 +77,7 @@ def _without_leaving(gang: Gang) -> Gang:
     return replace(gang, pods=tuple(pod for pod in gang.pods if not pod.leaving))
 
 
+@sees(evictions=3, nominations=5)
 @given(scenes(Dials(leaving=False)))
 def test_a_nominated_gang_evicts_nobody_again(scene: Scene) -> None:
     """P18: while its victims are leaving, a gang that has its room waits."""
@@ -87,6 +90,7 @@ def test_a_nominated_gang_evicts_nobody_again(scene: Scene) -> None:
     assert set() == served & {entry["by"] for entry in second.evictions}
 
 
+@sees(evictions=4, second_cycles=4)
 @given(cases())
 @examples(30)
 def test_evictions_come_to_an_end(case: Case) -> None:

@@ -7,6 +7,7 @@ from tests.support.depth import examples
 from tests.support.evict_facts import crowded, domains, healthy, moments, standing
 from tests.support.evict_scenes import GANGS, Case, cases
 from tests.support.evict_world import Scene, Told, objects, once
+from tests.support.sight import sees
 
 from tierwise.framework.cycle import Cycle
 from tierwise.scheduler import open_cycle
@@ -19,6 +20,7 @@ def expected(scene: Scene, told: Told) -> dict[str, str]:
     return {path: node for path, node in {**standing(scene), **told.placed}.items() if path not in told.victims}
 
 
+@sees(evictions=4)
 @given(cases())
 @examples(25)
 def test_no_eviction_is_wasted(case: Case) -> None:
@@ -29,6 +31,7 @@ def test_no_eviction_is_wasted(case: Case) -> None:
         assert healthy(scene.gang(entry["by"]), expected(scene, told))
 
 
+@sees(evictions=4, confined=3)
 @given(cases(*GANGS))
 @examples(25)
 def test_hard_tiers_hold_and_victims_stand_inside(case: Case) -> None:
@@ -43,6 +46,7 @@ def test_hard_tiers_hold_and_victims_stand_inside(case: Case) -> None:
             assert any(nodes <= d.nodes for d in domains(scene) if d.tier <= gang.within)
 
 
+@sees(evictions=4)
 @given(cases())
 @examples(25)
 def test_hard_tiers_of_sub_groups_hold(case: Case) -> None:
@@ -55,6 +59,7 @@ def test_hard_tiers_of_sub_groups_hold(case: Case) -> None:
             assert any(nodes <= d.nodes for d in domains(scene) if d.tier <= (gang.inner or 0))
 
 
+@sees(evictions=4)
 @given(cases())
 @examples(25)
 def test_no_node_is_oversubscribed(case: Case) -> None:
@@ -67,6 +72,7 @@ def test_no_node_is_oversubscribed(case: Case) -> None:
     assert [] == crowded(scene, expected(scene, told))
 
 
+@sees(evictions=4)
 @given(cases())
 @examples(25)
 def test_no_two_beneficiaries_rely_on_the_same_room(case: Case) -> None:
@@ -78,6 +84,7 @@ def test_no_two_beneficiaries_rely_on_the_same_room(case: Case) -> None:
     assert len(told.placed) == sum(len(step.placed) for step in told.steps)
 
 
+@sees(evictions=4, binds=2)
 @given(cases())
 @examples(25)
 def test_bound_gangs_are_whole(case: Case) -> None:
@@ -125,6 +132,7 @@ def test_failed_attempts_leave_no_trace(case: Case) -> None:
             assert before == numbers(cycle)
 
 
+@sees(evictions=4)
 @given(cases())
 @examples(25)
 def test_the_ledger_says_what_counting_says(case: Case) -> None:

@@ -17,6 +17,7 @@ from tests.support.evict_facts import (
 )
 from tests.support.evict_scenes import Case, cases
 from tests.support.evict_world import Scene, once
+from tests.support.sight import sees
 
 from tierwise.config.profile import Profile
 
@@ -45,6 +46,7 @@ def losses(scene: Scene, moment: Moment) -> dict[str, list[str]]:
     return found
 
 
+@sees(reclaims=3)
 @given(cases(*RECLAIMING))
 @examples(25)
 def test_queues_stay_at_what_they_deserve(case: Case) -> None:
@@ -55,6 +57,7 @@ def test_queues_stay_at_what_they_deserve(case: Case) -> None:
             assert losable(scene, due[queue], used(scene, moment.cleared, queue), victims, quota_of(profile))
 
 
+@sees(reclaims=3)
 @given(cases(*RECLAIMING))
 @examples(25)
 def test_guarantees_are_kept(case: Case) -> None:
@@ -66,6 +69,7 @@ def test_guarantees_are_kept(case: Case) -> None:
             assert [] == [r for r, least in due[queue].guarantee.items() if held[r] < least]
 
 
+@sees(reclaims=3)
 @given(cases(*RECLAIMING))
 @examples(25)
 def test_reclaimers_keep_within_what_they_deserve(case: Case) -> None:
@@ -77,6 +81,7 @@ def test_reclaimers_keep_within_what_they_deserve(case: Case) -> None:
         assert due[queue].may_reclaim(used(scene, moment.cleared, queue), need, quota_of(profile))
 
 
+@sees(evictions=4)
 @given(cases())
 @examples(25)
 def test_capabilities_hold(case: Case) -> None:

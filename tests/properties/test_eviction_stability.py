@@ -13,6 +13,7 @@ from tests.support.evict_facts import healthy, standing
 from tests.support.evict_oracle import Plea, survivors
 from tests.support.evict_scenes import GANGS, Case, Dials, cases, scenes
 from tests.support.evict_world import Gang, Scene, objects, once, profile_of
+from tests.support.sight import sees
 
 from tierwise.actions.placement.demand import demand, needs
 from tierwise.config.profile import PluginChoice, Profile
@@ -24,6 +25,7 @@ from tierwise.snapshot.builder import build
 ALONE = Dials(pending=1)
 
 
+@sees(evictions=4)
 @given(cases(), st.randoms(use_true_random=False))
 @examples(25)
 def test_order_of_objects_does_not_matter(case: Case, order: Random) -> None:
@@ -33,6 +35,7 @@ def test_order_of_objects_does_not_matter(case: Case, order: Random) -> None:
     assert once(scene, profile).wire == once(scene, profile, order).wire
 
 
+@sees(evictions=4)
 @given(cases(), st.permutations(("conformance", "pdb", "quota")), st.booleans())
 @examples(25)
 def test_order_of_filters_does_not_matter(case: Case, order: list[str], tiers: bool) -> None:
@@ -104,6 +107,7 @@ def _unmarked(gang: Gang) -> Gang:
     return replace(gang, kept=False, pods=pods)
 
 
+@sees(evictions=4)
 @given(cases(*GANGS, dials=ALONE), st.randoms(use_true_random=False))
 @examples(25)
 def test_more_important_gangs_do_not_become_victims(case: Case, pick: Random) -> None:
@@ -118,6 +122,7 @@ def test_more_important_gangs_do_not_become_victims(case: Case, pick: Random) ->
     assert gang.name.startswith(("new", "half")) or own & after <= before
 
 
+@sees(evictions=4)
 @given(cases(*GANGS, dials=ALONE), st.randoms(use_true_random=False))
 @examples(25)
 def test_protected_gangs_do_not_become_victims(case: Case, pick: Random) -> None:
@@ -129,6 +134,7 @@ def test_protected_gangs_do_not_become_victims(case: Case, pick: Random) -> None
     assert set() == victims & {gang.path(pod) for pod in gang.pods}
 
 
+@sees(evictions=2)
 @given(scenes(replace(ALONE, plain=True)), st.sampled_from(("gangpreempt", "gangpreempt gangreclaim")))
 @examples(25)
 def test_a_wider_tier_does_no_harm(scene: Scene, actions: str) -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from hypothesis import given
+from hypothesis import strategies as st
 from tests.support.depth import examples
 from tests.support.evict_facts import moments
-from tests.support.evict_scenes import Case, cases
-from tests.support.evict_world import once, profile_of
+from tests.support.evict_scenes import CLASSICS, GANGS, Case, Dials, cases, scenes
+from tests.support.evict_world import Scene, once, profile_of
+from tests.support.sight import saw, sees
 
 
+@sees(evictions=4)
 @given(cases("gangpreempt", "preempt", "gangpreempt reclaim"))
 @examples(25)
 def test_preemption_takes_from_less_important_jobs_of_its_queue(case: Case) -> None:
@@ -22,6 +25,7 @@ def test_preemption_takes_from_less_important_jobs_of_its_queue(case: Case) -> N
             assert (gang.queue, True) == (by.queue, gang.priority < by.priority)
 
 
+@sees(reclaims=3)
 @given(cases("gangreclaim", "reclaim", "preempt reclaim"))
 @examples(25)
 def test_reclaim_takes_from_other_reclaimable_queues(case: Case) -> None:
@@ -35,6 +39,7 @@ def test_reclaim_takes_from_other_reclaimable_queues(case: Case) -> None:
             assert scene.queue(by.queue).open
 
 
+@sees(evictions=4, guarded=3)
 @given(cases())
 @examples(25)
 def test_protected_pods_are_no_victims(case: Case) -> None:
@@ -45,7 +50,8 @@ def test_protected_pods_are_no_victims(case: Case) -> None:
         assert ("", False, "default") == (pod.mark, gang.kept, gang.namespace)
 
 
-@given(cases())
+@sees(budgeted_victims=2)
+@given(cases(dials=Dials(budgets=1.0)))
 @examples(25)
 def test_budgets_hold(case: Case) -> None:
     """P11: no more pods of a gang go in a cycle than its disruption budget allows, for however many beneficiaries."""
@@ -57,6 +63,7 @@ def test_budgets_hold(case: Case) -> None:
         assert sum(budget.covers(*victim) for victim in victims) <= budget.allowed
 
 
+@sees(evictions=4, preemptors_that_never=2)
 @given(cases())
 @examples(25)
 def test_pods_that_never_preempt_cause_no_eviction(case: Case) -> None:
@@ -67,6 +74,7 @@ def test_pods_that_never_preempt_cause_no_eviction(case: Case) -> None:
             assert [] == [path for path in step.placed if scene.pods()[path][1].never]
 
 
+@sees(evictions=4)
 @given(cases())
 @examples(25)
 def test_nobody_is_evicted_twice(case: Case) -> None:
@@ -78,17 +86,18 @@ def test_nobody_is_evicted_twice(case: Case) -> None:
     assert all(scene.pods()[victim][1].stands for victim in victims)
 
 
-@given(cases())
-@examples(25)
-def test_nobody_goes_where_everything_fits(case: Case) -> None:
+@sees(fitting=1)
+@given(scenes(Dials(running=2, pending=1)), st.sampled_from((*GANGS, *CLASSICS)))
+@examples(40)
+def test_nobody_goes_where_everything_fits(scene: Scene, actions: str) -> None:
     """P13: where allocate alone leaves nobody waiting, nobody is evicted."""
-    scene, profile = case
-    names = {plugin.name for plugin in profile.plugins()}
-    quota = next((name for name in ("capacity", "proportion") if name in names), "")
+    quota = "capacity" if "reclaim" in actions else ""
     if not once(scene, profile_of("", quota=quota)).wire["pending"]:
-        assert [] == once(scene, profile).evictions
+        saw(fitting=1)
+        assert [] == once(scene, profile_of(actions, quota=quota)).evictions
 
 
+@sees(evictions=4)
 @given(cases())
 @examples(25)
 def test_every_decision_that_evicts_is_of_an_evicting_action(case: Case) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.depth import examples
 from tests.support.quotas import koordinator, nodes, quota, settle, worker
+from tests.support.sight import sees
 
 from tierwise.api.codec import Raw
 
@@ -68,6 +69,7 @@ def scenes(draw: st.DrawFn) -> Scene:
     return Scene(tuple(standing), draw(st.integers(1, 4)), draw(st.integers(1, CARDS)))
 
 
+@sees(evictions=2)
 @given(scenes())
 @examples(45)
 def test_whoever_goes_had_to(scene: Scene) -> None:
@@ -83,6 +85,7 @@ def test_whoever_goes_had_to(scene: Scene) -> None:
     assert all(not scene.fits_without(gone - {one}) for one in gone)
 
 
+@sees(evictions=1)
 @given(scenes(), st.integers(0, 24), st.integers(0, 24))
 @examples(45)
 def test_quotas_hold_whoever_goes(scene: Scene, most: int, least: int) -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.depth import examples
 from tests.support.quotas import nodes, settle, worker
+from tests.support.sight import sees
 
 from tierwise.api.codec import Raw
 from tierwise.config.kube import read_kube
@@ -101,6 +102,7 @@ def scenes(draw: st.DrawFn) -> Scene:
     return Scene(tuple(standing), draw(st.integers(1, CARDS)), draw(st.integers(0, 2)))
 
 
+@sees(evictions=4)
 @given(scenes())
 @examples(60)
 def test_a_pod_evicts_whom_kubernetes_would(scene: Scene) -> None:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+from random import Random
 
 from hypothesis import settings
+from hypothesis import strategies as st
 
-__all__ = ["DEEP", "QUICK", "examples", "size"]
+__all__ = ["DEEP", "QUICK", "ROTATION", "examples", "seeds", "size"]
+
+ROTATION = "2026-11"
+"""Which worlds `make test` and `make properties` draw: the same ones on every machine, until this is changed on purpose
+(with each version, so that no suite looks at one set of worlds for ever)."""
 
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 DEEP, QUICK = _PROFILE == "deep", _PROFILE == "default"
@@ -26,3 +32,8 @@ def examples(thorough: int) -> settings:
     """
     quick = max(thorough // _PART, min(thorough, _LEAST))
     return settings(max_examples={"default": quick, "deep": _MORE * thorough}.get(_PROFILE, thorough))
+
+
+def seeds() -> st.SearchStrategy[Random]:
+    """Sources of chance that do not shrink, for worlds that are shown whole."""
+    return st.integers(0, 2**32 - 1).map(lambda seed: Random(f"{ROTATION} {seed}"))

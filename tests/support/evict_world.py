@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 from msgspec.structs import replace
+from tests.support.sight import saw
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -45,6 +46,7 @@ __all__ = [
     "pod_manifest",
     "profile_of",
     "read",
+    "starves",
     "steps",
 ]
 
@@ -317,7 +319,31 @@ class Told(msgspec.Struct, frozen=True):
 
 def once(scene: Scene, chosen: Profile, order: Random | None = None) -> Told:
     """One cycle."""
-    return _told(rounds.schedule(objects(scene, order), chosen, now=0.0, cycles=1))
+    return _told(_noted(scene, rounds.schedule(objects(scene, order), chosen, now=0.0, cycles=1)))
+
+
+def starves(scene: Scene, chosen: Profile) -> bool:
+    """Whether a cycle evicts somebody; what comes of it is nothing that a property has seen."""
+    return bool(rounds.schedule(objects(scene), chosen, now=0.0, cycles=1).evictions)
+
+
+def _noted(scene: Scene, history: rounds.History) -> rounds.History:
+    """The same, once the property for which it ran knows what came of it."""
+    victims = [scene.pods()[e.task.key] for e in history.evictions if e.task.key in scene.pods()]
+    saw(
+        cycles=history.cycles,
+        evictions=len(victims),
+        reclaims=sum("reclaim" in e.action for e in history.evictions),
+        binds=len(history.bindings),
+        nominations=len(history.nominations),
+        half_gangs=sum(len({pod.stands for pod in gang.pods}) == 2 for gang in scene.gangs),
+        second_cycles=max(history.cycles - 1, 0),
+        budgeted_victims=sum(any(b.covers(*victim) for b in scene.budgets) for victim in victims),
+        preemptors_that_never=sum(pod.never for gang in scene.gangs for pod in gang.pods) if victims else 0,
+        guarded=sum(gang.kept or any(p.mark for p in gang.pods) for gang in scene.gangs) if victims else 0,
+        confined=sum(gang.within is not None for gang in scene.gangs) if victims else 0,
+    )
+    return history
 
 
 def onward(scene: Scene, told: Told, *, linger: bool) -> Scene:
@@ -339,7 +365,7 @@ def onward(scene: Scene, told: Told, *, linger: bool) -> Scene:
 
 def many(scene: Scene, chosen: Profile) -> rounds.History:
     """As many cycles as change anything."""
-    return rounds.schedule(objects(scene), chosen, now=0.0)
+    return _noted(scene, rounds.schedule(objects(scene), chosen, now=0.0))
 
 
 def _told(history: rounds.History) -> Told:
