@@ -54,7 +54,7 @@ class Sound:
             "lost_seconds": lambda running, victims: np.zeros(len(victims)),
             "gained_seconds": lambda job: 3600.0,
             "notice_seconds": lambda job: 0.0,
-            "declines": lambda: False,
+            "declines": lambda job: False,
             "debts": lambda: (Debt("q", np.ones(len(view.axis), dtype=np.int64), "it owes", due=True),),
             "paid_with": lambda debt, running: np.zeros(0, dtype=np.int64),
             "entitled": lambda: np.zeros((len(view.axis), len(view.queues)), dtype=np.int64),

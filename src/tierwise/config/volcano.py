@@ -61,7 +61,9 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "coscheduling": "awareNetworkTopology crossNamespaceGangGroups enablePreemption defaultMatchPolicy defaultTimeout",
     "drf": "",
     "elasticquota": _ELASTIC,
-    "eviction-cost": "minimumRunTime minimumRunTime.* maxMinimumRunTime maxNotice horizon decline",
+    "eviction-cost": """
+        minimumRunTime minimumRunTime.* maxMinimumRunTime maxRestartCost maxNotice maxDecline horizon decline
+    """,
     "gang": "",
     "network-topology-aware": """
         weight unknownTierName hypernode.binpack.cpu hypernode.binpack.memory hypernode.binpack.resources

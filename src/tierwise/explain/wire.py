@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from tierwise.actions.diagnosis.inspection import PodInspection
 from tierwise.api.codec import Raw
+from tierwise.api.meta import format_time
 from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.message import message, refusal
@@ -20,6 +21,7 @@ from tierwise.model.topology import Problem, Topology
 
 __all__ = [
     "explain_wire",
+    "notices_wire",
     "pending_wire",
     "pod_group_of",
     "pod_group_wire",
@@ -52,7 +54,23 @@ def schedule_wire(
         + [{"object": f.subject, "code": f.code, "message": f.text} for f in (*after.faults, *complaints)],
         "work": {"trials": report.search_counts.trials, "domains": report.search_counts.domains},
         **reservations_wire(after, report),
+        **notices_wire(report),
     }
+
+
+def notices_wire(report: CycleReport) -> Raw:
+    """Pods that are to be evicted and have time left, under one key; nothing where there are none."""
+    found = [
+        {
+            "pod": notice.task.key,
+            "podGroup": pod_group_of(notice.job, notice.task),
+            "by": notice.by.key if notice.by is not None else "",
+            "until": format_time(notice.until),
+            "reason": notice.reason,
+        }
+        for notice in report.notices
+    ]
+    return {"notices": found} if found else {}
 
 
 def _eviction(evicted: Eviction) -> Raw:

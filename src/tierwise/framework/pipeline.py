@@ -1275,8 +1275,8 @@ class Pipeline:
         return longest
 
     def declines_losses(self, job: Job) -> bool:
-        """Whether plans that lose more than they gain are declined."""
-        asked = ((plugin, "declines", plugin.declines) for plugin in self._eviction_costs[job.scheduler])
+        """Whether plans that lose more than they gain are declined for a job."""
+        asked = ((plugin, "declines", partial(plugin.declines, job)) for plugin in self._eviction_costs[job.scheduler])
         return self._any(asked, otherwise=False)
 
     def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]:

@@ -81,6 +81,7 @@ class Notice(msgspec.Struct, frozen=True):
     job: Job  # whose task it is
     until: float
     reason: str
+    by: Job | None = None  # for whom it is to go
 
 
 class Reservation(msgspec.Struct, frozen=True):

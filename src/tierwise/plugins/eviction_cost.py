@@ -5,7 +5,8 @@
 
 Pods younger than the minimum run time of their job, their queue or the profile are spared. Losses join the cost of
 breaking a gang, so that bundles and domains are compared with them, and a plan that loses more than the preemptor gains
-is declined; both are counted in shares of what the preemptor needs, times seconds.
+is declined until that has waited for long enough; both are counted in shares of what the preemptor needs, times
+seconds. What a job says of itself counts up to limits of the profile.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tierwise.framework.arguments import flag
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, EvictionCosts, Preemptor, Purpose, VictimFilter
 from tierwise.model.arrays import Bools, Floats, Ints
-from tierwise.model.job import Job
+from tierwise.model.job import Job, Status
 from tierwise.model.running import RunningTable
 
 __all__ = ["EvictionCost"]
@@ -25,6 +26,8 @@ __all__ = ["EvictionCost"]
 _HORIZON = 3600.0
 _LONGEST = 3600.0
 _NOTICE = 600.0
+_RESTART = 86_400.0
+_DECLINED = 3600.0
 
 
 @takes_part(VictimFilter, EvictionCosts)
@@ -39,6 +42,8 @@ class EvictionCost:
         self._horizon = _seconds(arguments, "horizon", _HORIZON) or _HORIZON
         self._longest = _seconds(arguments, "maxMinimumRunTime", _LONGEST)
         self._notice = _seconds(arguments, "maxNotice", _NOTICE)
+        self._restart = _seconds(arguments, "maxRestartCost", _RESTART)
+        self._patience = _seconds(arguments, "maxDecline", _DECLINED)
         self._usual = _seconds(arguments, "minimumRunTime", 0.0)
         self._checkpoints: dict[int, float] = {}
         self._declines = flag(arguments, "decline", default=True)
@@ -79,7 +84,7 @@ class EvictionCost:
 
     def _lost(self, running: RunningTable, victim: int) -> float:
         task, job = running.tasks[victim], self._jobs[int(running.job[victim])]
-        restart = job.terms.restart_cost if job.terms is not None else 0.0
+        restart = min(job.terms.restart_cost, self._restart) if job.terms is not None else 0.0
         return max(0.0, self._now - max(task.started, self._saved(job))) + restart
 
     def _saved(self, job: Job) -> float:
@@ -100,9 +105,10 @@ class EvictionCost:
         """How long its pods are told before they are evicted: as long as it asks, up to the profile's limit."""
         return min(job.terms.notice, self._notice) if job.terms is not None else 0.0
 
-    def declines(self) -> bool:
-        """Whether a plan that loses more than it gains is not carried out."""
-        return self._declines
+    def declines(self, job: Job) -> bool:
+        """Whether a plan that loses more than it gains is not carried out for a job: as long as that can wait."""
+        waiting = [task.created for task in job.tasks if task.status is Status.PENDING and task.created]
+        return self._declines and self._now - min(waiting, default=self._now) < self._patience
 
 
 def _seconds(arguments: Arguments, name: str, otherwise: float) -> float:

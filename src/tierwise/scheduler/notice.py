@@ -2,7 +2,8 @@
 
 Called by the cycle after all actions. Victims of one preemptor go together: where one of them still has time, none is
 evicted, nothing is nominated, and the preemptor waits with a reason. Nothing is remembered but the condition that the
-pod was given; a later cycle plans anew, and evicts those whose time is over. `effects` writes and withdraws conditions.
+pod was given; a later cycle plans anew, with those who have one first, and evicts those whose time is over. `effects`
+writes and withdraws conditions.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def _notice(cycle: Cycle, eviction: Eviction) -> Notice | None:
     if time <= 0:
         return None
     since = eviction.task.noticed or cycle.snapshot.now
-    return Notice(eviction.task, eviction.job, since + time, eviction.reason)
+    return Notice(eviction.task, eviction.job, since + time, eviction.reason, eviction.by)
 
 
 def _hold(cycle: Cycle, job: Job, notices: list[Notice], until: float) -> None:

@@ -327,3 +327,59 @@ def test_a_reader_follows_checkpoints() -> None:
         (job,) = reader.read(objects, NOW).jobs
 
         assert (started, NOW - 5 if conditions else 0.0) == (job.tasks[0].started, job.tasks[0].checkpointed)
+
+
+# -- what a tenant says of itself
+
+
+ABSURD = ["300000h", "99999999999999999999h", "1000000000000000000000000000000000000s"]
+
+
+@pytest.mark.parametrize("claim", ["24h", *ABSURD])
+@pytest.mark.parametrize("action", ["gangpreempt", "preempt", "jobpreempt"])
+def test_a_claim_does_not_make_a_job_unevictable(action: str, claim: str) -> None:
+    """What a restart is said to cost counts for half of what the preemptor gains, whatever the figure."""
+    marks = {"tierwise.io/restart-cost": claim, "tierwise.io/checkpointed-at": format_time(NOW - 10)}
+    found = report(costed(action), running("low", "n0 n1", ago=HOUR, marks=marks, minimum=1), urgent())
+
+    assert {"low"} == evicted(found)
+
+
+@pytest.mark.parametrize("claim", ABSURD)
+@pytest.mark.parametrize("name", ["restart-cost", "minimum-run-time", "expected-duration", "eviction-notice"])
+def test_an_absurd_figure_of_a_bystander_stops_no_other_eviction(name: str, claim: str) -> None:
+    """Others are weighed as ever; whoever claims the most goes last."""
+    absurd = running("absurd", "n0", ago=HOUR, marks={f"tierwise.io/{name}": claim})
+    found = report(costed(), absurd, running("low", "n1", ago=30 * MINUTE), urgent())
+
+    assert {"low"} == evicted(found)
+
+
+def _since(raws: list[Raw], seconds: float) -> list[Raw]:
+    """The same with pods that were made so long ago."""
+    for raw in raws:
+        if raw["kind"] == "Pod":
+            metadata: Any = raw["metadata"]
+            metadata["creationTimestamp"] = format_time(NOW - seconds)
+    return raws
+
+
+@pytest.mark.parametrize("action", ["gangpreempt", "preempt", "jobpreempt"])
+@pytest.mark.parametrize(("waited", "most", "goes"), [(59, {}, False), (61, {}, True), (6, {"maxDecline": "5m"}, True)])
+def test_a_plan_is_not_declined_for_ever(action: str, waited: int, most: dict[str, str], goes: bool) -> None:
+    """Work of nine hours protects a job from a more important one as long as that can wait."""
+    low, high = running("low", "n0 n1", ago=9 * HOUR, minimum=1), _since(urgent(), waited * MINUTE)
+
+    assert ({"low"} if goes else set()) == evicted(report(costed(action, **most), low, high))
+
+
+def test_only_so_much_of_a_claim_ranks_victims() -> None:
+    """A job that lost less work goes all the same, once the other's claim is cut to what counts."""
+    claims = running("claims", "n0", ago=HOUR, marks={"tierwise.io/restart-cost": "9h"})
+    works = running("works", "n1", ago=4 * HOUR)
+    profile, cut = costed(decline=False), costed(decline=False, maxRestartCost="2h")
+
+    assert ({"works"}, {"claims"}) == (
+        evicted(report(profile, claims, works, urgent())),
+        evicted(report(cut, claims, works, urgent())),
+    )

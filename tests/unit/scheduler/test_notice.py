@@ -13,6 +13,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT, Profile
+from tierwise.explain.wire import notices_wire
 from tierwise.framework.report import CycleReport
 from tierwise.port import Effect, Evict, Nominate, Objects, PatchStatus, RecordEvent
 from tierwise.scheduler import cycle
@@ -126,3 +127,80 @@ def test_a_life_with_notice() -> None:
         evicted += [moment.at for entry in moment.entries if entry.reason == "Evicted"]
 
     assert [120.0] == sorted(set(evicted))
+
+
+# -- notice that was given is kept
+
+
+def _pair(now: float, told: dict[str, float | None], **settings: Any) -> list[Raw]:
+    """Two gangs that save their work every two minutes, one a minute after the other; who has notice since when."""
+    raws: list[Raw] = []
+    for i, name in enumerate(("one", "two")):
+        saved = format_time(now - (now - NOW - i * MINUTE) % (2 * MINUTE))
+        marks = {**NOTICE, "tierwise.io/checkpointed-at": saved}
+        for raw in running(name, f"n{i}", ago=2 * 60 * MINUTE, marks=marks, **settings):
+            since = told.get(name)
+            if raw["kind"] == "Pod" and since is not None:
+                condition = {"type": "EvictionNotice", "status": "True", "lastTransitionTime": format_time(since)}
+                raw["status"] = {**raw["status"], "conditions": [condition]}  # type: ignore[dict-item]
+            raws.append(raw)
+    return raws
+
+
+@pytest.mark.parametrize("action", ["gangpreempt", "preempt", "jobpreempt", "podpreempt"])
+def test_jobs_that_save_in_turn_do_not_keep_an_urgent_one_out(action: str) -> None:
+    """Who was told first goes when his time is over, though the other one would lose less by then."""
+    told: dict[str, float | None] = {"one": None, "two": None}
+    profile = costed(action)
+    gone: dict[float, list[str]] = {}
+    for minute in range(8):
+        now = NOW + minute * MINUTE
+        snapshot = build(_objects(_pair(now, told, minimum=0), urgent()), now, profile)
+        report = cycle(snapshot, profile)
+        if report.evictions:
+            gone[float(minute)] = [eviction.job.key for eviction in report.evictions]
+            break
+        noticed = {notice.job.key.removeprefix("default/") for notice in report.notices}
+        told = {name: (told[name] or now) if name in noticed else None for name in told}
+
+    assert [2.0] == [*gone]
+
+
+def test_a_notice_is_kept_beside_victims_who_want_none() -> None:
+    """A plan of somebody with notice and somebody without stays the same while the time runs."""
+    other = running("other", "n1", ago=10 * MINUTE)
+    report, _ = decide(low(60, on="n0"), other, urgent(tasks=2))
+
+    assert ["default/low-0"] == [notice.task.key for notice in report.notices]
+
+
+def test_a_notice_is_given_up_where_it_does_not_help() -> None:
+    """Where those who were told are not enough any more, others are told."""
+    report, asked = decide(low(60, on="n0"), running("other", "n1", ago=10 * MINUTE, marks=NOTICE), urgent(tasks=2))
+
+    assert {"default/low-0", "default/other-0"} == {notice.task.key for notice in report.notices}
+    assert [("other-0", "True", "ToBeEvicted")] == _conditions(asked)
+
+
+def test_a_plan_under_notice_is_not_declined_later() -> None:
+    """What was weighed when notice was given is not weighed again while the work goes on."""
+    profile = costed(horizon="1m")
+    fresh = low(marks={**NOTICE, "tierwise.io/checkpointed-at": format_time(NOW - 600)})
+    report, _ = decide(fresh, urgent(tasks=2), profile=profile)
+    later, _ = decide(low(120), urgent(tasks=2), profile=profile)
+
+    assert ((), 2) == (report.notices, len(later.evictions))
+
+
+def test_notices_are_for_programs_too() -> None:
+    """Who, of which group, for whom, until when and why."""
+    report, _ = decide(low(), urgent(tasks=2))
+    listed: Any = notices_wire(report)["notices"]
+
+    assert {
+        "pod": "default/low-0",
+        "podGroup": "default/low",
+        "by": "default/urgent",
+        "until": format_time(NOW + 120),
+        "reason": "to make room for default/urgent: it is more important",
+    } == listed[0]

@@ -15,7 +15,14 @@ import numpy as np
 from tierwise.actions.eviction.feasibility import quota_allows
 from tierwise.actions.eviction.losses import declined, with_losses
 from tierwise.actions.eviction.node_costs import node_keys
-from tierwise.actions.eviction.preemptors import ProtectedJobs, has_minimum, slots, starving_jobs, why_no_candidate
+from tierwise.actions.eviction.preemptors import (
+    Notices,
+    ProtectedJobs,
+    has_minimum,
+    slots,
+    starving_jobs,
+    why_no_candidate,
+)
 from tierwise.actions.placement.commit import commit, quota_exceeded_now
 from tierwise.actions.placement.fit import Placement, place_tasks
 from tierwise.api.plurals import count
@@ -54,6 +61,7 @@ class _ClassicPreemptor:
         self._by_node = by_node
         self._running: RunningTable = cycle.running
         self._settled = ProtectedJobs(cycle)
+        self._notices = Notices(cycle)
         self._futile: dict[object, Reason] = {}  # by kind of job and moment: why nobody went for it
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         for eviction in cycle.report.evictions:  # by an action before this one
@@ -71,8 +79,30 @@ class _ClassicPreemptor:
             cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, self._futile[kind]))
             return
         self._settled.catch_up()
-        before = self._gone.copy()
+        ways = chain(self._notices.first(self._gone), (self._gone,))  # who has notice goes before anybody else
+        found = next((found for gone in ways if (found := self._rehearsed(job, gone)) is not None), None)
+        if found is None:
+            why = self._why_not(job)
+            if kind is not None:
+                self._futile[kind] = why
+            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, why))
+            return
+        spots, victims = found
+        victims = self._needed(job, spots, victims)
+        need = np.sum([pod_set.shape.request for _, pod_set, _ in spots], axis=0)
+        preemptor = with_losses(cycle, Preemptor(self._purpose, job, need, gang=False, running=self._running))
+        weighed = self._notices.among(victims)
+        dear = declined(cycle, preemptor, victims, self._action) if not weighed else None
+        if dear is not None:
+            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, dear))
+            return
+        self._carry_out(job, spots, victims)
+
+    def _rehearsed(self, job: Job, gone: Bools) -> tuple[list[Spot], Ints] | None:
+        """Where a job would stand, and who would go for it besides those who count as gone; None if not enough can."""
+        cycle, before = self._cycle, self._gone
         with cycle.ledger.statement():
+            self._gone = gone.copy()
             try:
                 spots, victims = self._place_all(job)
             finally:
@@ -81,20 +111,7 @@ class _ClassicPreemptor:
             whole = all(sub_ready(cycle.ledger, sub, waiting=True) for sub in job.subs if sub.number in subs)
             ready = whole and job_ready(cycle.ledger, job, waiting=True)
             enough = bool(spots) and (ready or not cycle.pipeline.gangs_wait)
-        if not enough:
-            why = self._why_not(job)
-            if kind is not None:
-                self._futile[kind] = why
-            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, why))
-            return
-        victims = self._needed(job, spots, victims)
-        need = np.sum([pod_set.shape.request for _, pod_set, _ in spots], axis=0)
-        preemptor = with_losses(cycle, Preemptor(self._purpose, job, need, gang=False, running=self._running))
-        dear = declined(cycle, preemptor, victims, self._action)
-        if dear is not None:
-            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, dear))
-            return
-        self._carry_out(job, spots, victims)
+        return (spots, victims) if enough else None
 
     def _kind(self, job: Job) -> object | None:
         """What the answer depends on, the moment included; None for a job of which something stands already."""

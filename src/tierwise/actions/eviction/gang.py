@@ -25,6 +25,7 @@ from tierwise.actions.eviction.feasibility import fits_in, place_in, quota_objec
 from tierwise.actions.eviction.losses import declined, loss_text, with_losses
 from tierwise.actions.eviction.node_costs import VictimOrder
 from tierwise.actions.eviction.preemptors import (
+    Notices,
     ProtectedJobs,
     has_minimum,
     slots,
@@ -129,6 +130,7 @@ class GangPreemptor:
         self._running: RunningTable = cycle.running
         self._settled = ProtectedJobs(cycle)
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
+        self._notices = Notices(cycle)
         self._seen = 0  # evictions of the report that are known here
         self._kept = len(cycle.nominations)
         self._standing = StandingTasks(cycle.topology, self._running)
@@ -198,14 +200,28 @@ class GangPreemptor:
         if not self._options.by_pod or job.declared or job.gather is not None or job.constraint is not None:
             return None
         shape = asked.task_groups[0].remaining[0].pod_set.shape
-        return shape.number, int(self._running.jobs.queue[job.number])
+        return shape.number, int(self._running.jobs.queue[job.number]), int(self._cycle.pipeline.declines_losses(job))
 
     def _attempt(self, preemptor: Preemptor, asked: Demand) -> EvictionAttempt | None:
-        """Make room by the cheapest plan that can be carried out; where none can, how that went."""
+        """Make room by the cheapest plan that can be carried out; where none can, how that went.
+
+        Those who have notice come first, whatever is cheaper now.
+        """
+        before = self._gone
+        for gone in self._notices.first(before):
+            self._gone = gone.copy()
+            kept = self._cheapest(preemptor, asked) is None
+            self._gone = before | (self._gone & ~gone)
+            if kept:
+                return None
+        return self._cheapest(preemptor, asked)
+
+    def _cheapest(self, preemptor: Preemptor, asked: Demand) -> EvictionAttempt | None:
         preemptor, plans, looked = self._plans(preemptor, asked)
         dear: Reason | None = None
         for plan in plans:
-            refused = declined(self._cycle, preemptor, plan.victims, self._action)
+            weighed = self._notices.among(plan.victims)
+            refused = declined(self._cycle, preemptor, plan.victims, self._action) if not weighed else None
             if refused is not None:
                 dear = dear or refused
             elif self._carry_out(preemptor, asked, plan, looked):

@@ -42,9 +42,24 @@ def declined(cycle: Cycle, preemptor: Preemptor, victims: Ints, action: str) -> 
     if preemptor.losses is None or not len(victims) or not cycle.pipeline.declines_losses(preemptor.job):
         return None
     losing = _losing(cycle, preemptor.running, victims)
-    if float(preemptor.losses[losing].sum()) <= len(preemptor.weighed) + 1e-9:
+    if float((preemptor.losses[losing] * _weight(cycle, preemptor, losing)).sum()) <= len(preemptor.weighed) + 1e-9:
         return None
     return Reason("LosesMoreThanItGains", action, f"nothing was evicted: {_compared(cycle, preemptor, losing)}")
+
+
+def _weight(cycle: Cycle, preemptor: Preemptor, losing: Ints) -> Floats:
+    """Which share of its loss counts for each task where a plan may be declined.
+
+    What a restart costs is its job's own word: it says who goes first, but counts for no more than half of the gain.
+    """
+    running, jobs = preemptor.running, cycle.snapshot.jobs
+    lost = cycle.pipeline.lost_seconds(preemptor.job, running, losing)
+    terms = (jobs[n].terms for n in running.job[losing].tolist())
+    claimed = np.array([one.restart_cost if one is not None else 0.0 for one in terms])
+    most = cycle.pipeline.gained_seconds(preemptor.job) / 2
+    counted = np.maximum(lost - claimed, 0.0) + np.minimum(claimed, most)
+    shares: Floats = np.divide(counted, lost, out=np.ones_like(lost), where=lost > 0)
+    return np.minimum(shares, 1.0)
 
 
 def loss_text(cycle: Cycle, preemptor: Preemptor, victims: Ints) -> str:

@@ -22,6 +22,7 @@ from tierwise.model.job import Job, Phase
 from tierwise.model.resources import POD_SLOTS
 
 __all__ = [
+    "Notices",
     "ProtectedJobs",
     "has_minimum",
     "may_evict",
@@ -30,6 +31,36 @@ __all__ = [
     "why_no_candidate",
     "without_never_preempting",
 ]
+
+
+class Notices:
+    """Who was told that he goes: notice that was given is kept, as long as these are victims enough.
+
+    Two jobs that save their work in turn would else be the cheaper victim in turn, and no notice would ever run out.
+    """
+
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle, self._running = cycle, cycle.running
+        self._told: Bools = np.zeros(len(self._running), dtype=bool)
+        if cycle.pipeline.prices_evictions:
+            moving = cycle.snapshot.held_places.moving  # these were told by who moves them
+            self._told[:] = [bool(task.noticed) and task.key not in moving for task in self._running.tasks]
+
+    def first(self, gone: Bools) -> Iterator[Bools]:
+        """Whom else to count as gone while victims are looked for, before all are asked.
+
+        First all who have no notice; then those who would have to be given one.
+        """
+        if not (self._told & ~gone).any():
+            return
+        yield gone | ~self._told
+        jobs = self._cycle.snapshot.jobs
+        asks = [self._cycle.pipeline.notice_seconds(jobs[n]) > 0 for n in range(len(jobs))]
+        yield gone | (np.array(asks, dtype=bool)[self._running.job] & ~self._told)
+
+    def among(self, victims: Ints) -> bool:
+        """Whether some of these were told: then what they lose has been weighed already."""
+        return bool(self._told[victims].any())
 
 
 def starving_jobs(cycle: Cycle) -> Iterator[Job]:
