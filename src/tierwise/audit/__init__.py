@@ -19,6 +19,7 @@ from tierwise.audit.languages import (
     plugin_groups,
     workload_groups,
 )
+from tierwise.audit.neighbours import neighbours
 from tierwise.audit.nodes import nodes, support
 from tierwise.audit.pods import Finding
 from tierwise.audit.queues import queues
@@ -42,5 +43,5 @@ def audit(objects: Objects) -> list[Finding]:
         grove_gangs,
         kueue_groups,
     )
-    checks = (nodes, support, volumes, devices, *own, *others, topology, gathered, queues, quotas)
+    checks = (nodes, support, neighbours, volumes, devices, *own, *others, topology, gathered, queues, quotas)
     return [finding for check in checks for finding in check(objects)]

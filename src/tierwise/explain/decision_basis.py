@@ -68,6 +68,7 @@ def decision_bases(
             bases[job.key] = DecisionBasis(job, decision) if isinstance(basis, Reason) else basis
         for placed in decision.placed:
             _stand(current, placed)
+        current.ledger.linger()
     return bases
 
 

@@ -19,7 +19,7 @@ from tierwise.framework.extension import Ask, CycleView
 from tierwise.framework.fit_count import FitCounts
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.pipeline import Pipeline, PluginError
-from tierwise.framework.report import ReportBuilder
+from tierwise.framework.report import Eviction, ReportBuilder
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.held_places import HeldPlace
 from tierwise.model.job import Job, PodSet, Task
@@ -288,12 +288,31 @@ class Cycle(msgspec.Struct, frozen=True):
         own = (decision for decision in self.report.decisions[decided:] if decision.job is job)
         return Counter(row for decision in own for placed in decision.placed for row in placed.rows.tolist())
 
+    def evict(self, evictions: Iterable[Eviction]) -> None:
+        """Carry out evictions that are on the ledger, once whoever they are for has its place there.
+
+        From here on rules between pods see the victims again, whatever runs next: they are there until they are gone.
+        """
+        self.report.evictions += evictions
+        self.ledger.linger()
+
     def fits(self, ask: Ask, span: slice, pool: Pool) -> Bools:
         """Which rows of a span take one more task, according to every filter."""
         fits = self.fit_counts.of(ask.shape).rows(pool)[span] > 0
         if self.pipeline.moving(ask.shape):
-            fits &= self.pipeline.why_not_now(ask.shape, span) == 0
+            fits &= self.allowed(ask.shape, span, pool)
         return fits
+
+    def allowed(self, shape: Shape, span: slice, pool: Pool) -> Bools:
+        """Which rows of a span the filters that move allow to one more task.
+
+        Where it would start now they are asked twice, as Kubernetes does: nobody counts on pods that are nominated.
+        """
+        allowed: Bools = self.pipeline.why_not_now(shape, span) == 0
+        if pool is Pool.IDLE and self.ledger.expects and allowed.any():
+            with self.ledger.as_it_is():
+                allowed &= self.pipeline.why_not_now(shape, span) == 0
+        return allowed
 
     def shortage(self, resource: str, asked: int, free: int) -> str:
         """What a node lacks, with numbers."""

@@ -6,12 +6,17 @@ are needed. Actions write through statements; plugins read the arrays and never 
 A task is placed on one of two pools. `FUTURE_IDLE` is what is idle after all releasing tasks have left and all
 pipelined tasks have started. `IDLE` is the smaller of idle and future idle, so that a task placed now never takes
 resources that a pipelined task waits for.
+
+Tasks that are evicted are gone for the one that they go for, and for nobody else: once that has its place (`linger`),
+rules between tasks see them again, as they will see terminating ones in the next cycle. What they free is room of the
+future from their eviction on.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ParamSpec, Protocol, TypeVar
 
@@ -36,6 +41,7 @@ __all__ = [
     "part_of_whole",
     "ready_tasks",
     "roles_count",
+    "stays_released",
     "sub_ready",
 ]
 
@@ -66,6 +72,7 @@ class Tally(msgspec.Struct, frozen=True):
     values: Ints
     bucket: Ints  # the bucket of each row; -1 for none
     weights: Mapping[int, int]
+    evicted: Ints | None = None  # where those evicted in this cycle are counted that linger; None: among the values
 
 
 class Follower(Protocol):
@@ -75,9 +82,17 @@ class Follower(Protocol):
         """Tasks of a shape were placed on rows, or removed (negative). Changes must go through `save` or `append`."""
 
 
+Counting = Callable[["Ledger", Shape, Ints, Ints], None]
+
+
 class _Followed(msgspec.Struct, frozen=True):
-    count: Callable[[Ledger, Shape, Ints, Ints], None]
+    count: Counting
     evicted: Callable[[Ledger, Sequence[Task]], None] | None
+    linger: Counting
+
+
+def stays_released(ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
+    """For those who follow room alone: nothing comes back with evicted tasks that linger."""
 
 
 def _guarded(call: Callable[P, T], turned: Callable[[BaseException], Exception]) -> Callable[P, T]:
@@ -158,7 +173,10 @@ class Ledger:
         self.releases = 0  # incremented when capacity is released other than by a rewind
         self._tallies: list[Tally] = []
         self._counting: dict[int, list[tuple[Tally, int]]] = {}  # by shape number: the tallies that count it
+        self._expected: dict[int, tuple[Ints, Ints]] = {}  # by tally: its values, and who of them is pipelined
         self._followers: list[_Followed] = []
+        self._going: list[tuple[RunningTable, Ints]] = []  # who was evicted
+        self._lingering: list[int] = []  # how many of these entries linger: the last one counts
         self.registered = (0, 0)  # the number of tallies and followers
         self._jobs = snapshot.jobs
         self._rows = snapshot.nodes.rows
@@ -351,12 +369,19 @@ class Ledger:
         self._tallies.append(tally)
         self._count_registered()
 
-    def follow(self, follower: Follower, evicted: Callable[[Ledger, Sequence[Task]], None] | None = None) -> None:
+    def follow(
+        self,
+        follower: Follower,
+        evicted: Callable[[Ledger, Sequence[Task]], None] | None = None,
+        *,
+        linger: Counting | None = None,
+    ) -> None:
         """Register a follower of all later changes; the tasks at the start of the cycle are in `held`.
 
-        `evicted` is told of tasks that are evicted, by those who must know them one by one; it saves what it changes.
+        `evicted` is told of tasks that are evicted, by those who must know them one by one; `linger` counts evicted
+        tasks as they linger, where that is not the same as if they came anew. Both save what they change.
         """
-        self._followers.append(_Followed(follower.count, evicted))
+        self._followers.append(_Followed(follower.count, evicted, linger or follower.count))
         self._count_registered()
 
     def _count_registered(self) -> None:
@@ -365,6 +390,7 @@ class Ledger:
     def unregister(self, since: tuple[int, int]) -> None:
         """Remove the tallies and followers that were registered since."""
         for tally in self._tallies[since[0] :]:
+            self._expected.pop(id(tally), None)
             for number in tally.weights:
                 self._counting[number].pop()
         del self._tallies[since[0] :], self._followers[since[1] :]
@@ -373,9 +399,9 @@ class Ledger:
     def guard(self, since: tuple[int, int], turned: Callable[[BaseException], Exception]) -> None:
         """Wrap the followers that were registered since, so that what they raise is attributed to their plugin."""
         for i in range(since[1], len(self._followers)):
-            count, evicted = self._followers[i].count, self._followers[i].evicted
+            count, evicted, linger = self._followers[i].count, self._followers[i].evicted, self._followers[i].linger
             told = _guarded(evicted, turned) if evicted is not None else None
-            self._followers[i] = _Followed(_guarded(count, turned), told)
+            self._followers[i] = _Followed(_guarded(count, turned), told, _guarded(linger, turned))
 
     def save(self, numbers: Ints, index: _Index) -> None:
         """Save the values at an index of a follower's array before a change, so that a rewind restores them."""
@@ -398,6 +424,8 @@ class Ledger:
         domains, numbers = self._topology.touched(rows, counts)
         self._add(self.domain_idle, (asked, domains), request * -numbers)  # Volcano counts pipelined tasks as used
         self._count(shape.number, rows, counts)
+        if pool is not Pool.IDLE:
+            self.expect(shape, rows, counts)
         for follower in self._followers:
             follower.count(self, shape, rows, counts)
         self.moved.append(rows, taken=pool is Pool.IDLE)
@@ -418,7 +446,7 @@ class Ledger:
             follower.count(self, shape, rows, _ONE)
         self.moved.append(rows, taken=True)
 
-    def _count(self, number: int, rows: Ints, counts: Ints) -> None:
+    def _count(self, number: int, rows: Ints, counts: Ints, *, linger: bool = False) -> None:
         """Add tasks of a shape to the tallies that count it: there may be hundreds, over few kinds of buckets."""
         known: dict[int, tuple[Ints, Ints]] = {}
         for tally, weight in self._counting.get(number, ()):
@@ -428,13 +456,40 @@ class Ledger:
                 inside = buckets >= 0
                 where = known[id(tally.bucket)] = buckets[inside], counts[inside]
             touched, more = where
-            values = tally.values
+            values = tally.evicted if linger and tally.evicted is not None else tally.values
             before = values[touched]
             self._journal.append((values, touched, before))
             if len(touched) == 1:
                 values[touched] = before + weight * more
             else:
                 np.add.at(values, touched, weight * more)  # rows may share a bucket
+
+    def expect(self, shape: Shape, rows: Ints, counts: Ints) -> None:
+        """Note that tasks of a shape which are placed, and counted by tallies, will not start in this cycle."""
+        for tally, weight in self._counting.get(shape.number, ()):
+            expected = self._expected.get(id(tally))
+            if expected is None:
+                expected = self._expected[id(tally)] = tally.values, np.zeros_like(tally.values)
+            buckets = tally.bucket[rows]
+            inside = buckets >= 0
+            self.save(expected[1], buckets[inside])
+            np.add.at(expected[1], buckets[inside], weight * counts[inside])
+
+    @contextmanager
+    def as_it_is(self) -> Iterator[None]:
+        """Tallies without those who are pipelined, which are not there yet."""
+        for values, expected in self._expected.values():
+            values -= expected
+        try:
+            yield
+        finally:
+            for values, expected in self._expected.values():
+                values += expected
+
+    @property
+    def expects(self) -> bool:
+        """Whether tallies count tasks that are not there yet."""
+        return any(expected.any() for _, expected in self._expected.values())
 
     def count_placed(self, sub: SubJob, pod_set: PodSet, rows: Ints, counts: Ints, *, pool: Pool) -> None:
         """Count placed tasks as ready in their sub-job and role; rows ascend. Best-effort tasks were counted before."""
@@ -567,7 +622,10 @@ class Ledger:
             self.queue_used += self.queue_leaving
 
     def evict(self, running: RunningTable, victims: Ints, jobs: Sequence[Job]) -> None:
-        """Evict running tasks: their resources are being released, and they no longer count for job, queue or role."""
+        """Evict running tasks: their resources are being released, and they no longer count for job, queue or role.
+
+        Rules between tasks take them for gone until `linger`: whoever they go for is placed in between.
+        """
         self.any_releasing = True
         self.releases += 1
         freed = running.request[:, victims]
@@ -633,9 +691,10 @@ class Ledger:
             self._journal.append((numbers, (slice(None), rows), numbers.copy()))
         for numbers in (self.domain_idle, self.domain_releasing):
             self._journal.append((numbers, (slice(None), domains), numbers.copy()))
-        for tally in self._tallies:
-            self.save(tally.values, np.arange(len(tally.values)))
-            tally.values[:] = 0
+        tallied = (values for t in self._tallies for values in (t.values, t.evicted) if values is not None)
+        for values in (*tallied, *(expected for _, expected in self._expected.values())):
+            self.save(values, np.arange(len(values)))
+            values[:] = 0
         self.idle[:] = self._allocatable
         for resource, amounts in self._unused.items():
             self.idle[resource] += amounts
@@ -649,16 +708,34 @@ class Ledger:
         self.moved.append(rows)
 
     def _discount(self, running: RunningTable, victims: Ints) -> None:
-        """Remove evicted tasks from the tallies: as in Volcano, rules between pods ignore them."""
-        for number in dict.fromkeys(running.shape[victims].tolist()) if self._tallies or self._followers else ():
-            own = victims[running.shape[victims] == number]
-            rows, counts = np.unique(running.row[own], return_counts=True)
-            self._count(number, rows, -counts)
+        """Remove evicted tasks from the tallies."""
+        self.append(self._going, (running, victims))
+        for shape, rows, counts in self._by_shape(running, victims):
+            self._count(shape.number, rows, -counts)
             for follower in self._followers:
-                follower.count(self, running.tasks[own[0]].shape, rows, -counts)
+                follower.count(self, shape, rows, -counts)
         for follower in self._followers:
             if follower.evicted is not None:
                 follower.evicted(self, [running.tasks[victim] for victim in victims.tolist()])
+
+    def linger(self) -> None:
+        """Rules between tasks see those who were evicted until they are gone, which is not in this cycle."""
+        done = self._lingering[-1] if self._lingering else 0
+        if done == len(self._going):
+            return
+        for running, victims in self._going[done:]:
+            for shape, rows, counts in self._by_shape(running, victims):
+                self._count(shape.number, rows, counts, linger=True)
+                for follower in self._followers:
+                    follower.linger(self, shape, rows, counts)
+            self.moved.append(np.unique(running.row[victims]))
+        self.append(self._lingering, len(self._going))
+
+    def _by_shape(self, running: RunningTable, victims: Ints) -> Iterator[tuple[Shape, Ints, Ints]]:
+        """Running tasks shape by shape, with their rows and how many are on each; nothing where nobody counts."""
+        for number in dict.fromkeys(running.shape[victims].tolist()) if self._tallies or self._followers else ():
+            own = victims[running.shape[victims] == number]
+            yield running.tasks[own[0]].shape, *np.unique(running.row[own], return_counts=True)
 
     def _add(self, numbers: Ints, index: _Index, by: Ints) -> None:
         before = numbers[index]

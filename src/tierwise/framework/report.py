@@ -244,9 +244,6 @@ class ReportBuilder(msgspec.Struct):
         self.delays[job.key] = delay.until
         self.reject(job, Rejection("place", job.key, delay.reason))
 
-    def evict(self, eviction: Eviction) -> None:
-        self.evictions.append(eviction)
-
     def add_eviction_attempt(self, job: Job, attempt: EvictionAttempt) -> None:
         """Record an eviction attempt; its obstacle is added to the job's rejection, once."""
         self.eviction_attempts.setdefault(job.key, []).append(attempt)

@@ -63,6 +63,11 @@ class RunningTable(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.tasks)
 
+    def at(self, task: Task) -> list[int]:
+        """The position of a task; none of one whose node is gone."""
+        found = self.position.get(task.key)
+        return [] if found is None else [found]
+
     def inside(self, span: slice) -> slice:
         """The tasks on a span of rows."""
         first, last = np.searchsorted(self.row, [span.start, span.stop])

@@ -83,7 +83,6 @@ __all__ = ["SCHEDULER_NAMES", "Reader", "build"]
 _ALWAYS = frozenset({CPU, MEMORY, POD_SLOTS})
 """Resources that stand on every axis."""
 
-_PLACING = frozenset({"enqueue", "allocate", "backfill"})
 """Actions that evict nobody."""
 
 SCHEDULER_NAMES = frozenset(
@@ -182,9 +181,7 @@ class Reader:
         self._rules = reservation_rules(profile)
         self._history: tuple[ConfigMap, tuple[FinishedRun, ...], tuple[Fault, ...]] | None = None
         self._schedulers = SCHEDULER_NAMES.union(profile.schedulers) if schedulers is None else schedulers
-        # Budgets matter to evictions alone; reading them costs a look at every pod.
         self._conditions = profile.listed("repair", "conditions")  # that make a node unhealthy
-        self._evicts = not _PLACING.issuperset(profile.actions)
         self._objects = Objects()
         self._last: Snapshot | None = None
         self._site: NodeIndex | None = None
@@ -237,7 +234,7 @@ class Reader:
         if self._last is None or not differing.isdisjoint(_SETTINGS):
             self._settings = _Settings.of(objects, self._profile)
         settings, quotas = self._settings, self._settings.quotas
-        budgets = Budgets(objects.every(PodDisruptionBudget) if self._evicts else {}, pods.values())
+        budgets = Budgets(objects.every(PodDisruptionBudget), pods.values())
         framed = self._templates.common(), self._crowd, True
         if last is not None and self._framed == framed and self._plain(latest):
             axis, table = last.axis, last.nodes

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 from msgspec.structs import replace as replaced
-from tests.support.draw import Outcome, World, allocate, draw, gang, groups, placed, spots, waiting, why
+from tests.support.draw import Gang, Outcome, World, allocate, draw, gang, groups, placed, spots, waiting, why
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, PluginChoice
@@ -231,6 +231,76 @@ def test_nobody_moves_without_a_place() -> None:
 
     told = [child.reason.code for child in outcome.report.rejections["default/train"].children]
     assert ({}, ["NoRoomForReplacements"]) == (_evicted(outcome), told)
+
+
+# -- whom repair spares
+
+
+def _budget(allowed: int) -> Raw:
+    """A budget for the pods of the gang train."""
+    meta: Raw = {"name": "budget", "namespace": "default"}
+    spec: Raw = {"selector": {"matchLabels": {"app": "train"}}}
+    status: Raw = {"disruptionsAllowed": allowed}
+    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec, "status": status}
+
+
+def _guarded(world: World, train: Gang, allowed: int) -> World:
+    """The cluster with a gang and a budget for it."""
+    own: Raw = {"metadata": {"labels": {"app": "train"}}}
+    raws = [merged(raw, own if raw["kind"] == "Pod" else {}) for raw in train.manifests()]
+    return World((*world.manifests, *raws, _budget(allowed)), world.drawing)
+
+
+@pytest.mark.parametrize(("allowed", "expected"), [(0, []), (1, []), (2, ["train-0", "train-1"])])
+def test_a_gang_moves_where_its_budget_lets_all_of_it_go(allowed: int, expected: list[str]) -> None:
+    """Healthy pods are moved all or none: half a gang elsewhere helps nobody."""
+    world = draw(RACKS, node="cpu=1", running="n2:cpu=1")
+    train = _gang("train", tasks=3, within=1, on="n0 n1", marks=REPLACE)
+
+    assert expected == sorted(_evicted(allocate(_guarded(world, train, allowed))))
+
+
+@pytest.mark.parametrize(("allowed", "expected"), [(1, ["train-1"]), (3, ["train-0", "train-1", "train-2"])])
+def test_a_gang_restarts_where_its_budget_lets_all_of_it_go(allowed: int, expected: list[str]) -> None:
+    """What was on a lost node goes anyway; the healthy pods go with it, or none of them does."""
+    world = _with(draw(RACKS), n1=NOT_READY)
+    train = _gang("train", tasks=3, on="n0 n1 n2", marks={ON_LOSS: "restart-all"})
+    outcome = allocate(_guarded(world, train, allowed))
+
+    told = [a.obstacle.code for a in outcome.report.eviction_attempts.get("default/train", ()) if a.obstacle]
+    assert (expected, ["SparedByRepair"] if allowed == 1 else []) == (sorted(_evicted(outcome)), told)
+
+
+def test_a_pod_on_an_unhealthy_node_stays_where_its_budget_keeps_it() -> None:
+    """The node is bad and the pod still runs: its budget decides."""
+    world = _with(draw(RACKS), n1=SICK)
+    train = _gang("train", tasks=2, on="n0 n1", marks=REPLACE)
+
+    assert {} == _evicted(allocate(_guarded(world, train, 0), profile=WATCHING))
+
+
+def test_borrowers_stay_where_their_budget_keeps_them() -> None:
+    """Who borrows has agreed to go, and still within its budget."""
+    world = draw("r0[n0 n1 n2] r1[n3]", node="cpu=1")
+    owner = _gang("other", tasks=2, within=1, on="n0 -", marks=OWNER)
+    lent = _gang("train", tasks=1, on="n2", marks=BORROWER)
+
+    assert {} == _evicted(allocate(_guarded(world, lent, 0), owner, _gang("busy", tasks=1, on="n1")))
+
+
+@pytest.mark.parametrize(
+    ("wish", "expected"), [("replace", []), ("restart-all", ["train-0", "train-1"])], ids=["moved", "restarted"]
+)
+def test_marks_hold_unless_the_job_asks_for_its_restart(wish: str, expected: list[str]) -> None:
+    """A pod marked as not preemptable is not moved; a job that wants all of its pods restarted gets that."""
+    firm = {"volcano.sh/preemptable": "false"}
+    world = draw(RACKS, node="cpu=1", running="n2:cpu=1")
+    if wish == "restart-all":
+        world = _with(draw(RACKS), n1=NOT_READY)
+    tasks = 3 if wish == "replace" else 2
+    train = _gang("train", tasks=tasks, within=1, on="n0 n1", marks={ON_LOSS: wish, **firm})
+
+    assert expected == sorted(_evicted(allocate(world, train)))
 
 
 # -- spares

@@ -65,7 +65,7 @@ class _ClassicPreemptor:
         self._futile: dict[object, Reason] = {}  # by kind of job and moment: why nobody went for it
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         for eviction in cycle.report.evictions:  # by an action before this one
-            self._gone[self._running.position[eviction.task.key]] = True
+            self._gone[self._running.at(eviction.task)] = True
 
     def serve(self, job: Job) -> None:
         cycle = self._cycle
@@ -179,8 +179,7 @@ class _ClassicPreemptor:
         bound = not len(victims) and all(place_tasks.pool is Pool.IDLE for place_tasks in placements)
         bound = bound and quota_exceeded_now(cycle, job, placements) is None and has_minimum(cycle, job)
         self._gone[victims] = True
-        for victim in victims.tolist():
-            cycle.report.evict(self._eviction(job, victim))
+        cycle.evict(self._eviction(job, victim) for victim in victims.tolist())
         commit(cycle, job, placements, action=self._action, score=0.0, bound=bound)
 
     # -- where

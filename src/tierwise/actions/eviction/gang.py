@@ -90,6 +90,7 @@ class EvictionOptions(msgspec.Struct, frozen=True):
 
 _NEVER = "its minimum holds pods with preemptionPolicy Never"
 _NO_GANGS = "it makes room for the minimum of a gang, and no plugin of the profile knows gangs (gang, coscheduling)"
+_TOO_FEW = "fewer of its pods wait than its minimum lacks: others are gated, missing or not made anew yet"
 _MARKED = "it must not cause evictions (preemptionPolicy Never)"
 _SHOWN = 4
 """How many domains a message tells of."""
@@ -160,6 +161,10 @@ class GangPreemptor:
                     job, EvictionAttempt(self._action, Reason("NoGangs", self._action, _NO_GANGS))
                 )
             return
+        if not wanted.enough:  # those of its pods that wait would not do, whoever goes for them
+            told = EvictionAttempt(self._action, Reason("NotEnoughPods", self._action, _TOO_FEW))
+            cycle.report.add_eviction_attempt(job, told)
+            return
         asked = without_never_preempting(job, wanted)
         if asked is None:
             cycle.report.add_eviction_attempt(
@@ -191,7 +196,7 @@ class GangPreemptor:
         if self._seen == len(report.evictions) and self._kept == kept:
             return
         for eviction in report.evictions[self._seen :]:
-            self._gone[self._running.position[eviction.task.key]] = True
+            self._gone[self._running.at(eviction.task)] = True
         self._seen, self._kept = len(report.evictions), kept
         self._in_vain.clear()
 
@@ -513,8 +518,7 @@ class GangPreemptor:
             statement.keep()
         victims = self._with_remainder(preemptor, plan)
         self._gone[victims] = True
-        for victim in victims.tolist():
-            cycle.report.evict(self._eviction(job, victim))
+        cycle.evict(self._eviction(job, victim) for victim in victims.tolist())
         idle = not len(victims) and all(placement.pool is Pool.IDLE for placement in found.placements)
         bound = idle and has_minimum(cycle, job)  # nobody goes for what fits as it is
         bound = bound and quota_exceeded_now(cycle, job, found.placements) is None

@@ -83,9 +83,9 @@ def _kept(text: str, *, enabled: bool) -> Reason:
 
 
 def _report(cycle: Cycle, going: list[int], text: str) -> None:
-    for victim in going:
-        owner = cycle.snapshot.jobs[int(cycle.running.job[victim])]
-        cycle.report.evict(Eviction(cycle.running.tasks[victim], owner, None, _ACTION, text))
+    owners = [cycle.snapshot.jobs[number] for number in cycle.running.job[going].tolist()]
+    tasks = [cycle.running.tasks[victim] for victim in going]
+    cycle.evict(Eviction(task, owner, None, _ACTION, text) for task, owner in zip(tasks, owners, strict=True))
 
 
 def _denied(cycle: Cycle) -> list[Job]:

@@ -11,6 +11,7 @@ nobody would make anew stay where they are.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import msgspec
@@ -108,8 +109,13 @@ def evict_lost(cycle: Cycle, wishes: Mapping[str, OnNodeLoss]) -> None:
             continue
         holding = [task for task in job.tasks if task.status in _HOLDING and not task.unowned]
         why = {task.key: found for task in holding if (found := lost.why(task))}
-        running = (task for task in holding if task.status is Status.RUNNING and task.key not in why)
+        running = [task for task in holding if task.status is Status.RUNNING and task.key not in why]
         sick = {task.key: found for task in running if (found := lost.unhealthy(task))}
+        firm = _spared(cycle, [task for task in running if task.key in sick])
+        if firm:
+            run = f"{count(len(sick), 'pod')} {verb(len(sick), 'runs', 'run')}"
+            _tell_spared(cycle, job, f"{run} on unhealthy nodes", firm)
+            sick = {}
         if sick and not _room_elsewhere(cycle, job, why.keys() | sick.keys()):
             text = f"{count(len(sick), 'pod')} {verb(len(sick), 'runs', 'run')} on unhealthy nodes, and there is no"
             text = f"{text} room for {verb(len(sick), 'a replacement', 'replacements')}"
@@ -125,26 +131,56 @@ def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str]) -
     names, rows = cycle.nodes.names, cycle.nodes.rows
     first = next(task for task in job.tasks if task.key in why)
     where = f"node {names[rows[first.node]]}" if first.node >= 0 else "the node"
-    struck = {sub.number for sub in job.subs if any(task.key in why for task in sub.tasks)}
     since = _lost_at(job.tasks, why)
+    healthy: dict[str, list[tuple[SubJob, Task]]] = {}  # by the reason for which they go together
     for sub in job.subs:
+        own = next((task for task in sub.tasks if task.key in why), None)
         for task in sub.tasks:
             if task.status is not Status.RUNNING or task.unowned:
                 continue
             if task.key in why:
                 node = f"node {names[rows[task.node]]}" if task.node >= 0 else "its node"
-                reason = f"{node} {why[task.key]}"
-            elif task.created and task.created >= since:
+                _evict(cycle, job, sub, task, f"{node} {why[task.key]}")
+                continue
+            if task.created and task.created >= since:
                 continue  # it was made anew for this loss
-            elif wish is OnNodeLoss.RESTART_ALL:
+            if wish is OnNodeLoss.RESTART_ALL:
                 reason = f"the job restarts: {where} of pod {first.key} {why[first.key]}"
-            elif wish is OnNodeLoss.RESTART_SUBGROUP and sub.number in struck:
-                own = next(task for task in sub.tasks if task.key in why)
-                where = f"node {names[rows[own.node]]}" if own.node >= 0 else "the node"
-                reason = f"its sub-group restarts: {where} of pod {own.key} {why[own.key]}"
+            elif wish is OnNodeLoss.RESTART_SUBGROUP and own is not None:
+                there = f"node {names[rows[own.node]]}" if own.node >= 0 else "the node"
+                reason = f"its sub-group restarts: {there} of pod {own.key} {why[own.key]}"
             else:
                 continue
+            healthy.setdefault(reason, []).append((sub, task))
+    asked = job.repair is not None and job.repair.on_node_loss is not None
+    for reason, together in healthy.items():
+        firm = _spared(cycle, [task for _, task in together], asked=asked)
+        if firm:
+            _tell_spared(cycle, job, f"{count(len(together), 'pod')} should restart", firm)
+            continue
+        for sub, task in together:
             _evict(cycle, job, sub, task, reason)
+
+
+def _spared(cycle: Cycle, tasks: Sequence[Task], *, asked: bool = False) -> str:
+    """Why healthy tasks may not all be evicted, as the end of a sentence; "" where they may.
+
+    Disruption budgets hold for every eviction, and marks as not preemptable unless the job has `asked` for it itself.
+    """
+    marked = cycle.running.not_preemptable
+    firm = next((task for task in tasks if marked[cycle.running.position[task.key]]), None)
+    if firm is not None and not asked:
+        return f"pod {firm.key} is marked as not preemptable"
+    for budget, number in Counter(budget for task in tasks for budget in task.budgets).items():
+        allowed = max(int(cycle.ledger.budgets[budget]), 0)
+        if number > allowed:
+            return f"a disruption budget allows {count(allowed, 'eviction')} of {number}"
+    return ""
+
+
+def _tell_spared(cycle: Cycle, job: Job, what: str, why: str) -> None:
+    attempt = EvictionAttempt(REPAIR, Reason("SparedByRepair", REPAIR, f"{what}, but {why}"))
+    cycle.report.eviction_attempts.setdefault(job.key, []).append(attempt)  # maybe nothing of it waits
 
 
 def _lost_at(tasks: Sequence[Task], why: Mapping[str, str]) -> float:
@@ -163,7 +199,7 @@ def _evict(cycle: Cycle, job: Job, sub: SubJob, task: Task, reason: str) -> None
     else:
         roles = [number for number, name in job.role_names.items() if name == task.role]
         cycle.ledger.count_ready(sub, roles, -1)
-    cycle.report.evict(Eviction(task, job, None, REPAIR, reason))
+    cycle.evict([Eviction(task, job, None, REPAIR, reason)])
 
 
 def _room_elsewhere(cycle: Cycle, job: Job, gone: Collection[str]) -> bool:
@@ -191,10 +227,11 @@ def _room_elsewhere(cycle: Cycle, job: Job, gone: Collection[str]) -> bool:
 
 
 class _Part(msgspec.Struct, frozen=True):
-    """A part of a gang that may move: what it is called, and its running tasks."""
+    """A part of a gang that may move: what it is called, its tasks, and those of them that are not evicted already."""
 
     name: str
     tasks: tuple[Task, ...]
+    going: tuple[Task, ...]
 
 
 Rehearse = Callable[[Snapshot], Cycle]
@@ -257,7 +294,10 @@ class Replacements:
             left = [position for position in going if position not in by_row[row]]
             if self._fits(job, asked, np.array(left, dtype=np.int64)):
                 going = left
-        self._evict_borrowers(job, asked, self._whole_gangs(sorted(going)))
+        victims = self._whole_gangs(sorted(going))
+        if _spared(cycle, [running.tasks[victim] for victim in victims.tolist()], asked=True):
+            return False
+        self._evict_borrowers(job, asked, victims)
         return True
 
     def _fits(self, job: Job, asked: Demand, victims: Ints) -> bool:
@@ -284,9 +324,9 @@ class Replacements:
         cycle.ledger.evict(running, victims, cycle.snapshot.jobs)
         found = _find(cycle, job, asked)
         assert found is not None  # it was there with fewer gone
-        for victim in victims.tolist():
-            owner = cycle.snapshot.jobs[int(running.job[victim])]
-            cycle.report.evict(Eviction(running.tasks[victim], owner, job, REPAIR, _GIVES_BACK))
+        owners = [cycle.snapshot.jobs[number] for number in running.job[victims].tolist()]
+        tasks = [running.tasks[victim] for victim in victims.tolist()]
+        cycle.evict(Eviction(t, owner, job, REPAIR, _GIVES_BACK) for t, owner in zip(tasks, owners, strict=True))
         commit(cycle, job, found.placements, action=REPAIR, score=found.score, bound=False)
         where = cycle.topology.name[found.domain]
         cycle.report.add_eviction_attempt(job, EvictionAttempt(REPAIR, None, (where,), where))
@@ -298,7 +338,15 @@ class Replacements:
         beside = f"in {cycle.topology.name[here]}" if here is not None and here != ROOT else "beside the others"
         lacking = f"there is no room for {count(asked.tasks, 'replacement')} {beside}"
         fixed = ""
-        for part in _parts(job, asked):
+        gone = {eviction.task.key for eviction in cycle.report.evictions}
+        parts = [part for part in _parts(job, asked, gone) if part.going]
+        if not parts:  # what it has lost is still there: it is waited for
+            return False
+        for part in parts:
+            firm = _spared(cycle, part.going)
+            if firm:
+                fixed = f": {firm}"
+                continue
             plan = self._rehearsed(job, part)
             if isinstance(plan, str):
                 fixed = plan
@@ -309,9 +357,9 @@ class Replacements:
                 distinct, counts = np.unique(placement.rows, return_counts=True)
                 cycle.ledger.set_aside(placement.pod_set.shape, distinct, counts)
             where = cycle.topology.name[plan.domain]
-            moves = f"{part.name} ({count(len(part.tasks), 'pod')}) moves to {where}"
+            moves = f"{part.name} ({count(len(part.going), 'pod')}) moves to {where}"
             subs = {task.key: sub for sub in job.subs for task in sub.tasks}
-            for task in part.tasks:
+            for task in part.going:
                 _evict(cycle, job, subs[task.key], task, f"{lacking}, and {moves}")
             reason = Reason("MovesForRepair", REPAIR, f"{lacking}; {moves}")
             cycle.report.reject(job, Rejection("place", job.key, reason))
@@ -333,6 +381,7 @@ class Replacements:
         if gone:
             victims = np.array([trial.running.position[e.task.key] for e in gone], dtype=np.int64)
             trial.ledger.evict(trial.running, victims, jobs)
+            trial.ledger.linger()
         for decision in cycle.report.decisions:
             for placed in decision.placed:
                 for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
@@ -357,7 +406,7 @@ def _find(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | None:
     return found if isinstance(found, SearchResult) else None
 
 
-def _parts(job: Job, asked: Demand) -> Iterator[_Part]:
+def _parts(job: Job, asked: Demand, gone: Collection[str]) -> Iterator[_Part]:
     """What of a gang may move, the smallest first: sub-groups that lack tasks, groups around them, the whole gang."""
     lacking = [task_group.sub for task_group in asked.task_groups]
     sizes: set[int] = set()
@@ -365,7 +414,7 @@ def _parts(job: Job, asked: Demand) -> Iterator[_Part]:
         tasks = tuple(task for sub in subs for task in sub.tasks if task.status is Status.RUNNING and task.node >= 0)
         if tasks and len(tasks) not in sizes:
             sizes.add(len(tasks))
-            yield _Part(name, tasks)
+            yield _Part(name, tasks, tuple(task for task in tasks if task.key not in gone))
 
 
 def _sets(job: Job, lacking: Sequence[SubJob]) -> Iterator[tuple[Sequence[SubJob], str]]:

@@ -1,7 +1,7 @@
 """Turn placements into a decision: assign rows to concrete tasks in rank order, and add the decision to the report.
 
-Called by every action that places tasks, once the search has succeeded. It changes the backlog and the report, not the
-ledger.
+Called by every action that places tasks, once the search has succeeded. It changes the backlog and the report; on the
+ledger it notes who will not start in this cycle.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ def commit(
     """Add the decision to the report. If the gang is only nominated, its other tasks wait until it is bound."""
     placed = []
     for placement in placements:
+        if not bound and placement.pool is Pool.IDLE:
+            cycle.ledger.expect(placement.pod_set.shape, *np.unique(placement.rows, return_counts=True))
         tasks = cycle.backlog.pop(placement.pod_set, len(placement.rows))
         placed.append(PlacedTasks(placement.sub, tasks, _by_rank(cycle, job, placement, tasks), placement.pool))
     around = current_domain(cycle, job)

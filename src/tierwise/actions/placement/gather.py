@@ -401,7 +401,7 @@ def _rooms(cycle: Cycle, classes: Sequence[_Class], pool: Pool, *, moving: bool)
             room[cycle.fit_counts.of(c.shape).why != 0] = 0
     if moving:
         everywhere = slice(0, len(cycle.nodes))
-        open_now = np.logical_and.reduce([cycle.pipeline.why_not_now(c.shape, everywhere) == 0 for c in classes])
+        open_now = np.logical_and.reduce([cycle.allowed(c.shape, everywhere, pool) for c in classes])
         room = np.where(open_now, room, 0)
         yield np.minimum(room, 1)
     yield room

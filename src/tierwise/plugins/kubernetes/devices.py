@@ -24,7 +24,7 @@ from tierwise.dialects.kubernetes.compute_domains import CLIQUE
 from tierwise.dialects.kubernetes.devices import binding_of
 from tierwise.dialects.kubernetes.volumes import read_time
 from tierwise.framework.extension import CycleView, Preparation, Tie
-from tierwise.framework.ledger import Ledger, Pool, Tally
+from tierwise.framework.ledger import Ledger, Pool, Tally, stays_released
 from tierwise.model.arrays import Bools, Ints, Why
 from tierwise.model.devices import NO_DEVICES, DeviceAsk, Extended, PlannedClaim, PlannedRequest
 from tierwise.model.job import Job, Status, Task
@@ -96,7 +96,7 @@ class DeviceRules:
             self._state.taken[self._table.leaving > 0] = 0
             going = (task for job in view.jobs for task in job.tasks if task.status is Status.RELEASING)
             self._release(view.ledger, [*going, *(t for t in view.snapshot.others if t.status is Status.RELEASING)])
-            view.ledger.follow(self, self._release)
+            view.ledger.follow(self, self._release, linger=stays_released)
 
     # -- filters
 

@@ -36,6 +36,7 @@ class Count(msgspec.Struct, frozen=True):
 
     values: Ints  # and one entry more, always 0: what index -1 finds
     place: Ints
+    evicted: Ints  # likewise, of pods that go since this cycle: empty where they are among the others
 
     def at(self, span: slice) -> Ints:
         """How many pods stand where each row of the span is; 0 for rows without the label."""
@@ -103,12 +104,12 @@ class PodCounts:
 
     def _register(self, weights: dict[int, int], key: str, *, among: Bools | None, leaving: bool) -> Count:
         place, size = self._place(key)
-        values = np.zeros(size + 1, dtype=np.int64)
+        values, evicted = np.zeros(size + 1, dtype=np.int64), np.zeros(0 if leaving else size + 1, dtype=np.int64)
         bucket = place if among is None else np.where(among, place, -1)
         if not leaving:
             self._leave_out(values, bucket, weights)
-        self._view.ledger.tally(Tally(values, bucket, weights))
-        return Count(values, place)
+        self._view.ledger.tally(Tally(values, bucket, weights, None if leaving else evicted))
+        return Count(values, place, evicted)
 
     def _leave_out(self, values: Ints, bucket: Ints, weights: dict[int, int]) -> None:
         """Subtract beforehand what the ledger is about to add for pods that are on their way out."""
@@ -205,10 +206,17 @@ class _SpreadLimit(msgspec.Struct, frozen=True):
     allowed: int  # how far above the emptiest a value may stand before one more task
 
     def crowded(self, span: slice) -> Bools:
+        """Where one more task is too many, with those who go since this cycle, or without them."""
+        values, evicted = self.count.values, self.count.evicted
+        crowded = self._crowded(values, span)
+        return crowded | self._crowded(values + evicted, span) if evicted.any() else crowded
+
+    def _crowded(self, values: Ints, span: slice) -> Bools:
         lowest = 0
         if self.number and not self.few:
-            lowest = int(self.count.values[self.domains].min())
-        return self.count.at(span) > self.allowed + lowest
+            lowest = int(values[self.domains].min())
+        crowded: Bools = values[self.count.place[span]] > self.allowed + lowest
+        return crowded
 
 
 class _Rules(msgspec.Struct, frozen=True):

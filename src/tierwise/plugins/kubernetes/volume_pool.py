@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from tierwise.api.selector import matches
-from tierwise.framework.ledger import Ledger
+from tierwise.framework.ledger import Ledger, stays_released
 from tierwise.model.arrays import Bools, Ints, ranks, summed
 from tierwise.model.shape import Shape
 from tierwise.model.volumes import ClaimTerms, Storage, VolumeKind
@@ -92,7 +92,7 @@ class VolumePool:
             if any(choice is not None and len(choice.kinds) for choice in found):
                 self._by_shape[shape.number] = found
         if self._by_shape:
-            ledger.follow(self)
+            ledger.follow(self, linger=stays_released)
 
     def _choice(self, claim: ClaimTerms) -> _Choice:
         key = _encode(claim)

@@ -233,7 +233,7 @@ class _SharedVolumes:
             if driver in self._column and users.any():
                 ledger.occupy(self._column[driver], np.flatnonzero(users), 1)
         if self._users:
-            ledger.follow(self)
+            ledger.follow(self, linger=self._attached)
 
     def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
         """A volume takes its place with the first task on a node, and leaves it with the last."""
@@ -254,6 +254,13 @@ class _SharedVolumes:
                     ledger.occupy(column, moved, amount)
             if evicted.any():
                 ledger.vacate(column, went[evicted], 1)
+
+    def _attached(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
+        """Evicted tasks use their volumes until they are gone; what their going frees is counted already."""
+        for one in shape.volumes.shared if shape.volumes is not None else ():
+            if one in self._users:
+                ledger.save(self._users[one], rows)
+                self._users[one][rows] += counts
 
     def full(self, ledger: Ledger, shape: Shape, volumes: PodVolumes, span: slice) -> Bools:
         """Which rows cannot attach the shared volumes of one more task besides its own."""

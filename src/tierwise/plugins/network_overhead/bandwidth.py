@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import numpy as np
 
-from tierwise.framework.ledger import Ledger
+from tierwise.framework.ledger import Ledger, stays_released
 from tierwise.model.arrays import Ints
 from tierwise.model.resources import MOST
 from tierwise.model.services import Link
@@ -81,7 +81,7 @@ class LinkBandwidth:
                 self._placed[kind[number]] += np.bincount(spots.of_row[rows], minlength=spots.number)
         for edge in edges:
             self._reserve(self._placed[edge.caller], self._placed[edge.callee], edge.bandwidth)
-        ledger.follow(self)
+        ledger.follow(self, linger=stays_released)
 
     def _join(self) -> None:
         """Number the pairs of spots that a limited link joins."""
