@@ -81,7 +81,7 @@ def _requests(path: str, spec: DeviceClaim, classes: Mapping[str, DeviceClass]) 
 
 
 def _selectors(path: str, selectors: Sequence[DeviceSelector]) -> Iterator[Issue]:
-    from tierwise.api.cel import CelError, selector  # most collections have no selectors
+    from tierwise.api.cel import CelError, NotSupportedError, selector  # most collections have no selectors
 
     for i, one in enumerate(selectors):
         if one.cel is None:
@@ -89,6 +89,7 @@ def _selectors(path: str, selectors: Sequence[DeviceSelector]) -> Iterator[Issue
             continue
         try:
             selector(one.cel.expression)
-        except (CelError, RecursionError) as fault:
-            said = str(fault) or "nested too deeply"
-            yield warning(f"{path}[{i}].cel.expression", f"{said}: nodes with devices are refused (DevicesUnusable)")
+        except NotSupportedError as fault:
+            yield warning(f"{path}[{i}].cel.expression", f"{fault}: nodes with devices are refused (DevicesUnusable)")
+        except CelError as fault:
+            yield error(f"{path}[{i}].cel.expression", str(fault))

@@ -437,6 +437,30 @@ def test_a_selector_that_fails_makes_the_node_unusable() -> None:
     assert "no such key" in str(history.report)
 
 
+def test_a_selector_that_costs_too_much_keeps_nobody_else_waiting() -> None:
+    """Its claim has a fault, and the pod beside it, which wants any device, is bound."""
+    heavy = exactly(where="cel.bind(a, lists.range(100), cel.bind(b, a.map(x, a), cel.bind(c, b.map(x, b), c == c)))")
+
+    history = run(_machine("n0", *GPUS), device_class(), claim("c", heavy), pod("p", "c"), claim("d"), pod("q", "d"))
+
+    assert {"default/q"} == set(history.bindings)
+    assert "it costs more than Kubernetes allows a selector" in str(history.report)
+
+
+def test_what_selectors_cost_is_counted_for_all_devices_together() -> None:
+    """A selector that costs most of what one may on each of many devices is given up, not evaluated on each."""
+
+    def said(size: int) -> str:
+        devices = [device(f"d{i}", number=i) for i in range(size)]
+        last = f'device.attributes["{DRIVER}"].number >= {size - 1}'
+        dear = exactly(where=f"cel.bind(l, lists.range(250), l.all(x, l.all(y, y >= 0))) && {last}")
+        history = run(_machine("n0", *devices), device_class(), claim("c", dear), pod("p", "c"))
+        return "bound" if history.bindings else str(history.report)
+
+    assert "bound" == said(2)
+    assert "it costs more than Kubernetes allows a selector" in said(60)
+
+
 def test_partitions_of_a_device_share_its_counters() -> None:
     """Two halves fit, and then nothing does."""
     counters = [{"name": "card", "counters": {"memory": {"value": "80Gi"}}}]

@@ -1,8 +1,8 @@
 """CEL, as far as selectors of devices use it: conditions that a driver's description of a device meets or not.
 
 `selector` compiles an expression once; what comes back says which attributes and capacities it looks at, so that
-devices that agree in those are asked about once. Written here because no library for Python answers as the API server
-does (docs/decisions/0048). Imported where the first selector is met, and nowhere before.
+devices that agree in those are asked about once. Written here because no library for Python answers and charges as the
+API server does (docs/decisions/0048, 0110). Imported where the first selector is met, and nowhere before.
 """
 
 from __future__ import annotations
@@ -13,16 +13,27 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.cel.errors import CelError, CompileError, EvaluationError, TooMuchWorkError
+from tierwise.api.cel.check import check
+from tierwise.api.cel.cost import LIMIT, estimate
+from tierwise.api.cel.errors import CelError, CompileError, EvaluationError, NotSupportedError, TooMuchWorkError
 from tierwise.api.cel.evaluate import Environment, Evaluate, compiled
-from tierwise.api.cel.syntax import Call, Index, ListOf, Literal, MapOf, Name, Node, Select, parse
-from tierwise.api.cel.values import EveryKey, QuantityValue, Semver, Value
+from tierwise.api.cel.functions import Work
+from tierwise.api.cel.syntax import Call, Comprehension, Literal, Name, Node, Select, children, parse
+from tierwise.api.cel.values import EveryKey, Named, QuantityValue, Semver, Value
 from tierwise.api.resource import Device, DeviceAttribute
 
-__all__ = ["CelError", "CompileError", "EvaluationError", "Selector", "TooMuchWorkError", "selector"]
+__all__ = [
+    "CelError",
+    "CompileError",
+    "EvaluationError",
+    "NotSupportedError",
+    "Selector",
+    "TooMuchWorkError",
+    "Work",
+    "selector",
+]
 
 _DEVICE: Final = "device"
-_FIELDS: Final = frozenset({"driver", "attributes", "capacity", "allowMultipleAllocations"})
 _LONGEST: Final = 10 * 1024
 
 Names = frozenset[tuple[str, str]]
@@ -30,37 +41,75 @@ Names = frozenset[tuple[str, str]]
 
 
 class Selector(msgspec.Struct, frozen=True, eq=False):
-    """A compiled condition on devices."""
+    """A compiled condition on devices; `most` is what the API server expects it to cost at most."""
 
     expression: str
     looks_at: Names
+    most: int
     _evaluate: Evaluate
+    _variables: int
 
-    def matches(self, driver: str, device: Device) -> bool:
-        """Whether a device of a driver meets it; EvaluationError where that cannot be said."""
+    def matches(self, driver: str, device: Device, budget: Work | None = None) -> bool:
+        """Whether a device of a driver meets it; EvaluationError where that cannot be said.
+
+        What it costs is taken from the budget, which several evaluations can share; one alone may cost as much as
+        Kubernetes allows a selector.
+        """
+        allowed = LIMIT if budget is None else min(LIMIT, max(budget.left, 0))
+        env = Environment(self._variables, _shown(driver, device), allowed)
         try:
-            found = self._evaluate(Environment({_DEVICE: _shown(driver, device)}))
-        except (
-            ArithmeticError,
-            TypeError,
-            ValueError,
-            RecursionError,
-        ) as error:  # Python's own words for a wrong value
+            found = self._evaluate(env)
+        except (ArithmeticError, TypeError, ValueError, RecursionError) as error:  # Python's words for a wrong value
             raise EvaluationError(f"cannot be evaluated: {type(error).__name__}") from None
+        finally:
+            if budget is not None:
+                budget.left -= allowed - env.left
         if not isinstance(found, bool):
             raise EvaluationError("the result is not a bool")
         return found
 
 
-@lru_cache(maxsize=1024)
 def selector(expression: str) -> Selector:
-    """The condition that an expression spells; CompileError where it is none."""
-    if len(expression) > _LONGEST:
-        raise CompileError(f"it is longer than {_LONGEST} characters")
+    """The condition that an expression spells; CompileError where it is none, or the API server would refuse it.
+
+    It is tried on a device without attributes: what costs too much there is of use nowhere.
+    """
+    found = _known(expression)
+    if isinstance(found, CompileError):
+        raise type(found)(str(found))
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _known(expression: str) -> Selector | CompileError:
+    """A selector, or why there is none: what takes long to refuse is refused at once the second time."""
+    try:
+        found = _compiled(expression)
+    except CompileError as error:
+        return error
+    except RecursionError:
+        return NotSupportedError("nested too deeply")
+    try:
+        found.matches("", Device(name=""))
+    except TooMuchWorkError as error:
+        return NotSupportedError(str(error))
+    except EvaluationError:
+        pass
+    return found
+
+
+def _compiled(expression: str) -> Selector:
+    if len(expression.encode(errors="replace")) > _LONGEST:
+        raise CompileError(f"it is longer than {_LONGEST} bytes")
     node = parse(expression)
+    checked = check(node)
+    evaluate, variables = compiled(node, checked)
+    most = estimate(node, checked)
+    if most > LIMIT:
+        raise CompileError(f"too complex: it can cost more than {LIMIT}, the limit of Kubernetes")
     looks_at: set[tuple[str, str]] = set()
     _look(node, {}, looks_at)
-    return Selector(expression, frozenset(looks_at), compiled(node, frozenset({_DEVICE})))
+    return Selector(expression, frozenset(looks_at), most, evaluate, variables)
 
 
 def _look(node: Node, domains: Mapping[str, str], found: set[tuple[str, str]]) -> None:
@@ -70,39 +119,32 @@ def _look(node: Node, domains: Mapping[str, str], found: set[tuple[str, str]]) -
         found.add((domain, ""))  # all of it, by whatever is done with it
         return
     match node:
-        case Select(of, field) | Index(of, Literal(str() as field)) if (inner := _domain(of, domains)) is not None:
+        case Select(of, field, _) if (inner := _domain(of, domains)) is not None:
             found.add((inner, field))
-        case Select(Name("device"), field):
-            if field not in _FIELDS:
-                raise CompileError(f"undefined field '{field}'")
-            if field in ("attributes", "capacity"):
-                found.add(("", ""))
-        case Name("device"):
-            found.add(("", ""))
-        case Select(of, _):
-            _look(of, domains, found)
-        case Index(of, key):
-            _look(of, domains, found)
-            _look(key, domains, found)
-        case Call("bind", (Name(name), value, body), Name("cel")):
-            inner = _domain(value, domains)
-            if inner is None:
-                _look(value, domains, found)
-                _look(body, {key: one for key, one in domains.items() if key != name}, found)
-            else:
-                _look(body, {**domains, name: inner}, found)
-        case Call(_, arguments, target):
-            for part in (*arguments, *((target,) if target is not None else ())):
-                _look(part, domains, found)
-        case ListOf(items):
-            for item in items:
-                _look(item, domains, found)
-        case MapOf(entries):
-            for key, value in entries:
-                _look(key, domains, found)
-                _look(value, domains, found)
-        case Literal() | Name():
+        case Call("_[_]" | "_[?_]" | "_?._", (of, Literal(str() as field))) if (
+            inner := _domain(of, domains)
+        ) is not None:
+            found.add((inner, field))
+        case Select(Name("device"), "driver" | "allowMultipleAllocations", _):
             pass
+        case Name("device") if "device" not in domains:
+            found.add(("", ""))
+        case Comprehension():
+            own = _domain(node.start, domains) if node.kind == "bind" else None
+            if own is None:
+                _look(node.start, domains, found)
+            _look(node.over, domains, found)
+            rebound = {node.accumulator, node.name, node.second}
+            inner_domains = {key: one for key, one in domains.items() if key not in rebound}
+            if own is not None:
+                inner_domains[node.accumulator] = own
+                _look(node.result, inner_domains, found)
+            else:
+                for part in (node.goes_on, node.step, node.result):
+                    _look(part, inner_domains, found)
+        case _:
+            for part in children(node):
+                _look(part, domains, found)
 
 
 def _domain(node: Node, domains: Mapping[str, str]) -> str | None:
@@ -110,7 +152,7 @@ def _domain(node: Node, domains: Mapping[str, str]) -> str | None:
     match node:
         case Name(name):
             return domains.get(name)
-        case Index(Select(Name("device"), "attributes" | "capacity"), Literal(str() as domain)):
+        case Call("_[_]", (Select(Name("device"), "attributes" | "capacity", False), Literal(str() as domain))):
             return domain
         case _:
             return None
@@ -122,20 +164,20 @@ def _shown(driver: str, device: Device) -> Value:
     for name, attribute in device.attributes.items():
         _put(attributes, driver, name, _value(name, attribute))
     for name, given in device.capacity.items():
-        _put(capacity, driver, name, QuantityValue.of(given.value))
-    return {
-        "driver": driver,
-        "allowMultipleAllocations": device.allow_multiple_allocations,
-        "attributes": attributes,
-        "capacity": capacity,
-    }
+        _put(capacity, driver, name, QuantityValue.of(str(given.value)))
+    return Named(
+        driver=driver,
+        allowMultipleAllocations=bool(device.allow_multiple_allocations),
+        attributes=attributes,
+        capacity=capacity,
+    )
 
 
 def _put(into: EveryKey, driver: str, name: str, value: Value) -> None:
-    domain, _, own = name.rpartition("/")
-    held = into.setdefault(domain or driver, {})
+    domain, slash, own = name.partition("/")
+    held = into.setdefault(domain if slash else driver, Named())
     assert isinstance(held, dict)
-    held[own] = value
+    held[own if slash else name] = value
 
 
 def _value(name: str, attribute: DeviceAttribute) -> Value:

@@ -1,6 +1,6 @@
 """What can be wrong with an expression: in itself, or with the values that it was given."""
 
-__all__ = ["CelError", "CompileError", "EvaluationError", "TooMuchWorkError"]
+__all__ = ["CelError", "CompileError", "EvaluationError", "NotSupportedError", "TooMuchWorkError"]
 
 
 class CelError(Exception):
@@ -8,7 +8,11 @@ class CelError(Exception):
 
 
 class CompileError(CelError):
-    """It cannot be read, or names something that does not exist here."""
+    """It cannot be read, names something that does not exist, or its types do not go together: no server takes it."""
+
+
+class NotSupportedError(CompileError):
+    """An API server may take it, but it is not evaluated here."""
 
 
 class EvaluationError(CelError):

@@ -3,47 +3,146 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 from typing import Final
 
 import msgspec
 
 from tierwise.api.cel.errors import EvaluationError
-from tierwise.api.quantity import parse as parse_quantity
 
-__all__ = ["EveryKey", "Optional", "QuantityValue", "Semver", "UInt", "Value"]
+__all__ = ["BEYOND", "BoolKey", "EveryKey", "Key", "Named", "Optional", "QuantityValue", "Semver", "UInt", "Value"]
+
+BEYOND: Final = 2**63
+"""The first integer that 64 bits with a sign do not hold."""
 
 
 class UInt(int):
     """An unsigned integer: equal to a signed one of the same value, but not added to it."""
 
 
-class EveryKey(dict["Value", "Value"]):
+class Named(dict["Key", "Value"]):
+    """A map whose keys are names: nothing else is in it."""
+
+
+class EveryKey(Named):
     """A map of which every key can be looked up; what is not there is an empty map."""
 
 
-@total_ordering
-class QuantityValue(msgspec.Struct, frozen=True):
-    """An amount of something, as Kubernetes writes it."""
+class BoolKey(msgspec.Struct, frozen=True):
+    """A key that is true or false: Python takes True and 1 for one key."""
 
-    value: Fraction
+    value: bool
 
-    def __lt__(self, other: QuantityValue) -> bool:
-        return self.value < other.value
+
+_QUANTITY: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP]*[+-]?[0-9]*)")
+_DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)")
+_FARTHEST: Final = 10_000
+"""The largest power of ten that is computed with: nothing depends on more."""
+
+_NANO: Final = -9
+
+
+class QuantityValue(msgspec.Struct, frozen=True, eq=False):
+    """An amount of something as Kubernetes keeps it: a number times a power of ten.
+
+    `small` is what Kubernetes keeps in 64 bits: only that can be an integer. What an arithmetic method has made is
+    `derived`; Kubernetes cannot compare with that on the right hand of `==`.
+    """
+
+    number: int
+    scale: int = 0
+    small: bool = True
+    derived: bool = False
 
     @classmethod
-    def of(cls, text: str | int | float) -> QuantityValue:
+    @lru_cache(maxsize=4096)
+    def of(cls, text: str) -> QuantityValue:
+        """The quantity that a text spells, by the rules of Kubernetes' parser."""
+        form = _QUANTITY.fullmatch(text)
+        if form is None or not text:
+            raise EvaluationError("quantities must match the regular expression of Kubernetes")
+        sign, zeros, whole, part, suffix = form.groups()
+        negative, part = sign == "-", part or ""
+        if not whole and not part and not suffix and "." not in text:
+            return cls(0)
+        if whole == "" and form[4] is None and zeros and not suffix:
+            return cls(0)
+        exponent, factor = _suffix(suffix)
+        whole = whole or "0"
+        if factor is None:
+            room = 18 - len(whole) - len(part)
+        else:
+            room = -1 if part else 15 - len(whole) - int(factor * 3 / 10) - 1
+        scale = exponent - len(part)
+        if room >= 0 and scale >= _NANO:
+            number = int(whole + part) << (factor or 0)
+            if number < BEYOND:
+                return cls(-number if negative else number, scale)
+        return _large(int(whole + part) << (factor or 0), scale, negative=negative, binary=factor is not None)
+
+    def order(self, other: QuantityValue) -> int:
+        """Below zero where it is less than another, above where it is more."""
+        low = min(self.scale, other.scale)
+        mine: int = self.number * 10 ** (self.scale - low)
+        theirs: int = other.number * 10 ** (other.scale - low)
+        return (mine > theirs) - (mine < theirs)
+
+    def plus(self, other: QuantityValue, sign: int = 1) -> QuantityValue:
+        """The sum with another, or the difference."""
+        low = min(self.scale, other.scale)
+        mine, up = self.number * 10 ** (self.scale - low), 10 ** (other.scale - low)
+        if self.small and other.small:
+            by = -BEYOND if sign * other.number == BEYOND else sign * other.number  # 64 bits hold no more
+            if not by:
+                return QuantityValue(self.number, self.scale, derived=True)
+            if not self.number:
+                return QuantityValue(by, other.scale, derived=True)
+            if all(-BEYOND <= number < BEYOND for number in (mine, by * up, mine + by * up)):
+                return QuantityValue(mine + by * up, low, derived=True)
+        return QuantityValue(mine + sign * other.number * up, low, small=False, derived=True)
+
+    def integer(self) -> int | None:
+        """The amount as an integer of 64 bits; None where Kubernetes has none."""
+        if not self.small or self.scale < 0:
+            return None
+        value = self.number * 10**self.scale
+        return value if -BEYOND <= value < BEYOND else None
+
+    def approximately(self) -> float:
+        """The amount as a double."""
         try:
-            return cls(parse_quantity(text))
-        except ValueError as error:
-            raise EvaluationError(str(error)) from None
+            base = float(self.number)
+        except OverflowError:
+            base = float("inf") if self.number > 0 else float("-inf")
+        return base if not self.scale else base * float(f"1e{self.scale}")
 
 
-_SEMVER: Final = re.compile(
-    r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(?:-([0-9A-Za-z.-]+))?(?:\+([0-9A-Za-z.-]+))?"
-)
-_DIGITS: Final = 18
+def _suffix(text: str) -> tuple[int, int | None]:
+    """The power of ten or of two that a suffix stands for."""
+    if text in _DECIMAL:
+        return _DECIMAL[text], None
+    if text in _BINARY:
+        return 0, _BINARY[text]
+    form = _EXPONENT.fullmatch(text)
+    if form is None or not -BEYOND <= int(form[1][:25]) < BEYOND:
+        raise EvaluationError("unable to parse quantity's suffix")
+    return max(-_FARTHEST, min(int(form[1]), _FARTHEST)), None
+
+
+def _large(number: int, scale: int, *, negative: bool, binary: bool) -> QuantityValue:
+    """A quantity beyond 64 bits or below a nano unit: rounded away from zero, and binary ones are capped."""
+    if scale < _NANO:
+        number, scale = -(-number // 10 ** (_NANO - scale)), _NANO
+    if binary and number > (BEYOND - 1) * 10**-scale:
+        number, scale = BEYOND - 1, 0
+    return QuantityValue(-number if negative else number, scale, small=False)
+
+
+_SEMVER: Final = re.compile(r"([0-9]+)\.([0-9]+)\.([0-9]+)(?:-([^+]*))?(?:\+(.*))?", re.DOTALL)
+_PART: Final = re.compile(r"[0-9A-Za-z-]+")
+_DIGITS: Final = re.compile(r"[0-9]+")
 
 
 @total_ordering
@@ -64,35 +163,37 @@ class Semver(msgspec.Struct, frozen=True):
     def of(cls, text: str, *, normalize: bool = False) -> Semver:
         """The version that a text spells; `normalize` lets a leading v, missing parts and leading zeros pass."""
         found = _SEMVER.fullmatch(_normalized(text) if normalize else text)
-        parts = tuple(found[4].split(".")) if found is not None and found[4] else ()
-        plain = found is not None and all(len(found[i]) <= _DIGITS for i in (1, 2, 3))
-        if found is None or not plain or not all(map(_is_part, parts)):
-            raise EvaluationError(f'"{text}" is not a semantic version')
-        return cls((int(found[1]), int(found[2]), int(found[3])), parts)
+        if found is None:
+            raise EvaluationError(f'"{text[:40]}" is not a semantic version')
+        pre = tuple(found[4].split(".")) if found[4] is not None else ()
+        build = tuple(found[5].split(".")) if found[5] is not None else ()
+        numbers = [found[1], found[2], found[3], *(part for part in pre if _DIGITS.fullmatch(part))]
+        if not all(map(_is_number, numbers)) or not all(map(_PART.fullmatch, (*pre, *build))):
+            raise EvaluationError(f'"{text[:40]}" is not a semantic version')
+        return cls((int(found[1]), int(found[2]), int(found[3])), pre)
 
 
-def _is_part(part: str) -> bool:
-    return bool(part) and len(part) <= 64 and not (part.isdigit() and len(part) > 1 and part[0] == "0")
+def _is_number(digits: str) -> bool:
+    return len(digits) <= 20 and int(digits) < 2 * BEYOND and (len(digits) == 1 or digits[0] != "0")
 
 
 def _normalized(text: str) -> str:
-    text = text.strip().removeprefix("v")
-    numbers, mark, rest = text, "", ""
-    for i, sign in enumerate(text):
-        if sign in "-+":
-            numbers, mark, rest = text[:i], sign, text[i + 1 :]
-            break
-    parts = [part.lstrip("0") or "0" if part.isdigit() else part for part in numbers.split(".")]
-    return ".".join([*parts, *["0"] * (3 - len(parts))]) + mark + rest
+    parts = text.removeprefix("v").split(".", 2)
+    for i, part in enumerate(parts):
+        if len(part) > 1:
+            bare = part.lstrip("0")
+            parts[i] = bare if bare[:1] in tuple("0123456789") else f"0{bare}"
+    if len(parts) < 3 and any(sign in parts[-1] for sign in "+-"):
+        raise EvaluationError("a short version has no parts behind - or +")
+    return ".".join([*parts, *["0"] * (3 - len(parts))])
 
 
-class Optional(msgspec.Struct, frozen=True):
+class Optional(msgspec.Struct, frozen=True, eq=False):
     """A value that may not be there."""
 
     value: Value = None
     there: bool = False
 
 
-Value = (
-    None | bool | int | float | str | bytes | list["Value"] | dict["Value", "Value"] | QuantityValue | Semver | Optional
-)
+Key = None | str | int | float | BoolKey
+Value = None | bool | int | float | str | bytes | list["Value"] | dict[Key, "Value"] | QuantityValue | Semver | Optional

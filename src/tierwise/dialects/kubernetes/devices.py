@@ -65,6 +65,12 @@ _BARRING: Final = frozenset({"NoSchedule", "NoExecute"})
 _YES, _TAINTED, _FAULTS = 1, 2, 3
 _MOST_FAULTS: Final = 200
 
+_REQUEST_COST: Final = 1_000_000
+"""What the selectors of one request may cost together beyond `_KIND_COST`: as much as Kubernetes allows one of them."""
+
+_KIND_COST: Final = 200
+"""What they may cost for each kind of devices: several times what people write."""
+
 Request = ExactDeviceRequest | DeviceSubRequest
 Names = frozenset[tuple[str, str]]
 
@@ -353,22 +359,29 @@ class Planner:
     def _evaluate(self, texts: tuple[str, ...], whose: str) -> tuple[bytes, tuple[str, ...]]:
         if not texts:
             return bytes([_YES]) * len(self._kinds), ()
-        from tierwise.api.cel import CelError, TooMuchWorkError, selector  # most clusters have no selectors
+        from tierwise.api.cel import (  # most clusters have no selectors
+            CelError,
+            CompileError,
+            TooMuchWorkError,
+            Work,
+            selector,
+        )
 
         answers, faults = bytearray(len(self._kinds)), dict[str, int]()
+        budget = Work(_REQUEST_COST + _KIND_COST * len(self._kinds))
         for i, kind in enumerate(self._kinds):
             answers[i] = _YES
             for number, text in enumerate(texts):
                 try:
-                    if not selector(text).matches(kind.driver, kind.device):
+                    if not selector(text).matches(kind.driver, kind.device, budget):
                         answers[i] = 0
                         break
-                except (CelError, RecursionError) as error:
-                    said = f"{whose}: selector #{number}: {str(error) or 'nested too deeply'}"
+                except CelError as error:
+                    said = f"{whose}: selector #{number}: {error}"
                     if len(faults) < _MOST_FAULTS // 4:
                         faults.setdefault(said, len(faults))
                     answers[i] = _FAULTS + faults.get(said, 0)
-                    if isinstance(error, TooMuchWorkError):  # once is enough
+                    if isinstance(error, CompileError | TooMuchWorkError):  # once is enough
                         answers[i:] = bytes([answers[i]]) * (len(answers) - i)
                         return bytes(answers), tuple(faults)
                     break
