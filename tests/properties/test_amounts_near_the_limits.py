@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.manifests import node, objects
+from tests.support.sight import schedule, sees
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
@@ -15,7 +16,7 @@ from tierwise.api.quantity import LARGEST, amount
 from tierwise.config.volcano import read_volcano
 from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.scheduler.cycle import check_profile
-from tierwise.sim.rounds import History, schedule
+from tierwise.sim.rounds import History
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
 TWIN = 10**7
@@ -126,6 +127,7 @@ policies = st.tuples(
 
 
 @pytest.mark.filterwarnings("error")
+@sees(binds=2, refusals=5)
 @given(worlds(giant_nodes=False), policies)
 def test_a_giant_decides_what_any_request_beyond_all_nodes_decides(
     world: World, policy: tuple[list[str], tuple[str, ...]]
@@ -139,6 +141,7 @@ def test_a_giant_decides_what_any_request_beyond_all_nodes_decides(
 
 
 @pytest.mark.filterwarnings("error")
+@sees(binds=1, refusals=2)
 @given(worlds(giant_nodes=True), policies)
 def test_no_full_node_takes_pods_whatever_the_amounts(world: World, policy: tuple[list[str], tuple[str, ...]]) -> None:
     """Pods go only where unbounded integers say that there is room, on nodes of any size."""

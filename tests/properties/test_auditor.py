@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from hypothesis import given
 from tests.support.draw import objects_of
+from tests.support.sight import schedule, sees
 from tests.support.strategies import Scene, scenes
 
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Objects
-from tierwise.sim.rounds import schedule
 
 
 def _broken(objects: Objects) -> set[tuple[str, str]]:
     return {(finding.rule, finding.subject) for finding in audit(objects)}
 
 
+@sees(binds=8, refusals=4)
 @given(scenes())
 def test_a_run_breaks_no_promise(scene: Scene) -> None:
     """What the auditor finds afterwards it would have found before."""

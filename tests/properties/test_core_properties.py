@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.draw import Gang, World, allocate, draw, objects_of
 from tests.support.reference import Judge
+from tests.support.sight import cycle, schedule, sees
 from tests.support.strategies import NODE_KINDS, PROFILES, Scene, crowds, scenes
 
 from tierwise.actions.diagnosis.rejection_cache import RejectionCache
@@ -20,11 +21,10 @@ from tierwise.config.profile import DEFAULT
 from tierwise.explain.wire import pending_wire, schedule_wire
 from tierwise.framework.report import ReportBuilder
 from tierwise.port import Effect, Objects, PatchStatus
-from tierwise.scheduler import cycle
 from tierwise.scheduler.cycle import nothing_waits
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster import EmbeddedCluster
-from tierwise.sim.rounds import History, reconcile, schedule
+from tierwise.sim.rounds import History, reconcile
 from tierwise.snapshot.builder import Reader, build
 from tierwise.status.pod_group import StatusWriter, statuses
 
@@ -66,6 +66,7 @@ def test_a_hard_tier_is_never_exceeded(scene: Scene, profile: str) -> None:
     assert [] == _judge(scene, profile).too_wide()
 
 
+@sees(binds=12, refusals=3)
 @given(scenes())
 def test_the_same_holds_once_nothing_changes_any_more(scene: Scene) -> None:
     """Cycle after cycle the bindings together keep every rule."""
@@ -75,6 +76,7 @@ def test_the_same_holds_once_nothing_changes_any_more(scene: Scene) -> None:
     assert ([], [], []) == (judge.overfull(), judge.halves(), judge.too_wide())
 
 
+@sees(binds=19, refusals=3)
 @given(scenes(), st.sampled_from((1, None)))
 def test_every_pending_pod_has_a_reason(scene: Scene, cycles: int | None) -> None:
     """A pod that is neither bound nor nominated is listed with a reason that says more than that nobody looked."""
@@ -88,6 +90,7 @@ def test_every_pending_pod_has_a_reason(scene: Scene, cycles: int | None) -> Non
     assert [] == [row for row in rows if not row["message"] or row["reason"] in ("", "NotTried")]
 
 
+@sees(binds=18, refusals=4)
 @given(scenes(), st.randoms(use_true_random=False))
 def test_the_order_of_manifests_does_not_matter(scene: Scene, chance: random.Random) -> None:
     """Shuffled manifests give the same bytes."""
@@ -101,6 +104,7 @@ def test_the_order_of_manifests_does_not_matter(scene: Scene, chance: random.Ran
     assert run(manifests) == run(shuffled)
 
 
+@sees(binds=17, refusals=5)
 @given(scenes())
 def test_two_runs_give_the_same_bytes(scene: Scene) -> None:
     """Nothing but the input decides."""
@@ -109,6 +113,7 @@ def test_two_runs_give_the_same_bytes(scene: Scene) -> None:
     assert _wire(first) == _wire(second)
 
 
+@sees(binds=9, refusals=3)
 @given(scenes(), PROFILE_NAMES)
 def test_where_nothing_waits_nothing_is_decided(scene: Scene, profile: str) -> None:
     """The look that spares a simulation a cycle is right whenever it says so."""
@@ -119,6 +124,7 @@ def test_where_nothing_waits_nothing_is_decided(scene: Scene, profile: str) -> N
             assert ReportBuilder().build() == report
 
 
+@sees(decisions=1, refusals=14)
 @given(scenes(), st.randoms(use_true_random=False))
 def test_statuses_are_the_same_without_a_memory(scene: Scene, chance: random.Random) -> None:
     """A writer that passes over what it has told of writes what one that knows nothing writes."""
@@ -150,6 +156,7 @@ def test_a_refusal_holds_for_the_gang_alone(scene: Scene) -> None:
             assert not _started(allocate(alone, refused).bindings, refused), refused
 
 
+@sees(decisions=8, refusals=6)
 @given(crowds())
 def test_one_look_refuses_as_the_demand_does(scene: Scene) -> None:
     """Gangs that are refused without working out what they ask for are refused with it too, in the same words."""

@@ -23,6 +23,7 @@ from tests.support.devices import (
     run,
     template,
 )
+from tests.support.sight import sees
 
 from tierwise.api.cel import selector
 from tierwise.api.core import Pod
@@ -118,6 +119,7 @@ def _may_have(spec: DeviceClaim, name: str, found: Device) -> bool:
 
 
 @examples(45)
+@sees(binds=1, refusals=3)
 @given(_nested())
 def test_counting_is_exact_where_sets_nest(world: tuple[list[int], list[tuple[tuple[int, ...], int]]]) -> None:
     """A gang starts exactly where an exhaustive search finds devices for all of it."""
@@ -129,6 +131,7 @@ def test_counting_is_exact_where_sets_nest(world: tuple[list[int], list[tuple[tu
 
 
 @examples(45)
+@sees(binds=3, refusals=2)
 @given(_any_sets())
 def test_matching_is_exact_on_a_node(world: tuple[list[int], list[tuple[tuple[int, ...], int]]]) -> None:
     """Where sets overlap, a gang of several shapes starts exactly where an exhaustive search finds its devices."""
@@ -163,6 +166,7 @@ _PREEMPTS = replace(DEFAULT, actions=(*DEFAULT.actions, "gangpreempt"))
 
 
 @examples(40)
+@sees(evictions=3)
 @given(_held())
 def test_preemption_frees_devices_that_are_matched(
     world: tuple[list[list[int]], list[tuple[int, tuple[int, ...]]], int],
@@ -208,6 +212,7 @@ def test_preemption_frees_devices_that_are_matched(
 
 
 @examples(30)
+@sees(binds=1, refusals=1)
 @given(_any_sets(), st.lists(st.integers(0, 11), max_size=12))
 def test_following_is_reading_anew(
     world: tuple[list[int], list[tuple[tuple[int, ...], int]]], steps: list[int]

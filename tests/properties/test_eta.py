@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.draw import draw, gang
+from tests.support.sight import saw, sees
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -81,11 +82,13 @@ def _simulated(objects: Objects) -> dict[str, float]:
     return found
 
 
+@sees(starts=3)
 @given(objects=worlds())
 def test_a_start_that_is_certain_comes_true(objects: Objects) -> None:
     """Every gang starts in the second that was said, and who was not expected does not start."""
     report = etas(objects, DEFAULT, NOW)
     said = {eta.job: eta.start for eta in report.jobs if eta.kind in (StartKind.NOW, StartKind.EXPECTED)}
 
+    saw(starts=len(said))
     assert _simulated(objects) == said
     assert 1 == report.runs

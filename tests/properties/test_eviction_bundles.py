@@ -99,6 +99,7 @@ def test_no_core_is_half_taken(case: Case) -> None:
                 assert set(split(plea, gang, local)[1]) <= clearing.victims
 
 
+@sees(evictions=4)
 @given(PLAIN)
 @examples(25)
 def test_bundles_are_those_of_the_specification(case: Case) -> None:
@@ -110,6 +111,7 @@ def test_bundles_are_those_of_the_specification(case: Case) -> None:
         assert [(b.gang.key, b.safe, len(b.pods)) for b in clearing.bundles] == told
 
 
+@sees(evictions=8)
 @given(PLAIN)
 @examples(25)
 def test_no_gang_is_broken_where_spare_pods_are_enough(case: Case) -> None:
@@ -118,6 +120,7 @@ def test_no_gang_is_broken_where_spare_pods_are_enough(case: Case) -> None:
         assert not (clearing.broken and clearing.fits(clearing.spare))
 
 
+@sees(evictions=5)
 @given(PLAIN)
 @examples(25)
 def test_less_important_gangs_and_more_overused_queues_break_first(case: Case) -> None:
@@ -154,6 +157,7 @@ def test_efficiency_falls_along_the_order(case: Case) -> None:
             assert all(later <= min(group[:i], default=1.0) + 0.05 for i, later in enumerate(group))
 
 
+@sees(evictions=7)
 @given(PLAIN)
 @examples(25)
 def test_nobody_could_be_put_back(case: Case) -> None:
@@ -166,6 +170,7 @@ def test_nobody_could_be_put_back(case: Case) -> None:
             assert not bundle.safe or not any(clearing.fits(clearing.victims - {path}) for path in taken)
 
 
+@sees(evictions=6)
 @given(PLAIN)
 @examples(25)
 def test_bundles_part_the_candidates(case: Case) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.fuzz.stage import Stage
-from tests.support.depth import examples
+from tests.support.depth import examples, seeds
 from tests.support.evict_facts import crowded, standing
 from tests.support.evict_scenes import (
     CLASSICS,
@@ -30,7 +30,7 @@ from tests.support.evict_world import (
     onward,
     profile_of,
 )
-from tests.support.sight import sees
+from tests.support.sight import saw, sees
 
 
 def without_quotas(scene: Scene) -> Scene:
@@ -104,17 +104,19 @@ def test_evictions_come_to_an_end(case: Case) -> None:
     assert history.cycles < 50
 
 
-@given(st.integers(0, 2**32), st.sampled_from((*GANGS, *CLASSICS)), st.sampled_from(("capacity", "proportion")))
+@sees(evictions=4)
+@given(seeds(), st.sampled_from((*GANGS, *CLASSICS)), st.sampled_from(("capacity", "proportion")))
 @examples(25)
-def test_evictions_end_where_victims_come_back(seed: int, actions: str, quota: str) -> None:
+def test_evictions_end_where_victims_come_back(pick: Random, actions: str, quota: str) -> None:
     """P19: also where every evicted pod is made anew and wants back in, evictions end, and no two gangs take turns."""
     dials = Dials(reclaims="reclaim" in actions, loose=actions in CLASSICS, running=5, pending=2)
-    stage = Stage(Random(seed), profile_of(actions, quota=quota, budgets=True), dials)
+    stage = Stage(pick, profile_of(actions, quota=quota, budgets=True), dials)
     pairs: Counter[tuple[str, str]] = Counter()
     idle = 0
     for _ in range(40):
         act = stage.play(quiet=True)
         pairs.update((by, act.before.pods()[pod][0].key) for pod, by, _ in act.evictions)
+        saw(evictions=len(act.evictions))
         idle = 0 if act.steps or act.evictions else idle + 1
         if idle > 4:
             break

@@ -21,6 +21,7 @@ from tests.support.languages import (
     topology,
     volcano_gang,
 )
+from tests.support.sight import sees
 
 from tierwise.api.codec import Raw
 
@@ -80,6 +81,7 @@ LANGUAGES: dict[str, Callable[[Tree, int, int, str], list[Raw]]] = {
 }
 
 
+@sees(binds=22)
 @given(trees(), st.integers(1, 3), st.integers(1, 8), st.integers(1, 8), st.sampled_from(["", RACK, SPINE]))
 def test_a_gang_gets_one_place_in_every_language(tree: Tree, cpu: int, pods: int, least: int, key: str) -> None:
     """Whatever tree, size, minimum and limit."""
@@ -92,6 +94,7 @@ def test_a_gang_gets_one_place_in_every_language(tree: Tree, cpu: int, pods: int
     assert not placed["volcano"] or len(placed["volcano"]) >= least
 
 
+@sees(binds=19, refusals=1)
 @given(trees(), st.integers(1, 3), st.integers(1, 8), st.sampled_from(["", RACK, SPINE]))
 def test_a_pod_group_gets_the_place_of_any_gang(tree: Tree, cpu: int, pods: int, key: str) -> None:
     """Kueue's language knows no surplus."""
@@ -100,6 +103,7 @@ def test_a_pod_group_gets_the_place_of_any_gang(tree: Tree, cpu: int, pods: int,
     assert run(world, _kueue(tree, pods, pods, key))[0] == run(world, _volcano(tree, pods, pods, key))[0]
 
 
+@sees(binds=19, refusals=1)
 @given(trees(), st.integers(1, 3), st.integers(1, 8), st.integers(1, 8))
 def test_a_gang_without_a_limit_gets_one_place(tree: Tree, cpu: int, pods: int, least: int) -> None:
     """Also in the language that knows no topology."""
@@ -111,6 +115,7 @@ def test_a_gang_without_a_limit_gets_one_place(tree: Tree, cpu: int, pods: int, 
     )
 
 
+@sees(binds=16)
 @given(trees(), st.integers(1, 2), st.integers(1, 6), st.sampled_from([RACK, SPINE]))
 def test_a_limit_holds_beside_another_tree(tree: Tree, cpu: int, pods: int, key: str) -> None:
     """With hyperNodes over all nodes a key is a tree of its own: who finds a place without them finds one with them."""
@@ -125,6 +130,7 @@ def test_a_limit_holds_beside_another_tree(tree: Tree, cpu: int, pods: int, key:
     assert len({labels[node] for node in beside.values()}) <= 1
 
 
+@sees(binds=11, refusals=2)
 @given(
     trees(),
     st.lists(st.integers(1, 3), min_size=1, max_size=3),

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tests.support.depth import examples
 from tests.support.lives import gang, lived, machines
 from tests.support.manifests import job, task
+from tests.support.sight import cycle, sees
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
 from tierwise.config.profile import DEFAULT
 from tierwise.controllers import run
 from tierwise.port import Objects, RecordEvent
-from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
 from tierwise.sim.provisioner import provision
@@ -89,6 +89,7 @@ def _run(raws: list[Raw], incidents: list[Incident], *, log: bool = True) -> tup
     return lived(machines(*NODES, allocatable="cpu=2 pods=9"), raws, incidents=incidents, until=1200, log=log)
 
 
+@sees(refusals=5, moments=9)
 @given(gangs(), INCIDENTS)
 @examples(4)
 def test_nobody_has_anything_left_to_do_at_the_end_of_a_moment(raws: list[Raw], incidents: list[Incident]) -> None:
@@ -105,6 +106,7 @@ def test_nobody_has_anything_left_to_do_at_the_end_of_a_moment(raws: list[Raw], 
         assert () == (*asked, *provision(moment.objects, now).effects)
 
 
+@sees(moments=24)
 @given(gangs(), INCIDENTS)
 @examples(8)
 def test_the_same_input_gives_the_same_bytes(raws: list[Raw], incidents: list[Incident]) -> None:
@@ -116,6 +118,7 @@ def test_the_same_input_gives_the_same_bytes(raws: list[Raw], incidents: list[In
     assert [_bytes(moment.objects) for moment in first] == [_bytes(moment.objects) for moment in second]
 
 
+@sees(moments=22)
 @given(gangs(), INCIDENTS)
 @examples(8)
 def test_a_run_of_which_nobody_reads_the_log_is_the_same(raws: list[Raw], incidents: list[Incident]) -> None:
@@ -127,6 +130,7 @@ def test_a_run_of_which_nobody_reads_the_log_is_the_same(raws: list[Raw], incide
     assert told.cycles >= quiet.cycles
 
 
+@sees(moments=14)
 @given(gangs(), INCIDENTS)
 @examples(15)
 def test_every_pod_has_one_course(raws: list[Raw], incidents: list[Incident]) -> None:
@@ -147,6 +151,7 @@ def test_every_pod_has_one_course(raws: list[Raw], incidents: list[Incident]) ->
     assert all(moment.at <= 1200 for moment in moments)
 
 
+@sees(moments=26)
 @given(gangs(), INCIDENTS)
 @examples(8)
 def test_no_node_holds_more_than_it_has(raws: list[Raw], incidents: list[Incident]) -> None:

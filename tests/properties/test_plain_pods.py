@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.support.depth import examples
 from tests.support.plugin_table import plugin_table, plugins_at
+from tests.support.sight import cycle, sees
 from tests.support.strategies import profile
 
 from tierwise.actions.placement import plain_pods
@@ -36,7 +37,7 @@ from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
-from tierwise.scheduler import cycle, open_cycle
+from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build
 
 _MOST = {"mostrequested.weight": 1, "leastrequested.weight": 0, "balancedresource.weight": 0}
@@ -147,6 +148,7 @@ def told(snapshot: Snapshot, by: Profile, *, singly: bool) -> list[object]:
 
 
 @pytest.mark.parametrize("scorers", PROFILES)
+@sees(decisions=7, refusals=9)
 @given(pick=st.randoms(use_true_random=False))
 @examples(24)
 def test_a_run_equals_turns(scorers: str, pick: Random) -> None:

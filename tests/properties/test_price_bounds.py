@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from tests.support.depth import examples
 from tests.support.evict_scenes import GANGS, Case, cases
 from tests.support.evict_world import objects
+from tests.support.sight import cycle, sees
 
 from tierwise.actions.eviction import by_pod, gang
 from tierwise.actions.eviction.gang import GangPreemptor
@@ -28,7 +29,6 @@ from tierwise.model.job import Job
 from tierwise.model.running import running_table
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
-from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import build
 
 
@@ -51,6 +51,7 @@ def same(snapshot: Snapshot, profile: Profile) -> None:
         assert decided(snapshot, profile) == quick
 
 
+@sees(evictions=20)
 @given(cases(*GANGS))
 @examples(40)
 def test_in_small_clusters(case: Case) -> None:
@@ -71,6 +72,7 @@ def drawn_jobs(full: Snapshot, pick: Random) -> Snapshot:
     return replace(full, jobs=(lead, *(drawn(job) for job in others)))
 
 
+@sees(evictions=171)
 @given(pick=st.randoms(use_true_random=False))
 @examples(20)
 def test_among_scattered_gangs(pick: Random) -> None:
@@ -81,6 +83,7 @@ def test_among_scattered_gangs(pick: Random) -> None:
     same(drawn_jobs(full, pick), EVICTING)
 
 
+@sees(decisions=5, refusals=5)
 @given(pick=st.randoms(use_true_random=False))
 @examples(20)
 def test_what_is_put_off_is_made_in_the_end(pick: Random) -> None:
@@ -138,6 +141,7 @@ def with_shape(job: Job, draw: Callable[[], Shape], budgets: Callable[[], tuple[
     )
 
 
+@sees(evictions=88)
 @given(pick=st.randoms(use_true_random=False))
 @examples(20)
 def test_pod_by_pod(pick: Random) -> None:

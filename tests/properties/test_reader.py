@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.support.depth import examples
+from tests.support.sight import cycle, sees
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -24,7 +25,6 @@ from tierwise.framework.ledger import Ledger
 from tierwise.model.job import Phase
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Key, Objects, key_of_raw
-from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.snapshot import tasks
 from tierwise.snapshot.builder import Reader, build
@@ -334,6 +334,7 @@ def decided(snapshot: Snapshot, profile: Profile) -> tuple[list[Effect], list[Ra
 
 
 @pytest.mark.parametrize("evicting", [False, True])
+@sees(refusals=10)
 @given(pick=st.randoms(use_true_random=False), steps=st.integers(1, 25))
 @examples(30)
 def test_following_equals_reading_anew(evicting: bool, pick: Random, steps: int) -> None:
@@ -342,6 +343,7 @@ def test_following_equals_reading_anew(evicting: bool, pick: Random, steps: int)
 
 
 @pytest.mark.parametrize("evicting", [False, True])
+@sees(cycles=30)
 @given(pick=st.randoms(use_true_random=False), steps=st.integers(1, 25))
 @examples(30)
 def test_so_it_is_where_that_changes_which_seldom_does(evicting: bool, pick: Random, steps: int) -> None:
@@ -349,6 +351,7 @@ def test_so_it_is_where_that_changes_which_seldom_does(evicting: bool, pick: Ran
     _follow(EVICTING if evicting else DEFAULT, pick, steps, lambda pick: pick.choice([some, seldom])(pick))
 
 
+@sees(decisions=21, refusals=94)
 @given(seed=st.integers(0, 1 << 30))
 @examples(30)
 def test_so_it_is_where_devices_change(seed: int) -> None:

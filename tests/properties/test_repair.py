@@ -13,6 +13,7 @@ from msgspec.structs import replace as replaced
 from tests.support.depth import examples
 from tests.support.draw import draw, gang, objects_of
 from tests.support.manifests import job, partitions, task, tier
+from tests.support.sight import schedule, sees
 from tests.support.split_optimum import tree_of
 from tests.support.strategies import trees
 
@@ -23,7 +24,7 @@ from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.model.ranks import near_homes
 from tierwise.model.topology import Topology
 from tierwise.port import Key, Objects
-from tierwise.sim.rounds import History, schedule
+from tierwise.sim.rounds import History
 
 MARK = "tierwise.io/on-node-loss"
 
@@ -143,6 +144,7 @@ def _places(history: History) -> dict[str, tuple[str, str]]:
 
 
 @examples(60)
+@sees(evictions=1)
 @given(_losses())
 def test_a_gang_is_whole_again_wherever_it_can_be(loss: Loss) -> None:
     """Where counting finds a place for the gang on what is left, it runs there as a whole, within its domains and with
@@ -189,6 +191,7 @@ def _assert_within(loss: Loss, stands: dict[str, str]) -> None:
 
 
 @examples(40)
+@sees(binds=2, refusals=1)
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(0, 3), st.integers(1, 3))
 def test_spares_are_given_back_at_once(tasks: int, spares: int, lent: int, lost: int) -> None:
     """In the cycle in which an owner lacks pods they are nominated or bound, as far as its spares go."""

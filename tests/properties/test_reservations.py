@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.support.depth import size
 from tests.support.draw import draw, gang
+from tests.support.sight import cycle, saw, sees
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
@@ -24,7 +25,6 @@ from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.traces.synthetic import synthetic_fabric
 from tierwise.replay.traces.trace import Trace, sorted_trace
-from tierwise.scheduler import cycle
 from tierwise.sim.simulation import Simulation
 
 START = 1_000_000.0
@@ -100,6 +100,7 @@ def lived(jobs: Sequence[Drawn], given_profile: Profile) -> list[tuple[Snapshot,
     )
     for _ in cluster.run(100_000.0):
         pass
+    saw(reservations=sum(len(report.reservations) for _, report in seen))
     return seen
 
 
@@ -115,6 +116,7 @@ STARTED_TOGETHER: list[Drawn] = [
 """A gang that waits for jobs which start in the same cycle as it is refused."""
 
 
+@sees(reservations=10)
 @given(jobs=JOBS)
 @example(jobs=STARTED_TOGETHER)
 @settings(max_examples=size(8, 400))
@@ -130,6 +132,7 @@ def test_a_reservation_never_becomes_later(jobs: list[Drawn]) -> None:
             assert snapshot.now <= promised.get(decision.job.key, snapshot.now), decision.job.key
 
 
+@sees(reservations=10)
 @given(jobs=JOBS)
 @settings(max_examples=size(5, 300))
 def test_a_plan_never_asks_for_more_than_there_is(jobs: list[Drawn]) -> None:
@@ -170,6 +173,7 @@ def fifo(report: CycleReport, snapshot: Snapshot) -> set[str]:
     return found
 
 
+@sees(decisions=12, refusals=14)
 @given(jobs=JOBS)
 @settings(max_examples=size(5, 300))
 def test_easy_starts_what_fifo_starts(jobs: list[Drawn]) -> None:

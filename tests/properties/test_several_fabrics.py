@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from tests.support.depth import examples
 from tests.support.drawn_gang import Gang, Groups
 from tests.support.koordinator import hypernode, objects_of
+from tests.support.sight import schedule, sees
 
 from tierwise.api.codec import Raw
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
-from tierwise.sim.rounds import schedule
 
 NODES = 5
 
@@ -115,6 +115,7 @@ _ASKED = st.tuples(st.sampled_from(["", "rack", "feed"]), st.sampled_from(["", "
 
 
 @examples(40)
+@sees(binds=5, refusals=1)
 @given(
     st.builds(
         Question,

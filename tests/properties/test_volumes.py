@@ -13,6 +13,7 @@ from tests.support import volumes as draw
 from tests.support.depth import examples
 from tests.support.drawn_gang import manifest
 from tests.support.kernels import every_ask, kernels_agree
+from tests.support.sight import cycle, schedule, sees
 from tests.support.strategies import profile
 from tests.support.volume_reference import allowed
 
@@ -23,11 +24,10 @@ from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.ledger import Pool
 from tierwise.port import Create, Delete, Key, key_of_raw
-from tierwise.scheduler import cycle, open_cycle
+from tierwise.scheduler import open_cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster import EmbeddedCluster
 from tierwise.sim.provisioner import provision
-from tierwise.sim.rounds import schedule
 from tierwise.snapshot.builder import Reader, build
 from tierwise.snapshot.consistency import differences
 
@@ -95,6 +95,7 @@ def _claim(dice: random.Random, name: str, found: list[Raw]) -> str:
     return name
 
 
+@sees(binds=4, refusals=4)
 @given(st.integers(0, 2**32))
 def test_pods_go_where_their_volumes_allow_and_wait_only_where_none_do(seed: int) -> None:
     """Once nothing changes any more, the slow reference finds no node for whoever waits, and the auditor nothing."""
@@ -109,6 +110,7 @@ def test_pods_go_where_their_volumes_allow_and_wait_only_where_none_do(seed: int
             assert full or not allowed(found, pod, node), (pod.metadata.name, node.metadata.name)
 
 
+@sees(decisions=9, refusals=6)
 @given(st.integers(0, 2**32))
 def test_what_a_cycle_chooses_is_allowed_pod_after_pod(seed: int) -> None:
     """Each pod that a cycle binds or nominates may go where it goes when those before it are there."""
@@ -146,6 +148,7 @@ def _names(pod: Pod) -> set[str]:
     return {v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim is not None}
 
 
+@sees(binds=9, refusals=2)
 @given(st.integers(0, 2**32))
 def test_gangs_with_volumes_start_whole_or_not_at_all(seed: int) -> None:
     """Whatever becomes of their claims; and no volume has two."""
@@ -206,6 +209,7 @@ def test_a_cycle_leaves_the_ledger_as_its_decisions_say(seed: int) -> None:
     assert idle.tolist() == fresh.ledger.idle.tolist()
 
 
+@sees(decisions=8, refusals=10)
 @given(st.integers(0, 2**32))
 def test_following_a_cluster_reads_what_reading_it_anew_does(seed: int) -> None:
     """Claims are bound, storage and pods come and go, pods move: what was kept is what is there."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tests.support.sight import schedule
+
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.resource import ResourceClaim
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.port import Objects
-from tierwise.sim.rounds import History, schedule
+from tierwise.sim.rounds import History
 
 __all__ = [
     "DRIVER",

@@ -10,12 +10,13 @@ import json
 from collections.abc import Mapping
 from itertools import pairwise
 
+from tests.support.sight import schedule
+
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.explain.wire import pending_wire
 from tierwise.port import Objects
-from tierwise.sim.rounds import schedule
 
 __all__ = ["AWARE", "annotated", "cluster", "gang", "hypernode", "layers", "objects_of", "pod", "run"]
 

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tests.support.manifests import NOW, container, node, objects, pod_group
+from tests.support.sight import saw
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
@@ -57,7 +58,9 @@ def lived(
 ) -> tuple[Simulation, list[Moment]]:
     """A cluster at its end, and every moment of its life."""
     cluster = life(*raws, incidents=incidents, log=log)
-    return cluster, list(cluster.run(until))
+    moments = list(cluster.run(until))
+    saw(moments=len(moments), pods=len(moments[-1].objects.every(Pod)) if moments else 0)
+    return cluster, moments
 
 
 def phases(moment: Moment) -> dict[str, int]:

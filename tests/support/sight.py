@@ -4,8 +4,8 @@
     @given(cases())
     def test_budgets_hold(case: Case) -> None: ...
 
-Whoever runs a cycle for a property (`once`, `settle`) says what came of it; a property may say more (`saw`). The least
-numbers hold for the examples of every profile, the few of `make test` included.
+Whoever runs cycles for a property (`schedule` and `cycle` here, `once`, `settle`) says what came of them; a property
+may say more (`saw`). The least numbers hold for the examples of every profile, the few of `make test` included.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, TypeVar
 
-__all__ = ["saw", "sees"]
+from tierwise import scheduler
+from tierwise.config.profile import Profile
+from tierwise.framework.report import CycleReport
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Objects
+from tierwise.sim import rounds
+
+__all__ = ["cycle", "saw", "schedule", "sees"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,3 +48,18 @@ def sees(**least: int) -> Callable[[F], F]:
         return run  # type: ignore[return-value]
 
     return guarded
+
+
+def schedule(objects: Objects, profile: Profile, **named: Any) -> rounds.History:
+    """As many cycles as change anything, or as asked for."""
+    history = rounds.schedule(objects, profile, **named)
+    waiting = history.report.rejections if history.report is not None else ()
+    saw(cycles=history.cycles, binds=len(history.bindings), evictions=len(history.evictions), refusals=len(waiting))
+    return history
+
+
+def cycle(snapshot: Snapshot, profile: Profile, **named: Any) -> CycleReport:
+    """One cycle."""
+    report = scheduler.cycle(snapshot, profile, **named)
+    saw(cycles=1, decisions=len(report.decisions), evictions=len(report.evictions), refusals=len(report.rejections))
+    return report
