@@ -12,6 +12,7 @@ import msgspec
 from tierwise.api.codec import Raw
 from tierwise.api.meta import format_time
 from tierwise.api.plurals import count, joined, verb
+from tierwise.model.reason import Named, namespace_of, told
 
 __all__ = [
     "Awaited",
@@ -74,6 +75,7 @@ class Eta(msgspec.Struct, frozen=True):
     reason: str = ""  # a code, where it is not expected at any time
     message: str = ""
     now_if: tuple[str, ...] = ()  # changes that would start it now
+    names: tuple[Named, ...] = ()  # what of the message is not for every namespace
 
 
 class EtaReport(msgspec.Struct, frozen=True):
@@ -131,8 +133,9 @@ def position_text(eta: Eta) -> str:
     return f"position {eta.position} of {eta.of} in queue {eta.queue or 'none'}"
 
 
-def eta_text(eta: Eta, now: float) -> str:
-    """When it starts and what that depends on, in one sentence."""
+def eta_text(eta: Eta, now: float, reader: str | None = None) -> str:
+    """When it starts and what that depends on, in one sentence; to those of a namespace without objects of others."""
+    message = told(eta.message, eta.names, reader)
     match eta.kind:
         case StartKind.STARTED:
             return "it has started"
@@ -143,14 +146,16 @@ def eta_text(eta: Eta, now: float) -> str:
             when = _around(eta.start, eta.half, now)
             if not eta.after:
                 return f"{when}, in {lasting(eta.start - now)}"
-            names = joined([awaited.name for awaited in eta.after])
-            return f"when {names} {verb(len(eta.after), 'ends', 'end')}, {when}"
+            own = [a.name for a in eta.after if reader is None or namespace_of(a.job) == reader]
+            others = len(eta.after) - len(own)
+            named = own + ([count(others, "job of another namespace", "jobs of other namespaces")] if others else [])
+            return f"when {joined(named)} {verb(len(eta.after), 'ends', 'end')}, {when}"
         case StartKind.NEVER:
-            return f"never on this cluster: {eta.message}"
+            return f"never on this cluster: {message}"
         case StartKind.NOT_ALLOWED:
-            return f"not allowed: {eta.message}"
+            return f"not allowed: {message}"
         case _:
-            return f"unknown: {eta.message}"
+            return f"unknown: {message}"
 
 
 def alternative_text(way: str, number: int, text: str, place: str = "") -> str:

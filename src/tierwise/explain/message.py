@@ -12,7 +12,7 @@ from hashlib import blake2s
 from tierwise.api.plurals import count, of, verb
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase
-from tierwise.model.reason import Reason, Rejection, Tried, Verdict
+from tierwise.model.reason import Reason, Rejection, Tried, Verdict, told
 from tierwise.model.topology import ROOT_NAME
 
 __all__ = ["DECISION", "decision_id", "decisive", "message", "on_nodes", "refusal", "tried_line"]
@@ -42,8 +42,12 @@ def refusal(job: Job, report: CycleReport) -> Rejection | None:
     return Rejection("gate", job.key, Reason("NotEnoughTasks", "gang", text), verdict=Verdict.NOT_ALLOWED)
 
 
-def message(rejection: Rejection) -> str:
-    """All that a rejection says, in one line."""
+def message(rejection: Rejection, reader: str | None = None) -> str:
+    """All that a rejection says, in one line: to those of a namespace without objects of others, else to operators."""
+    return told(_whole(rejection), rejection.names(), reader)
+
+
+def _whole(rejection: Rejection) -> str:
     parts = [rejection.reason.text]
     never = rejection.verdict is Verdict.NEVER
     parts += [tried_line(t, never=never) for t in _telling(rejection.tried)]
@@ -122,5 +126,5 @@ def _part(whole: Rejection, child: Rejection) -> str:
     if child.stage == "reservation":
         return child.reason.text
     if child.subject == whole.subject:
-        return f"{child.reason.plugin}: {message(child)}"
-    return f"sub-group {child.subject.removeprefix(f'{whole.subject}/')}: {message(child)}"
+        return f"{child.reason.plugin}: {_whole(child)}"
+    return f"sub-group {child.subject.removeprefix(f'{whole.subject}/')}: {_whole(child)}"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-__all__ = ["Named", "Reason", "ReasonBook", "Rejection", "Tried", "Verdict", "namespace_of", "told"]
+__all__ = ["Named", "Reason", "ReasonBook", "Rejection", "Tried", "Verdict", "namespace_of", "other_job", "told"]
 
 
 class Verdict(enum.Enum):
@@ -43,6 +43,11 @@ class Named(msgspec.Struct, frozen=True):
     namespace: str
     words: str
     instead: str
+
+
+def other_job(key: str) -> Named:
+    """The key of a job in a text about another one."""
+    return Named(namespace_of(key), key, "a job of another namespace")
 
 
 def told(text: str, names: Iterable[Named], reader: str | None) -> str:
@@ -117,6 +122,12 @@ class Rejection(msgspec.Struct, frozen=True):
     children: tuple[Rejection, ...] = msgspec.field(default=())
     bounded: bool = False  # the search stopped at its bound: the no is not a proof
     verdict: Verdict = Verdict.NOT_NOW
+
+    def names(self) -> Iterator[Named]:
+        """What of the texts in the tree is not for every namespace."""
+        yield from self.reason.names
+        for child in self.children:
+            yield from child.names()
 
     def codes(self) -> Iterator[str]:
         """The code of every cause in the tree, outermost first: what tests and alerts match on."""

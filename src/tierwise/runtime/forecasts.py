@@ -18,6 +18,7 @@ from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import Profile
 from tierwise.explain.eta import Eta, EtaReport, eta_text
 from tierwise.model.expected_ends import started_at
+from tierwise.model.reason import namespace_of
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Cluster, Effect, Key, Objects, PatchStatus
 from tierwise.runtime.loop import LoopPass
@@ -102,7 +103,7 @@ def forecast_effects(objects: Objects, report: EtaReport) -> list[Effect]:
 def _told(eta: Eta, now: float) -> ExpectedStart:
     return ExpectedStart(
         kind=eta.kind.value,
-        text=eta_text(eta, now)[:1000],
+        text=eta_text(eta, now, namespace_of(eta.job))[:1000],
         said=now,
         position=eta.position,
         of=eta.of,

@@ -14,7 +14,8 @@ from tierwise.api.meta import format_time
 from tierwise.api.pattern import COORDINATES, RANK, RANKS
 from tierwise.framework.report import CycleReport, Decision, PlacedTasks
 from tierwise.model.job import Job, Status, Task
-from tierwise.model.reason import Reason, Rejection
+from tierwise.model.reason import Reason, Rejection, other_job
+from tierwise.model.reason import told as told_in
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
 from tierwise.plugins.kubernetes.claim_writes import claim_key, deallocation
@@ -65,8 +66,9 @@ def _notices(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
     told = {notice.task.key for notice in report.notices} | {eviction.task.key for eviction in report.evictions}
     for notice in report.notices:
         if not notice.task.noticed:
-            text = f"{notice.reason}; it will be evicted at {format_time(notice.until)}"
             key = pod_key(notice.task.key)
+            names = (other_job(notice.by.key),) if notice.by is not None else ()
+            text = told_in(f"{notice.reason}; it will be evicted at {format_time(notice.until)}", names, key.namespace)
             yield PatchStatus(key, {"conditions": [_condition(snapshot, "True", "ToBeEvicted", text)]})
             yield RecordEvent(key, "Normal", NOTICE, text)
     for job in snapshot.jobs:

@@ -34,7 +34,7 @@ from tierwise.framework.report import ReportBuilder
 from tierwise.model.arrays import Floats
 from tierwise.model.expected_ends import EndSource, ExpectedEnd, ExpectedEnds
 from tierwise.model.job import Job, Phase, Status, Task
-from tierwise.model.reason import Rejection, Verdict
+from tierwise.model.reason import Named, Rejection, Verdict, namespace_of
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Key, Objects, key_of
 from tierwise.scheduler.cycle import open_cycle
@@ -321,7 +321,9 @@ def _not_expected(found: Forecasts, job: Job, names: ObjectNames, told: Eta) -> 
     """Why no start can be given: never, not allowed, or not known."""
     run = found.runs[0]
     gated = bool(job.tasks) and all(task.status is Status.GATED for task in job.tasks)
-    verdict, code, text = why_waiting(job, _rejection(run, job), gated=gated)
+    rejection = _rejection(run, job)
+    verdict, code, text = why_waiting(job, rejection, gated=gated)
+    told = replace(told, names=tuple(rejection.names()) if rejection is not None else ())
     if verdict is Verdict.NEVER:
         return replace(told, kind=StartKind.NEVER, reason=code, message=text)
     if not run.complete:
@@ -334,7 +336,9 @@ def _not_expected(found: Forecasts, job: Job, names: ObjectNames, told: Eta) -> 
     stay.sort(key=lambda job: (-len(job.tasks), job.order))
     which = joined([names.of(other) for other in stay], most=_NAMED)
     why = f"it is not known when {which} {verb(len(stay), 'ends', 'end')}"
-    return replace(told, reason="EndsUnknown", message=f"{why}; {text}")
+    elsewhere = any(namespace_of(other.key) != namespace_of(job.key) for other in stay)
+    others = (Named("", why, "it is not known when jobs of other namespaces end"),) if elsewhere else ()
+    return replace(told, reason="EndsUnknown", message=f"{why}; {text}", names=(*told.names, *others))
 
 
 def _ends(found: Forecasts, run: ForwardRun, job: Job) -> bool:

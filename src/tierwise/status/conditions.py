@@ -18,7 +18,7 @@ from tierwise.dialects.kubernetes.identity import made_up_uid
 from tierwise.explain.message import message
 from tierwise.framework.report import CycleReport, Reservation
 from tierwise.model.job import Job, Phase, Status
-from tierwise.model.reason import Rejection
+from tierwise.model.reason import Rejection, namespace_of, told
 
 __all__ = ["READY", "conditions", "phase_after", "reservation_mark", "unschedulable"]
 
@@ -58,7 +58,7 @@ _NOT_RESERVED: Final = "nothing is reserved for it"
 def unschedulable(job: Job, rejection: Rejection, bound: int) -> str:
     """How many tasks of a gang wait, and why."""
     pending = sum(len(pod_set.tasks) for pod_set in job.pod_sets()) - bound
-    return f"{pending}/{len(job.tasks)} tasks in gang unschedulable: {message(rejection)}"
+    return f"{pending}/{len(job.tasks)} tasks in gang unschedulable: {message(rejection, namespace_of(job.key))}"
 
 
 def conditions(
@@ -74,7 +74,7 @@ def conditions(
     wanted: dict[str, tuple[bool, str, str]] = {
         SCHEDULED: (ready, READY if ready else "NotEnoughTasks", READY if ready else "the gang is below its minimum"),
         UNSCHEDULABLE: (True, *waits) if waits is not None else (False, "NothingWaits", "no task waits for a place"),
-        RESERVED: (True, RESERVED, reserved.text) if reserved is not None else (False, "NotReserved", _NOT_RESERVED),
+        RESERVED: (True, RESERVED, _place(reserved)) if reserved is not None else (False, "NotReserved", _NOT_RESERVED),
     }
     known = {condition.type: condition for condition in present}
     kept = [_shown(condition) for condition in present if condition.type not in wanted]
@@ -84,6 +84,10 @@ def conditions(
         if holds or before is not None:
             kept.append(_condition(before, (kind, "True" if holds else "False", reason, text), job.key, now))
     return kept
+
+
+def _place(reserved: Reservation) -> str:
+    return told(reserved.text, reserved.names, namespace_of(reserved.job.key))
 
 
 def _condition(before: Condition | None, content: tuple[str, str, str, str], key: str, now: float) -> Raw:

@@ -62,7 +62,7 @@ def told(
     key: Key, meta: ObjectMeta, rejection: Rejection | None, bound: int, decision: str
 ) -> tuple[list[Effect], dict[str, str]]:
     """News about a group whose status has no place for a message: events, and the annotation that keeps the message."""
-    text = f"{rejection.verdict.words}: {message(rejection)}" if rejection is not None else ""
+    text = f"{rejection.verdict.words}: {message(rejection, key.namespace)}" if rejection is not None else ""
     known = meta.annotations.get(MESSAGE_ANNOTATION, "")
     events: list[Effect] = []
     if rejection is not None and text != known:

@@ -142,8 +142,8 @@ class _Kubernetes:
         ready = phase_after(self._job, self._report, bound) in (Phase.RUNNING, Phase.COMPLETED)
         decision = decision_id(self._snapshot.now, self._job.key)
         rejection = self._report.rejections.get(self._job.key)
-        if rejection is not None and not self._says(key, message(rejection)):
-            yield RecordEvent(key, "Warning", rejection.reason.code, message(rejection), decision)
+        if rejection is not None and not self._says(key, text := message(rejection, key.namespace)):
+            yield RecordEvent(key, "Warning", rejection.reason.code, text, decision)
         elif bound and rejection is None:
             yield RecordEvent(key, "Normal", "Scheduled", READY, decision)
         if isinstance(record, Workload):
@@ -222,7 +222,7 @@ class _Kubernetes:
                 wanted[kind] = self._condition(before, kind, "True", "Scheduled", READY)
             elif rejection is not None:
                 reason = "SchedulerError" if rejection.reason.code in _FAULTS else "Unschedulable"
-                wanted[kind] = self._condition(before, kind, "False", reason, message(rejection))
+                wanted[kind] = self._condition(before, kind, "False", reason, message(rejection, key.namespace))
         victim = next((e for e in self._report.evictions if e.job.key == self._job.key), None)
         if victim is not None and self._job.together:
             text = "its pods make room for another job" if victim.by is not None else "its pods are evicted"

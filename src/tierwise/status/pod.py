@@ -13,9 +13,10 @@ from tierwise.controllers.stamp import stamp
 from tierwise.explain.message import decision_id, message
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Status
-from tierwise.model.reason import Rejection, Verdict
+from tierwise.model.reason import Rejection, Verdict, namespace_of, other_job
+from tierwise.model.reason import told as told_in
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, gang_path
+from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent
 
 __all__ = ["more_nodes_help", "pod_conditions", "pod_events"]
 
@@ -100,8 +101,9 @@ def more_nodes_help(rejection: Rejection) -> bool:
 
 def _words(job: Job, rejection: Rejection) -> str:
     if not job.declared or len(job.tasks) == 1:
-        return message(rejection)
-    return f"podGroup {job.key} waits, {rejection.verdict.words}: {rejection.reason.text}"
+        return message(rejection, namespace_of(job.key))
+    why = rejection.reason.told(namespace_of(job.key))
+    return f"podGroup {job.key} waits, {rejection.verdict.words}: {why}"
 
 
 def _patch(
@@ -143,9 +145,8 @@ def pod_events(snapshot: Snapshot, outcomes: Sequence[Outcome]) -> list[Effect]:
             case Evict(pod, reason, by, action):
                 job = by or whose.get(pod.path, "")  # of the victim where it goes for a quota's sake, as in the log
                 text = f"{reason} ({action}, for {by})" if by else f"{reason} ({action})"
-                if by and gang_path(by).partition("/")[0] != pod.namespace:
-                    # The victim's users may not read what is over there; the decision's id tells administrators.
-                    text = text.replace(by, "a job of another namespace")
+                # The victim's users may not read what is over there; the decision's id tells administrators.
+                text = told_in(text, (other_job(by),) if by else (), pod.namespace)
                 told = ("Normal", "Evict", text) if outcome.ok else ("Warning", "FailedEviction", outcome.error)
             case _:
                 continue

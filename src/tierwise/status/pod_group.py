@@ -128,7 +128,7 @@ def _complaints(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
     for task, reason in report.complaints:
         namespace, _, name = task.key.partition("/")
         decision = decision_id(snapshot.now, whose[task.key])
-        yield RecordEvent(Key("", "Pod", namespace, name), "Warning", reason.code, reason.text, decision)
+        yield RecordEvent(Key("", "Pod", namespace, name), "Warning", reason.code, reason.told(namespace), decision)
 
 
 class _Writer:

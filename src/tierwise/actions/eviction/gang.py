@@ -49,7 +49,7 @@ from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import BundleSummary, Eviction, EvictionAttempt
 from tierwise.model.arrays import Bools, Ints, summed
 from tierwise.model.job import Job, Status
-from tierwise.model.reason import Reason
+from tierwise.model.reason import Named, Reason, namespace_of
 from tierwise.model.resources import POD_SLOTS
 from tierwise.model.running import RunningTable
 from tierwise.model.topology import ROOT
@@ -251,7 +251,8 @@ class GangPreemptor:
         if not names:
             return None
         text = f"it waits for {names[0]}, which is terminating, before it evicts anything else"
-        return Reason("AwaitsVictims", self._action, text)
+        whose = Named(namespace_of(names[0]), names[0], "a pod of another namespace")
+        return Reason("AwaitsVictims", self._action, text, (whose,))
 
     def _plans(self, preemptor: Preemptor, asked: Demand) -> tuple[Preemptor, Iterator[EvictionPlan], tuple[str, ...]]:
         """A plan for each domain in which the gang would fit with every candidate gone, the cheapest first.

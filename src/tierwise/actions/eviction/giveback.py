@@ -20,7 +20,7 @@ from tierwise.framework.ledger import job_ready
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Eviction, EvictionAttempt
 from tierwise.model.job import Job
-from tierwise.model.reason import Reason
+from tierwise.model.reason import Named, Reason
 from tierwise.model.running import RunningTable
 
 __all__ = ["give_back"]
@@ -36,7 +36,7 @@ def give_back(cycle: Cycle, *, enabled: bool) -> None:
     told = []
     for plugin, debt in cycle.pipeline.debts():
         if not enabled or not debt.due:
-            told.append(_kept(debt.text, enabled=enabled))
+            told.append((debt.queue, _kept(debt.text, enabled=enabled)))
             continue
         running = cycle.running
         marked = running.not_preemptable | settled.alone[running.job]  # what the cycle has just placed stays
@@ -51,8 +51,9 @@ def give_back(cycle: Cycle, *, enabled: bool) -> None:
             _report(cycle, going.tolist(), debt.text)
     if told:
         for job in _denied(cycle):
-            for reason in told:
-                cycle.report.add_eviction_attempt(job, EvictionAttempt(_ACTION, reason))
+            for queue, reason in told:
+                own = replace(reason, names=()) if queue == job.queue else reason
+                cycle.report.add_eviction_attempt(job, EvictionAttempt(_ACTION, own))
 
 
 def _priced(cycle: Cycle, running: RunningTable, debt: Debt) -> RunningTable:
@@ -76,10 +77,11 @@ def _priced(cycle: Cycle, running: RunningTable, debt: Debt) -> RunningTable:
 
 
 def _kept(text: str, *, enabled: bool) -> Reason:
-    """Why what is owed is not paid."""
+    """Why what is owed is not paid; whose quota it is, and how much, is for those in it and for operators."""
+    names = (Named("", text, "another quota holds more than its runtime"),)
     if enabled:
-        return Reason("GiveBackLater", _ACTION, f"{text}, but not for long enough to give it back")
-    return Reason("GiveBackOff", _ACTION, f"{text}, and giving back is off")
+        return Reason("GiveBackLater", _ACTION, f"{text}, but not for long enough to give it back", names)
+    return Reason("GiveBackOff", _ACTION, f"{text}, and giving back is off", names)
 
 
 def _report(cycle: Cycle, going: list[int], text: str) -> None:

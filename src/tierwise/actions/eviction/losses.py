@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor
 from tierwise.model.arrays import Floats, Ints
-from tierwise.model.reason import Reason
+from tierwise.model.reason import Reason, other_job
 from tierwise.model.running import RunningTable
 
 __all__ = ["declined", "loss_text", "with_losses"]
@@ -44,7 +44,10 @@ def declined(cycle: Cycle, preemptor: Preemptor, victims: Ints, action: str) -> 
     losing = _losing(cycle, preemptor.running, victims)
     if float((preemptor.losses[losing] * _weight(cycle, preemptor, losing)).sum()) <= len(preemptor.weighed) + 1e-9:
         return None
-    return Reason("LosesMoreThanItGains", action, f"nothing was evicted: {_compared(cycle, preemptor, losing)}")
+    numbers = np.unique(preemptor.running.job[losing]).tolist()
+    names = (other_job(cycle.snapshot.jobs[numbers[0]].key),) if len(numbers) == 1 else ()
+    text = f"nothing was evicted: {_compared(cycle, preemptor, losing)}"
+    return Reason("LosesMoreThanItGains", action, text, names)
 
 
 def _weight(cycle: Cycle, preemptor: Preemptor, losing: Ints) -> Floats:

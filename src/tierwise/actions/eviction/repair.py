@@ -34,7 +34,7 @@ from tierwise.framework.report import Eviction, EvictionAttempt
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, PodSet, Status, SubJob, Task
 from tierwise.model.node import NodeTable
-from tierwise.model.reason import Reason, Rejection
+from tierwise.model.reason import Named, Reason, Rejection, namespace_of
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
@@ -274,7 +274,8 @@ class Replacements:
             more = f" and {count(len(kept) - 1, 'other gang')}" if len(kept) > 1 else ""
             owners = f"{next(iter(kept))}{more}"
             text = f"{count(number, 'spare')} of {owners} {verb(number, 'is', 'are')} kept free, where it would fit"
-            attempt = EvictionAttempt(REPAIR, Reason("SparesKept", REPAIR, text))
+            names = (Named(namespace_of(next(iter(kept))), owners, "gangs of other namespaces"),)
+            attempt = EvictionAttempt(REPAIR, Reason("SparesKept", REPAIR, text, names))
             self._cycle.report.add_eviction_attempt(job, attempt)
 
     def _from_borrowers(self, job: Job, asked: Demand) -> bool:
