@@ -26,7 +26,7 @@ from tierwise.api.workload import (
 )
 from tierwise.dialects.groups import Group
 from tierwise.dialects.koordinator.gangs import gang_of
-from tierwise.dialects.languages import LANGUAGES, Name, named_group
+from tierwise.dialects.languages import Name, named_group
 from tierwise.dialects.volcano.annotations import group_of
 
 __all__ = [
@@ -50,25 +50,15 @@ _PREEMPTION = frozenset({"", "Never", "PreemptLowerPriority"})
 
 
 def check_pod(pod: Pod, declared: Mapping[Name, Group]) -> Iterator[Issue]:
-    """Issues of what a pod says of its group: one that does not exist, and several that cannot all count."""
+    """Issues of what a pod says of its group: one that does not exist, or that waits."""
     name = named_group(pod)
     if name is None:
         return
     counts = group_of(pod) or gang_of(pod)
-    others = [f"{group} ({language})" for language, group in _every(pod) if counts or (language, group) != name]
-    for other in others:
-        yield warning("metadata", f"the pod names several groups: {counts or name[1]} counts, and {other} does not")
     if not counts and name not in declared:
         yield warning("metadata", f"the group {name[1]} of {name[0]} does not exist: the pod waits for it")
     elif not counts and name[0] == KUEUE:  # others have an object that is told
         yield from check_waiting(declared[name], "metadata")
-
-
-def _every(pod: Pod) -> Iterator[Name]:
-    for language in LANGUAGES.values():
-        path = language.named(pod)
-        if path:
-            yield language.LANGUAGE, path
 
 
 def check_waiting(group: Group | None, path: str = "spec") -> Iterator[Issue]:

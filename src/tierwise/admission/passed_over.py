@@ -31,6 +31,7 @@ def check_passed_over(record: Object, objects: Objects, key: Key, declared: Mapp
     if isinstance(record, Pod):
         yield from _marks(record, objects, declared)
         yield from _sub_group(record, declared)
+        yield from _several_groups(record)
 
 
 def _keys(record: Object, raw: Raw | None) -> Iterator[Issue]:
@@ -85,6 +86,16 @@ def _sub_group(pod: Pod, declared: Mapping[Name, Group]) -> Iterator[Issue]:
     if called and called not in known:
         text = f'there is no sub-group "{called}" in {name[1]}, which has {joined(known)}: the pod counts for none'
         yield warning("metadata.labels", text)
+
+
+def _several_groups(pod: Pod) -> Iterator[Issue]:
+    """Groups that a pod names in several languages: the first counts, in the order in which languages are asked."""
+    asked = [("scheduling.volcano.sh", group_of(pod)), ("scheduling.sigs.k8s.io", gang_of(pod))]
+    asked += ((language.LANGUAGE, language.named(pod)) for language in LANGUAGES.values())
+    named = [(language, group) for language, group in asked if group]
+    for language, group in named[1:]:
+        text = f"the pod names several groups: {named[0][1]} counts, and {group} ({language}) does not"
+        yield warning("metadata", text)
 
 
 def _innermost(sub_groups: tuple[SubGroup, ...]) -> Iterator[str]:

@@ -32,6 +32,11 @@ __all__ = [
 
 NUMA_POLICY: Final = "volcano.sh/numa-topology-policy"
 _QOS: Final = "koordinator.sh/qosClass"
+_ASKS_NOTHING: Final = {
+    NUMA_POLICY: "none",
+    "scheduling.koordinator.sh/numa-topology-spec": "{}",
+    "scheduling.koordinator.sh/resource-spec": "{}",
+}
 
 _VOLCANO: Final = "scheduling.volcano.sh/group-name"
 _READ_INSTEAD: Final = "scheduling.k8s.io/group-name"
@@ -220,10 +225,10 @@ def _in_marks(meta: ObjectMeta) -> Unsupported | None:
 
 
 def asks_something(key: str, value: str) -> bool:
-    """Whether the value of a mark asks for anything: empty texts, policy "none" and classes that share do not."""
+    """Whether the value of a mark asks for anything: empty texts and objects, "none", classes that share do not."""
     if key == _QOS:
         return value in ("LSE", "LSR")
-    return value not in ("", "{}") and not (key == NUMA_POLICY and value == "none")
+    return bool(value) and value != _ASKS_NOTHING.get(key)
 
 
 def _says_it_rightly(key: str, meta: ObjectMeta) -> bool:

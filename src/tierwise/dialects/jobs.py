@@ -100,7 +100,7 @@ class _JobState(TypedDict):
     best_effort_pod_sets: tuple[tuple[int, PodSet], ...]
     unsupported: str
     unready: str
-    never_preempts: bool
+    never_preempts: str
 
 
 class JobBuilder:
@@ -167,7 +167,7 @@ class JobBuilder:
             role_ready=ready,
         )
 
-    def moved(self, job: Job, members: Sequence[Member], *, forbears: bool) -> Job | None:
+    def moved(self, job: Job, members: Sequence[Member], *, forbears: str) -> Job | None:
         """A job whose pods are what they were, but for their nodes and states; under the same numbers.
 
         None where its ranks depend on who runs, or where something is wrong with it: its object has to be read again.
@@ -187,7 +187,7 @@ class JobBuilder:
         return replace(job, subs=subs, tasks=tasks, role_ready=self.ready_by_role(members, numbers), **state)
 
     def _states(
-        self, parts: Iterable[Sequence[Member]], numbers: dict[str, int], *, forbears: bool
+        self, parts: Iterable[Sequence[Member]], numbers: dict[str, int], *, forbears: str
     ) -> tuple[list[_SubState], _JobState]:
         """How the sub-jobs of a job stand, given the members of each, and the job itself."""
         states: list[_SubState] = []
@@ -229,7 +229,7 @@ class JobBuilder:
             "best_effort_pod_sets": tuple(best_effort),
             "unsupported": _first_sentence(waiting, attrgetter("unsupported")),
             "unready": _first_sentence(waiting, attrgetter("unready")),
-            "never_preempts": forbears or any(forbearing(member.pod.metadata) for member in waiting),
+            "never_preempts": forbears or next(filter(None, (forbearing(m.pod.metadata) for m in waiting)), ""),
         }
 
     def ready_by_role(self, members: Sequence[Member], roles: Mapping[str, int]) -> dict[int, int]:
@@ -344,7 +344,7 @@ class JobBuilder:
         parents: Mapping[str, int] = _TWO_LEVELS,
         pattern: Pattern | None = None,
         marks: Mapping[str, str] = _NO_MARKS,
-        forbears: bool = False,
+        forbears: str = "",
         order: tuple[object, ...] = (),
         declared: bool = True,
         **rest: Unpack[_Declared],

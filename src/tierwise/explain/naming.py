@@ -6,21 +6,28 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
+import numpy as np
+
 from tierwise.api.meta import format_time
+from tierwise.framework.report import Decision
+from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, SubJob
+from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import HYPERNODES, ROOT, Topology
 from tierwise.port import gang_path
 
 __all__ = [
     "ObjectNames",
     "belongs_to",
+    "decision_title",
     "domain_title",
     "full_name",
     "gather_text",
     "ladder_text",
     "limit_text",
     "name_of_pod",
+    "rows_title",
     "sub_id",
     "tier_label",
     "tier_title",
@@ -110,6 +117,23 @@ def domain_title(topology: Topology, domain: int) -> str:
     if domain == ROOT:
         return "the whole cluster"
     return f"{topology.name[domain]}, {tier_title(topology, int(topology.tier[domain]))}"
+
+
+def rows_title(snapshot: Snapshot, job: Job, rows: Ints) -> str:
+    """The innermost domain that holds pods of a job; if only the root does, that of the tree of its constraint."""
+    outer, alternate = snapshot.topology.meet_rows(rows), snapshot.alternate_topology(job.constraint)
+    if outer != ROOT or alternate is None or job.constraint is None:
+        return domain_title(snapshot.topology, outer)
+    home = alternate.topology.meet_rows(alternate.positions[rows])
+    title = domain_title(alternate.topology, home)
+    return title if home == ROOT else f"{title} of {job.constraint.kind}"
+
+
+def decision_title(snapshot: Snapshot, decision: Decision) -> str:
+    """Where a decision puts the pods of its job, likewise; on the tree that rows follow, the domain that was chosen."""
+    if decision.domain != ROOT or snapshot.alternate_topology(decision.job.constraint) is None:
+        return domain_title(snapshot.topology, decision.domain)
+    return rows_title(snapshot, decision.job, np.concatenate([placed.rows for placed in decision.placed]))
 
 
 def limit_text(topology: Topology, constraint: Constraint | None) -> str:

@@ -214,7 +214,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     gangs: tuple[str, ...] = ()  # Koordinator's gangs in this job, each a role, where its key is not that of one gang
     missing: tuple[str, ...] = ()  # pod groups that belong to it and do not exist
     satisfied: bool = False  # it had its minimum once, and what is missing may come task by task
-    never_preempts: bool = False  # it, or a task of it, is marked as one that causes no evictions
+    never_preempts: str = ""  # what marks it, or a task of it, as one that causes no evictions
     scheduler: str = ""  # that of its tasks, as `Shape.scheduler` names it
     unsupported: str = ""  # what a pending task of it names and what cannot be honoured: it waits
     unready: str = ""  # what a pending task of it means and what is not there yet: it waits for it

@@ -137,6 +137,11 @@ RUNNERS = {name: _RUN[action.family](name, action) for name, action in ACTIONS.i
 _NO_ALLOCATE = Reason(
     "NoAllocateAction", "profile", "no action of the profile looks for a place for it (allocate does)"
 )
+_NO_BACKFILL = Reason(
+    "NoBackfillAction",
+    "profile",
+    "no action of the profile looks for a place for pods that ask for nothing (backfill does)",
+)
 _CONDITIONS = frozenset(
     f"node.kubernetes.io/{name}"
     for name in ("not-ready", "unreachable", "memory-pressure", "disk-pressure", "pid-pressure", "network-unavailable")
@@ -268,6 +273,11 @@ def cycle(
         for job in snapshot.jobs:
             if job.key not in current.report.rejections and current.backlog.open(job):
                 current.report.reject(job, Rejection("gate", job.key, _NO_ALLOCATE))
+    if profile.backfills and "backfill" not in profile.actions and not cut():
+        for job in snapshot.waiting:
+            left = any(current.backlog.left(pod_set) for _, pod_set in job.best_effort_pod_sets)
+            if left and job.key not in current.report.rejections:
+                current.report.reject(job, Rejection("gate", job.key, _NO_BACKFILL))
     if current.report.evictions:
         from tierwise.scheduler.notice import give_notice  # most profiles never evict
 

@@ -12,7 +12,7 @@ from tierwise.api.volcano import Job, PodGroup
 from tierwise.dialects.volcano.annotations import role_of
 from tierwise.dialects.volcano.job import defaulted
 from tierwise.explain.job_location import job_location
-from tierwise.explain.naming import ObjectNames, domain_title, sub_id
+from tierwise.explain.naming import ObjectNames, decision_title, sub_id
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.page import count
 from tierwise.explain.timeline import TimelineEntry
@@ -70,7 +70,7 @@ class EventLog:
         if decision.bound and decision.domain != ROOT:
             self.places[job.key] = snapshot.topology.name[decision.domain]
         word = "bound" if decision.bound else "nominated: room is kept"
-        text = f"{count(decision.count(), 'pod')} {word} in {domain_title(snapshot.topology, decision.domain)}"
+        text = f"{count(decision.count(), 'pod')} {word} in {decision_title(snapshot, decision)}"
         if job.lone:
             rows = [row for placed in decision.placed for row in placed.rows.tolist()]
             text = f"{word} on {compact(snapshot.nodes.names[row] for row in rows)}"

@@ -322,11 +322,18 @@ class _Judge:
             return Rejection("fit", job.key, reason, (self._nodes(nowhere[0], asked),))
         pods, limit = asked_pods(cycle, job, asked), cycle.pipeline.limit(job)
         last = found.tried[-1]
-        where = f"no hyperNode of tier {limit} or below would hold"
+        # Parts that must stay together may find no place where there is room for as many pods.
+        parts = last.whole > 1 or len(asked.task_groups) > 1
+        would, none = (
+            ("would have a place for", "would have no place for") if parts else ("would hold", "would not hold")
+        )
+        where = f"no hyperNode of tier {limit} or below {would}"
         if limit is None or last.best == cycle.topology.name[ROOT]:
-            where = "it would not hold" if alone else "the cluster would not hold"
+            where = f"it {none}" if alone else f"the cluster {none}"
         elif last.here:
-            where = f"hyperNode {last.best}, where its running pods are, would not hold"
+            where = f"hyperNode {last.best}, where its running pods are, {none}"
+        if parts:
+            pods += f" in sub-groups of {last.whole}" if last.whole > 1 else " in their sub-groups"
         return replace(found, reason=Reason("LargerThanAnyDomain", "allocate", f"{empty}, {where} {pods}"))
 
     def _nodes(self, shape: Shape, asked: Demand) -> Tried:

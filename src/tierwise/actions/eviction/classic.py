@@ -19,6 +19,7 @@ from tierwise.actions.eviction.preemptors import (
     Notices,
     ProtectedJobs,
     has_minimum,
+    marked,
     slots,
     starving_jobs,
     why_no_candidate,
@@ -128,7 +129,7 @@ class _ClassicPreemptor:
         """Jobs that evict nobody, and jobs that are to stand close together, which single nodes cannot promise."""
         cycle = self._cycle
         if job.never_preempts:
-            return Reason("NeverPreempts", self._action, "it must not cause evictions (preemptionPolicy Never)")
+            return Reason("NeverPreempts", self._action, marked(job))
         if cycle.pipeline.gather_options(job, job.minimum):
             text = f"it is gathered, and {self._action} knows no domains: jobpreempt does"
             return Reason("HardTopology", self._action, text)

@@ -28,6 +28,7 @@ from tierwise.actions.eviction.preemptors import (
     Notices,
     ProtectedJobs,
     has_minimum,
+    marked,
     slots,
     starving_jobs,
     why_no_candidate,
@@ -91,7 +92,6 @@ class EvictionOptions(msgspec.Struct, frozen=True):
 _NEVER = "its minimum holds pods with preemptionPolicy Never"
 _NO_GANGS = "it makes room for the minimum of a gang, and no plugin of the profile knows gangs (gang, coscheduling)"
 _TOO_FEW = "fewer of its pods wait than its minimum lacks: others are gated, missing or not made anew yet"
-_MARKED = "it must not cause evictions (preemptionPolicy Never)"
 _SHOWN = 4
 """How many domains a message tells of."""
 
@@ -169,9 +169,7 @@ class GangPreemptor:
         if asked is None:
             cycle.report.add_eviction_attempt(
                 job,
-                EvictionAttempt(
-                    self._action, Reason("NeverPreempts", self._action, _MARKED if job.never_preempts else _NEVER)
-                ),
+                EvictionAttempt(self._action, Reason("NeverPreempts", self._action, marked(job) or _NEVER)),
             )
             return
         need = needs(asked, len(cycle.view.axis))

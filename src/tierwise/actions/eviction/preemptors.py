@@ -25,6 +25,7 @@ __all__ = [
     "Notices",
     "ProtectedJobs",
     "has_minimum",
+    "marked",
     "may_evict",
     "slots",
     "starving_jobs",
@@ -151,6 +152,11 @@ class ProtectedJobs:
             return True
         ready = int(self._cycle.ledger.ready[[sub.number for sub in job.subs]].sum())
         return ready - decision.count() < job.minimum
+
+
+def marked(job: Job) -> str:
+    """That a job must not cause evictions, and what says so; empty where nothing does."""
+    return f"it must not cause evictions ({job.never_preempts})" if job.never_preempts else ""
 
 
 def without_never_preempting(job: Job, asked: Demand) -> Demand | None:

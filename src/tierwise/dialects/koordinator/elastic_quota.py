@@ -309,9 +309,9 @@ def firm(meta: ObjectMeta) -> bool:
     return meta.labels.get(PREEMPTIBLE) == "false"
 
 
-def forbearing(meta: ObjectMeta) -> bool:
-    """Whether a pod, or a gang, is marked as one that starts no preemption; only "false" says so."""
-    return meta.labels.get(CAN_PREEMPT) == "false"
+def forbearing(meta: ObjectMeta) -> str:
+    """The mark by which a pod, or a gang, starts no preemption; empty where it has none. Only "false" says so."""
+    return f"label {CAN_PREEMPT} is false" if meta.labels.get(CAN_PREEMPT) == "false" else ""
 
 
 def shielded(meta: ObjectMeta) -> bool:

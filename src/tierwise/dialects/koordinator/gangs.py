@@ -286,7 +286,7 @@ def _job(
         split={key: (-1, 0, everyone)},
         numbers=numbers,
         gather=gather,
-        forbears=any(forbearing(gang.meta) for gang in group),
+        forbears=next(filter(None, (forbearing(gang.meta) for gang in group)), ""),
         marks=group[0].meta.annotations,
         gangs=tuple(gang.key for gang in group) if several else (),
         missing=missing,

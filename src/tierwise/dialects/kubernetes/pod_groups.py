@@ -144,7 +144,7 @@ def _of_pod_group(path: str, record: PodGroup) -> Group:
         constraint=_constraint(spec.scheduling_constraints),
         priority_class=spec.priority_class_name,
         priority=spec.priority,
-        forbears=spec.preemption_policy == "Never",
+        forbears="preemptionPolicy Never" if spec.preemption_policy == "Never" else "",
         together=_together(spec.disruption_mode),
         uniform=True,
         refusal=_no_policy(spec.scheduling_policy)
@@ -177,7 +177,7 @@ def _of_composite(path: str, record: CompositePodGroup, inside: Inside, groups: 
         min_sub_groups=least,
         priority_class=spec.priority_class_name,
         priority=spec.priority,
-        forbears=spec.preemption_policy == "Never",
+        forbears="preemptionPolicy Never" if spec.preemption_policy == "Never" else "",
         together=_together(spec.disruption_mode) or any(_together(g.spec.disruption_mode) for g in groups),
         uniform=True,
         refusal=refusal,

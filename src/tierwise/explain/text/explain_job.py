@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
 from rich.text import Text
 
 from tierwise.explain.decision_basis import decision_bases
 from tierwise.explain.message import refusal
-from tierwise.explain.naming import ObjectNames, domain_title, tier_title
+from tierwise.explain.naming import ObjectNames, decision_title, rows_title
 from tierwise.explain.new_placements import newly_placed
 from tierwise.explain.proposal import pattern_lines, proposal_lines
 from tierwise.explain.ranges import compact, pods
 from tierwise.explain.text.evictions import eviction_lines
 from tierwise.explain.text.explain_pod import job_facts
-from tierwise.explain.text.narrative import looked_at, rejection_lines
+from tierwise.explain.text.narrative import limits_line, looked_at, rejection_lines
 from tierwise.explain.text.page import Page, count, heading, wrapped
 from tierwise.explain.text.schedule import Run
 from tierwise.explain.text.tables import Cell, TableColumn, pairs, table
@@ -46,9 +47,11 @@ def search_texts(run: Run, job: Job) -> list[Text]:
     for number, (snapshot, report) in enumerate(run.reports, start=1):
         basis = decision_bases(snapshot, report, run.profile, {job.key}).get(job.key)
         if basis is not None:
-            texts = looked_at(snapshot, basis) or [Text("looked for in the whole cluster")]
+            anywhere = job.constraint is None and job.gather is None
+            asked = "looked for in the whole cluster" if anywhere else limits_line(snapshot, job)
+            texts = looked_at(snapshot, basis) or [Text(asked)]
             texts += proposal_lines(snapshot, basis.decision) + pattern_lines(snapshot, basis.decision)
-            where = f"cycle {number} found {domain_title(snapshot.topology, basis.decision.domain)}"
+            where = f"cycle {number} found {decision_title(snapshot, basis.decision)}"
             return [*texts, Text(where)]
     return []
 
@@ -111,10 +114,5 @@ def _verdict(page: Page, run: Run, job: Job, decided: list[Decision]) -> list[Te
 
 def _span(run: Run, job: Job) -> str:
     rows = [entry.row for entry in newly_placed(run.reports, run.after) if entry.job.key == job.key]
-    topology = run.after.topology
-    home = int(topology.leaf[rows[0]])
-    for row in rows[1:]:
-        home = topology.meet(home, int(topology.leaf[row]))
-    if home == 0:
-        return ", across the whole cluster"
-    return f", all within {topology.name[home]}, {tier_title(topology, int(topology.tier[home]))}"
+    where = rows_title(run.after, job, np.array(rows, dtype=np.int64))
+    return f", across {where}" if where == "the whole cluster" else f", all within {where}"

@@ -10,7 +10,7 @@ from tierwise.api.natural import natural
 from tierwise.api.plurals import of
 from tierwise.explain.decision_basis import DecisionBasis, GroupCounts
 from tierwise.explain.message import tried_line
-from tierwise.explain.naming import ObjectNames, domain_title, gather_text, limit_text, sub_id, tier_title
+from tierwise.explain.naming import ObjectNames, decision_title, gather_text, limit_text, sub_id, tier_title
 from tierwise.explain.proposal import proposal_lines
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.page import Page, count, joined, wrapped
@@ -18,10 +18,11 @@ from tierwise.framework.report import Decision
 from tierwise.model.job import Constraint, Job
 from tierwise.model.reason import Rejection, Verdict
 from tierwise.model.snapshot import Snapshot
-from tierwise.model.topology import ROOT, Topology
+from tierwise.model.topology import ROOT, ROOT_NAME, Topology
 
-__all__ = ["looked_at", "rejection_lines", "score_line", "sub_group_places", "tier_domains", "why_here"]
+__all__ = ["limits_line", "looked_at", "rejection_lines", "score_line", "sub_group_places", "tier_domains", "why_here"]
 
+_WHOLE = "the whole cluster"
 _SCORES = 3
 _CHILDREN = 4
 
@@ -34,21 +35,21 @@ def why_here(
     # Pods come one after the other where tasks wait for others, and the same pod may be placed twice.
     bound = len({task.key for decision in decisions for placed in decision.placed for task in placed.tasks})
     known = len({task.key for decision in decisions for task in decision.job.tasks})
-    where = domain_title(snapshot.topology, decisions[-1].domain)
+    where = decision_title(snapshot, decisions[-1])
     title = Text.assemble(
         (names.of(job), f"bold {names.style(job)}"),
         f"  {bound} of {count(known, 'pod')} in {where}",
         "" if decisions[-1].bound else "; the nodes are kept until resources are released",
     )
     lines = wrapped(title, page.width, first="  ", rest="      ")
-    told = [Text(_limits(snapshot, job))]
+    told = [Text(limits_line(snapshot, job))]
     if basis is not None:
         told += looked_at(snapshot, basis) + proposal_lines(snapshot, basis.decision)
     told += sub_group_places(snapshot, decisions) + fabric_places(snapshot, decisions)
     return lines + [line for text in told for line in wrapped(text, page.width, first="    ", rest="      ")]
 
 
-def _limits(snapshot: Snapshot, job: Job) -> str:
+def limits_line(snapshot: Snapshot, job: Job) -> str:
     """The limits of a job and of its sub-groups."""
     topology = snapshot.topology
     if job.gather is not None:
@@ -75,6 +76,10 @@ def looked_at(snapshot: Snapshot, basis: DecisionBasis) -> list[Text]:
         return []
     chosen = int(topology.tier[basis.decision.domain])
     name = topology.name[basis.decision.domain]
+    if basis.decision.domain == ROOT:  # it has no tier that means anything to people, and no name
+        name, title = _WHOLE, ""
+    else:
+        title = f"{tier_title(topology, chosen)}: "
     lines = [tried_line(t, tier_title(topology, t.tier)) for t in basis.tried if t.tier < chosen and t.fits < t.asked]
     lines += [_too_small(topology, groups) for groups in basis.groups if groups.tier < chosen]
     for groups in basis.groups:
@@ -84,9 +89,10 @@ def looked_at(snapshot: Snapshot, basis: DecisionBasis) -> list[Text]:
             holding = of(groups.holding, groups.domains, "hyperNode", "holds", "hold")
             what = f"{holding} {held}; {name} is chosen"
             only = f"only {name} holds {held}"
-            lines.append(f"{tier_title(topology, chosen)}: {what if groups.holding > 1 else only}")
+            lines.append(f"{title}{what if groups.holding > 1 else only}")
     if basis.scores:
-        lines.append(f"{tier_title(topology, chosen)}: {score_line(basis.scores, name)}")
+        scores = {_WHOLE if domain == ROOT_NAME else domain: score for domain, score in basis.scores.items()}
+        lines.append(f"{title}{score_line(scores, name)}")
     return [Text(line) for line in lines]
 
 
@@ -118,7 +124,7 @@ def sub_group_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[
         homes.setdefault(_current_domain(snapshot, found), []).append(sub)
     if not homes:
         return []
-    where = {home: topology.name[home] if home else "the whole cluster" for home in homes}
+    where = {home: topology.name[home] if home else _WHOLE for home in homes}
     shown = [f"{compact(subs)} in {where[home]}" for home, subs in homes.items()]
     title = count(len(rows), "sub-group")
     return [Text(f"{title}: {joined(shown, 8)}")]
@@ -141,9 +147,12 @@ def fabric_places(snapshot: Snapshot, decisions: Sequence[Decision]) -> list[Tex
                 rows = alternate.positions[placed.rows]
                 homes.setdefault(whose, set()).update(tier_domains(alternate.topology, constraint, rows.tolist()))
         shown = [
-            f"{whose + ' in ' if whose else ''}{_names(alternate.topology, found)}" for whose, found in homes.items()
+            f"{whose + ' in ' if whose else ''}{_names(alternate.topology, found)}"
+            for whose, found in homes.items()
+            if found != {ROOT}  # which says nothing
         ]
-        lines.append(Text(f"{constraint.kind}: {joined(shown, 8)}"))
+        if shown:
+            lines.append(Text(f"{constraint.kind}: {joined(shown, 8)}"))
     return lines
 
 
@@ -156,7 +165,8 @@ def tier_domains(topology: Topology, constraint: Constraint, rows: Sequence[int]
 
 
 def _names(topology: Topology, domains: set[int]) -> str:
-    return " and ".join(compact([topology.name[domain]]) for domain in sorted(domains)) or "no domain"
+    names = (topology.name[domain] if domain != ROOT else _WHOLE for domain in sorted(domains))
+    return " and ".join(compact([name]) for name in names) or "no domain"
 
 
 def _current_domain(snapshot: Snapshot, rows: Sequence[int]) -> int:

@@ -11,7 +11,7 @@ from rich.text import Text
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import PodGroup
 from tierwise.explain.message import message
-from tierwise.explain.naming import ObjectNames, domain_title
+from tierwise.explain.naming import ObjectNames, decision_title
 from tierwise.explain.text.narrative import rejection_lines
 from tierwise.explain.text.page import Page, count, wrapped
 from tierwise.explain.text.waiting import STYLES
@@ -62,7 +62,7 @@ def why_lines(page: Page, answer: PodExplanation) -> list[Text]:
         decision, node = place
         others = f", with {count(decision.count(), 'pod')} of its job in " if job.declared else " in "
         title.append(" goes to " if decision.bound else " is kept a place on ").append(node, style="green")
-        title.append(others + domain_title(answer.snapshot.topology, decision.domain))
+        title.append(others + decision_title(answer.snapshot, decision))
     elif rejection is not None:
         title.append(" waits  ").append(rejection.verdict.words, style=STYLES[rejection.verdict])
         title.append(": ").append(rejection.reason.code, style="yellow")
