@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.arrays import Bools, Floats, Ints, seal
 
 __all__ = ["FREE", "Bundles"]
 
@@ -26,6 +26,9 @@ class Bundles(msgspec.Struct, frozen=True):
     gain: Floats  # what it frees here, as shares of the need
     cost: Floats  # what breaking the gang wastes, as shares of the need; 0 if safe
     group: Ints  # bundles of a lower group go before any of a higher one; set when they are sorted
+
+    def __post_init__(self) -> None:
+        seal(self.victims, self.start, self.job, self.safe, self.gain, self.cost, self.group)
 
     def __len__(self) -> int:
         return len(self.job)

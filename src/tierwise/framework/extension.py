@@ -16,7 +16,7 @@ import numpy as np
 
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.ledger import Ledger
-from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why
+from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, seal
 from tierwise.model.job import Job, PodSet, SubJob, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
@@ -341,6 +341,9 @@ class Preemptor(msgspec.Struct, frozen=True):
     by_pod: bool = False  # evict pod by pod, by pod priority, regardless of gangs
     short: Bools | None = None  # the resources that are short; None if unknown
     losses: Floats | None = None  # per running task: the work it would lose, in shares of the need and of the gain
+
+    def __post_init__(self) -> None:
+        seal(self.need, self.short, self.losses)
 
     @property
     def weighed(self) -> Ints:

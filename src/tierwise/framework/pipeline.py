@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import numpy as np
 from msgspec import convert, json, to_builtins
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.framework.bundle import Bundles
@@ -101,6 +102,7 @@ if TYPE_CHECKING:
 __all__ = ["Pipeline", "PluginError"]
 
 Point = TypeVar("Point")
+T = TypeVar("T", bound=np.generic)
 
 _RAISED: Final = (Exception, SystemExit)
 """What a plugin may raise; a plugin that calls sys.exit has failed, and the process goes on."""
@@ -121,6 +123,9 @@ other programs keep the cores busy.
 """
 
 _PURPOSES: Final = frozenset(Purpose)
+
+_MOST_ANSWERS: Final = 1_000_000
+"""Answers that a plugin may give one by one: one that gives more would never come to an end."""
 
 _ROUNDS: Final = 4
 """How often a filter that counts is asked again about those whom it has spared."""
@@ -169,6 +174,13 @@ def _shown(answer: object) -> str:
         return f"one of {answer.dtype} and of shape {answer.shape}"
     text = " ".join(repr(answer).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _sealed(array: NDArray[T]) -> NDArray[T]:
+    """The same numbers for a plugin, which may not write into them."""
+    shown = array.view()
+    shown.setflags(write=False)
+    return shown
 
 
 def _check_array(answer: object, dtype: np.dtype[Any], length: int) -> None:
@@ -618,8 +630,10 @@ class Pipeline:
         for plugin, ask in orders:
             try:
                 key = ask(*about)
+                if type(key) is not tuple:
+                    raise _AnswerError(f"expected a tuple of numbers, not {_shown(key)}")
                 total = sum(key)  # raises unless it consists of numbers
-                if type(key) is not tuple or (total != total and any(k != k for k in key)):
+                if total != total and any(k != k for k in key):
                     raise _AnswerError(f"expected a tuple of numbers, not {_shown(key)}")
             except _RAISED as error:
                 self._failed(plugin, method, error)
@@ -786,7 +800,7 @@ class Pipeline:
 
     def _score(self, plugin: NodeScorer, ask: Ask, span: slice, fits: Bools) -> Floats:
         try:
-            score = plugin.score(ask, span, fits)
+            score = plugin.score(ask, span, _sealed(fits))
             _check_array(score, _FLOAT, span.stop - span.start)
             _check_scores(score)
         except _RAISED as error:
@@ -814,6 +828,7 @@ class Pipeline:
         if scorers is None:
             return None
         number = length(rows)
+        rows = rows if isinstance(rows, slice) else _sealed(rows)
         total = np.zeros(number)
         for weight, plugin in scorers:
             try:
@@ -890,6 +905,7 @@ class Pipeline:
 
     def score_domains(self, sub: SubJob, domains: Ints, copies: Ints | None = None) -> Floats:
         total = np.zeros(len(domains))
+        domains, copies = _sealed(domains), None if copies is None else _sealed(copies)
         for plugin in self._domain_scorers[self._whose(sub)]:
             try:
                 score = plugin.score_domains(sub, domains, copies)
@@ -934,7 +950,9 @@ class Pipeline:
     def _gradients(self, space: SearchSpace, gang: Job | SubJob, within: int, *, evicting: bool) -> Gradients:
         last = int(self._view.topology.last[within])
         try:
-            for group in space.gradients(gang, within, evicting=evicting):
+            for number, group in enumerate(space.gradients(gang, within, evicting=evicting)):
+                if number > len(self._view.topology):
+                    raise _AnswerError("expected no more groups than there are domains")
                 lowest, highest = _check_positions(group, len(self._view.topology))
                 if not len(group):
                     raise _AnswerError("expected groups that are not empty")
@@ -965,9 +983,10 @@ class Pipeline:
     def propose(self, job: Job, units: Units, candidates: Ints) -> Proposal | Abstained | None:
         """The first proposal for a job; without one, the first plugin's reason for abstaining."""
         found: Abstained | None = None
+        units = replace(units, own=_sealed(units.own), held=_sealed(units.held))
         for plugin in self._proposers[job.scheduler]:
             try:
-                said = plugin.propose(units, candidates)
+                said = plugin.propose(units, _sealed(candidates))
                 _check_is(said, Proposal, Abstained)
                 if said is not None:
                     _check_texts(said.plugin, said.why)
@@ -1012,7 +1031,7 @@ class Pipeline:
         """The first plugin's objection to a place that was found for a job."""
         for plugin in self._delayers[job.scheduler]:
             try:
-                delay = plugin.defer(job, rows)
+                delay = plugin.defer(job, _sealed(rows))
                 _check_delay(delay)
             except _RAISED as error:
                 raise self._costs(plugin, "defer", error) from error
@@ -1025,7 +1044,9 @@ class Pipeline:
         found: dict[tuple[Task, Reason], None] = {}
         for plugin in self._complaints.all:
             try:
-                for task, reason in plugin.complaints():
+                for number, (task, reason) in enumerate(plugin.complaints()):
+                    if number >= _MOST_ANSWERS:
+                        raise _AnswerError(f"expected fewer than {_MOST_ANSWERS} complaints")
                     _check_complaint(task, reason)
                     found[task, reason] = None
             except _RAISED as error:
@@ -1058,7 +1079,7 @@ class Pipeline:
     def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
         """Why a job's queue may not use these additional amounts; None if it may."""
         quotas = ((quota, "quota_exceeded", quota.quota_exceeded) for quota in self._quotas[job.scheduler])
-        return self._objection(quotas, job, amounts)
+        return self._objection(quotas, job, _sealed(amounts))
 
     def headroom(self, job: Job, request: Ints, most: int) -> int:
         """How many tasks, up to `most`, the quotas allow a job."""
@@ -1091,11 +1112,11 @@ class Pipeline:
 
     def never_fits(self, job: Job, need: Ints) -> Reason | None:
         checks = ((check, "never_fits", check.never_fits) for check in self._gang_checks[job.scheduler])
-        return self._objection(checks, job, need)
+        return self._objection(checks, job, _sealed(need))
 
     def may_reclaim(self, job: Job, need: Ints) -> Reason | None:
         gates = ((gate, "may_reclaim", gate.may_reclaim) for gate in self._reclaim_gates[job.scheduler])
-        return self._objection(gates, job, need)
+        return self._objection(gates, job, _sealed(need))
 
     def starving(self, job: Job) -> bool:
         for plugin in self._starvings[job.scheduler]:
@@ -1173,7 +1194,7 @@ class Pipeline:
     ) -> Bools:
         """The candidates that a filter protects: all of them if it fails."""
         try:
-            spared = spare(preemptor, victims)
+            spared = spare(preemptor, _sealed(victims))
             _check_array(spared, _BOOL, len(victims))
         except _RAISED as error:
             self._failed(plugin, method, error)
@@ -1198,7 +1219,9 @@ class Pipeline:
         """What queues hold beyond their share, each with its plugin; none if a plugin could not be constructed."""
         for plugin in self._lendings.all if not self._broken else ():
             try:
-                for debt in plugin.debts():  # one by one: victims for one debt may also settle the next
+                for number, debt in enumerate(plugin.debts()):  # one by one: victims for one may settle the next
+                    if number >= _MOST_ANSWERS:
+                        raise _AnswerError(f"expected fewer than {_MOST_ANSWERS} debts")
                     _check_debt(debt, len(self._view.axis))
                     yield plugin, debt
             except _RAISED as error:
@@ -1236,7 +1259,7 @@ class Pipeline:
         lost = np.zeros(len(victims))
         for plugin in self._eviction_costs[job.scheduler]:
             try:
-                found = plugin.lost_seconds(running, victims)
+                found = plugin.lost_seconds(running, _sealed(victims))
                 _check_array(found, np.dtype(np.float64), len(victims))
                 _check_scores(found)
             except _RAISED as error:

@@ -194,6 +194,9 @@ def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whol
             row = span.start + best
             each = cycle.fit_counts.of(ask.shape).rows(pool) if moving else _known_room(cycle, ask, pool)
             room = int(each[row])
+            if not room:  # filters contradict each other: without a step of ours this would never end
+                fits[best] = False
+                continue
             number = min(left, room) if whole_node else 1
             more = room > number
             if moving and whole_node:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ __all__ = [
     "of_rows",
     "order_by",
     "ranks",
+    "seal",
     "stable_order",
     "summed",
 ]
@@ -44,6 +46,13 @@ def of_rows(amounts: Ints, resources: Ints, rows: Rows) -> Ints:
 def length(rows: Rows) -> int:
     """How many rows these are."""
     return rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+
+
+def seal(*arrays: NDArray[Any] | None) -> None:
+    """Nobody may write into these from now on: plugins are given them."""
+    for array in arrays:
+        if array is not None:
+            array.setflags(write=False)
 
 
 def ranks(order: list[int]) -> Ints:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Ints, seal
 from tierwise.model.shape import Shape
 from tierwise.model.topology import HYPERNODES, is_fabric
 
@@ -177,6 +177,9 @@ class SubJob(msgspec.Struct, frozen=True, eq=False):
     inner_group: int = -1  # index into the job's inner groups; -1 where it is part of none
     further: tuple[Constraint, ...] = ()  # constraints on other trees
 
+    def __post_init__(self) -> None:
+        seal(self.request, self.held)
+
     @property
     def pending(self) -> int:
         return sum(len(pod_set.tasks) for pod_set in self.pod_sets)
@@ -229,6 +232,9 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     reserved: ReservationRecord | None = None  # the reservation that it was last given
     inner_groups: tuple[InnerGroup, ...] = ()  # of a nested job: itself and its groups of groups, in preorder
     further: tuple[Constraint, ...] = ()  # constraints on other trees
+
+    def __post_init__(self) -> None:
+        seal(self.min_resources)
 
     def pod_sets(self) -> Iterator[PodSet]:
         for sub in self.subs:

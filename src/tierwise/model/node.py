@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Bools, Ints, seal
 
 if TYPE_CHECKING:
     from tierwise.api.core import Taint
@@ -87,6 +87,9 @@ class NodeTable(msgspec.Struct, frozen=True, dict=True):
     ready: Bools
     unhealthy: dict[int, str] = {}  # row -> the condition by which the profile counts the node as unhealthy
     images: tuple[dict[str, int], ...] = ()  # image name -> bytes, per row; empty where no node lists images
+
+    def __post_init__(self) -> None:
+        seal(self.rank, self.number, self.allocatable, self.taint_set, self.cordoned, self.ready)
 
     def __len__(self) -> int:
         return len(self.names)

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from tierwise.api.natural import natural_order
-from tierwise.model.arrays import Bools, Floats, Ints, ranks, summed
+from tierwise.model.arrays import Bools, Floats, Ints, ranks, seal, summed
 from tierwise.model.job import Status, Task
 from tierwise.model.snapshot import Snapshot
 
@@ -28,6 +28,9 @@ class JobColumns(msgspec.Struct, frozen=True):
     together: Bools  # evicting one of its tasks evicts all of them
     gated: Bools  # roles, numbers of sub-jobs or inner groups have minimums of their own
     subs: Ints  # its sub-jobs are those from subs[number] up to subs[number + 1]
+
+    def __post_init__(self) -> None:
+        seal(self.queue, self.priority, self.created, self.minimum, self.together, self.gated, self.subs)
 
     def surplus(self, ready: Ints) -> Ints:
         """How many tasks each job can lose by themselves, given the ready tasks of every sub-job.
@@ -59,6 +62,10 @@ class RunningTable(msgspec.Struct, frozen=True):
     covered: Ints  # (2 x pairs): a task and a disruption budget that covers it, in the order of tasks
     jobs: JobColumns
     losses: Floats | None = None  # seconds of its work that each would lose, where a plugin says so
+
+    def __post_init__(self) -> None:
+        seal(self.row, self.shape, self.job, self.sub, self.role, self.priority, self.created, self.rank, self.owner)
+        seal(self.not_preemptable, self.critical, self.request, self.covered, self.losses)
 
     def __len__(self) -> int:
         return len(self.tasks)

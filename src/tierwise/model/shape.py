@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Ints, seal
 from tierwise.model.resources import UNOFFERED, Axis
 
 if TYPE_CHECKING:
@@ -52,6 +52,9 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
     unoffered: tuple[str, ...] = ()  # resources it asks for that no node has; on the axis they are one
     written: dict[str, int] = {}  # what it asks for in truth, where that is cut down to what can be added up
     devices: DeviceAsk | None = None  # what it asks of devices beyond their number
+
+    def __post_init__(self) -> None:
+        seal(self.request, self.asked)
 
     def __hash__(self) -> int:
         return self.number

@@ -13,7 +13,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Ints, summed
+from tierwise.model.arrays import Ints, seal, summed
 
 __all__ = [
     "HYPERNODES",
@@ -83,6 +83,9 @@ class Topology(msgspec.Struct, frozen=True):
     index: dict[str, int]
     problems: tuple[Problem, ...]
     set_aside: tuple[str, ...]  # declared domains that an error took out of the tree
+
+    def __post_init__(self) -> None:
+        seal(self.tier, self.parent, self.start, self.end, self.last, self.leaf, self.rank, *self.chains)
 
     def __len__(self) -> int:
         return len(self.name)

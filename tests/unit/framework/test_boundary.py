@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from itertools import count
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from msgspec.structs import replace
@@ -17,7 +19,18 @@ from tierwise.actions.diagnosis.inspection import PodInspector
 from tierwise.config.actions import ACTIONS as ALL_ACTIONS
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.framework.declaration import METHODS, POINTS, takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, LeafScorer, Preparation, Tie
+from tierwise.framework.extension import (
+    Arguments,
+    Ask,
+    CycleView,
+    Factory,
+    LeafScorer,
+    MovingFilter,
+    NodeScorer,
+    Preparation,
+    RoomFilter,
+    Tie,
+)
 from tierwise.framework.kept_scores import KeptScores
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import CycleReport
@@ -394,3 +407,79 @@ def test_what_follows_the_ledger_is_inside_the_boundary() -> None:
 
     assert not report.decisions
     assert {("faulty", "", "count")} == named(report)
+
+
+def _arrays(value: object, depth: int = 0) -> Iterator[NDArray[Any]]:
+    """Every array in an argument, however deep."""
+    if isinstance(value, np.ndarray):
+        yield value
+    elif isinstance(value, msgspec.Struct) and depth < 4:
+        for name in value.__struct_fields__:
+            yield from _arrays(getattr(value, name), depth + 1)
+    elif isinstance(value, tuple) and depth < 4:
+        for inner in value[:4]:
+            yield from _arrays(inner, depth + 1)
+
+
+@pytest.mark.parametrize("name", sorted(ACTIONS))
+def test_no_argument_can_be_written_to(name: str) -> None:
+    """Whatever a plugin is given at any point, with all that stands in it, is for reading alone."""
+    writeable: set[str] = set()
+    asked: set[str] = set()
+
+    def looking(method: str) -> Callable[..., object]:
+        def act(self: Sound, *args: object, **kwargs: object) -> object:
+            asked.add(method)
+            open_ = (array for arg in (*args, *kwargs.values()) for array in _arrays(arg))
+            writeable.update(f"{method}: {array.dtype} {array.shape}" for array in open_ if array.flags.writeable)
+            return sound(method)(self, *args, **kwargs)
+
+        return act
+
+    made = type("Looking", (Sound,), {method: looking(method) for method in METHODS})
+    report = run(takes_part(*POINTS.values())(made), ACTIONS[name], probe="default/fits-0")
+
+    assert not report.failures, report.failures
+    assert {"paid_with"} >= {found.partition(":")[0] for found in writeable}, writeable  # given its own debt back
+    assert {"score", "score_domains", "quota_exceeded"} <= asked
+
+
+def test_a_plugin_that_writes_into_its_argument_fails() -> None:
+    """It is named, the cycle ends, and nothing of what it wrote is there."""
+
+    def write(ask: Ask, span: slice, fits: NDArray[np.bool_]) -> object:
+        fits[:] = True
+        return np.zeros(span.stop - span.start)
+
+    for actions in ACTIONS.values():
+        report = run(faulty("score", write), actions)
+
+        assert ("faulty", "NodeScorer", "score") in named(report)
+        assert any("read-only" in failure.error for failure in report.failures)
+
+
+@pytest.mark.parametrize(
+    ("method", "act"),
+    [
+        ("gradients", lambda gang, within, evicting=False: (np.array([within]) for _ in count())),
+        ("complaints", lambda: ((None, None) for _ in count())),
+        ("debts", lambda: (1 for _ in count())),
+        ("job_key", lambda job: (0.0 for _ in count())),
+    ],
+)
+def test_answers_without_end_are_failures(method: str, act: Callable[..., object]) -> None:
+    """A plugin that never comes to the end of its answer is named, and the cycle ends."""
+    report = run(faulty(method, act), ACTIONS["gang"])
+
+    assert method in {failure.method for failure in report.failures}
+
+
+def test_filters_that_contradict_each_other_end() -> None:
+    """Room for none where nothing speaks against it: no row is tried for ever."""
+    points = MovingFilter, RoomFilter, NodeScorer
+    factory = faulty("room", lambda shape: np.zeros(4, dtype=np.int64), *points)
+    assert isinstance(factory, type)
+    made = type("Contrary", (factory,), {"concerns": lambda self, shape: True})
+    report = run(takes_part(*points)(made), ACTIONS["gang"])
+
+    assert "default/fits" not in {decision.job.key for decision in report.decisions if decision.bound}
