@@ -1,7 +1,7 @@
 """The labels and annotations that are tierwise's own, and those under its prefix that nobody would read.
 
-A misspelt key is a wish that nobody hears: admission and the command line tell of it. A test holds the list against
-the sources.
+A misspelt key is a wish that nobody hears: admission and the command line tell of it. The keys are those of the table
+`tenant_inputs`, which a test holds against the sources.
 """
 
 from __future__ import annotations
@@ -11,20 +11,11 @@ from typing import Final, NamedTuple
 
 from tierwise.api.errors import suggestion
 from tierwise.api.fabric import FABRIC
+from tierwise.api.tenant_inputs import PREFIX, TENANT_INPUTS
 
 __all__ = ["OWN_KEYS", "PREFIX", "UnknownKey", "unknown_keys", "unknown_keys_in"]
 
-PREFIX: Final = "tierwise.io/"
-
-_NAMES: Final = """
-borrows-spares checkpointed-at coordinates decision depends-on device-binding-failed-at diminished-since
-eviction-notice exit-code expected-duration expected-start fabric family hypernode made-for minimum-run-time
-observed-revision on-node-loss partial-since pattern provision-after quota-over-since rank ranks reservation
-restart-cost run-for selected-at selected-node spares start-after stop-after sub-groups tier topology
-topology-constraints topology-ladder unschedulable volume-binding-failed-at
-"""
-
-OWN_KEYS: Final = frozenset(f"{PREFIX}{name}" for name in _NAMES.split())
+OWN_KEYS: Final = frozenset(key for row in TENANT_INPUTS if row.own for key in row.names if not key.endswith("*"))
 _DEEPEST: Final = 12
 
 

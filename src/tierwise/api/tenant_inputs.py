@@ -1,0 +1,313 @@
+"""All that a tenant writes and the scheduler obeys: what it can take from others, and what keeps that in bounds.
+
+A tenant is whoever may write objects in one namespace. Every label and annotation under tierwise's own prefix has a
+row, whoever is meant to write it: what tierwise writes itself can be forged. Docs/security-model.md shows this table,
+and a test compares them; others check that the tests exist, that the switches do, and that no key is read without a
+row.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+__all__ = ["PREFIX", "TENANT_INPUTS", "TenantInput"]
+
+PREFIX: Final = "tierwise.io/"
+
+NOTHING: Final = "nothing"
+OWN: Final = "its own pods alone"
+FREE: Final = "nobody"
+NONE: Final = "none"
+
+
+class TenantInput(msgspec.Struct, frozen=True):
+    """Keys or fields that belong together."""
+
+    keys: str  # without the prefix where they are tierwise's own; parted by blanks
+    takes: str  # what it can take from others
+    cap: str
+    charge: str  # which queue or quota pays for it
+    switch: str  # of the profile, in backquotes
+    tests: str  # and conformance cases that hold it, parted by blanks
+    own: bool = True  # under the prefix
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The keys and fields in full."""
+        return tuple(f"{PREFIX}{key}" if self.own else key for key in self.keys.split())
+
+
+_USE: Final = "its queue, as pods that run"
+_SIMULATED: Final = "nothing on a real cluster: the embedded one lets pods live by it"
+
+TENANT_INPUTS: Final = (
+    # Room that is kept.
+    TenantInput(
+        "spares",
+        "places that are kept free where it runs",
+        "one, or a tenth of its running pods; open to higher priorities",
+        "its queue, and the ResourceQuotas of its namespace",
+        "`maxSpares` of `repair`",
+        "test_a_gang_has_a_tenth_of_its_pods_as_spares_or_one test_spares_are_charged_to_their_queue"
+        " test_spares_are_open_to_whom_is_more_important spares-of-a-plain-pod-do-not-take-the-cluster",
+    ),
+    TenantInput(
+        "borrows-spares",
+        "spares of others, which it gives back at once",
+        "the spares that are kept; an owner takes back no more than these",
+        _USE,
+        "`maxSpares` of `repair`",
+        "test_spares_may_be_borrowed test_borrowers_give_back_no_more_than_was_kept",
+    ),
+    TenantInput(
+        "expected-duration",
+        "an earlier start where it says that it ends before a reservation; with it reservations have a moment",
+        "its own namespace, else a deadline or a record; a broken word is none",
+        _USE,
+        "`trustStatedDurations` and `reservations` of allocate",
+        "test_the_word_of_a_job_counts_in_its_own_namespace test_a_record_of_kept_words_counts_elsewhere_too"
+        " test_an_end_that_was_promised_and_did_not_come_is_none",
+    ),
+    TenantInput(
+        "spec.minMember",
+        "with reservations, room that is kept until it fits: nothing without a known moment",
+        "`reservationWindow`, `reservationDepth`; never against a higher priority",
+        "its queue, while others are served",
+        "`reservations` of allocate",
+        "test_without_a_known_moment_nobody_is_held_back test_a_more_important_job_is_not_held_back"
+        " test_a_reservation_is_charged_to_its_queue test_a_moment_too_far_ahead_holds_nobody_back",
+        own=False,
+    ),
+    TenantInput(
+        "reservation",
+        "nothing: of places that are free as early, the one that it names",
+        "a place that its search finds",
+        "as the reservation",
+        "`reservations` of allocate",
+        "test_a_reservation_stays_where_it_was test_an_annotation_that_cannot_be_read_is_none",
+    ),
+    # Staying where it is.
+    TenantInput(
+        "minimum-run-time",
+        "protection of young pods from eviction",
+        "1h: `maxMinimumRunTime`",
+        _USE,
+        "`maxMinimumRunTime` of `eviction-cost`",
+        "test_young_pods_stay",
+    ),
+    TenantInput(
+        "restart-cost",
+        "a later turn among victims; declined plans of others",
+        "24h: `maxRestartCost`; half of the gain, and `maxDecline`, where plans are declined",
+        _USE,
+        "`maxRestartCost`, `maxDecline` and `decline` of `eviction-cost`",
+        "test_a_claim_does_not_make_a_job_unevictable test_only_so_much_of_a_claim_ranks_victims"
+        " test_an_absurd_figure_of_a_bystander_stops_no_other_eviction",
+    ),
+    TenantInput(
+        "checkpointed-at",
+        "as work that was never saved: a later turn among victims, and declined plans",
+        "1h: `maxDecline`",
+        _USE,
+        "`maxDecline` and `decline` of `eviction-cost`",
+        "test_a_plan_is_not_declined_for_ever",
+    ),
+    TenantInput(
+        "eviction-notice",
+        "time for which whoever preempts waits",
+        "10m: `maxNotice`; once given, notice is kept",
+        _USE,
+        "`maxNotice` of `eviction-cost`",
+        "test_others_go_at_once test_jobs_that_save_in_turn_do_not_keep_an_urgent_one_out",
+    ),
+    TenantInput(
+        "volcano.sh/preemptable scheduling.koordinator.sh/disable-preemptible"
+        " quota.scheduling.koordinator.sh/preemptible",
+        "its running pods are not evicted",
+        "none; non-preemptible pods of Koordinator stay within the min of their quota",
+        _USE,
+        "none: a policy of the cluster on the annotation",
+        "test_non_preemptible_pods_keep_within_min",
+        own=False,
+    ),
+    TenantInput(
+        "PodDisruptionBudget",
+        "protection of its own pods from eviction",
+        "pods of its own namespace",
+        _USE,
+        "`pdb`",
+        "test_a_budget_covers_its_own_namespace",
+        own=False,
+    ),
+    # Places.
+    TenantInput(
+        "on-node-loss",
+        NOTHING + ": its own pods restart, and are placed like others",
+        "its own queue's quota",
+        _USE,
+        "`onNodeLoss` of `repair`",
+        "test_a_job_chooses_what_is_restarted test_an_owner_beyond_its_quota_evicts_no_borrower",
+    ),
+    TenantInput(
+        "topology-ladder",
+        NOTHING + ": what it declines is for others",
+        "the time of its steps",
+        FREE,
+        "`ladder` and `patience`",
+        "test_who_comes_after_it_is_served test_nobody_is_evicted_for_it test_what_cannot_be_read_waits_and_is_refused",
+    ),
+    TenantInput(
+        "fabric fabric.* topology-constraints",
+        NOTHING + ": it narrows where it may stand",
+        "fabrics that exist; what cannot be read waits",
+        FREE,
+        "`network-topology-aware`",
+        "test_what_is_missing_or_not_understood_makes_a_hard_job_wait test_what_cannot_be_read_is_told",
+    ),
+    TenantInput(
+        "pattern rank ranks coordinates",
+        NOTHING + ": which of its own pods gets which of its places",
+        "its own gang",
+        FREE,
+        NONE,
+        "test_patterns_are_read test_ranks_that_contradict_each_other_are_counted_anew",
+    ),
+    TenantInput(
+        "hypernode sub-groups tier topology",
+        NOTHING + ": where a sub-group goes first, if it fits there",
+        "the limit of its job",
+        FREE,
+        NONE,
+        "test_where_its_rack_is_full_it_goes_next_door test_partition_restart_keeps_to_the_jobs_limit",
+    ),
+    TenantInput(
+        "spec.affinity spec.topologySpreadConstraints",
+        "nodes, which required anti-affinity keeps pods of other namespaces away from, as in Kubernetes",
+        "a ResourceQuota with scope `CrossNamespacePodAffinity`",
+        _USE,
+        NONE,
+        "test_anti_affinity_keeps_away_from_matching_pods",
+        own=False,
+    ),
+    # Turns and shares.
+    TenantInput(
+        "spec.priority priorityClassName",
+        "a turn before others, and room that less important pods give up",
+        "PriorityClasses that the cluster admits; a podGroup's class lifts none of its pods",
+        "a ResourceQuota with scope `PriorityClass`",
+        "`trustPodGroupPriority`",
+        "h6-podgroup-class-does-not-lift-its-pods",
+        own=False,
+    ),
+    TenantInput(
+        "spec.queue scheduling.volcano.sh/queue-name quota.scheduling.koordinator.sh/name",
+        "a place in any open Queue, or any trusted quota",
+        "capabilities of Queues, max of quotas",
+        "the queue that it names",
+        "none: a policy of the cluster on the field",
+        "test_the_limit_of_a_queue_and_of_those_above_it_holds tenant-quota-that-a-pod-of-another-namespace-names",
+        own=False,
+    ),
+    TenantInput(
+        "spec.minResources",
+        "what its queue promises before its pods exist",
+        "what its pods ask for",
+        "its queue, when it is let in",
+        "`overcommit` and `proportion`",
+        "tenant-claim-of-a-podgroup-without-pods tenant-claim-of-a-podgroup-beyond-its-pods",
+        own=False,
+    ),
+    TenantInput(
+        "sla-waiting-time",
+        "a turn before others, once it has waited so long",
+        NONE,
+        _USE,
+        "`sla`",
+        "test_a_job_is_due_once_its_deadline_has_passed",
+        own=False,
+    ),
+    TenantInput(
+        "ElasticQuota",
+        NOTHING + ": its min, weight and total count in its own namespace",
+        "trusted quotas and the default queue's capability",
+        "the quota itself",
+        "`trustedNamespaces` of `elasticquota`",
+        "tenant-quota-that-asks-for-all-with-its-min tenant-quota-does-not-free-from-a-trusted-one",
+        own=False,
+    ),
+    TenantInput(
+        "quota-over-since",
+        "time before a quota of its own gives back; those that others rely on are not its to write",
+        "a time in the future counts as now",
+        "its quota",
+        "`delayEvictTime` of `elasticquota`",
+        "test_a_quota_has_its_time_before_it_gives_back test_a_time_in_the_future_was_wrong",
+    ),
+    # Groups.
+    TenantInput(
+        "gang.scheduling.koordinator.sh/groups",
+        NOTHING + ": a group holds where every gang in it names the same",
+        "its own namespace",
+        _USE,
+        "`crossNamespaceGangGroups` of `coscheduling`",
+        "tenant-gang-group-across-namespaces-does-not-hold tenant-gang-group-of-pods-needs-both-sides",
+        own=False,
+    ),
+    TenantInput(
+        "PodGroup Workload PodGang CompositePodGroup JobSet LeaderWorkerSet Job AppGroup",
+        NOTHING + ": a gang that waits holds no room, in every language",
+        "[limits](reference/limits.md) of one object",
+        _USE,
+        NONE,
+        "test_no_part_of_a_waiting_gang_starts test_a_job_at_the_limits_is_valid"
+        " test_pods_of_another_namespace_are_none_of_the_application",
+        own=False,
+    ),
+    TenantInput(
+        "spec.minBandwidth",
+        "bandwidth of links, first come, first served",
+        "what links carry",
+        FREE,
+        "`NetworkOverhead`",
+        "test_bandwidths_below_nought_are_refused",
+        own=False,
+    ),
+    TenantInput(
+        "made-for depends-on partial-since diminished-since",
+        NOTHING + ": groups and marks of its own namespace",
+        OWN,
+        FREE,
+        NONE,
+        "test_a_group_of_somebody_else_with_that_name_is_not_touched test_a_mark_is_found_and_lost",
+    ),
+    # Volumes and devices.
+    TenantInput(
+        "selected-node selected-at volume-binding-failed-at device-binding-failed-at",
+        NOTHING + ": where its own claims are made, and when they are tried again",
+        "nodes that its class and its pod allow",
+        FREE,
+        NONE,
+        "test_a_choice_of_another_scheduler_stands test_another_try_is_made_after_a_pause"
+        " test_a_device_that_failed_is_tried_again_after_a_pause",
+    ),
+    # What tierwise writes for people, and what it does not obey.
+    TenantInput(
+        "decision expected-start unschedulable family observed-revision",
+        NOTHING + ": it is told, or read on objects of operators alone",
+        OWN,
+        FREE,
+        NONE,
+        "test_an_annotation_is_read_as_it_was_written test_nothing_that_is_written_names_objects_of_others",
+    ),
+    TenantInput(
+        "run-for start-after stop-after exit-code provision-after",
+        _SIMULATED,
+        OWN,
+        FREE,
+        NONE,
+        "test_a_pod_starts_runs_and_ends test_odd_annotations_are_bad_input",
+    ),
+)
+"""The table, in the order in which the page shows it."""
