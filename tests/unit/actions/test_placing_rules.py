@@ -98,7 +98,8 @@ def test_roles_come_first_in_sub_groups() -> None:
 
 def test_a_later_sub_group_stays_near_the_others() -> None:
     """Surplus sub-groups go next to the first, although another rack scores more."""
-    world = draw("s: (s0: r0[n0] r1[n1]) (s1: r2[n2 n3])", node="cpu=4", nodes={"n0": "cpu=2"}, running="n3:cpu=4")
+    nodes = {"n0": "cpu=2", "n1": "cpu=3", "n2": "cpu=3"}
+    world = draw("s: (s0: r0[n0] r1[n1]) (s1: r2[n2 n3])", node="cpu=4", nodes=nodes, running="n3:cpu=4")
     parts = (groups(2, 2, within=1),)
 
     outcome = allocate(world, gang("g", minimum=2, soft=True, groups=parts))

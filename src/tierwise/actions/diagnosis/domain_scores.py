@@ -55,7 +55,7 @@ def _of_job(cycle: Cycle, job: Job, asked: Demand) -> dict[str, float]:
     """A job's score for a domain is the sum of its sub-jobs' best scores in it."""
     for group in cycle.pipeline.gradients(job):
         found = {}
-        for domain in shortlist(cycle, job, asked, group).tolist():
+        for domain in shortlist(cycle, job, asked, group)[0].tolist():
             with cycle.ledger.statement():
                 packing = pack(cycle, job, asked.task_groups, asked.spares, domain)
                 if packing.placements is not None:

@@ -26,6 +26,7 @@ from tierwise.actions.placement.search import (
     NOW_ONLY,
     NoPlace,
     SearchResult,
+    by_score,
     candidates,
     current_domain,
     pending,
@@ -147,7 +148,7 @@ def place_alike(cycle: Cycle, job: Job, whole: Part, groups: Gradients) -> Searc
 
 
 def _best(cycle: Cycle, part: Part, feasible: Ints, near: int | None) -> tuple[int, float]:
-    """The best domain for a group: near the job's placed tasks, then by score, capacity for the surplus, and name."""
+    """The best domain for a group: near the job's placed tasks, then one that holds the surplus, score and name."""
     gang = part.gang
     leaf = part
     while leaf.task_group is None:
@@ -155,7 +156,7 @@ def _best(cycle: Cycle, part: Part, feasible: Ints, near: int | None) -> tuple[i
     scores = cycle.pipeline.score_domains(leaf.task_group.sub, feasible)
     distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
     ahead = surplus_keys(cycle, gang, feasible, pending(cycle, gang), part.pods)
-    keys = (cycle.topology.rank[feasible], *reversed(ahead), -np.rint(scores * GRAIN), distance)
+    keys = (cycle.topology.rank[feasible], *by_score(scores, ahead), distance)
     best = int(np.lexsort(keys)[0])
     return int(feasible[best]), float(scores[best])
 

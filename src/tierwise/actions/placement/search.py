@@ -7,7 +7,7 @@ the placement is on the ledger; on failure the ledger is unchanged.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -30,6 +30,7 @@ __all__ = [
     "NOW_ONLY",
     "NoPlace",
     "SearchResult",
+    "by_score",
     "candidates",
     "current_domain",
     "fit_any_way",
@@ -199,8 +200,8 @@ def ordered(
 ) -> Iterator[tuple[int, float]]:
     """The domains of a gradient that may hold a task group, best first.
 
-    Compared by: fits idle resources now, near the previous domain of the sub-job, near the job's other tasks, score,
-    room for the surplus, name.
+    Compared by: fits idle resources now, near the previous domain of the sub-job, near the job's other tasks, holds the
+    surplus as well, score, room for the surplus, name.
     """
     cycle.report.search_counts.domains += len(group)
     feasible = group[bound(cycle, task_group, group, pools[-1])]
@@ -214,7 +215,7 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
     """Indices of `domains` by preference. The first is found without sorting, and is usually the only one used."""
     job = cycle.snapshot.jobs[task_group.sub.job_number]
     gang: Job | SubJob = task_group.sub if job.policies else job
-    keys = [-np.rint(scores * GRAIN)]
+    keys = list(by_score(scores, surplus_keys(cycle, gang, domains, pending(cycle, gang), task_group.need)))
     for place in (near, previous_domain(cycle, task_group.sub)):
         if place is not None:
             keys.append(cycle.topology.meeting_tiers(place)[domains])
@@ -223,15 +224,18 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
     left = np.arange(len(domains))
     for key in reversed(keys):
         left = left[key[left] == key[left].min()]
-    if len(left) > 1:
-        for key in surplus_keys(cycle, gang, domains, pending(cycle, gang), task_group.need):
-            keys.insert(0, key)
-            left = left[key[left] == key[left].min()]
     first = int(left[np.argmin(cycle.topology.rank[domains[left]])])
     yield first
     for i in np.lexsort((cycle.topology.rank[domains], *keys)).tolist():
         if i != first:
             yield i
+
+
+def by_score(scores: Floats, ahead: Sequence[Ints]) -> tuple[Floats | Ints, ...]:
+    """Sort keys for `lexsort` from scores and `surplus_keys`: a gang that fits one domain as a whole is not torn apart
+    for a score, and among domains with equal scores the one with more room goes first.
+    """
+    return *ahead[1:], -np.rint(scores * GRAIN), *ahead[:1]
 
 
 def pending(cycle: Cycle, gang: Job | SubJob) -> dict[Shape, int]:

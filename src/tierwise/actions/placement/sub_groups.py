@@ -16,9 +16,9 @@ from tierwise.actions.placement.demand import Demand
 from tierwise.actions.placement.fit import Placement, bound
 from tierwise.actions.placement.search import (
     BOTH,
-    GRAIN,
     NoPlace,
     SearchResult,
+    by_score,
     candidates,
     current_domain,
     pending,
@@ -141,16 +141,19 @@ def _search_unlike(
     # Where filters move, what is placed first decides what fits, and not every order is tried.
     moving = any(cycle.pipeline.moving(p.pod_set.shape) for group in demand.task_groups for p in group.remaining)
     for group in groups:
-        able = shortlist(cycle, job, demand, group)
-        found, hit = _best_of(cycle, able, attempt)
+        able, levels = shortlist(cycle, job, demand, group)
+        found, hit = _best_of(cycle, able, levels, attempt)
         bounded |= hit or (moving and len(able) > 0)
         if found is not None:
             return found
     return NoPlace.of(bounded=bounded)
 
 
-def shortlist(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:
-    """The domains of a gradient that pass every bound, in descending order of the sum of sub-job scores."""
+def shortlist(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[Ints, Ints]:
+    """The domains of a gradient that pass every bound, and for each the tier around it that holds the surplus as well.
+
+    The lowest tier comes first, then the highest sum of sub-job scores.
+    """
     cycle.report.search_counts.domains += len(group)
     fits = _whole_bound(cycle, demand, group)
     if not demand.spares:
@@ -158,13 +161,13 @@ def shortlist(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> Ints:
             fits &= bound(cycle, task_group, group, Pool.FUTURE_IDLE)
     feasible = group[fits]
     if len(feasible) < 2:
-        return feasible
+        return feasible, feasible
     worth = sum(cycle.pipeline.score_domains(task_group.sub, feasible) for task_group in demand.task_groups)
     near = current_domain(cycle, job)
     distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
     ahead = surplus_keys(cycle, job, feasible, pending(cycle, job), demand.tasks)
-    keys = (cycle.topology.rank[feasible], *reversed(ahead), -np.rint(np.asarray(worth) * GRAIN), distance)
-    return feasible[np.lexsort(keys)]
+    order = np.lexsort((cycle.topology.rank[feasible], *by_score(np.asarray(worth), ahead), distance))
+    return feasible[order], ahead[0][order] if ahead else np.zeros(len(order), dtype=np.int64)
 
 
 def _whole_bound(cycle: Cycle, demand: Demand, group: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -182,8 +185,8 @@ def _whole_bound(cycle: Cycle, demand: Demand, group: Ints) -> np.ndarray[tuple[
     return fits
 
 
-def _best_of(cycle: Cycle, domains: Ints, attempt: _Attempt) -> tuple[SearchResult | None, bool]:
-    """Pack the first few feasible domains and keep the best placement on the ledger."""
+def _best_of(cycle: Cycle, domains: Ints, levels: Ints, attempt: _Attempt) -> tuple[SearchResult | None, bool]:
+    """Pack the first few feasible domains of the first level that holds it; the best placement is on the ledger."""
     if len(domains) == 1:  # nothing to compare
         only = int(domains[0])
         with cycle.ledger.statement() as statement:
@@ -193,15 +196,15 @@ def _best_of(cycle: Cycle, domains: Ints, attempt: _Attempt) -> tuple[SearchResu
                 return SearchResult(only, tuple(packing.placements), packing.score), packing.bounded
         return None, packing.bounded
     best: tuple[float, int] | None = None
-    bounded = False
+    bounded, level = False, 0
     for tried, domain in enumerate(domains.tolist()):
-        if best is not None and tried >= _SHORTLIST:
+        if best is not None and (tried >= _SHORTLIST or levels[tried] != level):
             break
         with cycle.ledger.statement():
             packing = attempt(domain)
         bounded |= packing.bounded and packing.placements is None
         if packing.placements is not None and (best is None or packing.score > best[0] + 1e-6):
-            best = (packing.score, domain)
+            best, level = (packing.score, domain), int(levels[tried])
     if best is None:
         return None, bounded
     placements: list[Placement] = attempt(best[1]).placements or []

@@ -20,9 +20,9 @@ from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.fit import Placement
 from tierwise.actions.placement.proposals import group_units, picks_of
 from tierwise.actions.placement.search import (
-    GRAIN,
     NoPlace,
     SearchResult,
+    by_score,
     current_domain,
     pending,
     previous_domain,
@@ -198,7 +198,7 @@ def _place_proposed(cycle: Cycle, groups: UniformGroups, units: Units, proposal:
 
 
 def _best(cycle: Cycle, groups: UniformGroups, feasible: Ints, score: Floats, held: Ints) -> int:
-    """The best candidate: near the job's placed tasks, then by score, capacity for the surplus, and name."""
+    """The best candidate: near the job's placed tasks, then one that holds the surplus, score, capacity and name."""
     near = current_domain(cycle, groups.job)
     distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
     ahead = surplus_keys(
@@ -209,7 +209,7 @@ def _best(cycle: Cycle, groups: UniformGroups, feasible: Ints, score: Floats, he
         len(groups.task_groups) * groups.size,
         also=held >= len(groups.task_groups) + groups.spares,
     )
-    keys = (cycle.topology.rank[feasible], *reversed(ahead), -np.rint(score * GRAIN), distance)
+    keys = (cycle.topology.rank[feasible], *by_score(score, ahead), distance)
     return int(np.lexsort(keys)[0])
 
 
@@ -248,7 +248,7 @@ def _fill(cycle: Cycle, groups: UniformGroups, tier: tuple[Ints, Ints, Ints], mi
     distance = cycle.topology.meeting_tiers(near)[domains] if near is not None else np.zeros(len(domains))
     scores = cycle.pipeline.score_domains(groups.task_groups[0].sub, domains)
     ahead = _with_spares(cycle, groups, domains)
-    keys = (cycle.topology.rank[domains], *reversed(ahead), -np.rint(scores * GRAIN), distance, owner)
+    keys = (cycle.topology.rank[domains], *by_score(scores, ahead), distance, owner)
     order = np.lexsort(keys)
     taken = np.cumsum(room[order])
     starts: Bools = np.append(True, owner[order][1:] != owner[order][:-1])
@@ -295,7 +295,7 @@ def _first(cycle: Cycle, groups: UniformGroups, able: Ints) -> int:
     """The domain of the first group."""
     scores = cycle.pipeline.score_domains(groups.task_groups[0].sub, able)
     ahead = _with_spares(cycle, groups, able)
-    return int(able[np.lexsort((cycle.topology.rank[able], *reversed(ahead), -np.rint(scores * GRAIN)))[0]])
+    return int(able[np.lexsort((cycle.topology.rank[able], *by_score(scores, ahead)))[0]])
 
 
 def _with_spares(cycle: Cycle, groups: UniformGroups, domains: Ints) -> tuple[Ints, ...]:
