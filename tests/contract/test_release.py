@@ -100,6 +100,25 @@ def test_bind_that_fails_and_finds_no_other_place(world: World, how: str) -> Non
     assert 4 == world.turn(after=PATIENCE)
 
 
+@pytest.mark.parametrize("fault", [500, 422])
+@pytest.mark.parametrize("how", [VOLCANO, OBJECT, GROUP, ANNOTATED])
+def test_rest_of_a_gang_goes_before_an_older_one(world: World, how: str, fault: int) -> None:
+    """A bind fails for good; the room for its pod is not given to a gang that has waited for longer."""
+    world.put(*_gang(how, 4, 0))
+    world.api.time = stamp(START)
+    world.api.fail("POST", "/p3/binding", fault, times=100)
+    stand = world.turn()
+    assert 0 < stand < 4
+    world.api.heal()
+    old = [pod_group("old"), pod("old-0", cpu="4", group="old")]
+    for found in old:
+        found["metadata"]["creationTimestamp"] = stamp(START - 9000)
+    world.put(*old)
+
+    assert 4 == world.turn()
+    assert "nodeName" not in world.api.get("pods", "old-0")["spec"]
+
+
 @pytest.mark.parametrize("how", [VOLCANO, OBJECT])
 def test_gang_that_falls_and_queues_again_keeps_its_pods(world: World, how: str) -> None:
     """A gang that ran and lost a pod is Pending again until the next one comes; that it was whole is written down."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
+from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -23,7 +24,16 @@ from msgspec.structs import replace
 from tierwise.actions.diagnosis.rejection_cache import RejectionCache
 from tierwise.actions.enqueue import INCOMPLETE, admission_reason
 from tierwise.actions.placement.commit import commit, commit_each, commit_surplus, quota_exceeded_now
-from tierwise.actions.placement.demand import Demand, TaskGroup, demand, needs, surplus, surplus_groups
+from tierwise.actions.placement.demand import (
+    Demand,
+    RemainingTasks,
+    TaskGroup,
+    demand,
+    needs,
+    selections,
+    surplus,
+    surplus_groups,
+)
 from tierwise.actions.placement.fit import Placement, place_tasks
 from tierwise.actions.placement.plain_pods import (
     Kind,
@@ -34,7 +44,7 @@ from tierwise.actions.placement.plain_pods import (
     place_run,
     plain_kind,
 )
-from tierwise.actions.placement.search import NoPlace, SearchResult, current_domain
+from tierwise.actions.placement.search import NoPlace, SearchResult, current_domain, search_group
 from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus, place_surplus_group
 from tierwise.framework.cycle import Cycle
@@ -74,15 +84,28 @@ def place_nominated(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | Non
 
 def _place_group(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement] | None:
     placements: list[Placement] = []
+    slots: list[RemainingTasks] = []
     missing = task_group.need
     for tasks_left in task_group.remaining:
         rows = _nominated(cycle, tasks_left.pod_set, min(tasks_left.left, missing))
+        if tasks_left.pod_set.shape.best_effort and not len(rows):
+            slots.append(tasks_left)
         placed = _place(cycle, Ask(tasks_left.pod_set.shape, task_group.sub, job), tasks_left.pod_set, rows)
         if placed is None:
             return None
         placements += placed
         missing -= len(rows)
+    if placements and 0 < missing <= sum(p.left for p in slots):
+        found = search_group(cycle, job, TaskGroup(task_group.sub, tuple(slots), missing))
+        if isinstance(found, SearchResult):
+            return [*placements, *found.placements]
     return placements if missing <= 0 else None
+
+
+def _to_nominate(placements: Sequence[Placement]) -> Sequence[Placement]:
+    """Those that are kept for a gang that waits for room: best-effort tasks beside others find a slot when they go."""
+    others = [p for p in placements if p.pool is not Pool.IDLE or not p.pod_set.shape.best_effort]
+    return others or placements
 
 
 def _nominated(cycle: Cycle, pod_set: PodSet, most: int) -> Ints:
@@ -215,6 +238,9 @@ _GLOBAL_QUEUE = ""
 
 _MANY = 8
 """Plain pods of one kind that wait behind each other are placed together from this number on."""
+
+_SELECTIONS = 32
+"""How many selections of tasks that quotas allow are tried for a gang's minimum."""
 
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 
@@ -536,15 +562,12 @@ class _Allocation:
         known = self._rejection_cache.lookup(job, asked) if over is None else Rejection("quota", job.key, over)
         if known is not None:
             return self._refuse(job, known)
-        over = None
         with self._cycle.ledger.statement() as statement:
-            found = self._find_beside_reservations(job, asked, statement, nominated=nominated)
+            found, over = self._find_within_quotas(job, asked, statement, nominated=nominated)
             if isinstance(found, Reason):
                 self._cycle.report.reject(job, Rejection("place", job.key, found))
                 self._consider_reserving(job)
                 return False
-            if isinstance(found, SearchResult):
-                over = self._quota_reason_for_placed(job, asked, found)
             if isinstance(found, SearchResult) and over is None and job_ready(self._cycle.ledger, job, waiting=True):
                 delay = self._delay(job, found)
                 if delay is not None:
@@ -559,7 +582,8 @@ class _Allocation:
                     return False
                 statement.keep()
                 bound = bound and late is None
-                self._decide(job, found.placements, score=found.score, bound=bound, proposed=found.proposed)
+                placements = found.placements if bound else _to_nominate(found.placements)
+                self._decide(job, placements, score=found.score, bound=bound, proposed=found.proposed)
                 return bound and self._cycle.backlog.some_left(job)
         if over is not None:
             return self._refuse(job, Rejection("quota", job.key, over))
@@ -569,6 +593,22 @@ class _Allocation:
         rejection = diagnose(self._cycle, job, asked, bounded=found is NoPlace.BOUNDED or asked.cut, like=like)
         self._rejection_cache.add(job, asked, rejection)
         return self._refuse(job, rejection)
+
+    def _find_within_quotas(
+        self, job: Job, asked: Demand, statement: Statement, *, nominated: bool
+    ) -> tuple[SearchResult | NoPlace | Reason, Reason | None]:
+        """A place for tasks that the quotas allow, or what the first selection of tasks finds and why it may not."""
+        found = self._find_beside_reservations(job, asked, statement, nominated=nominated)
+        over = self._quota_reason_for_placed(job, asked, found) if isinstance(found, SearchResult) else None
+        if over is None and not (isinstance(found, NoPlace) and asked.narrowed):
+            return found, over
+        statement.rewind()
+        for others in islice(selections(self._cycle, job, asked), _SELECTIONS):
+            other = self._find_beside_reservations(job, others, statement, nominated=False)
+            if isinstance(other, SearchResult) and self._quota_reason_for_placed(job, others, other) is None:
+                return other, None
+            statement.rewind()
+        return NoPlace.BOUNDED if isinstance(found, NoPlace) else found, over
 
     def _find_beside_reservations(
         self, job: Job, asked: Demand, statement: Statement, *, nominated: bool

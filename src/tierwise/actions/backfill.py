@@ -1,13 +1,16 @@
-"""backfill: place best-effort pods, which request only a pod slot, after the rest of their gang is placed."""
+"""backfill: place best-effort pods, which request only a pod slot, one by one, after the rest of their job.
+
+Best-effort pods of a gang that starts whole are placed with it, by `allocate`.
+"""
 
 from __future__ import annotations
 
-from tierwise.actions.enqueue import INCOMPLETE, admission_reason
+from tierwise.actions.enqueue import admission_reason
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.ledger import job_ready, part_of_whole
+from tierwise.framework.ledger import job_ready
 from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.reason import Reason, Rejection
 
@@ -39,11 +42,7 @@ def _serve(cycle: Cycle, job: Job, *, waits: bool) -> None:
             cycle.report.reject(job, Rejection("gate", job.key, reason))
         return
     for number, pod_set in job.best_effort_pod_sets:
-        sub = job.subs[number]
-        if job.policies and cycle.pipeline.gangs and not part_of_whole(cycle.ledger, sub, job):
-            cycle.report.reject(job, cycle.report.rejections.get(job.key) or Rejection("gate", job.key, INCOMPLETE))
-        else:
-            _place(cycle, job, sub, pod_set)
+        _place(cycle, job, job.subs[number], pod_set)
 
 
 def _place(cycle: Cycle, job: Job, sub: SubJob, pod_set: PodSet) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import stands_in_part
 from tierwise.model.job import Constraint, Job, Phase
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import is_fabric
@@ -76,7 +77,10 @@ def enqueue(cycle: Cycle) -> None:
     """Move jobs from Pending to Inqueue, in queue and job order."""
     waiting = [job for job in cycle.snapshot.unsettled if job.phase is Phase.PENDING]
     for job in sorted(waiting, key=lambda job: _key(cycle, job)):
-        reason = queue_reason(cycle, job) or cycle.pipeline.may_enqueue(job)
+        closed = queue_reason(cycle, job)
+        reason = closed or cycle.pipeline.may_enqueue(job)
+        if closed is None and reason is not None and stands_in_part(cycle.ledger, job):
+            reason = None  # it holds room already, which its rest alone puts to use
         if reason is None:
             cycle.report.phases[job.key] = Phase.INQUEUE
         else:

@@ -138,7 +138,6 @@ def build_group(
         minimum=group.minimum,
         roles={number: least[name] for name, number in numbers.items()},
         role_names={number: name for name, number in numbers.items()},
-        role_ready=builder.ready_by_role(members, numbers),
         constraint=constraint,
         further=marks.whole,
         policies=policies,

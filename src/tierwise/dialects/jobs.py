@@ -30,7 +30,7 @@ from tierwise.dialects.kubernetes.compute_domains import confined
 from tierwise.dialects.volcano.annotations import index_of, place_of, queue_of
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
-from tierwise.model.job import Constraint, InnerGroup, Job, Phase, PodSet, Policy, Status, SubJob, Task
+from tierwise.model.job import Constraint, InnerGroup, Job, Phase, PodSet, Policy, Status, SubJob, Task, whole_only
 from tierwise.model.reason import Reason
 from tierwise.model.resources import MOST, Axis
 from tierwise.port import Key, lone_gang
@@ -66,7 +66,6 @@ class _Declared(TypedDict, total=False):
     roles: Required[dict[int, int]]
     min_resources: Required[Ints | None]
     role_names: dict[int, str]
-    role_ready: dict[int, int]
     not_preemptable: bool
     sla: float | None
     owner: str
@@ -175,21 +174,26 @@ class JobBuilder:
         if job.ranks or job.unsupported:
             return None
         numbers = {name: number for number, name in job.role_names.items()}
+        whole = job.starts_whole
         if len(job.subs) == 1 and job.subs[0].tasks is job.tasks:
-            states, state = self._states([members], numbers, forbears=forbears)
+            states, state = self._states([members], numbers, forbears=forbears, whole=whole)
             tasks = states[0]["tasks"]
         else:
             by_key = {member.task.key: member for member in members}
             parts = [[by_key[task.key] for task in sub.tasks] for sub in job.subs]
-            states, state = self._states(parts, numbers, forbears=forbears)
+            states, state = self._states(parts, numbers, forbears=forbears, whole=whole)
             tasks = tuple([by_key[task.key].task for task in job.tasks])
         subs = tuple([replace(sub, **own) for sub, own in zip(job.subs, states, strict=True)])
-        return replace(job, subs=subs, tasks=tasks, role_ready=self.ready_by_role(members, numbers), **state)
+        ready = self._ready_by_role(members, numbers, whole=whole)
+        return replace(job, subs=subs, tasks=tasks, role_ready=ready, **state)
 
     def _states(
-        self, parts: Iterable[Sequence[Member]], numbers: dict[str, int], *, forbears: str
+        self, parts: Iterable[Sequence[Member]], numbers: dict[str, int], *, forbears: str, whole: bool
     ) -> tuple[list[_SubState], _JobState]:
-        """How the sub-jobs of a job stand, given the members of each, and the job itself."""
+        """How the sub-jobs of a job stand, given the members of each, and the job itself.
+
+        Best-effort tasks of a gang that starts `whole` wait with the others; those of others are left to backfill.
+        """
         states: list[_SubState] = []
         best_effort: list[tuple[int, PodSet]] = []
         waiting: list[Member] = []
@@ -207,7 +211,7 @@ class JobBuilder:
                 if status in _EXISTING:
                     total += number
                     request += task.shape.request * number
-                if _counts_ready(task):
+                if _counts_ready(task, whole=whole):
                     ready += number
                 if status is Status.RUNNING:
                     nodes += [member.task.node for member in alike if member.task.node >= 0]
@@ -215,7 +219,7 @@ class JobBuilder:
                     pending += alike
             states.append(
                 {
-                    "pod_sets": _parts(pending, numbers, effort=True),
+                    "pod_sets": _parts((m for m in pending if whole or not m.task.shape.best_effort), numbers),
                     "total": total,
                     "request": request,
                     "held": np.array(sorted(nodes), dtype=np.int64),
@@ -223,7 +227,8 @@ class JobBuilder:
                     "tasks": tuple([member.task for member in members]),
                 }
             )
-            best_effort += [(i, pod_set) for pod_set in _parts(pending, numbers, effort=False)]
+            left = () if whole else _parts((m for m in pending if m.task.shape.best_effort), numbers, backfilled=True)
+            best_effort += [(i, pod_set) for pod_set in left]
             waiting += pending
         return states, {
             "best_effort_pod_sets": tuple(best_effort),
@@ -232,11 +237,11 @@ class JobBuilder:
             "never_preempts": forbears or next(filter(None, (forbearing(m.pod.metadata) for m in waiting)), ""),
         }
 
-    def ready_by_role(self, members: Sequence[Member], roles: Mapping[str, int]) -> dict[int, int]:
+    def _ready_by_role(self, members: Sequence[Member], roles: Mapping[str, int], *, whole: bool) -> dict[int, int]:
         """How many tasks of each numbered role count as ready."""
         ready: dict[int, int] = dict.fromkeys(roles.values(), 0)
         for member in members if roles else ():
-            if member.task.role in roles and _counts_ready(member.task):
+            if member.task.role in roles and _counts_ready(member.task, whole=whole):
                 ready[roles[member.task.role]] += 1
         return ready
 
@@ -320,7 +325,6 @@ class JobBuilder:
             minimum=1,
             roles={},
             role_names={},
-            role_ready={},
             constraint=None,
             policies=(),
             min_resources=None,
@@ -377,7 +381,8 @@ class JobBuilder:
             for sub_key, (policy, index, members) in sorted(split.items(), key=lambda item: natural(item[0]))
             if members or policy >= 0 or not policies
         ]
-        states, state = self._states([members for *_, members in parts], numbers, forbears=forbears)
+        whole, everyone = whole_only(minimum, policies), [members for *_, members in parts]
+        states, state = self._states(everyone, numbers, forbears=forbears, whole=whole)
         state["unsupported"] = beyond or state["unsupported"]
         subs: list[SubJob] = []
         for (sub_key, policy, index, members), own in zip(parts, states, strict=True):
@@ -420,6 +425,7 @@ class JobBuilder:
             ladder=ladder,
             expected_start=parse_expected_start(marks.get(EXPECTED_START, "")),
             reserved=parse_reservation(marks.get(RESERVATION, "")),
+            role_ready=self._ready_by_role([m for members in everyone for m in members], numbers, whole=whole),
             **state,
             **rest,
         )
@@ -458,16 +464,14 @@ def _first_sentence(pending: Sequence[Member], of: Callable[[Task], str]) -> str
     return of(first) if len(pending) == 1 else f"pod {first.key}: {of(first)}"
 
 
-def _counts_ready(task: Task) -> bool:
-    """Pending best-effort tasks count as ready: Volcano counts them so, and backfill places them later."""
-    return task.status in _READY or (task.status is Status.PENDING and task.shape.best_effort)
+def _counts_ready(task: Task, *, whole: bool) -> bool:
+    """Pending tasks that are left to backfill count as ready, as in Volcano; a gang that starts `whole` leaves none."""
+    return task.status in _READY or (task.status is Status.PENDING and task.shape.best_effort and not whole)
 
 
-def _parts(pending: Sequence[Member], numbers: dict[str, int], *, effort: bool) -> tuple[PodSet, ...]:
+def _parts(pending: Iterable[Member], numbers: dict[str, int], *, backfilled: bool = False) -> tuple[PodSet, ...]:
     """Pending tasks by shape and role, in rank order: by task index, else by name."""
-    if not pending:
-        return ()
-    members = sorted((m for m in pending if m.task.shape.best_effort is not effort), key=lambda m: natural(m.task.key))
+    members = sorted(pending, key=lambda m: natural(m.task.key))
     groups: dict[tuple[int, str], list[Member]] = {}
     for member in members:
         groups.setdefault((member.task.shape.number, member.task.role), []).append(member)
@@ -477,6 +481,7 @@ def _parts(pending: Sequence[Member], numbers: dict[str, int], *, effort: bool) 
             role=role,
             role_number=numbers.get(role, -1),
             tasks=tuple(m.task for m in sorted(group, key=_rank)),
+            backfilled=backfilled,
         )
         for (_, role), group in groups.items()
     )

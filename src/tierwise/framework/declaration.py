@@ -107,6 +107,7 @@ class Declaration(msgspec.Struct, frozen=True):
     ignores_names: bool = False  # see `takes_part`
     rises_with_use: bool = False  # the same
     scores_by_shape: bool = False  # the same
+    by_priority: bool = False  # the same
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -151,6 +152,7 @@ def takes_part(
     ignores_names: bool = False,
     rises_with_use: bool = False,
     scores_by_shape: bool = False,
+    by_priority: bool = False,
 ) -> Callable[[C], C]:
     """Declare the points that a plugin's class takes part in, and the arguments that a profile may give it.
 
@@ -160,6 +162,9 @@ def takes_part(
     pod. `ignores_names`: its gates and orders do not distinguish plain pods of one queue, priority and shape by name,
     number or age. `rises_with_use`: while a queue or job uses more, its key never falls, and a no to it stays a no.
     `scores_by_shape`: of a task without a constraint its scores read the shape alone, neither job nor queue.
+
+    `by_priority`: its keys of jobs begin with their priority. What stands in part goes first among jobs of which that
+    number is the same (decision 0115).
     """
 
     def declare(plugin: C) -> C:
@@ -169,6 +174,7 @@ def takes_part(
             ignores_names=ignores_names,
             rises_with_use=rises_with_use,
             scores_by_shape=scores_by_shape,
+            by_priority=by_priority,
         )
         setattr(plugin, _MARK, said)
         return plugin

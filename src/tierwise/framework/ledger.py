@@ -41,6 +41,7 @@ __all__ = [
     "part_of_whole",
     "ready_tasks",
     "roles_count",
+    "stands_in_part",
     "stays_released",
     "sub_ready",
 ]
@@ -492,8 +493,10 @@ class Ledger:
         return any(expected.any() for _, expected in self._expected.values())
 
     def count_placed(self, sub: SubJob, pod_set: PodSet, rows: Ints, counts: Ints, *, pool: Pool) -> None:
-        """Count placed tasks as ready in their sub-job and role; rows ascend. Best-effort tasks were counted before."""
-        placed = 0 if pod_set.shape.best_effort else int(counts.sum())
+        """Count placed tasks as ready in their sub-job and role; rows ascend. Those left to backfill were
+        counted before.
+        """
+        placed = 0 if pod_set.backfilled else int(counts.sum())
         now = pool is Pool.IDLE
         self._bump(self.ready if now else self.waiting, sub.number, placed)
         if pod_set.role_number >= 0:
@@ -819,6 +822,19 @@ def part_of_whole(ledger: Ledger, sub: SubJob, job: Job) -> bool:
     while number >= 0 and whole[number]:
         number = job.inner_groups[number].parent
     return number < 0
+
+
+def stands_in_part(ledger: Ledger, job: Job) -> bool:
+    """Whether tasks of a job run that are of little use without others, which it lacks for a minimum.
+
+    The minimum is that of the job, or of a sub-job or inner group of which a part runs.
+    """
+    begun = [sub for sub in job.subs if len(sub.held)]
+    if not begun:
+        return False
+    if not job_ready(ledger, job):
+        return True
+    return bool(job.policies) and not job.satisfied and not all(part_of_whole(ledger, sub, job) for sub in begun)
 
 
 def roles_count(job: Job) -> bool:

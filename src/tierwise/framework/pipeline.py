@@ -87,6 +87,7 @@ from tierwise.framework.extension import (
     VictimQueueOrder,
     VictimSelector,
 )
+from tierwise.framework.ledger import Ledger, stands_in_part
 from tierwise.framework.report import PluginFailure
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, length
 from tierwise.model.job import Job, PodSet, SubJob, Task
@@ -339,6 +340,28 @@ _Made = tuple[PluginChoice, object, frozenset[type]]
 """A constructed plugin with its entry in the profile and the points that it declares."""
 
 
+def _whole_key(ledger: Ledger, job: Job) -> tuple[float, ...]:
+    """What stands in part goes first."""
+    return (float(not stands_in_part(ledger, job)),)
+
+
+def _at_once(ledger: Ledger, ask: Callable[[Job], tuple[float, ...]], job: Job) -> tuple[float, ...]:
+    """A key in an order that comes before priority: there, what stands in part counts as one that holds nothing.
+
+    One that has no place in that order, such as one without a deadline, gets none by this.
+    """
+    key = ask(job)
+    if not stands_in_part(ledger, job):
+        return key
+    return tuple(number if number == math.inf else min(number, 0.0) for number in key)
+
+
+def _by_priority(ledger: Ledger, ask: Callable[[Job], tuple[float, ...]], job: Job) -> tuple[float, ...]:
+    """A key that begins with the priority, and what stands in part behind it."""
+    key = ask(job)
+    return *key[:1], *_whole_key(ledger, job), *key[1:]
+
+
 class _PluginsAt(Generic[Point]):
     """The plugins at one extension point: all of them, and those for the pods of one scheduler."""
 
@@ -486,8 +509,16 @@ class Pipeline:
         return [(plugin, plugin.queue_key) for plugin in self._queue_orders.all]
 
     @cached_property
-    def _job_keys(self) -> list[tuple[JobOrder, Callable[..., tuple[float, ...]]]]:
-        return [(plugin, plugin.job_key) for plugin in self._job_orders.all]
+    def _job_keys(self) -> list[tuple[object, Callable[..., tuple[float, ...]]]]:
+        """The orders of jobs, with what stands in part before everything else of its priority (decision 0115)."""
+        ledger = self._view.ledger  # closures over the pipeline itself would keep it alive
+        orders = [(plugin, plugin.job_key) for plugin in self._job_orders.all]
+        place = next((i for i, (plugin, _) in enumerate(orders) if _promises(plugin).by_priority), None)
+        if place is None:
+            return [(ledger, lambda job: _whole_key(ledger, job)), *orders]
+        before = [(plugin, partial(_at_once, ledger, ask)) for plugin, ask in orders[:place]]
+        plugin, ask = orders[place]
+        return [*before, (plugin, partial(_by_priority, ledger, ask)), *orders[place + 1 :]]
 
     @cached_property
     def _sub_job_keys(self) -> list[tuple[SubJobOrder, Callable[..., tuple[float, ...]]]]:
@@ -1320,7 +1351,10 @@ class Pipeline:
         return self.queue_order(queue), queue.order
 
     def job_order(self, job: Job) -> tuple[float, ...]:
-        """The sort key of a job from the plugins; equal for jobs that they do not distinguish."""
+        """The sort key of a job from the plugins; equal for jobs that they do not distinguish.
+
+        A gang of which a part stands goes before the other jobs of its priority.
+        """
         return self._keys("job_key", self._job_keys, job)
 
     def job_key(self, job: Job) -> tuple[object, ...]:

@@ -39,6 +39,7 @@ __all__ = [
     "group_job",
     "group_jobs",
     "whole_groups",
+    "whole_only",
 ]
 
 
@@ -128,6 +129,7 @@ class PodSet(msgspec.Struct, frozen=True, eq=False):
     role: str
     role_number: int  # the role's place in the ledger's tallies; -1 where its job sets no minimum for it
     tasks: tuple[Task, ...]
+    backfilled: bool = False  # best-effort tasks that are left to backfill, and count as ready before
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -204,7 +206,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     subs: tuple[SubJob, ...]
     tasks: tuple[Task, ...]
     not_preemptable: bool = False  # marked as not to be evicted
-    best_effort_pod_sets: tuple[tuple[int, PodSet], ...] = ()  # pending best-effort tasks by index of their sub-job
+    best_effort_pod_sets: tuple[tuple[int, PodSet], ...] = ()  # those that are left to backfill, by index of sub-job
     role_names: dict[int, str] = {}
     role_ready: dict[int, int] = {}
     sla: float | None = None  # seconds that it may wait at most; None where it names no such time
@@ -241,6 +243,15 @@ class Job(msgspec.Struct, frozen=True, eq=False):
             yield from sub.pod_sets
 
     @property
+    def starts_whole(self) -> bool:
+        """Whether tasks of it start together or not at all: then its best-effort tasks are placed with the others."""
+        return whole_only(self.minimum, self.policies)
+
+    def backfills(self, shape: Shape) -> bool:
+        """Whether its tasks of a shape are left to backfill, and count as ready before they are placed."""
+        return shape.best_effort and not self.starts_whole
+
+    @property
     def settled(self) -> bool:
         """Whether one look is enough to see that it runs: its minimum is there, and nothing of it waits.
 
@@ -261,6 +272,11 @@ class Job(msgspec.Struct, frozen=True, eq=False):
         inner = (group.constraint for group in self.inner_groups[1:])
         every = (self.constraint, *inner, *(policy.constraint for policy in self.policies))
         yield from (constraint for constraint in every if constraint is not None)
+
+
+def whole_only(minimum: int, policies: tuple[Policy, ...]) -> bool:
+    """Whether a job with such a minimum and such policies has tasks that start together or not at all."""
+    return minimum > 1 or bool(policies)
 
 
 def group_job(job: Job, number: int) -> Job:

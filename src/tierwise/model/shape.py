@@ -40,7 +40,7 @@ class Shape(msgspec.Struct, frozen=True, eq=False):
     spread: tuple[TopologySpreadConstraint, ...]
     images: tuple[str, ...]
     priority: int
-    best_effort: bool  # asks for nothing but a pod slot, and is left to backfill
+    best_effort: bool  # asks for nothing but a pod slot, and is left to backfill unless it is part of a gang
     never_preempts: bool
     qos: int = 0  # quality-of-service class; 0 for guaranteed, which goes first
     service: Service | None = None  # the workload of an application that it is one of

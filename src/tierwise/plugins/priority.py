@@ -28,7 +28,16 @@ from tierwise.model.job import Job, PodSet, SubJob
 __all__ = ["Priority"]
 
 
-@takes_part(JobOrder, TaskOrder, Starving, SubJobOrder, VictimFilter, ignores_names=True, rises_with_use=True)
+@takes_part(
+    JobOrder,
+    TaskOrder,
+    Starving,
+    SubJobOrder,
+    VictimFilter,
+    ignores_names=True,
+    rises_with_use=True,
+    by_priority=True,
+)
 class Priority:
     """Orders by the value of the priority class, highest first."""
 
@@ -53,7 +62,7 @@ class Priority:
         return (-pod_set.shape.priority,)
 
     def starving(self, job: Job) -> bool:
-        """Whether pending tasks are left, best-effort and gated ones not counted."""
+        """Whether pending tasks are left; those that are left to backfill and gated ones do not count."""
         pending = sum(sub.pending for sub in job.subs)
         subs = [sub.number for sub in job.subs]
         placed = int((self._ledger.ready[subs] + self._ledger.waiting[subs]).sum()) - sum(s.ready for s in job.subs)

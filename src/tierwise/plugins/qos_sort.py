@@ -23,7 +23,7 @@ def ordinary_key(job: Job) -> tuple[float, ...]:
     return (-job.priority, min((shape.qos for shape in waiting_shapes(job)), default=0), job.created)
 
 
-@takes_part(JobOrder, rises_with_use=True)
+@takes_part(JobOrder, rises_with_use=True, by_priority=True)
 class QosSort:
     """Orders jobs by priority, class and age."""
 

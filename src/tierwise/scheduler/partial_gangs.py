@@ -39,7 +39,7 @@ def tallies(snapshot: Snapshot, report: CycleReport, back: Collection[str]) -> L
     for decision in report.decisions:
         for placed in decision.placed if decision.bound else ():
             for task in placed.tasks:
-                if not task.shape.best_effort:  # those were counted before they were placed
+                if not decision.job.backfills(task.shape):  # those were counted before they were placed
                     _count(ledger, decision.job, placed.sub, task, 1)
     for job in snapshot.jobs if back else ():
         for sub in job.subs:

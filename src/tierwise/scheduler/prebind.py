@@ -132,7 +132,7 @@ def _whole_without(cycle: Cycle, decisions: list[Decision], waiting: set[str]) -
         for decision in decisions:
             for placed in decision.placed:
                 for task in placed.tasks:
-                    if task.key in waiting and not task.shape.best_effort:  # those were counted before they were placed
+                    if task.key in waiting and not job.backfills(task.shape):  # those were counted before
                         ledger.uncount(placed.sub, numbers.get(task.role, -1))
         return job_ready(ledger, job)
 

@@ -260,12 +260,12 @@ def _changed(job: Job, tasks: Mapping[str, Task]) -> Job:
         if any(task.key in tasks for task in sub.tasks):
             for old in sub.tasks:
                 new = tasks.get(old.key, old)
-                by = _counts_ready(new) - _counts_ready(old)
+                by = _counts_ready(job, new) - _counts_ready(job, old)
                 if by and roles.get(old.role, -1) in role_ready:
                     role_ready[roles[old.role]] += by
-            sub = _sub_with(sub, tuple(tasks.get(task.key, task) for task in sub.tasks), roles)
+            sub = _sub_with(job, sub, tuple(tasks.get(task.key, task) for task in sub.tasks), roles)
             best = [p for i, p in job.best_effort_pod_sets if i == index]
-            idle += [(index, p) for p in _pod_sets(best, sub.tasks, roles, best_effort=True)]
+            idle += [(index, p) for p in _pod_sets(job, best, sub.tasks, roles, backfilled=True)]
         else:
             idle += [(i, p) for i, p in job.best_effort_pod_sets if i == index]
         subs.append(sub)
@@ -278,30 +278,30 @@ def _changed(job: Job, tasks: Mapping[str, Task]) -> Job:
     )
 
 
-def _sub_with(sub: SubJob, tasks: tuple[Task, ...], roles: Mapping[str, int]) -> SubJob:
+def _sub_with(job: Job, sub: SubJob, tasks: tuple[Task, ...], roles: Mapping[str, int]) -> SubJob:
     held = sorted(task.node for task in tasks if task.status is Status.RUNNING and task.node >= 0)
     return replace(
         sub,
         tasks=tasks,
-        pod_sets=_pod_sets(sub.pod_sets, tasks, roles, best_effort=False),
+        pod_sets=_pod_sets(job, sub.pod_sets, tasks, roles, backfilled=False),
         held=np.array(held, dtype=np.int64),
-        ready=sum(map(_counts_ready, tasks)),
+        ready=sum(_counts_ready(job, task) for task in tasks),
     )
 
 
-def _counts_ready(task: Task) -> bool:
-    """As where jobs are built: pending best-effort tasks count as ready."""
+def _counts_ready(job: Job, task: Task) -> bool:
+    """As where jobs are built: pending tasks that are left to backfill count as ready."""
     return task.status in (Status.RUNNING, Status.SUCCEEDED) or (
-        task.status is Status.PENDING and task.shape.best_effort
+        task.status is Status.PENDING and job.backfills(task.shape)
     )
 
 
 def _pod_sets(
-    before: Iterable[PodSet], tasks: Iterable[Task], roles: Mapping[str, int], *, best_effort: bool
+    job: Job, before: Iterable[PodSet], tasks: Iterable[Task], roles: Mapping[str, int], *, backfilled: bool
 ) -> tuple[PodSet, ...]:
     """The pending tasks by shape and role: who waited keeps the order, and who waits again follows by rank and name."""
     pending = {
-        task.key: task for task in tasks if task.status is Status.PENDING and task.shape.best_effort is best_effort
+        task.key: task for task in tasks if task.status is Status.PENDING and job.backfills(task.shape) is backfilled
     }
     groups: dict[tuple[int, str], list[Task]] = {}
     for pod_set in before:
@@ -310,5 +310,7 @@ def _pod_sets(
     for task in sorted(pending.values(), key=lambda task: (task.rank, natural(task.key))):
         groups.setdefault((task.shape.number, task.role), []).append(task)
     return tuple(
-        PodSet(found[0].shape, role, roles.get(role, -1), tuple(found)) for (_, role), found in groups.items() if found
+        PodSet(found[0].shape, role, roles.get(role, -1), tuple(found), backfilled)
+        for (_, role), found in groups.items()
+        if found
     )

@@ -189,7 +189,8 @@ class _Kubernetes:
 
     def _parts(self) -> Iterator[tuple[str, int, int]]:
         """The groups of a composite, sub-groups or roles of its job: name, minimum, and how many pods of it stand."""
-        placed = [p for decision in self._decisions for p in decision.placed if not p.tasks[0].shape.best_effort]
+        every = (p for decision in self._decisions for p in decision.placed)
+        placed = [p for p in every if not self._job.backfills(p.tasks[0].shape)]
         for sub in self._job.subs:
             if sub.policy >= 0:
                 new = sum(len(p.tasks) for p in placed if p.sub.key == sub.key)

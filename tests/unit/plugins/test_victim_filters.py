@@ -126,12 +126,12 @@ def test_gang_starves_below_its_minimum() -> None:
 
 
 def test_priority_starves_while_tasks_are_pending() -> None:
-    """Beyond the minimum too; best-effort and gated tasks are not waited for."""
+    """Beyond the minimum too; tasks that are left to backfill and gated ones are not waited for."""
     hall = hall_of(
         "n0..4",
         gang("surplus", tasks=3, minimum=1, on="n0"),
         gang("done", tasks=2, on="n1 n2"),
-        gang("light", tasks=2, minimum=2, each="", on="n3"),
+        gang("light", tasks=2, minimum=1, each="", on="n3"),
         gang("gated", tasks=2, minimum=1, on="n4 ~"),
     )
     plugin = Priority({}, hall.view)

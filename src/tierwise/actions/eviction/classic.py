@@ -201,7 +201,7 @@ class _ClassicPreemptor:
             if pod_set.shape.never_preempts:
                 continue
             for _ in range(best_effort_parts.get(pod_set, self._cycle.backlog.left(pod_set))):
-                if pod_set not in best_effort_parts and (pod_set.shape.best_effort or not self._wanting(job)):
+                if pod_set not in best_effort_parts and (pod_set.backfilled or not self._wanting(job)):
                     break
                 found = self._node_for(Ask(pod_set.shape, sub, job))
                 if found is None:

@@ -466,7 +466,7 @@ def _pending_again(job: Job, keys: Collection[str]) -> Job | str:
         subs.append(
             replace(
                 sub,
-                pod_sets=_pod_sets(tasks, numbers),
+                pod_sets=_pod_sets(job, tasks, numbers),
                 ready=sub.ready - back,
                 held=np.array(sorted(held), dtype=np.int64),
                 tasks=tuple(tasks),
@@ -479,11 +479,11 @@ def _likeness(task: Task) -> tuple[str, bytes, int]:
     return task.role, task.shape.request.tobytes(), task.shape.priority
 
 
-def _pod_sets(tasks: Sequence[Task], numbers: Mapping[str, int]) -> tuple[PodSet, ...]:
+def _pod_sets(job: Job, tasks: Sequence[Task], numbers: Mapping[str, int]) -> tuple[PodSet, ...]:
     found: dict[tuple[int, str], list[Task]] = {}
     shapes: dict[int, Shape] = {}
     for task in tasks:
-        if task.status is Status.PENDING and not task.shape.best_effort:
+        if task.status is Status.PENDING and not job.backfills(task.shape):
             found.setdefault((task.shape.number, task.role), []).append(task)
             shapes[task.shape.number] = task.shape
     return tuple(

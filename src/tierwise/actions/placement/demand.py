@@ -6,10 +6,11 @@ Called by `allocate` and the evicting actions. Reads the ledger, and changes not
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready, ready_tasks, roles_count
@@ -24,10 +25,17 @@ __all__ = [
     "counts_by_pod_set",
     "demand",
     "needs",
+    "selections",
     "surplus",
     "surplus_groups",
 ]
 
+
+_QUESTIONS = 1024
+"""How often quotas are asked for one that allows a job's minimum."""
+
+_STEPS = 32
+"""In how many steps a number is looked for that quotas allow, before it is narrowed down."""
 
 _SINGLES = 32
 """How many tasks beyond the sub-jobs' minimums are tried one by one."""
@@ -60,6 +68,7 @@ class Demand(msgspec.Struct, frozen=True):
     cut: bool = False  # there are more selections than are tried
     open: bool = False  # the task groups are not enough: some spares must be placed too
     inner_group: int = 0  # of a nested job: the inner group that they make whole
+    narrowed: bool = False  # to tasks that quotas allow: others that they allow may find a place where these do not
 
     @property
     def tasks(self) -> int:
@@ -67,9 +76,43 @@ class Demand(msgspec.Struct, frozen=True):
 
 
 def demand(cycle: Cycle, job: Job) -> Demand:
-    """The fewest task groups, in order, that meet every minimum of the job; empty if the job is ready already."""
+    """The fewest task groups, in order, that meet every minimum of the job; empty if the job is ready already.
+
+    If quotas forbid these and allow others, the first of those.
+    """
     if not cycle.pipeline.gangs or job_ready(cycle.ledger, job):
         return Demand(())
+    asked = _first_demand(cycle, job)
+    if not asked.enough or _affordable(cycle, job, asked):
+        return asked
+    return next(selections(cycle, job, asked), asked)
+
+
+def selections(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
+    """Other tasks that meet every minimum of a job, within its quotas, for a demand that quotas or room do not allow.
+
+    Of a gang without sub-groups all of them are tried in order, up to a bound; of one with sub-groups, those with the
+    sub-groups and tasks first that ask for the least of a resource.
+    """
+    if not cycle.pipeline.has_quotas:
+        return
+    if not job.policies:
+        (task_group,) = asked.task_groups
+        whole = _whole(cycle, job)
+        taken = {p.pod_set: n for p, n in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True) if n}
+        for counts in _Affordable(cycle, job, whole).counts():
+            if taken != {p.pod_set: n for p, n in zip(whole.remaining, counts, strict=True) if n}:
+                yield Demand((_of_these(whole, counts),), narrowed=True)
+        return
+    shapes = {pod_set.shape.number: pod_set.shape for pod_set in job.pod_sets()}
+    requests = np.array([shape.request for shape in shapes.values()])
+    for resource in np.flatnonzero(requests.min(axis=0) < requests.max(axis=0)).tolist():
+        found = _Choice(cycle, job, cheapest=resource).demand()
+        if found.enough and _affordable(cycle, job, found):
+            yield Demand(found.task_groups, inner_group=found.inner_group, narrowed=True)
+
+
+def _first_demand(cycle: Cycle, job: Job) -> Demand:
     if not job.policies:
         task_group = _whole(cycle, job)
         return Demand((task_group,), enough=sum(p.left for p in task_group.remaining) >= task_group.need > 0)
@@ -87,10 +130,20 @@ def surplus(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
         missing = sub.minimum - ready_tasks(cycle.ledger, sub) if gangs and job.policies else 0
         if missing > 0:
             if sum(p.left for p in remaining) >= missing:
-                yield TaskGroup(sub, remaining, missing)
+                yield _affordable_group(cycle, job, TaskGroup(sub, remaining, missing))
             continue
         for tasks_left in remaining:
             yield TaskGroup(sub, (tasks_left,), tasks_left.left)
+
+
+def _affordable_group(cycle: Cycle, job: Job, task_group: TaskGroup) -> TaskGroup:
+    """A task group with other tasks where quotas allow these now and not the first ones."""
+    if len(task_group.remaining) == 1 or not cycle.pipeline.has_quotas:
+        return task_group
+    with cycle.ledger.statement():
+        cycle.ledger.count_leaving()  # surplus starts at once, while terminating pods still hold theirs
+        counts = next(_Affordable(cycle, job, task_group).counts(), None)
+    return task_group if counts is None else _of_these(task_group, counts)
 
 
 def surplus_groups(cycle: Cycle, job: Job) -> Iterator[Demand]:
@@ -122,6 +175,84 @@ def asks_beyond(job: Job, total: Ints) -> bool:
     requests.
     """
     return job.min_resources is not None and True in (job.min_resources > total).tolist()  # few: no call of `any`
+
+
+def _affordable(cycle: Cycle, job: Job, asked: Demand) -> bool:
+    """Whether quotas allow the tasks that a demand takes first."""
+    pipeline = cycle.pipeline
+    return not pipeline.has_quotas or pipeline.quota_exceeded(job, needs(asked, len(cycle.view.axis))) is None
+
+
+def _of_these(task_group: TaskGroup, counts: Sequence[int]) -> TaskGroup:
+    """A task group of so many tasks of each pod set, and of no others."""
+    chosen = zip(task_group.remaining, counts, strict=True)
+    return replace(task_group, remaining=tuple(RemainingTasks(p.pod_set, number) for p, number in chosen if number))
+
+
+class _Affordable:
+    """Which tasks of a task group quotas allow together: how many of each pod set, as many as possible of the first.
+
+    Numbers that cannot be completed within the quotas, were the cheapest tasks to follow, are left out at once.
+    """
+
+    def __init__(self, cycle: Cycle, job: Job, task_group: TaskGroup) -> None:
+        self._cycle = cycle
+        self._job = job
+        self._need = task_group.need
+        self._left = [tasks_left.left for tasks_left in task_group.remaining]
+        self._requests = [tasks_left.pod_set.shape.request for tasks_left in task_group.remaining]
+        self._roles = [tasks_left.pod_set.role_number for tasks_left in task_group.remaining]
+        self._least = task_group.roles
+        self._questions = _QUESTIONS
+
+    def counts(self) -> Iterator[list[int]]:
+        yield from self._from(0, [], np.zeros(len(self._cycle.view.axis), dtype=np.int64))
+
+    def _from(self, i: int, taken: list[int], total: Ints) -> Iterator[list[int]]:
+        missing = self._need - sum(taken)
+        if i == len(self._left):
+            if not missing:
+                yield taken
+            return
+        later = sum(self._left[i + 1 :])
+        low, high = max(0, missing - later, self._lacking(i, taken)), min(self._left[i], missing)
+
+        def allowed(number: int) -> bool:
+            self._questions -= 1
+            amounts = total + self._requests[i] * number + self._cheapest(i + 1, missing - number)
+            return self._cycle.pipeline.quota_exceeded(self._job, amounts) is None
+
+        # What they ask for with the cheapest to follow is convex in the number: the numbers allowed follow each other.
+        step = max(1, (high - low) // _STEPS)
+        tried = (*range(high, low, -step), *range(low, min(low, high) + 1))
+        number = next((n for n in tried if self._questions > 0 and allowed(n)), None)
+        if number is None:
+            return
+        bound = min(number + step, high + 1)  # not allowed, or beyond all
+        while bound - number > 1:
+            middle = (number + bound) // 2
+            number, bound = (middle, bound) if allowed(middle) else (number, middle)
+        while number >= low and self._questions > 0 and allowed(number):
+            yield from self._from(i + 1, [*taken, number], total + self._requests[i] * number)
+            number -= 1
+
+    def _lacking(self, i: int, taken: list[int]) -> int:
+        """How many tasks of a pod set its role needs, whatever is taken of those behind it."""
+        role = self._roles[i]
+        given = sum(number for number, other in zip(taken, self._roles, strict=False) if other == role)
+        behind = sum(n for n, other in zip(self._left[i + 1 :], self._roles[i + 1 :], strict=True) if other == role)
+        return self._least.get(role, 0) - given - behind
+
+    def _cheapest(self, i: int, number: int) -> Ints:
+        """The least that so many tasks of the pod sets from one on ask for, each resource by itself."""
+        total = np.zeros(len(self._cycle.view.axis), dtype=np.int64)
+        if number and i < len(self._left):
+            requests, left = np.array(self._requests[i:]), np.array(self._left[i:])
+            order = np.argsort(requests, axis=0, kind="stable")
+            before = np.cumsum(left[order], axis=0) - left[order]
+            taken = np.clip(number - before, 0, left[order])
+            total += (np.take_along_axis(requests, order, axis=0) * taken).sum(axis=0)
+        return total
 
 
 def counts_by_pod_set(task_group: TaskGroup) -> list[int]:
@@ -178,10 +309,12 @@ def _whole_groups(cycle: Cycle, job: Job) -> list[bool]:
 class _Choice:
     """Selects sub-jobs until the counts say that the job would be ready."""
 
-    def __init__(self, cycle: Cycle, job: Job) -> None:
+    def __init__(self, cycle: Cycle, job: Job, cheapest: int | None = None) -> None:
+        """`cheapest` is a resource of which it is to ask for little: then this orders sub-jobs and their tasks."""
         self._cycle = cycle
         self._job = job
-        self._remaining_by_sub = {sub.number: _remaining(cycle, sub) for sub in job.subs}
+        self._cheapest = cheapest
+        self._remaining_by_sub = {sub.number: self._by_cost(_remaining(cycle, sub)) for sub in job.subs}
         self._left_by_sub = {number: sum(p.left for p in found) for number, found in self._remaining_by_sub.items()}
         self._ready_by_sub = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
         self._total = sum(self._ready_by_sub.values())
@@ -190,6 +323,22 @@ class _Choice:
             if sub.policy >= 0 and self._ready_by_sub[sub.number] >= sub.minimum:
                 self._whole[sub.policy] += 1
         self._roles = {n: int(cycle.ledger.role_ready[n]) for n in job.roles} if roles_count(job) else {}
+
+    def _by_cost(self, remaining: tuple[RemainingTasks, ...]) -> tuple[RemainingTasks, ...]:
+        cheapest = self._cheapest
+        if cheapest is None:
+            return remaining
+        return tuple(sorted(remaining, key=lambda p: int(p.pod_set.shape.request[cheapest])))
+
+    def _in_order(self) -> list[SubJob]:
+        ordered = _ordered(self._cycle, self._job)
+        return ordered if self._cheapest is None else sorted(ordered, key=self._cost)
+
+    def _cost(self, sub: SubJob) -> int:
+        """How much of the resource a sub-job asks for to be whole."""
+        missing = self._missing(sub)
+        asked = needs(Demand((self._task_group(sub, missing),)), len(self._cycle.view.axis)) if missing > 0 else None
+        return int(asked[self._cheapest]) if asked is not None and self._cheapest is not None else 0
 
     def nested(self, number: int = 0) -> Demand:
         """The fewest parts that make an inner group of a nested job whole, those first that have begun."""
@@ -200,7 +349,7 @@ class _Choice:
         for sub, done in zip(self._job.subs, complete, strict=True):
             if done and sub.inner_group >= 0 and sub.minimum:
                 short[sub.inner_group] -= 1
-        open_subs = [s for s in _ordered(self._cycle, self._job) if s.inner_group >= 0 and self._missing(s) > 0]
+        open_subs = [s for s in self._in_order() if s.inner_group >= 0 and self._missing(s) > 0]
         place = {sub.number: i for i, sub in enumerate(open_subs)}
         parts: list[list[list[SubJob]]] = [[] for _ in groups]
         for sub in open_subs:
@@ -233,7 +382,7 @@ class _Choice:
     def demand(self) -> Demand:
         if self._job.inner_groups:
             return self.nested()
-        ordered = _ordered(self._cycle, self._job)
+        ordered = self._in_order()
         open_subs = [s for s in ordered if self._ready_by_sub[s.number] < s.minimum and self._missing(s)]
         task_groups: dict[int, TaskGroup] = {}
         spares: list[TaskGroup] = []

@@ -215,7 +215,8 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
     """Indices of `domains` by preference. The first is found without sorting, and is usually the only one used."""
     job = cycle.snapshot.jobs[task_group.sub.job_number]
     gang: Job | SubJob = task_group.sub if job.policies else job
-    keys = list(by_score(scores, surplus_keys(cycle, gang, domains, pending(cycle, gang), task_group.need)))
+    ahead = surplus_keys(cycle, gang, domains, pending(cycle, gang), task_group.need)
+    keys: list[Floats | Ints | Bools] = [*by_score(scores, ahead)]
     for place in (near, previous_domain(cycle, task_group.sub)):
         if place is not None:
             keys.append(cycle.topology.meeting_tiers(place)[domains])

@@ -277,7 +277,6 @@ def _job(
         minimum=total,
         roles={number: least[name] for name, number in numbers.items()},
         role_names={number: name for name, number in numbers.items()},
-        role_ready=builder.ready_by_role(everyone, numbers),
         constraint=constraint,
         further=further,
         refusal=refusal,

@@ -109,7 +109,6 @@ def read_group(
         minimum=spec.min_member or 0,
         roles={number: spec.min_task_member[name] for name, number in roles.items()},
         role_names={number: name for name, number in roles.items()},
-        role_ready=builder.ready_by_role(members, roles),
         constraint=marks.own(_constraint(spec.network_topology)),
         further=marks.whole,
         refusal=marks.refusal,

@@ -23,7 +23,7 @@ __all__ = ["TopologicalSort", "unknown_groups"]
 _PLUGIN = "TopologicalSort"
 
 
-@takes_part(Complaints, JobOrder, rises_with_use=True)
+@takes_part(Complaints, JobOrder, rises_with_use=True, by_priority=True)
 class TopologicalSort:
     """Orders jobs by the place of their workload in its application."""
 
@@ -32,17 +32,19 @@ class TopologicalSort:
         self._places = self._fill(view.jobs)
 
     def job_key(self, job: Job) -> tuple[float, ...]:
-        return (self._places[job.number],)
+        """Its place, behind the priority of the job that the place is of."""
+        return self._places[job.number]
 
     def complaints(self) -> Iterable[tuple[Task, Reason]]:
         """Pods whose group does not exist wait in the ordinary order."""
         return unknown_groups(self._view, _PLUGIN, "it waits in the ordinary order")
 
-    def _fill(self, jobs: tuple[Job, ...]) -> dict[int, int]:
+    def _fill(self, jobs: tuple[Job, ...]) -> dict[int, tuple[float, float]]:
         ordinary = sorted(jobs, key=lambda job: (ordinary_key(job), job.order))
-        places: dict[int, int] = {}
-        groups: dict[str, list[tuple[int, int, Job]]] = {}
-        for place, job in enumerate(ordinary):
+        places: dict[int, tuple[float, float]] = {}
+        groups: dict[str, list[tuple[int, tuple[float, float], Job]]] = {}
+        for number, job in enumerate(ordinary):
+            place = -float(job.priority), float(number)
             group = self._group(job)
             if group is None:
                 places[job.number] = place
