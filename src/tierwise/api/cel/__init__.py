@@ -17,7 +17,7 @@ from tierwise.api.cel.check import check
 from tierwise.api.cel.cost import LIMIT, estimate
 from tierwise.api.cel.errors import CelError, CompileError, EvaluationError, NotSupportedError, TooMuchWorkError
 from tierwise.api.cel.evaluate import Environment, Evaluate, compiled
-from tierwise.api.cel.functions import Work
+from tierwise.api.cel.operators import Work
 from tierwise.api.cel.syntax import Call, Comprehension, Literal, Name, Node, Select, children, parse
 from tierwise.api.cel.values import EveryKey, Named, QuantityValue, Semver, Value
 from tierwise.api.resource import Device, DeviceAttribute

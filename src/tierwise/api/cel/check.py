@@ -134,6 +134,8 @@ class _Checker:
 
     def check(self, node: Node) -> Type:
         found = self._type(node)
+        if _size(found) > _LARGEST_TYPE:  # a map of itself has a type twice as large
+            raise NotSupportedError("nested too deeply")
         self.types[id(node)] = found
         return found
 
@@ -334,6 +336,18 @@ def _of_literal(literal: Literal) -> Type:
             return STRING
         case bytes():
             return BYTES
+
+
+_LARGEST_TYPE: Final = 200
+
+
+def _size(found: Type) -> int:
+    """Of how many a type is made."""
+    number, waiting = 0, [found]
+    while waiting and number <= _LARGEST_TYPE:
+        number += 1
+        waiting += [part for part in waiting.pop() if isinstance(part, tuple)]
+    return number
 
 
 def _type(part: object) -> Type:

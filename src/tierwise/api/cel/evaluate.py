@@ -15,8 +15,10 @@ import msgspec
 from tierwise.api.cel.check import Checked
 from tierwise.api.cel.cost import LIMIT
 from tierwise.api.cel.errors import CompileError, EvaluationError, TooMuchWorkError
-from tierwise.api.cel.functions import FUNCTIONS, Work, ask_pattern, can_be_key, key_of, no_overload, unkeyed, value_at
+from tierwise.api.cel.functions import FUNCTIONS
+from tierwise.api.cel.operators import Function, Work, can_be_key, key_of, no_overload, unkeyed, value_at
 from tierwise.api.cel.syntax import Call, Comprehension, ListOf, Literal, MapOf, Name, Node, Select
+from tierwise.api.cel.texts import PatternText
 from tierwise.api.cel.values import EveryKey, Key, Optional, Value
 
 __all__ = ["Environment", "Evaluate", "compiled"]
@@ -165,7 +167,8 @@ class _Planner:
         overloads = self._checked.overloads[id(call)]
         overload = overloads[0] if len(overloads) == 1 else ""
         function = FUNCTIONS[name](overload)
-        self._ask_pattern(call, parts)
+        if name in ("matches", "find", "findAll"):
+            parts[1] = self._pattern(call, parts[1])
         if name in _CONVERSIONS and parts[0].constant:
             try:
                 return _constant(function(self._nowhere, parts[0].evaluate(self._nowhere)))
@@ -175,16 +178,13 @@ class _Planner:
             return _member(parts[0].evaluate, parts[1].evaluate(self._nowhere), function)
         return _Plan(_applied(function, [part.evaluate for part in parts]))
 
-    def _ask_pattern(self, call: Call, parts: list[_Plan]) -> None:
-        """Refuse patterns that are none before anything is evaluated."""
-        if call.function not in ("matches", "find", "findAll"):
-            return
-        asked = [parts[1].evaluate(self._nowhere)] if parts[1].constant else []
+    def _pattern(self, call: Call, given: _Plan) -> _Plan:
+        """Compile a pattern that stands there, and refuse what is none before anything is evaluated."""
         if call.function == "matches" and isinstance(call.arguments[0], Literal):
-            asked.append(call.arguments[0].value)  # the first argument, of the function as well as of the method
-        for pattern in asked:
-            if isinstance(pattern, str):
-                ask_pattern(pattern)
+            first = call.arguments[0].value  # of the function as well as of the method
+            PatternText(first if isinstance(first, str) else "")
+        found = given.evaluate(self._nowhere) if given.constant else None
+        return _constant(PatternText(found)) if isinstance(found, str) else given
 
     # -- macros
 
@@ -306,9 +306,6 @@ def _has(of: Evaluate, field: str, price: int) -> Evaluate:
     return has
 
 
-Function = Callable[..., Value]
-
-
 def _applied(function: Function, parts: list[Evaluate]) -> Evaluate:
     if len(parts) == 2:
         left, right = parts
@@ -405,7 +402,7 @@ def _one_by_one(over: Evaluate, slot: int) -> Entries:
         holder = over(env)
         if not isinstance(holder, list | dict):
             raise no_overload("a macro over", holder)
-        items: Iterable[Value] = holder if isinstance(holder, list) else map(unkeyed, list(holder))
+        items: Iterable[Value] = holder if isinstance(holder, list) else map(unkeyed, holder)
         for item in items:
             env.slots[slot] = item
             yield item
@@ -420,7 +417,7 @@ def _two_by_two(over: Evaluate, slots: tuple[int, int]) -> Entries:
         if isinstance(holder, list):
             pairs = enumerate(holder)
         elif isinstance(holder, dict):
-            pairs = [(unkeyed(key), value) for key, value in holder.items()]
+            pairs = ((unkeyed(key), value) for key, value in holder.items())
         else:
             raise no_overload("a macro over", holder)
         for first, second in pairs:

@@ -38,8 +38,11 @@ _QUANTITY: Final = re.compile(r"([+-]?)(0*)([0-9]*)(?:\.([0-9]*))?([eEinumkKMGTP
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _EXPONENT: Final = re.compile(r"[eE]([+-]?[0-9]+)")
-_FARTHEST: Final = 10_000
+_FARTHEST: Final = 1000
 """The largest power of ten that is computed with: nothing depends on more."""
+
+_LONGEST: Final = 1000
+"""How long a quantity or a version may be: what is done with it takes the longer."""
 
 _NANO: Final = -9
 
@@ -60,7 +63,7 @@ class QuantityValue(msgspec.Struct, frozen=True, eq=False):
     @lru_cache(maxsize=4096)
     def of(cls, text: str) -> QuantityValue:
         """The quantity that a text spells, by the rules of Kubernetes' parser."""
-        form = _QUANTITY.fullmatch(text)
+        form = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST else None
         if form is None or not text:
             raise EvaluationError("quantities must match the regular expression of Kubernetes")
         sign, zeros, whole, part, suffix = form.groups()
@@ -162,7 +165,7 @@ class Semver(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, text: str, *, normalize: bool = False) -> Semver:
         """The version that a text spells; `normalize` lets a leading v, missing parts and leading zeros pass."""
-        found = _SEMVER.fullmatch(_normalized(text) if normalize else text)
+        found = _SEMVER.fullmatch(_normalized(text) if normalize else text) if len(text) <= _LONGEST else None
         if found is None:
             raise EvaluationError(f'"{text[:40]}" is not a semantic version')
         pre = tuple(found[4].split(".")) if found[4] is not None else ()

@@ -216,6 +216,29 @@ def test_work_is_charged_by_what_is_touched(expression: str) -> None:
         selector(expression)
 
 
+def _maps(number: int) -> str:
+    text = "true"
+    for level in range(number, 0, -1):
+        text = f"cel.bind(m{level}, {{m{level - 1}: m{level - 1}}}, {text})"
+    return f"cel.bind(m0, {{1: 1}}, {text})"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        _maps(40),  # each has a type twice as large as the one before
+        'lists.range(5000).all(x, "a".matches("(?i)[^b]{900}" + string(x)))',  # each is compiled
+        '"a".matches("\\\\pL{1000}")',
+        'cel.bind(s, lists.range(9).map(x, "1").join(), s == "")',
+        f'quantity("{"1" * 2000}").isInteger() && semver("1.2.3-{"a." * 900}b").major() == 1',
+    ],
+)
+def test_what_takes_long_to_prepare_is_refused(expression: str) -> None:
+    """Types, patterns and numbers that grow beyond what anybody writes."""
+    with pytest.raises(CelError):
+        selector(expression).matches(DRIVER, GPU)
+
+
 def test_what_is_absorbed_is_not_the_end_of_work() -> None:
     """An error beside `true ||` does not matter, but work that was too much does."""
     assert _matches("1 / 0 == 0 || true")

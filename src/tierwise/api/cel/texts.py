@@ -1,0 +1,200 @@
+"""Functions of strings, and patterns in them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final, Protocol
+
+from tierwise.api.cel.cost import TEXT_FACTOR
+from tierwise.api.cel.errors import CompileError, EvaluationError
+from tierwise.api.cel.operators import Function, Work, integer_of, is_equal, items_of, no_overload, text_of
+from tierwise.api.cel.values import Value
+
+__all__ = [
+    "LOWER",
+    "SPACE",
+    "UPPER",
+    "PatternText",
+    "char_at",
+    "find",
+    "find_all",
+    "index_of",
+    "joined",
+    "matches",
+    "quoted",
+    "replaced",
+    "split",
+    "substring",
+]
+
+
+# -- patterns
+
+
+class _Match(Protocol):
+    def group(self) -> str: ...
+    def span(self) -> tuple[int, int]: ...
+
+
+class _Pattern(Protocol):
+    """What is used of re2's patterns, which come without types."""
+
+    def search(self, text: str) -> _Match | None: ...
+    def finditer(self, text: str) -> Iterator[_Match]: ...
+
+
+_MOST_MEMORY: Final = 256 * 1024
+"""How large a compiled pattern may be: so many states as anybody writes, compiled in some thousandths of a second."""
+
+
+@lru_cache(maxsize=256)
+def _pattern(text: str) -> _Pattern:
+    import re2  # imported here because it is slow and only patterns need it
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = _MOST_MEMORY
+    try:
+        found: _Pattern = re2.compile(text, options=options)
+    except re2.error:
+        raise EvaluationError(f"{text[:64]!r} is not a regular expression") from None
+    return found
+
+
+class PatternText(str):
+    """The text of a pattern that was compiled before."""
+
+    pattern: _Pattern
+
+    def __new__(cls, text: str) -> PatternText:
+        """Compile a pattern that stands in an expression; CompileError where it is none."""
+        found = super().__new__(cls, text)
+        try:
+            found.pattern = _pattern(text)
+        except EvaluationError as error:
+            raise CompileError(str(error)) from None
+        return found
+
+
+def _asked(env: Work, wanted: Value) -> _Pattern:
+    """A pattern; one that is made when the expression is evaluated is charged for, because it is compiled then."""
+    if isinstance(wanted, PatternText):
+        return wanted.pattern
+    env.work(1000 + 20 * len(text_of(wanted)))
+    return _pattern(text_of(wanted))
+
+
+def matches(env: Work, text: Value, wanted: Value) -> Value:
+    """Whether a pattern is found in a text."""
+    return _asked(env, wanted).search(text_of(text)) is not None
+
+
+def find(env: Work, text: Value, wanted: Value) -> Value:
+    """What a pattern finds first in a text."""
+    found = _asked(env, wanted).search(text_of(text))
+    return "" if found is None else found.group()
+
+
+def find_all(env: Work, text: Value, wanted: Value, limit: Value = -1) -> Value:
+    """What a pattern finds in a text, one after the other."""
+    most = integer_of(limit)
+    found: list[Value] = []
+    end = -1
+    for match in _asked(env, wanted).finditer(text_of(text)):
+        if most >= 0 and len(found) >= most:
+            break
+        env.work(1)
+        start, stop = match.span()
+        if start == stop == end:  # Go finds nothing right behind what it has found
+            continue
+        end = stop
+        found.append(match.group())
+    return found
+
+
+# -- strings
+
+SPACE: Final = "\t\n\v\f\r \x85\xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+LOWER: Final = {upper: upper + 32 for upper in range(65, 91)}
+UPPER: Final = {lower: lower - 32 for lower in range(97, 123)}
+
+
+def replaced(env: Work, text: Value, old: Value, new: Value, limit: Value = -1) -> Value:
+    """A text with another part for one, as often as it may be."""
+    whole, part, by, most = text_of(text), text_of(old), text_of(new), integer_of(limit)
+    number = whole.count(part) if part else len(whole) + 1
+    number = min(number, most) if most >= 0 else number
+    env.work(math.ceil((len(whole) + number * len(by)) * TEXT_FACTOR))
+    return whole.replace(part, by, number)
+
+
+def split(env: Work, text: Value, by: Value, limit: Value = -1) -> Value:
+    """A text in parts, at most so many."""
+    whole, mark, most = text_of(text), text_of(by), integer_of(limit)
+    if most == 0:
+        return []
+    env.work(whole.count(mark) + 1)
+    parts: list[Value] = list(whole) if not mark else list(whole.split(mark, most - 1 if most > 0 else -1))
+    if not mark and 0 < most < len(parts):
+        parts = [*parts[: most - 1], whole[most - 1 :]]
+    return parts
+
+
+def joined(env: Work, items: Value, by: Value = "") -> Value:
+    """Texts as one."""
+    parts = [text_of(item) for item in items_of(items)]
+    between = text_of(by)
+    size = sum(map(len, parts)) + len(between) * max(len(parts) - 1, 0)
+    env.work(max(math.ceil(size * 2 * TEXT_FACTOR), len(parts) // 2))
+    return between.join(parts)
+
+
+def substring(_: Work, text: Value, start: Value, end: Value = None) -> Value:
+    """A part of a text."""
+    whole, first = text_of(text), integer_of(start)
+    last = len(whole) if end is None else integer_of(end)
+    if not 0 <= first <= last <= len(whole):
+        raise EvaluationError(f"index out of range: {first}")
+    return whole[first:last]
+
+
+def char_at(_: Work, text: Value, at: Value) -> Value:
+    """One character of a text; none behind the last."""
+    whole, index = text_of(text), integer_of(at)
+    if not 0 <= index <= len(whole):
+        raise EvaluationError(f"index out of range: {index}")
+    return whole[index : index + 1]
+
+
+def index_of(*, last: bool) -> Function:
+    """Where something is in a text or a list, from the start or from the end."""
+
+    def find(env: Work, holder: Value, wanted: Value, start: Value = None) -> Value:
+        if isinstance(holder, list):
+            if start is not None:
+                raise no_overload("indexOf", holder, wanted, start)
+            order = range(len(holder) - 1, -1, -1) if last else range(len(holder))
+            return next((i for i in order if is_equal(env, holder[i], wanted)), -1)
+        whole, part = text_of(holder), text_of(wanted)
+        if not part:
+            return integer_of(start) if start is not None else len(whole) if last else 0
+        at = (len(whole) if last else 0) if start is None else integer_of(start)
+        if at < 0:
+            raise EvaluationError(f"index out of range: {at}")
+        if start is not None and at >= len(whole):
+            return -1
+        return whole.rfind(part, 0, at + len(part)) if last else whole.find(part, at)
+
+    return find
+
+
+_QUOTES: Final = str.maketrans(
+    {sign: f"\\{name}" for sign, name in zip('\a\b\f\n\r\t\v\\"', 'abfnrtv\\"', strict=True)}
+)
+
+
+def quoted(_: Work, text: Value) -> Value:
+    """A text in quotes, as it would be written."""
+    return f'"{text_of(text).translate(_QUOTES)}"'
