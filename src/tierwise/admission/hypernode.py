@@ -42,21 +42,26 @@ def check(hypernode: HyperNode, raw: Raw) -> Iterator[Issue]:
         yield error("spec.tierName", f"tierName must have at most {LONGEST_NAME} characters")
     if not spec.members:
         yield error("spec.members", "at least one member is needed")
+    members = written.get("members") if isinstance(written, dict) else None
     for index, member in enumerate(spec.members):
-        yield from _check_member(f"spec.members[{index}]", member)
+        entry = members[index] if isinstance(members, list) else None
+        named = entry.get("name") if isinstance(entry, dict) else None
+        yield from _check_member(f"spec.members[{index}]", member, str(named or ""))
 
 
-def _check_member(path: str, member: MemberSpec) -> Iterator[Issue]:
+def _check_member(path: str, member: MemberSpec, named: str) -> Iterator[Issue]:
     yield from one_of(f"{path}.type", member.type, _MEMBER_TYPES)
-    yield from _check_selector(f"{path}.selector", member.selector)
+    yield from _check_selector(f"{path}.selector", member.selector, named)
 
 
-def _check_selector(path: str, selector: MemberSelector) -> Iterator[Issue]:
+def _check_selector(path: str, selector: MemberSelector, named: str) -> Iterator[Issue]:
+    """`named` is what the member is called without a selector, as the first examples of Volcano's design have it."""
     exact, regex, labels = selector.exact_match, selector.regex_match, selector.label_match
     kinds = (("exactMatch", exact), ("regexMatch", regex), ("labelMatch", labels))
     given = [name for name, value in kinds if value is not None]
     if not given:
-        yield error(path, "the selector needs one of exactMatch, regexMatch and labelMatch")
+        hint = f": selector: {{exactMatch: {{name: {named}}}}} instead of name: {named}?" if named else ""
+        yield error(path, f"the selector needs one of exactMatch, regexMatch and labelMatch{hint}")
     if len(given) > 1:
         yield error(path, f"the selector takes only one of {', '.join(given)}")
     if exact is not None and not exact.name:

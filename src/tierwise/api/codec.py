@@ -454,15 +454,22 @@ def _type_of(raw: object) -> tuple[str, str]:
     version = raw.get("apiVersion")
     if not isinstance(version, str) or not version:
         reason = "the apiVersion is missing" if version in (None, "") else "the apiVersion is not a string"
-        raise InputError(reason, obj=name, field="apiVersion")
+        raise InputError(reason + _misplaced(raw), obj=name, field="apiVersion")
     return version, name
+
+
+def _misplaced(raw: dict[str, Any]) -> str:
+    """What stands elsewhere than it belongs, as in the first examples of Volcano's design."""
+    moved = [("version", "apiVersion", "apiVersion"), ("name", "metadata", "metadata.name")]
+    found = [f"{field} stands for {place}" for field, lacks, place in moved if raw.get(field) and lacks not in raw]
+    return f" ({' and '.join(found)}?)" if found else ""
 
 
 def _identity(raw: dict[str, Any], record: type[Any], kind: str) -> str:
     """How messages name a manifest; InputError where it has no usable name."""
     meta = raw.get("metadata")
     if not isinstance(meta, dict):
-        raise InputError("the object has no name", obj=kind, field="metadata.name")
+        raise InputError(f"the object has no name{_misplaced(raw)}", obj=kind, field="metadata.name")
     name, namespace = meta.get("name"), meta.get("namespace")
     if name is None or name == "":
         raise InputError("the object has no name", obj=kind, field="metadata.name")

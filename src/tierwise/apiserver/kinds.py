@@ -221,11 +221,13 @@ def _place(served: ServedKind) -> tuple[int, int]:
 
 
 def _told_apart(kinds: Iterable[ServedKind]) -> Iterator[ServedKind]:
-    """Short names mean one kind each: the first that has it."""
-    taken: set[str] = set()
+    """Short names mean one kind of a group each, the first that has it; between groups kubectl chooses, by order."""
+    taken: set[tuple[str, str]] = set()
     for served in kinds:
-        yield replace(served, short_names=tuple(name for name in served.short_names if name not in taken))
-        taken.update(served.short_names)
+        yield replace(
+            served, short_names=tuple(name for name in served.short_names if (served.group, name) not in taken)
+        )
+        taken.update((served.group, name) for name in served.short_names)
 
 
 KINDS: Final[tuple[ServedKind, ...]] = tuple(_told_apart(sorted(_kinds(), key=_place)))

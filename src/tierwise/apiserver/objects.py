@@ -459,11 +459,32 @@ def _kept(place: Place, new: Raw, old: Raw, sub: str) -> Raw:
         notes = {field: meta_of(new)[field] for field in ("managedFields",) if field in meta_of(new)}
         if place.served.kind == "Pod":  # schedulers annotate with the status
             notes |= {"annotations": meta_of(new)["annotations"]} if "annotations" in meta_of(new) else {}
-        return {**_in_version(place, old), "metadata": {**meta, **notes}, "status": new.get("status", {})}
+        status = new.get("status", {})
+        if place.served.kind == "Node" and isinstance(status, dict):
+            status = _as_kubelet(status, _part(old, "status"))
+        return {**_in_version(place, old), "metadata": {**meta, **notes}, "status": status}
     if not place.served.status:
         return new
     result = {name: value for name, value in new.items() if name != "status"}
     return {**result, "status": old["status"]} if "status" in old else result
+
+
+def _as_kubelet(status: Raw, before: Raw) -> Raw:
+    """A node's status with what its kubelet does about it: extended resources of its capacity become allocatable.
+
+    That is how people advertise a resource that no device plugin has: they patch the capacity alone.
+    """
+    capacity, known = _part(status, "capacity"), _part(before, "capacity")
+    given, had = _part(status, "allocatable"), _part(before, "allocatable")
+    changed = {
+        name: capacity.get(name)
+        for name in {**known, **capacity}
+        if "/" in name and capacity.get(name) != known.get(name) and given.get(name) == had.get(name)
+    }
+    if not changed:
+        return status
+    allocatable = {name: value for name, value in {**given, **changed}.items() if value is not None}
+    return {**status, "allocatable": allocatable}
 
 
 _MAPS: Final = ("labels", "annotations")

@@ -15,9 +15,10 @@ Examples:
   tierwise validate -f job.yaml
   tierwise validate -f manifests/ -o json
   tierwise validate -f cluster.yaml && kubectl apply -f cluster.yaml
+  tierwise validate --config scheduler.conf
 """
 )
-@options.filenames
+@options.optional_filenames
 @options.config
 @click.option("--strict", is_flag=True, help="Fields that a kind does not have are errors, and not only warnings.")
 @options.everything
@@ -35,17 +36,20 @@ def validate(
 
     Errors make the exit status 1; warnings do not. What cannot be read at all, a scheduler configuration with an
     unknown plugin included, is bad input: it is named on standard error, everything else is checked, and the exit
-    status is 2.
+    status is 2. A configuration can be checked without manifests.
     """
+    if not filenames and config_file is None:
+        raise click.UsageError("Missing option '-f' / '--filename', or '--config'.", ctx)
     from tierwise.admission import ValidationResult, unheard
     from tierwise.admission import validate as judge
     from tierwise.api.errors import InputError
     from tierwise.cli.inputs import load, profile_of
     from tierwise.cli.main import report_error
+    from tierwise.port import Objects
 
     profile_of(config_file)
     faults: list[InputError] = []
-    objects = load(filenames, faults)
+    objects = load(filenames, faults) if filenames else Objects()
     for fault in faults:
         report_error(str(fault))
     if faults and not len(objects):

@@ -160,3 +160,69 @@ def _faults(schema: dict[str, Any], path: str) -> Iterator[str]:
     for key in ("items", "additionalProperties"):
         if key in schema:
             yield from _faults(schema[key], f"{path}[{key}]")
+
+
+def _schema(kind: str, group: str) -> Any:
+    (found,) = [d for d in DEFINITIONS if d.kind == kind and group in d.group]
+    return yaml.safe_load(yaml_of(found))["spec"]["versions"][0]
+
+
+def _fields(schema: Any, *path: str) -> Any:
+    for name in path:
+        schema = schema["properties"][name]
+        schema = schema.get("items", schema)
+    return schema
+
+
+def test_defaults_are_those_of_the_design() -> None:
+    """A topology without a mode is hard, and a partition policy needs no partitions together."""
+    job = _schema("Job", "batch.volcano.sh")["schema"]["openAPIV3Schema"]
+    group = _schema("PodGroup", "scheduling.volcano.sh")["schema"]["openAPIV3Schema"]
+
+    modes = [
+        _fields(job, "spec", "networkTopology", "mode"),
+        _fields(job, "spec", "tasks", "partitionPolicy", "networkTopology", "mode"),
+        _fields(group, "spec", "networkTopology", "mode"),
+        _fields(group, "spec", "subGroupPolicy", "networkTopology", "mode"),
+    ]
+    assert ["hard"] * 4 == [mode["default"] for mode in modes]
+    assert 0 == _fields(job, "spec", "tasks", "partitionPolicy", "minPartitions")["default"]
+
+
+def test_hypernodes_show_their_node_count() -> None:
+    """The columns are called as in Volcano's own definition."""
+    columns = [column["name"] for column in _schema("HyperNode", "volcano")["additionalPrinterColumns"]]
+
+    assert ["Tier", "TierName", "NodeCount", "Age"] == columns
+
+
+@pytest.mark.parametrize(
+    ("group", "lists", "without", "valid"),
+    [
+        ("scheduling.sigs.x-k8s.io", ("costList", "originCosts", "costs"), "bandwidthCapacity", False),
+        ("scheduling.sigs.x-k8s.io", ("costList", "originCosts", "costs"), "networkCost", True),
+        ("scheduling.sigs.x-k8s.io", ("costList", "originCosts", "costs"), "destination", False),
+        ("networktopology.diktyo.x-k8s.io", ("topologyList", "originList", "costList"), "bandwidthCapacity", True),
+        ("networktopology.diktyo.x-k8s.io", ("topologyList", "originList", "costList"), "networkCost", False),
+    ],
+)
+def test_admission_and_definition_ask_for_the_same_of_a_link(
+    tmp_path: Path, group: str, lists: tuple[str, str, str], without: str, *, valid: bool
+) -> None:
+    """What the API server refuses, `validate` refuses, and the other way round; a default is no requirement."""
+    keys, origins, costs = lists
+    entry = {"destination": "z2", "networkCost": 1, "bandwidthCapacity": "1Gi"}
+    del entry[without]
+    key = {"topologyKey": "topology.kubernetes.io/zone", origins: [{"origin": "z1", costs: [entry]}]}
+    weights = [{"name": "UserDefined", keys: [key]}]
+    raw = {"apiVersion": f"{group}/v1alpha1", "kind": "NetworkTopology", "metadata": {"name": "nt", "namespace": "d"}}
+    raw["spec"] = {"configmapName": "m", "weights": weights}
+    cost = _fields(
+        _schema("NetworkTopology", group)["schema"]["openAPIV3Schema"], "spec", "weights", keys, origins, costs
+    )
+    filled = {name: field["default"] for name, field in cost["properties"].items() if "default" in field} | entry
+    file = tmp_path / "nt.yaml"
+    file.write_text(yaml.safe_dump(raw))
+
+    assert valid == (set(cost["required"]) <= filled.keys())
+    assert valid == (0 == run("validate", "-f", file).exit_code)

@@ -6,6 +6,7 @@ import pytest
 from tests.support.playground import Json, Playground, deployment, nodes
 
 from tierwise.apiserver.failures import ApiFailure
+from tierwise.apiserver.kinds import KINDS
 from tierwise.apiserver.objects import ObjectApi
 from tierwise.port import Key, RecordEvent
 
@@ -363,3 +364,34 @@ def test_only_so_many_events_are_kept() -> None:
     found = {event["message"]: event["count"] for event in ground.list("v1/events")}
     assert {"first": 2, "third": 1} == found
     assert 10 < len(ground.list("apiextensions.k8s.io/v1/customresourcedefinitions"))
+
+
+BANDWIDTH = "network.aware.com/bandwidth"
+
+
+def test_resources_that_are_patched_into_the_capacity_become_allocatable() -> None:
+    """As a kubelet does it with what no device plugin has; an allocatable amount that is patched beside it stays."""
+    ground = Playground(nodes("n"))
+
+    def patch(capacity: Json, **allocatable: object) -> Json:
+        body = {"status": {"capacity": capacity} | ({"allocatable": allocatable} if allocatable else {})}
+        place = ground.place("v1/nodes", "n")
+        answer: Json = ground.api.patch(place, body, ObjectApi.MERGE_PATCH, {}, "status").body
+        found: Json = answer["status"]["allocatable"]
+        return found
+
+    assert "10" == patch({BANDWIDTH: "10"})[BANDWIDTH]
+    assert "20" == patch({BANDWIDTH: "20"})[BANDWIDTH]
+    assert "15" == patch({BANDWIDTH: "30"}, **{BANDWIDTH: "15"})[BANDWIDTH]
+    assert BANDWIDTH not in patch({BANDWIDTH: None})
+    assert "4" == patch({"cpu": "8"})["cpu"]
+
+
+def test_each_api_group_keeps_its_short_names() -> None:
+    """Both forms of AppGroups and NetworkTopologies are found by those that their documents give them."""
+    short = {(kind.group, kind.kind): kind.short_names for kind in KINDS}
+
+    assert ("ag",) == short["appgroup.diktyo.x-k8s.io", "AppGroup"]
+    assert ("ag", "ags") == short["scheduling.sigs.x-k8s.io", "AppGroup"]
+    assert ("nt",) == short["networktopology.diktyo.x-k8s.io", "NetworkTopology"]
+    assert ("net-topo", "nt") == short["scheduling.sigs.x-k8s.io", "NetworkTopology"]

@@ -223,6 +223,45 @@ def test_schedule_first_says_what_it_passes_over(tmp_path: Path) -> None:
     assert "tierwise: warning: admission would refuse PodGroup default/g: spec.networkTopology.mode" in result.stderr
 
 
+def test_a_configuration_is_validated_alone(tmp_path: Path) -> None:
+    """Without manifests, and without a cluster; neither of the two is a mistake of the caller."""
+    good, bad = tmp_path / "good.conf", tmp_path / "bad.conf"
+    good.write_text('actions: "allocate"\ntiers: [{plugins: [{name: gang}]}]\n')
+    bad.write_text('actions: "alocate"\n')
+    results = [run("validate", "--config", file) for file in (good, bad)]
+
+    assert [0, 2] == [result.exit_code for result in results]
+    assert results[0].stdout.startswith("valid: ")
+    assert "unknown action alocate" in results[1].stderr
+    assert 2 == run("validate").exit_code
+
+
+EARLY = """{}
+kind: HyperNode
+{}
+spec: {{tier: 1, members: [{{name: node3, type: Node}}]}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ("version: topology.volcano.sh/v1alpha1", "name: h", "version stands for apiVersion and name stands for metad"),
+        ("version: topology.volcano.sh/v1alpha1", "metadata: {name: h}", "missing (version stands for apiVersion?)"),
+        ("apiVersion: topology.volcano.sh/v1alpha1", "name: h", "has no name (name stands for metadata.name?)"),
+        ("apiVersion: topology.volcano.sh/v1alpha1", "metadata: {name: h}", "{exactMatch: {name: node3}} instead of"),
+    ],
+)
+def test_the_first_form_of_hypernodes_gets_a_hint(tmp_path: Path, first: str, second: str, words: str) -> None:
+    """Volcano's design begins with examples of which no API server took a line."""
+    file = tmp_path / "early.yaml"
+    file.write_text(EARLY.format(first, second))
+    result = run("validate", "-f", file)
+
+    assert result.exit_code
+    assert words in " ".join((result.stdout + result.stderr).split())
+
+
 def test_validate_reports_every_file(tmp_path: Path) -> None:
     """A file that cannot be read is named, and what is wrong elsewhere is told all the same; strict or not."""
     (tmp_path / "broken.yaml").write_text("a: [\n")

@@ -100,7 +100,7 @@ def _network_topology(
         "The way to one destination.",
         {
             "destination": text("The zone or region at the other end."),
-            "networkCost": number("The cost of the way.", least=0),
+            "networkCost": number("The cost of the way.", least=0, default=0 if group == _KEP else None),
             "bandwidthCapacity": quantity("The bandwidth of the link."),
             "bandwidthAllocated": quantity("What of it is reserved."),
             "bandwidthAllocatable": quantity("What of it is left."),
@@ -178,5 +178,5 @@ KEP_NETWORK_TOPOLOGY: Final = _network_topology(
     keys="costList",
     origins="originCosts",
     costs="costs",
-    needs=("destination", "networkCost"),
+    needs=("destination", "bandwidthCapacity", "networkCost"),
 )

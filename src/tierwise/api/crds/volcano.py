@@ -31,7 +31,9 @@ def network_topology(about: str) -> Raw:
     return part(
         about,
         {
-            "mode": text("hard refuses what is too far apart, soft only prefers near.", allowed=("hard", "soft")),
+            "mode": text(
+                "hard refuses what is too far apart, soft only prefers near.", allowed=("hard", "soft"), default="hard"
+            ),
             "highestTierAllowed": number("The highest tier that the pods may span.", least=0),
             "highestTierName": text("The same by the tierName of hyperNodes.", longest=_LONGEST),
         },
@@ -218,7 +220,7 @@ HYPER_NODE: Final = Definition(
     columns=(
         PrinterColumn("Tier", ".spec.tier", "integer"),
         PrinterColumn("TierName", ".spec.tierName"),
-        PrinterColumn("Nodes", ".status.nodeCount", "integer"),
+        PrinterColumn("NodeCount", ".status.nodeCount", "integer"),
         AGE,
     ),
     fields={

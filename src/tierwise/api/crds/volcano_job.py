@@ -34,7 +34,7 @@ _PARTITIONS: Final = part(
     {
         "totalPartitions": number("How many partitions there are.", least=1, most=SUB_GROUPS),
         "partitionSize": number("How many pods make one.", least=1),
-        "minPartitions": number("How many must find a place together.", least=0),
+        "minPartitions": number("How many must find a place together.", least=0, default=0),
         "networkTopology": network_topology("How near the pods of one partition must be."),
     },
     needs=("totalPartitions", "partitionSize"),
