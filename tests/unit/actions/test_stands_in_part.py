@@ -170,6 +170,24 @@ def test_nominated_gang_keeps_its_place_for_pods_that_ask_for_nothing() -> None:
     assert "n1 n1" == spots(allocate(type(world)(objects, world.drawing)), "g")
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_best_effort_gang_is_whole_in_every_language(language: str) -> None:
+    """Three slots on two nodes start a gang of three, and nothing of a gang of four."""
+    world = nodes({"s0": {"r0": "n0", "r1": "n1"}})
+    for node, pods in zip(world, ("1", "2"), strict=True):
+        node["status"] = {"allocatable": {"cpu": "4", "pods": pods}}
+
+    started = [len(run(world, [_asking_nothing(raw) for raw in LANGUAGES[language]("g", n, {})])[0]) for n in (4, 3)]
+
+    assert [0, 3] == started
+
+
+def _asking_nothing(raw: Raw) -> Raw:
+    spec = raw["spec"]
+    assert isinstance(spec, dict)
+    return {**raw, "spec": {**spec, "containers": [{"name": "c"}]}} if raw["kind"] == "Pod" else raw
+
+
 # -- elastic gangs
 
 

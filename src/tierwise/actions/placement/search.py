@@ -213,6 +213,9 @@ def ordered(
 
 def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floats, near: int | None) -> Iterator[int]:
     """Indices of `domains` by preference. The first is found without sorting, and is usually the only one used."""
+    if len(domains) == 1:
+        yield 0
+        return
     job = cycle.snapshot.jobs[task_group.sub.job_number]
     gang: Job | SubJob = task_group.sub if job.policies else job
     ahead = surplus_keys(cycle, gang, domains, pending(cycle, gang), task_group.need)
