@@ -292,6 +292,18 @@ TENANT_INPUTS: Final = (
         "test_a_choice_of_another_scheduler_stands test_another_try_is_made_after_a_pause"
         " test_a_device_that_failed_is_tried_again_after_a_pause",
     ),
+    TenantInput(
+        "selectors[].cel.expression",
+        "time of the scheduler, which evaluates it on every kind of devices",
+        "1,000,000 units of Kubernetes' cost for one device, and as much again with 200 for each kind for all of them",
+        "its claim, which is a fault beyond that",
+        NONE,
+        "test_what_holds_itself_many_times_is_charged_for_each test_work_is_charged_by_what_is_touched"
+        " test_a_selector_that_costs_too_much_keeps_nobody_else_waiting"
+        " test_what_selectors_cost_is_counted_for_all_devices_together"
+        " comparing-lists-of-lists-does-not-stop-the-scheduler",
+        own=False,
+    ),
     # What tierwise writes for people, and what it does not obey.
     TenantInput(
         "decision expected-start unschedulable family observed-revision",
