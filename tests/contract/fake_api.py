@@ -1,8 +1,8 @@
 """A small API server on loopback: lists, watches, writes, binds and evictions as far as a client can tell.
 
 It fails on demand: `fail` makes the next requests that match refused, dropped before or after they were carried out,
-cut in half, or frozen until the test thaws them. Objects are plain manifests; every change has a resource version of
-its own, as in etcd.
+cut in half, frozen until the test thaws them, or answered with a yes that no API server would give (`LIES`). Objects
+are plain manifests; every change has a resource version of its own, as in etcd.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-__all__ = ["GANGS", "FakeApi", "Json"]
+__all__ = ["GANGS", "LIES", "FakeApi", "Json"]
 
 Json = dict[str, Any]
 
@@ -44,6 +44,17 @@ _SERVED: Final = {
 GANGS: Final = "gangs"
 """The table of Koordinator's pod groups, whose plural is that of Volcano's."""
 
+LIES: Final = {
+    "html": b"<html><body>Please log in</body></html>",
+    "cut": b'{"kind": "PodList", "metadata": {"resourceVersion": "7"}, "ite',
+    "other": b'{"kind": "Gateway", "apiVersion": "v1", "metadata": {}, "items": [], "resources": []}',
+    "bare": b"{}",
+    "list": b"[]",
+    "no text": b'{"kind": "\xff\xfe"}',
+    "empty": b"",
+}
+"""What a gateway may say with a 200 in place of the API server."""
+
 _PATH: Final = re.compile(r"(/api/v1|/apis/[^/]+/[^/]+)(?:/namespaces/([^/]+))?/([a-z]+)(?:/([^/]+))?(?:/([a-z]+))?")
 
 
@@ -53,7 +64,7 @@ class Fault:
 
     method: str
     path: str
-    how: int | str  # a status, or "drop", "lose" (carry out, then drop), "half" (of the answer), "freeze"
+    how: int | str  # a status, "drop", "lose" (carry out, then drop), "half" (of the answer), "freeze", or one of LIES
     times: int = 1
     headers: dict[str, str] = field(default_factory=dict)
     said: Json = field(default_factory=dict)
@@ -79,6 +90,7 @@ class FakeApi:
         self._oldest = 0
         self._news = asyncio.Condition()
         self._watches: set[asyncio.Transport] = set()
+        self._mute: set[asyncio.Transport] = set()  # of them, those that are told nothing and are not closed
         self._faults: list[Fault] = []
         self._thawed = asyncio.Event()
         self.frozen = threading.Event()  # set when a request is held
@@ -136,6 +148,13 @@ class FakeApi:
         for transport in list(self._watches):
             self._loop.call_soon_threadsafe(transport.abort)
 
+    def mute_watches(self) -> None:
+        """Tell those who watch now nothing more, and close no connection: as if the network had lost them."""
+        self._run(self._muted())
+
+    async def _muted(self) -> None:
+        self._mute |= self._watches
+
     def silently(self, *manifests: Json) -> None:
         """Change objects without telling the watches, as if an event had been lost."""
         for manifest in manifests:
@@ -180,6 +199,8 @@ class FakeApi:
         if isinstance(fault.how, int):
             said = {"kind": "Status", "code": fault.how, **fault.said}
             return web.json_response(said, status=fault.how, headers=fault.headers)
+        if fault.how in LIES:
+            return web.Response(body=LIES[fault.how], content_type="text/html")
         if fault.how == "lose":
             await handler(request)
         if fault.how == "freeze":
@@ -217,7 +238,7 @@ class FakeApi:
                 continue
             entry = {"name": plural, "kind": kind, "namespaced": namespaced, "verbs": ["list", "watch"]}
             served += [entry, {**entry, "name": f"{plural}/status"}]
-        return web.json_response({"resources": served})
+        return web.json_response({"kind": "APIResourceList", "resources": served})
 
     async def _list(self, request: web.Request, plural: str) -> web.Response:
         found = [o for (kind, _, _), o in sorted(self._objects.items()) if kind == plural]
@@ -225,7 +246,7 @@ class FakeApi:
         meta = {"resourceVersion": str(self._version)}
         if start + limit < len(found):
             meta["continue"] = str(start + limit)
-        text = self._text({"metadata": meta, "items": found[start : start + limit]})
+        text = self._text({"kind": "List", "metadata": meta, "items": found[start : start + limit]})
         return web.Response(text=text, content_type="application/json")
 
     async def _watch(self, request: web.Request, plural: str) -> web.StreamResponse:
@@ -239,6 +260,8 @@ class FakeApi:
                 return answer
             at = 0
             while True:
+                if request.transport in self._mute:
+                    await asyncio.Event().wait()
                 for version, kind, type_, found in self._log[at:]:
                     if version > since and kind in (plural, "*"):
                         await answer.write(self._text({"type": type_, "object": found}).encode() + b"\n")
@@ -262,6 +285,7 @@ class FakeApi:
             yield
         finally:
             self._watches.discard(transport)
+            self._mute.discard(transport)
 
     async def _write(self, request: web.Request, at: tuple[str, str, str], sub: str, body: Json) -> web.Response:
         plural, namespace, _ = at
@@ -314,7 +338,8 @@ class FakeApi:
             return _refused(409, "Conflict")
         if at[0] == "pods" and known["spec"].get("nodeName") and not self.kubelet:
             stamp = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}
-            return await self._save(at, _merged(known, stamp), "MODIFIED")
+            await self._save(at, _merged(known, stamp), "MODIFIED")
+            return web.json_response({"kind": "Status", "status": "Success"})
         await self._remove(*at)
         return web.json_response({"kind": "Status", "status": "Success"})
 

@@ -11,11 +11,13 @@ from typing import Final
 from tests.e2e.api import Json
 from tests.e2e.control_plane import ControlPlane
 
-from tierwise.kube.transport import DirectTransport, Request
+from tierwise.kube.transport import DirectTransport, Request, WaitLimits
 
 __all__ = ["Tight", "big_node", "big_pod"]
 
 IN_FLIGHT: Final = 32
+
+LIMITS: Final = WaitLimits(head=30.0, part=30.0, whole=30.0)
 
 
 class Tight:
@@ -40,7 +42,7 @@ class Tight:
 
         async def worker() -> None:
             for request in todo:
-                answer = await transport.request(request, lambda: True, 30.0)
+                answer = await transport.request(request, lambda: True, LIMITS)
                 assert answer.status < 300, answer.status
 
         begun = time.perf_counter()

@@ -122,14 +122,21 @@ class Binder:
         }
         self.in_flight += 1
         try:
-            await self._client.send("POST", f"{self._pods.at(bind.pod)}/binding", body, query=_UNCHECKED, may=self._may)
+            await self._client.send(
+                "POST",
+                f"{self._pods.at(bind.pod)}/binding",
+                body,
+                query=_UNCHECKED,
+                may=self._may,
+                expects=("Status", "Binding"),
+            )
         finally:
             self.in_flight -= 1
 
     async def _look_up(self, bind: Bind, pod: Pod) -> Outcome | None:
         """What became of a bind by what the server holds; None where the pod has no node, or there is no answer."""
         try:
-            answer = await self._client.ask("GET", self._pods.at(bind.pod))
+            answer = await self._client.ask("GET", self._pods.at(bind.pod), expects="Pod")
         except ApiError as error:
             return self._failed(bind, "the pod is gone") if error.status == 404 else None
         except UnreachableError:
@@ -151,7 +158,7 @@ class Binder:
         await asyncio.sleep(ON_SERVER)
         for attempt in range(1000):
             try:
-                answer = await self._client.ask("GET", self._pods.at(bind.pod))
+                answer = await self._client.ask("GET", self._pods.at(bind.pod), expects="Pod")
             except ApiError as error:
                 if error.status == 404:
                     break

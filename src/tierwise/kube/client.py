@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
@@ -21,11 +22,13 @@ import msgspec
 
 from tierwise import __version__
 from tierwise.kube.auth import Access
-from tierwise.kube.errors import ApiError, UnreachableError, refusal
-from tierwise.kube.transport import DirectTransport, ProxyTransport, Request, Transport
+from tierwise.kube.errors import ApiError, UnreachableError, UnreadableError, refusal, understood
+from tierwise.kube.transport import DirectTransport, ProxyTransport, Request, Transport, WaitLimits
 
 __all__ = ["IN_FLIGHT", "ON_SERVER", "PATIENT", "Client", "always", "each", "pause"]
 
+
+log = logging.getLogger(__name__)
 
 # The same work on many items, so many at a time.
 
@@ -60,9 +63,15 @@ PATIENT: Final = 30
 """The same for writes that admission webhooks look at: longer than several of them that hang one after the other, so
 that a failurePolicy of Ignore has its say before we give up."""
 
-_LIST: Final = 120.0
-"""Seconds for a page of a list."""
+_PAGE: Final = WaitLimits(head=60.0, part=30.0, whole=120.0)
+"""For a page of a list: a server gives up a request of its own accord after a minute."""
+_STREAM: Final = WaitLimits(head=30.0, part=150.0)
+"""For a watch: a server sends a bookmark every minute, so one that says nothing for more than two is dead."""
+_TOKEN: Final = 30.0
+"""Seconds for our token: exec plugins may take their time."""
 _ATTEMPTS: Final = 6
+_SHOWN: Final = 80
+"""Bytes of an answer that cannot be read which the log shows."""
 _TOKEN_AGE: Final = 30.0
 _PAGED: Final = "page"
 
@@ -109,11 +118,14 @@ class Client:
         kind: str = "application/json",
         within: int = ON_SERVER,
         may: Callable[[], bool] = always,
+        expects: str | tuple[str, ...] = "",
     ) -> bytes:
         """The answer to a request that does no harm when it is made twice: again while the refusal may pass."""
         for attempt in range(_ATTEMPTS):
             try:
-                return await self.send(method, path, body, query=query, kind=kind, within=within, may=may)
+                return await self.send(
+                    method, path, body, query=query, kind=kind, within=within, may=may, expects=expects
+                )
             except ApiError as error:
                 if not error.passing or attempt == _ATTEMPTS - 1:
                     raise
@@ -135,34 +147,41 @@ class Client:
         kind: str = "application/json",
         within: int = ON_SERVER,
         may: Callable[[], bool] = always,
+        expects: str | tuple[str, ...] = "",
     ) -> bytes:
-        """The answer to one request; ApiError for a no, UnreachableError where none came; NotLeadingError."""
+        """The answer to one request; ApiError for a no, UnreachableError where none came; NotLeadingError.
+
+        A yes that is not of the API server is no answer: a gateway may put its own page in its place. It must be an
+        object whose kind ends as `expects` says.
+        """
         asked = {**query} if query is not None else {}
         if method != "GET":
             asked = {"timeout": f"{within}s", **asked}
         paged = "limit" in asked
-        limit = _LIST if paged else within + 2.0
+        limits = _PAGE if paged else WaitLimits(within + 2.0, within + 2.0, within + 2.0)
         try:
-            if not self._introduced():
-                async with asyncio.timeout(limit):
-                    await self._introduce()
+            await self._introduce()
             fields = self._fields(_PAGED if paged else kind if body is not None else "")
             data = msgspec.json.encode(body) if body is not None else b""
-            answer = await self._transport.request(Request(method, _target(path, asked), fields, data), may, limit)
+            answer = await self._transport.request(Request(method, _target(path, asked), fields, data), may, limits)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnreachableError(_told(error)) from None
         if answer.status >= 300:
             raise self._refused(answer.status, answer.headers, answer.body)
+        try:
+            _check_kind(answer.body, expects)
+        except UnreadableError as error:
+            log.warning("%s %s: %s: %.*r", method, path, error, _SHOWN, answer.body[:_SHOWN])
+            raise
         return answer.body
 
     @contextlib.asynccontextmanager
     async def stream(self, path: str, query: Mapping[str, str]) -> AsyncIterator[AsyncIterator[list[bytes]]]:
         """The lines of an answer as they come, some at a time; a line is whole or not given at all."""
         try:
-            if not self._introduced():
-                await self._introduce()
+            await self._introduce()
             request = Request("GET", _target(path, query), self._fields(""))
-            async with self._transport.stream(request) as answer:
+            async with self._transport.stream(request, _STREAM) as answer:
                 if answer.status >= 300:
                     said = b"".join([part async for part in answer.parts])
                     raise self._refused(answer.status, answer.headers, said)
@@ -170,17 +189,16 @@ class Client:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UnreachableError(_told(error)) from None
 
-    def _introduced(self) -> bool:
-        """Whether we know who we are: tokens rotate, so they are asked for now and then."""
-        return asyncio.get_running_loop().time() - self._known_at <= _TOKEN_AGE
-
     async def _introduce(self) -> None:
-        """Ask for our token, off the event loop: exec plugins may take their time."""
+        """Know our token, which rotates: ask for it now and then, off the event loop."""
         loop = asyncio.get_running_loop()
+        if loop.time() - self._known_at <= _TOKEN_AGE:
+            return
         try:
-            token = await loop.run_in_executor(None, self._access.token)
-        except OSError as error:
-            raise UnreachableError(f"there is no token: {error}") from None
+            async with asyncio.timeout(_TOKEN):
+                token = await loop.run_in_executor(None, self._access.token)
+        except OSError as error:  # a TimeoutError is one, too
+            raise UnreachableError(f"there is no token: {_told(error)}") from None
         if token and not token.isprintable():
             raise UnreachableError("there is no token that can be sent: it has a line break or the like in it")
         own = {"Accept": "application/json", "User-Agent": f"tierwise/{__version__}"}
@@ -203,6 +221,23 @@ class Client:
             self._known_at = float("-inf")  # perhaps it has just expired
             self._access.forget()
         return refusal(status, body, headers.get("retry-after"))
+
+
+class _Kind(msgspec.Struct):
+    kind: str
+
+
+_KIND: Final = msgspec.json.Decoder(_Kind)
+
+
+def _check_kind(body: bytes, expects: str | tuple[str, ...]) -> None:
+    try:
+        kind = understood(_KIND.decode, body).kind
+    except RecursionError:
+        return  # nested too deeply for this look at it: who reads it knows what to do
+    if not kind or not kind.endswith(expects):
+        wanted = expects if isinstance(expects, str) else " or ".join(expects)
+        raise UnreadableError(f"the answer is a {kind or 'thing without a kind'}, and no {wanted or 'object'}")
 
 
 def _target(path: str, query: Mapping[str, str]) -> str:

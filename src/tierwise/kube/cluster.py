@@ -29,7 +29,7 @@ import msgspec
 from tierwise.api import codec
 from tierwise.kube.auth import Access
 from tierwise.kube.client import Client, pause
-from tierwise.kube.errors import ApiError, UnreachableError
+from tierwise.kube.errors import ApiError, UnreachableError, understood
 from tierwise.kube.events import Recorder
 from tierwise.kube.kinds import Resource, discover
 from tierwise.kube.lease import Lease, LeaseOptions
@@ -53,8 +53,11 @@ async def read_secret(client: Client, namespace: str, name: str) -> dict[str, st
     # Both are what somebody wrote into a configuration: a slash in them must not lead elsewhere.
     inside, own = (quote(part, safe="") for part in (namespace, name))
     path = f"/api/v1/namespaces/{inside}/secrets/{own}"
-    found = msgspec.json.decode(await client.ask("GET", path), type=_Secret)
-    entries = (found.data or {}).items()
+    return understood(_entries, await client.ask("GET", path, expects="Secret"))
+
+
+def _entries(answer: bytes) -> dict[str, str]:
+    entries = (msgspec.json.decode(answer, type=_Secret).data or {}).items()
     return {key: b64decode(value).decode(errors="replace").rstrip("\r\n") for key, value in entries}
 
 
@@ -65,6 +68,11 @@ T = TypeVar("T")
 _LATE: Final = 30.0
 """Seconds between looks for kinds that were not served before."""
 _NEEDED: Final = (("", "Pod"), ("", "Node"))
+_DEAF: Final = 180.0
+"""Seconds without a word of the server about a kind after which we no longer know what there is to schedule: longer
+than a watch that says nothing is kept and begun again."""
+_BROKEN: Final = 5.0
+"""Seconds after which a background task that raised is begun again."""
 
 
 class ClusterOptions(msgspec.Struct, frozen=True):
@@ -203,6 +211,18 @@ class KubeCluster:
             losses=self._lease.losses if self._lease is not None else 0,
         )
 
+    def deaf(self) -> str:
+        """Of what we have heard nothing for too long; "" where the server tells us all. May be called from any thread.
+
+        A refusal is an answer: its log line says what is missing, and somebody else would hear the same.
+        """
+        now, reflectors = time.monotonic(), list(self._reflectors.values())
+        silent = {reflector.plural: now - reflector.answered for reflector in reflectors}
+        if not silent or max(silent.values()) <= _DEAF:
+            return ""
+        plural = max(silent, key=lambda name: silent[name])
+        return f"nothing was heard of {plural} for {silent[plural]:.0f} seconds"
+
     def _call(self, work: Coroutine[object, object, T]) -> T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
@@ -229,10 +249,11 @@ class KubeCluster:
                 ):
                     recorder = Recorder(client, self._store, self._options.component, lambda: self._writer.binds > 0)
                     tasks.create_task(self._end(recorder))
-                    tasks.create_task(recorder.run())
+                    tasks.create_task(_kept("events", recorder.run))
                     if self._options.lease is not None:
                         self._lease = Lease(leader, self._options.lease, self._ticks)
-                        tasks.create_task(self._lease.run(partial(self._lease_changed, tasks)))
+                        changed = partial(self._lease_changed, tasks)
+                        tasks.create_task(_kept("the lease", partial(self._lease.run, changed)))
                     await self._open(tasks, client, recorder)
             except BaseExceptionGroup as several:
                 raise several.exceptions[0] from None
@@ -251,8 +272,8 @@ class KubeCluster:
         )
         self._follow(tasks, client, self._resources.values())
         self._following.set()
-        tasks.create_task(self._late(tasks, client))
-        tasks.create_task(self._check())
+        tasks.create_task(_kept("further kinds", partial(self._late, tasks, client)))
+        tasks.create_task(_kept("checks", self._check))
         for reflector in list(self._reflectors.values()):
             await reflector.synced.wait()
         self._synced.set()
@@ -277,7 +298,7 @@ class KubeCluster:
             while reflector.begun < taken:
                 try:
                     await reflector.check()
-                except (ApiError, UnreachableError, msgspec.MsgspecError) as error:
+                except (ApiError, UnreachableError) as error:
                     log.warning("%s cannot be looked at before leading: %s", reflector.plural, error)
                     await asyncio.sleep(pause(attempt))
                     attempt += 1
@@ -310,7 +331,7 @@ class KubeCluster:
         for resource in resources:
             reflector = Reflector(client, resource, self._store, self._options.trusted)
             self._reflectors[resource.group, resource.kind] = reflector
-            tasks.create_task(reflector.run())
+            tasks.create_task(_kept(resource.plural, reflector.run))
 
     async def _late(self, tasks: asyncio.TaskGroup, client: Client) -> None:
         """Follow kinds whose definitions are installed while we run."""
@@ -319,7 +340,8 @@ class KubeCluster:
             missing = [kind for kind in codec.KINDS if kind not in self._resources]
             try:
                 found = await discover(client, missing)
-            except (ApiError, UnreachableError):
+            except (ApiError, UnreachableError) as error:
+                log.warning("whether further kinds are served cannot be asked: %s", error)
                 continue
             for resource in found.values():
                 log.info("%s are served now", resource.plural)
@@ -331,8 +353,20 @@ class KubeCluster:
         while True:
             await asyncio.sleep(self._options.check_every * random.uniform(0.9, 1.1))
             for reflector in list(self._reflectors.values()):
-                with contextlib.suppress(ApiError, UnreachableError):
+                try:
                     await reflector.check()
+                except (ApiError, UnreachableError) as error:
+                    log.warning("%s cannot be compared with what the watch told: %s", reflector.plural, error)
+
+
+async def _kept(what: str, work: Callable[[], Coroutine[object, object, None]]) -> None:
+    """Work that ends for none of its own mistakes: what it raises is told with its trace, and it begins again."""
+    while True:
+        try:
+            return await work()
+        except Exception:
+            log.exception("%s: broke off, and goes on", what)
+            await asyncio.sleep(_BROKEN)
 
 
 async def _end_tasks() -> None:

@@ -113,6 +113,8 @@ def _cut(data: bytes) -> bytes:
 def page(resource: Resource, data: bytes) -> ListPage:
     """A page of a list; objects that cannot be read are named in the log and left out."""
     found = decoded(_LIST, data)
+    if not found.metadata.resource_version:
+        raise ValueError("a list without a version")
     entries = (read(resource, item) for item in found.items or ())
     kept = [entry for entry in entries if entry is not None]
     return ListPage(found.metadata.resource_version, found.metadata.continue_, kept)
@@ -131,7 +133,9 @@ def _lean_event(decoder: msgspec.json.Decoder[_Line[Object]], line: bytes) -> Ev
         record = codec.accepted(found.object) if found.type in _CHANGES else None
     except Exception:  # noqa: BLE001 - the long way says what is wrong
         return None
-    return Event(found.type, record.metadata.resource_version, (record, None)) if record is not None else None
+    if record is None or not record.metadata.resource_version:
+        return None
+    return Event(found.type, record.metadata.resource_version, (record, None))
 
 
 def _event(resource: Resource, line: bytes) -> Event:
@@ -140,9 +144,16 @@ def _event(resource: Resource, line: bytes) -> Event:
     if found.type == "ERROR":
         raise refusal(500, found.object)
     if found.type == "BOOKMARK":
-        return Event(found.type, _MARK.decode(found.object).metadata.resource_version, None)
+        version = _MARK.decode(found.object).metadata.resource_version
+        if not version:
+            raise ValueError("a bookmark without a version")
+        return Event(found.type, version, None)
+    if found.type not in _CHANGES:
+        raise ValueError(f"{found.type!r} is nothing that a watch tells")
     entry = read(resource, found.object)
     version = entry[0].metadata.resource_version if entry else _MARK.decode(found.object).metadata.resource_version
+    if not version:
+        raise ValueError("a change without a version")
     return Event(found.type, version, entry)
 
 

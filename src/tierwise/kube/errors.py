@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 import msgspec
 
-__all__ = ["ApiError", "NotLeadingError", "UnreachableError", "refusal"]
+__all__ = ["ApiError", "NotLeadingError", "UnreachableError", "UnreadableError", "refusal", "understood"]
+
+T = TypeVar("T")
 
 _PASSING: Final = frozenset({429, 500, 502, 503, 504})
 
 
 class UnreachableError(Exception):
     """No whole answer came: the connection failed or broke, or time ran out. A write may have happened or not."""
+
+
+class UnreadableError(UnreachableError):
+    """What came is no answer of an API server: a gateway's page, JSON that is cut, an object of another kind."""
 
 
 class NotLeadingError(Exception):
@@ -62,11 +69,19 @@ class _Status(msgspec.Struct):
     details: _Details | None = None
 
 
+def understood(read: Callable[[bytes], T], answer: bytes) -> T:
+    """What an answer says; UnreadableError where it is not what the API server would say."""
+    try:
+        return read(answer)
+    except (msgspec.MsgspecError, ValueError) as error:  # bytes that are no text are a ValueError
+        raise UnreadableError(f"the answer cannot be read: {error}") from None
+
+
 def refusal(status: int, body: bytes | msgspec.Raw, retry_after: str | None = None) -> ApiError:
     """The error for an answer other than a yes; whatever stands before the API server may answer in plain text."""
     try:
         said = msgspec.json.decode(body, type=_Status)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, ValueError, RecursionError):
         said = _Status(message=bytes(body)[:200].decode(errors="replace").strip())
     details = said.details or _Details()
     wait = details.retry_after_seconds or None

@@ -105,17 +105,18 @@ class Recorder:
         assert isinstance(meta, dict)
         path = f"/api/v1/namespaces/{meta['namespace']}/events"
         try:
-            await self._client.ask("POST", path, manifest)
+            await self._client.ask("POST", path, manifest, expects="Event")
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
             path = f"{path}/{meta['name']}"
-            shown = msgspec.json.decode(await self._client.ask("GET", path))
-            kept = ("lastTimestamp", "message")
-            again = {"count": int(shown.get("count") or 1) + 1, **{field: manifest[field] for field in kept}}
+            shown = msgspec.json.decode(await self._client.ask("GET", path, expects="Event"))
+            count = shown.get("count")
+            again = {field: manifest[field] for field in ("lastTimestamp", "message")}
+            again["count"] = (count if isinstance(count, int) else 1) + 1
             if "annotations" in meta:
                 again["metadata"] = {"annotations": meta["annotations"]}
-            await self._client.ask("PATCH", path, again, kind="application/merge-patch+json")
+            await self._client.ask("PATCH", path, again, kind="application/merge-patch+json", expects="Event")
 
     def _manifest(self, told: _Told) -> Raw:
         event, uid, about = told.event, told.uid, told.event.about

@@ -15,7 +15,7 @@ from tierwise.api import codec
 from tierwise.api.defrag_record import RECORD_NAME
 from tierwise.api.meta import ObjectMeta
 from tierwise.kube.client import Client
-from tierwise.kube.errors import ApiError
+from tierwise.kube.errors import ApiError, understood
 from tierwise.port import Key
 
 __all__ = ["Resource", "discover", "of_interest"]
@@ -95,6 +95,9 @@ class _Resources(msgspec.Struct):
     resources: list[_Served] = []
 
 
+_RESOURCES: Final = msgspec.json.Decoder(_Resources)
+
+
 async def discover(client: Client, wanted: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Resource]:
     """The resources of the wanted groups and kinds that are served, each in the best version that tierwise reads."""
     found: dict[tuple[str, str], Resource] = {}
@@ -122,9 +125,9 @@ async def discover(client: Client, wanted: Iterable[tuple[str, str]]) -> dict[tu
 async def _served(client: Client, group: str, version: str) -> list[_Served]:
     """What a server has of a group in one version: nothing where it does not know it."""
     try:
-        answer = await client.ask("GET", f"{_root(group)}/{version}")
+        answer = await client.ask("GET", f"{_root(group)}/{version}", expects="APIResourceList")
     except ApiError as error:
         if error.status == 404:
             return []
         raise
-    return msgspec.json.decode(answer, type=_Resources).resources
+    return understood(_RESOURCES.decode, answer).resources

@@ -20,7 +20,7 @@ import msgspec
 from tierwise.api.codec import Raw
 from tierwise.api.meta import format_micro_time
 from tierwise.kube.client import Client
-from tierwise.kube.errors import ApiError, UnreachableError
+from tierwise.kube.errors import ApiError, UnreachableError, UnreadableError, understood
 
 __all__ = ["Lease", "LeaseOptions", "LeaseTimes"]
 
@@ -89,7 +89,7 @@ class Lease:
                 async with asyncio.timeout(self._times.deadline), self._renewing:
                     if not self._over:
                         await self.renew()
-            except (ApiError, UnreachableError, TimeoutError, msgspec.MsgspecError) as error:
+            except (ApiError, UnreachableError, TimeoutError) as error:
                 log.warning("the lease %s cannot be renewed: %s", self._name, str(error) or "no answer in time")
             self._look(changed)
             await asyncio.sleep(self._times.retry)
@@ -120,12 +120,13 @@ class Lease:
             return
         for last in (False, False, True):
             try:
-                lease = msgspec.json.decode(await self._client.send("GET", f"{self._path}/{self._name}"))
+                lease = await self._read()
                 if _spec(lease).get("holderIdentity") == self._identity:
                     await self._write(lease, {"holderIdentity": "", "leaseDurationSeconds": 1})
             except (ApiError, UnreachableError) as error:
-                # A renewal of our own may have been under way.
-                if last or not isinstance(error, ApiError) or error.status != 409:
+                # A renewal of our own may have been under way, or something has answered in the server's place.
+                passing = error.status == 409 if isinstance(error, ApiError) else isinstance(error, UnreadableError)
+                if last or not passing:
                     log.warning("the lease %s was not given back: %s", self._name, error)
                     return
             else:
@@ -135,7 +136,7 @@ class Lease:
         """Take the lease where it is free or has lapsed, renew it where it is ours; ApiError and UnreachableError."""
         begun = self._ticks()
         try:
-            lease = msgspec.json.decode(await self._client.send("GET", f"{self._path}/{self._name}"))
+            lease = await self._read()
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -160,6 +161,11 @@ class Lease:
         await self._write(lease, change)
         self._renewed, self.holder = begun, self._identity
 
+    async def _read(self) -> Raw:
+        answer = await self._client.send("GET", f"{self._path}/{self._name}", expects="Lease")
+        found: Raw = understood(msgspec.json.decode, answer)
+        return found
+
     async def _create(self, begun: float) -> None:
         now = _now()
         spec: Raw = {
@@ -180,7 +186,7 @@ class Lease:
     async def _send(self, method: str, path: str, lease: Raw) -> None:
         self._unanswered = True
         try:
-            await self._client.send(method, path, lease)
+            await self._client.send(method, path, lease, expects="Lease")
         except ApiError:
             self._unanswered = False
             raise

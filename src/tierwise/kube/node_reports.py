@@ -18,7 +18,7 @@ from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.kube.auth import Access
 from tierwise.kube.client import Client, pause
-from tierwise.kube.errors import ApiError
+from tierwise.kube.errors import ApiError, understood
 from tierwise.port import Create, Effect, Key, Objects, PatchStatus, Update, key_of_raw
 
 __all__ = ["NodeView", "report"]
@@ -69,21 +69,24 @@ class _List(msgspec.Struct):
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
+_LIST: Final = msgspec.json.Decoder(_List)
+
+
 async def _look(client: Client, sight: NodeView) -> Objects:
     """Read the ConfigMap before the nodes: the author of each entry is then among the nodes, or deleted."""
     found: list[Raw] = []
     if sight.config_map is not None:
-        found += await _one(client, _path(sight.config_map))
+        found += await _one(client, _path(sight.config_map), "ConfigMap")
     if sight.node:
-        found += await _one(client, f"/api/v1/nodes/{quote(sight.node)}")
+        found += await _one(client, f"/api/v1/nodes/{quote(sight.node)}", "Node")
     else:
         found += await _nodes(client)
     return Objects.of((codec.decode(raw), raw) for raw in found)
 
 
-async def _one(client: Client, path: str) -> list[Raw]:
+async def _one(client: Client, path: str, kind: str) -> list[Raw]:
     try:
-        return [msgspec.json.decode(await client.ask("GET", path), type=Raw)]
+        return [msgspec.json.decode(await client.ask("GET", path, expects=kind), type=Raw)]
     except ApiError as error:
         if error.status == 404:
             return []
@@ -94,7 +97,7 @@ async def _nodes(client: Client) -> list[Raw]:
     found: list[Raw] = []
     query = {"limit": _PAGE}
     while True:
-        page = msgspec.json.decode(await client.ask("GET", "/api/v1/nodes", query=query), type=_List)
+        page = understood(_LIST.decode, await client.ask("GET", "/api/v1/nodes", query=query, expects="List"))
         found += [{"apiVersion": "v1", "kind": "Node", **item} for item in page.items]  # lists leave these out
         if not page.metadata.rest:
             return found

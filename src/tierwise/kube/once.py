@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -19,7 +20,7 @@ from tierwise.api.meta import ObjectMeta
 from tierwise.kube.auth import Access
 from tierwise.kube.client import Client
 from tierwise.kube.decoding import decoded
-from tierwise.kube.errors import ApiError, UnreachableError
+from tierwise.kube.errors import ApiError, UnreachableError, understood
 from tierwise.kube.kinds import Resource, discover, of_interest
 
 __all__ = ["list_once"]
@@ -33,7 +34,7 @@ class _Meta(msgspec.Struct, rename={"rest": "continue"}):
 
 
 class _List(msgspec.Struct):
-    items: list[Raw]
+    items: list[Raw] | None = None
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
@@ -60,13 +61,14 @@ async def _every(client: Client, resource: Resource, left_out: Callable[[str], N
     query = {"limit": _PAGE}
     while True:
         try:
-            page = decoded(_PAGES, await client.ask("GET", resource.collection, query=query))
+            answer = await client.ask("GET", resource.collection, query=query, expects="List")
+            page = understood(partial(decoded, _PAGES), answer)
         except ApiError as error:
             if error.status != 403 or (resource.group, resource.kind) in _NEEDED:
                 raise
             left_out(resource.plural)
             return []
-        kept = filter(lambda item: _counts(resource, item), page.items)
+        kept = filter(lambda item: _counts(resource, item), page.items or ())
         found += [{"apiVersion": resource.api_version, "kind": resource.kind, **item} for item in kept]
         if not page.metadata.rest:
             return found

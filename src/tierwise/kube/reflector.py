@@ -13,14 +13,13 @@ import logging
 import random
 import time
 from collections.abc import Container
+from functools import partial
 from typing import Final
-
-import msgspec
 
 from tierwise.api.core import ConfigMap
 from tierwise.kube.client import Client, pause
 from tierwise.kube.decoding import Entry, Event, event, page
-from tierwise.kube.errors import ApiError, UnreachableError
+from tierwise.kube.errors import ApiError, UnreachableError, understood
 from tierwise.kube.kinds import Resource, of_interest
 from tierwise.kube.store import Store
 
@@ -48,6 +47,7 @@ class Reflector:
         self._version = ""  # the last that we were told of
         self.synced = asyncio.Event()
         self.heard = time.monotonic()  # when the server last told us anything, be it that there is nothing new
+        self.answered = self.heard  # when it last said anything at all about this kind, be it a refusal
         self.begun = float("-inf")  # when the last whole list was asked for
         self.missed = 0  # changes that a list showed and the watch had passed over: always 0, or something is wrong
 
@@ -63,7 +63,8 @@ class Reflector:
                 self._version = await self._list(watching=False)
                 failures = 0
                 await self._follow()
-            except (ApiError, UnreachableError, msgspec.MsgspecError) as error:
+            except (ApiError, UnreachableError) as error:
+                self._note(error)
                 log.warning("%s: cannot be listed: %s", self._resource.plural, error)
                 await asyncio.sleep(pause(failures, least=0.5, most=30.0))
                 failures += 1
@@ -79,7 +80,8 @@ class Reflector:
         rest = ""
         while True:
             query = {"limit": _PAGE, **({"continue": rest} if rest else {})}
-            found = page(self._resource, await self._client.ask("GET", self._resource.collection, query=query))
+            answer = await self._client.ask("GET", self._resource.collection, query=query, expects="List")
+            found = understood(partial(page, self._resource), answer)
             entries += filter(self._counts, found.entries)
             rest = found.rest
             if not rest:
@@ -88,7 +90,8 @@ class Reflector:
         if missed and self.synced.is_set():
             log.error("%s: the watch had missed %d changes", self._resource.plural, missed)
         self.missed += missed
-        self.heard, self.begun = time.monotonic(), begun
+        self.heard = self.answered = time.monotonic()
+        self.begun = begun
         self.synced.set()
         return found.version
 
@@ -100,15 +103,21 @@ class Reflector:
             try:
                 await self._watch()
             except ApiError as error:
+                self._note(error)
                 if error.status == 410:
                     log.info("%s: version %s is too old, listing again", self._resource.plural, self._version)
                     return
                 log.warning("%s: cannot be watched: %s", self._resource.plural, error)
-            except (UnreachableError, msgspec.MsgspecError) as error:
+            except UnreachableError as error:
                 log.info("%s: watch broken off: %s", self._resource.plural, error)
             failures = 0 if clock() - begun > _SHORTEST else failures + 1
             if failures:
                 await asyncio.sleep(pause(failures, most=30.0))
+
+    def _note(self, error: Exception) -> None:
+        """A server that refuses is there, and whoever takes over from us would hear the same."""
+        if isinstance(error, ApiError):
+            self.answered = time.monotonic()
 
     async def _watch(self) -> None:
         """One watch, from the last version that was told of until it ends."""
@@ -120,9 +129,9 @@ class Reflector:
         }
         async with self._client.stream(self._resource.collection, query) as batches:
             async for lines in batches:
-                self.heard = time.monotonic()
+                self.heard = self.answered = time.monotonic()
                 for line in lines:
-                    self._take(event(self._resource, line))
+                    self._take(understood(partial(event, self._resource), line))
                 await asyncio.sleep(_REST)
 
     def _take(self, found: Event) -> None:

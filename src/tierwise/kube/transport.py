@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import ssl
 import zlib
 from collections import deque
@@ -26,7 +27,7 @@ import msgspec
 
 from tierwise.kube.errors import NotLeadingError
 
-__all__ = ["Answer", "DirectTransport", "ProxyTransport", "Request", "Stream", "Transport"]
+__all__ = ["Answer", "DirectTransport", "ProxyTransport", "Request", "Stream", "Transport", "WaitLimits"]
 
 _CONNECT: Final = 5.0
 """Seconds for a connection to come about."""
@@ -41,6 +42,17 @@ _FOREVER: Final = float("inf")
 _LONGEST_HEAD: Final = 1 << 18
 _TARGET: Final = re.compile(r"/[!-~]*")
 _SIZE: Final = re.compile(rb"[0-9a-fA-F]{1,15}")
+_KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 30_000}
+"""The kernel asks after a peer that has been silent for 30 s, and gives a connection up that is not acknowledged for as
+long: whatever lies between forgets connections without a word. Names that a system lacks are left out."""
+
+
+class WaitLimits(msgspec.Struct, frozen=True):
+    """Seconds for which an answer is waited for: for its head, for the next part of its body, and for all of it."""
+
+    head: float
+    part: float
+    whole: float = float("inf")
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -74,14 +86,14 @@ class Stream(msgspec.Struct, frozen=True):
 class Transport(Protocol):
     """Requests to one server."""
 
-    async def request(self, request: Request, may: Callable[[], bool], within: float) -> Answer:
+    async def request(self, request: Request, may: Callable[[], bool], limits: WaitLimits) -> Answer:
         """The whole answer; NotLeadingError where, at the last moment before it is sent, it may not be.
 
-        TimeoutError where it has not come within so many seconds.
+        TimeoutError where it, or a part of it, has not come in time.
         """
 
-    def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
-        """The answer as it comes."""
+    def stream(self, request: Request, limits: WaitLimits) -> AbstractAsyncContextManager[Stream]:
+        """The answer as it comes; TimeoutError where its head or its next part has not come in time."""
 
     async def close(self) -> None:
         """Close what is open."""
@@ -191,6 +203,9 @@ class _Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
+        found = transport.get_extra_info("socket")
+        if found is not None:
+            _keep_alive(found)
 
     def data_received(self, data: bytes) -> None:
         self._received = self._received + data if self._received else data
@@ -313,10 +328,12 @@ class _Incoming:
         self._connection, self._framing, self._data, self._kept = connection, framing, data, kept
         self.status, self.headers = status, headers
 
-    async def part(self) -> bytes:
-        """The next part of the body; b"" behind the last."""
+    async def part(self, within: float, until: float = _FOREVER) -> bytes:
+        """The next part of the body; b"" behind the last. Waits `within` seconds for it, and no longer than `until`."""
         framing = self._framing
         while not framing.ended:
+            if not self._data:
+                self._connection.limit(min(until, asyncio.get_running_loop().time() + within))
             data, self._data = self._data or await self._connection.more(), b""
             if not data:
                 if isinstance(framing, _UntilClosed):
@@ -350,29 +367,32 @@ class DirectTransport:
         self._waiting: deque[asyncio.Future[None]] = deque()  # for a connection, or for being let to make one
         self._closed = False
 
-    async def request(self, request: Request, may: Callable[[], bool], within: float) -> Answer:
+    async def request(self, request: Request, may: Callable[[], bool], limits: WaitLimits) -> Answer:
         """The whole answer; NotLeadingError where, at the last moment before it is sent, it may not be.
 
-        TimeoutError where it has not come within so many seconds.
+        TimeoutError where it, or a part of it, has not come in time.
         """
         loop = asyncio.get_running_loop()
-        until = loop.time() + within
+        until = loop.time() + limits.whole
+        head = min(until, loop.time() + limits.head)
         connection = self._unused(loop)
         if connection is None:
-            async with asyncio.timeout_at(until):
+            async with asyncio.timeout_at(head):
                 connection = await self._connected(loop)
         if not may():
             self._keep(connection)
             raise NotLeadingError
         try:
-            connection.limit(until)
+            connection.limit(head)
             connection.write(self._message(request))
             answer = await connection.answer(request.method)
-            parts = [part := await answer.part()]
+            parts = [part := await answer.part(limits.part, until)]
             while part:
-                parts.append(part := await answer.part())
-        except BaseException:
+                parts.append(part := await answer.part(limits.part, until))
+        except BaseException as error:
             connection.close()
+            if isinstance(error, TimeoutError):
+                self._distrust()
             self._admit()
             raise
         if answer.reusable:
@@ -385,30 +405,42 @@ class DirectTransport:
         return Answer(answer.status, answer.headers, _plain(b"".join(parts), answer.headers))
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
+    async def stream(self, request: Request, limits: WaitLimits) -> AsyncIterator[Stream]:
         """The answer as it comes; its connection ends with it."""
-        connection = await self._connected(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        head = loop.time() + limits.head
+        async with asyncio.timeout_at(head):
+            connection = await self._connected(loop)
         try:
+            connection.limit(head)
             connection.write(self._message(request))
             answer = await connection.answer(request.method)
 
             async def parts() -> AsyncIterator[bytes]:
-                while part := await answer.part():
+                while part := await answer.part(limits.part):
+                    connection.limit(_FOREVER)  # nobody waits for the server while somebody reads what came
                     connection.pause()
                     yield part
                     connection.resume()
 
             yield Stream(answer.status, answer.headers, parts())
+        except TimeoutError:
+            self._distrust()
+            raise
         finally:
             connection.close()
 
     async def close(self) -> None:
         """Close what is open; a request that is still under way closes its own connection."""
         self._closed = True
+        self._distrust()
+        await asyncio.sleep(_FAREWELL)
+
+    def _distrust(self) -> None:
+        """Close what nobody uses: where one connection was dead without a word, those kept beside it may be, too."""
         for connection in self._idle:
             connection.close()
         self._idle.clear()
-        await asyncio.sleep(_FAREWELL)
 
     def _keep(self, connection: _Connection) -> None:
         """Keep a connection for the next request."""
@@ -491,6 +523,19 @@ class DirectTransport:
         return f"{first}{self._fields[1]}{length}\r\n".encode() + request.body
 
 
+def _keep_alive(connection: socket.socket) -> None:
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _socket(kind: tuple[int, int, int]) -> socket.socket:
+    made = socket.socket(*kind)
+    _keep_alive(made)
+    return made
+
+
 def _plain(body: bytes, headers: dict[str, str]) -> bytes:
     """A body without compression."""
     if headers.get("content-encoding", "").lower() != "gzip":
@@ -510,22 +555,27 @@ class ProxyTransport:
         # Streams hold their connection for minutes. Writers limit themselves, and events and look-ups come on top: a
         # write that waited for a connection would leave long after it was let.
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=_KEPT, ssl=trust),
+            connector=aiohttp.TCPConnector(
+                limit=0, keepalive_timeout=_KEPT, ssl=trust, socket_factory=lambda address: _socket(address[:3])
+            ),
             timeout=aiohttp.ClientTimeout(total=None, connect=_CONNECT),
         )
 
-    async def request(self, request: Request, may: Callable[[], bool], within: float) -> Answer:
+    async def request(self, request: Request, may: Callable[[], bool], limits: WaitLimits) -> Answer:
         """The whole answer; NotLeadingError where, at the last moment before it is sent, it may not be.
 
-        TimeoutError where it has not come within so many seconds.
+        TimeoutError where it, or a part of it, has not come in time.
         """
-        async with asyncio.timeout(within), self._sent(request, _asking(may)) as answer:
+        async with (
+            asyncio.timeout(limits.whole if limits.whole != _FOREVER else None),
+            self._sent(request, limits, _asking(may)) as answer,
+        ):
             return Answer(answer.status, _fields(answer), await answer.read())
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        """The answer as it comes."""
-        async with self._sent(request) as answer:
+    async def stream(self, request: Request, limits: WaitLimits) -> AsyncIterator[Stream]:
+        """The answer as it comes; TimeoutError where its head or its next part has not come in time."""
+        async with self._sent(request, limits) as answer:
             yield Stream(answer.status, _fields(answer), answer.content.iter_any())
 
     async def close(self) -> None:
@@ -533,18 +583,23 @@ class ProxyTransport:
         await self._session.close()
         await asyncio.sleep(_FAREWELL)
 
-    def _sent(
-        self, request: Request, *middlewares: aiohttp.ClientMiddlewareType
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        return self._session.request(
-            request.method,
-            self._server + request.target,
-            data=request.body or None,
-            headers=request.headers,
-            proxy=self._proxy,
-            server_hostname=self._server_name,
-            middlewares=middlewares,
-        )
+    @asynccontextmanager
+    async def _sent(
+        self, request: Request, limits: WaitLimits, *middlewares: aiohttp.ClientMiddlewareType
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        async with asyncio.timeout(limits.head):
+            answer = await self._session.request(
+                request.method,
+                self._server + request.target,
+                data=request.body or None,
+                headers=request.headers,
+                proxy=self._proxy,
+                server_hostname=self._server_name,
+                middlewares=middlewares,
+                timeout=aiohttp.ClientTimeout(total=None, connect=_CONNECT, sock_read=limits.part),
+            )
+        async with answer:
+            yield answer
 
 
 def _fields(answer: aiohttp.ClientResponse) -> dict[str, str]:

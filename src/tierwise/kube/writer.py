@@ -205,7 +205,8 @@ class Writer:
             "metadata": {"name": key.name, "namespace": key.namespace},
             "deleteOptions": _only(uid),
         }
-        await self._client.ask("POST", f"{self._resource(key).at(key)}/eviction", body, may=self._may)
+        path = f"{self._resource(key).at(key)}/eviction"
+        await self._client.ask("POST", path, body, may=self._may, expects=("Status", "Eviction"))
         self._store.assume(key, uid, leaving=_now())
 
     async def _delete(self, key: Key) -> None:
@@ -213,7 +214,8 @@ class Writer:
         uid = known[0].metadata.uid if known is not None else ""
         body: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         body |= _only(uid)
-        await self._client.ask("DELETE", self._resource(key).at(key), body, within=PATIENT, may=self._may)
+        path, answers = self._resource(key).at(key), ("Status", key.kind)
+        await self._client.ask("DELETE", path, body, within=PATIENT, may=self._may, expects=answers)
         if (key.group, key.kind) == _POD:
             self._store.assume(key, uid, leaving=_now())
 
@@ -223,7 +225,8 @@ class Writer:
         """Send, and put the object that comes back into the store."""
         ask = self._client.send if once else self._client.ask
         resource = self._resource(key)
-        entry = read(resource, await ask(method, path, body, kind=kind, within=PATIENT, may=self._may))
+        answer = await ask(method, path, body, kind=kind, within=PATIENT, may=self._may, expects=resource.kind)
+        entry = read(resource, answer)
         if entry is not None:
             self._store.answered(resource, entry)
 

@@ -146,8 +146,9 @@ class _Asks(Protocol):
         *,
         query: Mapping[str, str] | None = None,
         kind: str = "application/json",
+        expects: str = "",
     ) -> bytes:
-        """The answer of the API server; ApiError for a no."""
+        """The answer of the API server, of a kind that ends so; ApiError for a no."""
 
 
 async def secure(client: _Asks, names: CertificateNames, now: datetime) -> Bundle:
@@ -183,7 +184,8 @@ def tls_of(bundle: Bundle) -> ssl.SSLContext:
 
 async def _find(client: _Asks, names: CertificateNames) -> dict[str, Any] | None:
     try:
-        found: dict[str, Any] = msgspec.json.decode(await client.ask("GET", f"{_secrets(names)}/{names.secret}"))
+        answer = await client.ask("GET", f"{_secrets(names)}/{names.secret}", expects="Secret")
+        found: dict[str, Any] = msgspec.json.decode(answer)
     except ApiError as error:
         if error.status != 404:
             raise
@@ -231,7 +233,7 @@ async def _trust(client: _Asks, names: CertificateNames, authority: bytes) -> No
     for plural in _CONFIGURATIONS:
         path = f"/apis/admissionregistration.k8s.io/v1/{plural}/{names.configuration}"
         try:
-            found = msgspec.json.decode(await client.ask("GET", path))
+            found = msgspec.json.decode(await client.ask("GET", path, expects="WebhookConfiguration"))
         except ApiError as error:
             if error.status != 404:
                 raise

@@ -23,6 +23,7 @@ import msgspec
 
 from tierwise.kube.cluster import KubeCluster
 from tierwise.runtime.loop import Loop, Observer, SchedulerProfile
+from tierwise.runtime.probes import Health
 from tierwise.runtime.topology_sources import Fetching
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class SteadyClock:
 
 log = logging.getLogger(__name__)
 
-_STUCK: Final = 300.0
+_STUCK: Final = 180.0
 """Seconds without the end of a turn after which the loop counts as stuck."""
 
 
@@ -108,6 +109,7 @@ class LoopRunner:
         self._cluster = cluster
         self._pace = pace
         self._stopping = threading.Event()
+        self._checks: tuple[Health, ...] = (self._turns, cluster.deaf)
         clock = SteadyClock(time.time, time.monotonic)
         self._loop = Loop(
             cluster,
@@ -143,7 +145,10 @@ class LoopRunner:
         self._cluster.wake()
 
     def live(self) -> str:
-        """What is wrong with the loop; "" where it turns."""
+        """Why nothing is scheduled here, so that somebody else should; "" where all is well."""
+        return next(filter(None, (check() for check in self._checks)), "")
+
+    def _turns(self) -> str:
         idle = time.monotonic() - self._loop.turned
         return f"no turn has ended for {idle:.0f} seconds" if idle > _STUCK else ""
 

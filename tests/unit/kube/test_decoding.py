@@ -50,7 +50,7 @@ def test_watch_goes_on_behind_it(depth: int) -> None:
 
 def test_moderate_depth_is_read() -> None:
     """Nothing is cut as long as everything can be read."""
-    found = page(GROUPS, f'{{"metadata":{{}},"items":[{_group("a", DEPTHS[0])}]}}'.encode())
+    found = page(GROUPS, f'{{"metadata":{{"resourceVersion":"7"}},"items":[{_group("a", DEPTHS[0])}]}}'.encode())
 
     assert ["a"] == [record.metadata.name for record, _ in found.entries]
 
@@ -65,7 +65,8 @@ VALUES = st.recursive(
 def test_others_are_read_to_the_letter(value: object) -> None:
     """Whatever the texts of an object beside it hold, brackets and quotes among it: its manifest stays as it is."""
     beside = _group("a", 2, json.dumps(value))
-    found = page(GROUPS, f'{{"metadata":{{}},"items":[{_group("deep", 3_000)},{beside}]}}'.encode())
+    items = f"{_group('deep', 3_000)},{beside}"
+    found = page(GROUPS, f'{{"metadata":{{"resourceVersion":"7"}},"items":[{items}]}}'.encode())
 
     [(_, raw)] = found.entries
     assert raw is not None
@@ -174,3 +175,24 @@ def test_bookmarks_and_errors_are_no_changes() -> None:
     assert ("BOOKMARK", "9", None) == (found.type, found.version, found.entry)
     with pytest.raises(ApiError, match="too old"):
         event(PODS, b'{"type":"ERROR","object":{"kind":"Status","metadata":{},"code":410,"message":"too old"}}')
+
+
+@pytest.mark.parametrize("told", ['{"items": []}', '{"kind": "List", "metadata": {}, "items": null}', "{}"])
+def test_a_list_of_no_version_is_none(told: str) -> None:
+    """Everything would be gone by it, and no watch could go on from there."""
+    with pytest.raises(ValueError, match="without a version"):
+        page(GROUPS, told.encode())
+
+
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"])
+@pytest.mark.parametrize("resource", [GROUPS, Resource("", "v1", "Pod", "pods", namespaced=True, status=True)])
+def test_news_of_no_version_is_none(resource: Resource, kind: str) -> None:
+    """The watch could not go on behind it."""
+    with pytest.raises(ValueError, match="without a version"):
+        event(resource, f'{{"type": "{kind}", "object": {{"metadata": {{"name": "a"}}}}}}'.encode())
+
+
+def test_news_of_no_known_type_is_none() -> None:
+    """It is no change that was seen."""
+    with pytest.raises(ValueError, match="nothing that a watch tells"):
+        event(GROUPS, b'{"type": "REDIRECT", "object": {"metadata": {"name": "a", "resourceVersion": "5"}}}')

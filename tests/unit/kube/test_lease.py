@@ -26,7 +26,7 @@ class _Server:
         self.lease: dict[str, Any] | None = None
         self.version = 0
 
-    async def send(self, method: str, path: str, body: Any = None) -> bytes:
+    async def send(self, method: str, path: str, body: Any = None, **_: object) -> bytes:
         await _moment()
         answer = self.carry_out(method, body)
         await _moment()
@@ -228,7 +228,7 @@ class _AtOnce:
         self.until: asyncio.Event | None = None
         self.asked = asyncio.Event()
 
-    async def send(self, method: str, path: str, body: Any = None) -> bytes:
+    async def send(self, method: str, path: str, body: Any = None, **_: object) -> bytes:
         if method == "PUT" and self.until is not None:
             self.asked.set()
             await self.until.wait()

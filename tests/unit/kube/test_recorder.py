@@ -28,7 +28,7 @@ class _Client:
         self.written: list[int] = []
         self.bodies: list[object] = []
 
-    async def ask(self, method: str, path: str, body: object = None) -> bytes:
+    async def ask(self, method: str, path: str, body: object = None, **_: object) -> bytes:
         self.written.append(self.looks)
         self.bodies.append(body)
         return b"{}"

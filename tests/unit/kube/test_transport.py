@@ -20,10 +20,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tierwise.kube.errors import NotLeadingError
-from tierwise.kube.transport import DirectTransport, ProxyTransport, Request, Transport
+from tierwise.kube.transport import DirectTransport, ProxyTransport, Request, Transport, WaitLimits
 from tierwise.runtime.certificates import issue, tls_of
 
+LIMITS = WaitLimits(head=30.0, part=30.0, whole=30.0)
 ASKED = Request("POST", "/api/v1/namespaces/default/pods/p/binding?timeout=10s", {"Accept": "*/*"}, b"{}")
+
+
+def _within(seconds: float) -> WaitLimits:
+    return WaitLimits(seconds, seconds, seconds)
 
 
 class _Server:
@@ -91,7 +96,7 @@ def _run(
 async def _ask(transport: Transport) -> object:
     """Status, a header field and body of an answer; None where there is no whole one."""
     try:
-        answer = await transport.request(ASKED, lambda: True, 30.0)
+        answer = await transport.request(ASKED, lambda: True, LIMITS)
     except (aiohttp.ClientError, OSError):
         return None
     return answer.status, answer.headers.get("retry-after"), answer.body
@@ -100,7 +105,7 @@ async def _ask(transport: Transport) -> object:
 async def _read(transport: Transport) -> object:
     """The same of an answer that is read as it comes."""
     try:
-        async with transport.stream(ASKED) as answer:
+        async with transport.stream(ASKED, LIMITS) as answer:
             return answer.status, answer.headers.get("retry-after"), b"".join([part async for part in answer.parts])
     except (aiohttp.ClientError, OSError):
         return None
@@ -285,8 +290,8 @@ def test_a_request_that_is_not_answered_in_time_is_given_up(*, proxied: bool, be
 
     async def wait(transport: Transport) -> object:
         with _standing_still() as let_pass:
-            await transport.request(ASKED, lambda: True, before)
-            asked = asyncio.ensure_future(transport.request(ASKED, lambda: True, 10.0))
+            await transport.request(ASKED, lambda: True, _within(before))
+            asked = asyncio.ensure_future(transport.request(ASKED, lambda: True, _within(10.0)))
             while len(server.heads) < 2:
                 await asyncio.sleep(0)
             await let_pass(9.0)
@@ -302,13 +307,60 @@ def test_a_request_that_is_not_answered_in_time_is_given_up(*, proxied: bool, be
     assert 2 == server.connections
 
 
+async def _read_within(transport: Transport, limits: WaitLimits) -> object:
+    try:
+        async with transport.stream(ASKED, limits) as answer:
+            return [part async for part in answer.parts]
+    except TimeoutError as error:
+        return error
+
+
+@pytest.mark.parametrize("proxied", [False, True])
+@pytest.mark.parametrize(
+    ("pieces", "limits"),
+    [
+        ([], WaitLimits(head=0.05, part=30.0)),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab"], WaitLimits(head=30.0, part=0.05)),
+        ([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"], WaitLimits(head=30.0, part=0.05)),
+    ],
+    ids=["no head", "half a body", "no body"],
+)
+def test_a_server_that_falls_silent_is_not_waited_for(
+    *, proxied: bool, pieces: list[bytes], limits: WaitLimits
+) -> None:
+    """Neither for the head of an answer nor for its next part, whether it is read whole or as it comes."""
+
+    async def wait(transport: Transport) -> object:
+        with pytest.raises(TimeoutError):
+            await transport.request(ASKED, lambda: True, limits)
+        return await _read_within(transport, limits)
+
+    assert isinstance(_run(_Server(pieces), wait, proxied=proxied), TimeoutError)
+
+
+def test_what_was_kept_beside_a_dead_connection_is_not_used() -> None:
+    """A request that got no answer in time is made again over a new connection, however many are kept."""
+    server = _Slow()
+
+    async def wait(transport: Transport) -> object:
+        await asyncio.gather(_ask(transport), _ask(transport))  # over two connections, which are kept
+        with pytest.raises(TimeoutError):
+            await transport.request(ASKED, lambda: True, _within(0.05))
+        found = await _ask(transport)
+        server.go.set()
+        return found
+
+    assert (200, None, b"x") == _run(server, wait)
+    assert 3 == server.connections
+
+
 def test_time_that_a_request_did_not_need_is_none_of_the_next() -> None:
     """An answer comes when the limit of the request before it is long over."""
     server = _Slow()
 
     async def wait(transport: Transport) -> object:
         with _standing_still() as let_pass:
-            await transport.request(ASKED, lambda: True, 5.0)
+            await transport.request(ASKED, lambda: True, _within(5.0))
             await let_pass(4.0)
             asked = asyncio.ensure_future(_ask(transport))
             while len(server.heads) < 2:
@@ -327,7 +379,7 @@ def test_header_fields_are_those_of_the_request() -> None:
 
     async def ask(transport: Transport) -> object:
         for name in ("A", "B", "A"):
-            await transport.request(Request("POST", "/", {name: "1"}, b"{}"), lambda: True, 30.0)
+            await transport.request(Request("POST", "/", {name: "1"}, b"{}"), lambda: True, LIMITS)
         return [name for head in server.heads for name in (b"A", b"B") if b"\r\n" + name + b": 1\r\n" in head]
 
     assert [b"A", b"B", b"A"] == _run(server, ask)
@@ -339,7 +391,7 @@ def test_nothing_is_sent_that_may_not_be() -> None:
 
     async def refuse(transport: Transport) -> object:
         with pytest.raises(NotLeadingError):
-            await transport.request(ASKED, lambda: False, 30.0)
+            await transport.request(ASKED, lambda: False, LIMITS)
         return await _ask(transport)
 
     assert (200, None, b"x") == _run(server, refuse)
@@ -368,7 +420,7 @@ def test_a_request_is_what_was_asked() -> None:
 
     async def ask(transport: Transport) -> object:
         with pytest.raises(ValueError, match="no path"):
-            await transport.request(Request("GET", "/api HTTP/1.1\r\nX: y", {}), lambda: True, 30.0)
+            await transport.request(Request("GET", "/api HTTP/1.1\r\nX: y", {}), lambda: True, LIMITS)
         return await _ask(transport)
 
     _run(server, ask)
@@ -386,7 +438,7 @@ def test_a_stream_is_whole_for_those_who_read_slowly(*, secure: bool) -> None:
 
     async def slowly(transport: Transport) -> object:
         found = b""
-        async with transport.stream(ASKED) as answer:
+        async with transport.stream(ASKED, LIMITS) as answer:
             async for part in answer.parts:
                 found += part
                 for _ in range(20):

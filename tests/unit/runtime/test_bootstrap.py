@@ -40,6 +40,7 @@ class Server:
         *,
         query: Mapping[str, str] | None = None,
         kind: str = "application/json",
+        expects: str = "",
     ) -> bytes:
         if method == "GET":
             if path not in self.objects:

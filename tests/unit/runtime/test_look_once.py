@@ -30,7 +30,8 @@ def _server(forbidden: str = "", size: int = 2) -> web.Application:
         if served is None:
             return web.json_response({"kind": "Status", "code": 404, "reason": "NotFound"}, status=404)
         verbs = ["list", "watch"]
-        return web.json_response({"resources": [{"name": n, "kind": k, "verbs": verbs} for n, k in served]})
+        found = [{"name": n, "kind": k, "verbs": verbs} for n, k in served]
+        return web.json_response({"kind": "APIResourceList", "resources": found})
 
     async def objects(request: web.Request) -> web.Response:
         plural = request.path.rpartition("/")[2]
@@ -41,7 +42,7 @@ def _server(forbidden: str = "", size: int = 2) -> web.Application:
         names = [f"{plural}-{number}" for number in range(2)][start : start + size]
         rest = str(start + size) if start + size < 2 else ""
         items = [{"metadata": {"name": name}} for name in names]
-        return web.json_response({"items": items, "metadata": {"continue": rest}})
+        return web.json_response({"kind": "List", "items": items, "metadata": {"continue": rest}})
 
     for root, served in SERVED.items():
         for plural, _ in served:

@@ -15,6 +15,10 @@ class _Cluster:
     """As much of a cluster as a process asks that does not turn."""
 
     filled = False
+    unheard = ""
+
+    def deaf(self) -> str:
+        return self.unheard
 
     def synced(self, timeout: float = 0.0) -> bool:
         return self.filled
@@ -31,16 +35,26 @@ def _service(cluster: _Cluster) -> LoopRunner:
 
 
 def test_a_loop_without_an_end_of_a_turn_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After five minutes, so that a kubelet starts the process anew; not before, because a turn may take long."""
+    """After three minutes, so that a kubelet starts the process anew; not before, because a turn may take long."""
     now = 1000.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     service = _service(_Cluster())
     assert "" == service.live()
-    now += 300
+    now += 180
     assert "" == service.live()
     now += 1
 
-    assert "no turn has ended for 301 seconds" == service.live()
+    assert "no turn has ended for 181 seconds" == service.live()
+
+
+def test_who_hears_nothing_is_not_alive() -> None:
+    """Turns may end in time and decide nothing, because nobody says what there is to decide: another takes over."""
+    cluster = _Cluster()
+    service = _service(cluster)
+    assert "" == service.live()
+    cluster.unheard = "nothing was heard of pods for 200 seconds"
+
+    assert "nothing was heard of pods for 200 seconds" == service.live()
 
 
 def test_ready_is_who_knows_the_cluster_and_does_not_end() -> None:
