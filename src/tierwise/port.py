@@ -692,6 +692,14 @@ class Cluster(Protocol):
     def apply(self, effects: Sequence[Effect]) -> Sequence[Outcome]:
         """Perform effects; one outcome for each, in order."""
 
+    def tell(self, effects: Sequence[PatchStatus | RecordEvent], by: str = "") -> None:
+        """Write statuses and events behind everything else, without waiting for it.
+
+        Told again `by` the same one (if that is not ""), they replace all statuses that it told before and that are
+        not written yet: it tells each time all that differs from what `read` shows. Of one object the newest counts.
+        A warning belongs to the status of its object that is told with it; every other event is written in any case.
+        """
+
     def begin(self, binds: Sequence[Bind]) -> Callable[[], Sequence[Outcome]]:
         """Begin to perform binds: reads show them as done from now on, and those that fail no longer.
 

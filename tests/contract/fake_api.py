@@ -125,7 +125,8 @@ class FakeApi:
         return self._objects[plural, namespace, name]
 
     def all(self, plural: str) -> list[Json]:
-        return [found for (kind, _, _), found in self._objects.items() if kind == plural]
+        # A copy, because the server goes on in its thread.
+        return [found for (kind, _, _), found in list(self._objects.items()) if kind == plural]
 
     def fail(self, method: str, path: str, how: int | str, *, times: int = 1, **more: Any) -> None:
         """Let the next requests that match fail."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.contract.fake_api import FakeApi, Json
 from tests.contract.manifests import node, pod, pod_group
+from tests.contract.turns import WrittenLoop
 from tests.contract.waiting import eventually
 
 from tierwise.api.core import Node, Pod
@@ -14,7 +15,7 @@ from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
-from tierwise.runtime.loop import Loop, SchedulerProfile
+from tierwise.runtime.loop import SchedulerProfile
 from tierwise.scheduler.partial_gangs import PARTIAL, PATIENCE
 
 START = 1_800_000_000.0
@@ -28,7 +29,7 @@ class _World:
         self.cluster = cluster
         self.now = START
         duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-        self.loop = Loop(cluster, [duty], clock=lambda: self.now, ticks=lambda: self.now)
+        self.loop = WrittenLoop(cluster, [duty], clock=lambda: self.now, ticks=lambda: self.now)
 
     def put(self, *manifests: Json) -> None:
         """Objects that the client knows of when this returns."""

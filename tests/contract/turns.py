@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tests.contract.fake_api import GANGS, FakeApi, Json
 from tests.contract.waiting import eventually
@@ -15,9 +16,21 @@ from tierwise.config.profile import DEFAULT
 from tierwise.kube.cluster import KubeCluster
 from tierwise.runtime.loop import Loop, SchedulerProfile
 
-__all__ = ["START", "World"]
+__all__ = ["START", "World", "WrittenLoop"]
 
 START = 1_800_000_000.0
+
+
+class WrittenLoop(Loop):
+    """A loop each of whose turns ends when all that it told is written."""
+
+    def __init__(self, cluster: KubeCluster, *rest: Any, **more: Any) -> None:
+        super().__init__(cluster, *rest, **more)
+        self._written = cluster
+
+    def run_once(self) -> None:
+        super().run_once()
+        assert self._written.flush(60.0)
 
 
 class World:
@@ -28,7 +41,7 @@ class World:
         self.cluster = cluster
         self.now = START
         duty = SchedulerProfile(frozenset(names), DEFAULT)
-        self.loop = Loop(cluster, [duty], clock=lambda: self.now, ticks=lambda: self.now)
+        self.loop = WrittenLoop(cluster, [duty], clock=lambda: self.now, ticks=lambda: self.now)
 
     def put(self, *manifests: Json) -> None:
         """Objects that the client knows of as they are now when this returns."""
@@ -37,9 +50,11 @@ class World:
 
     def catch_up(self) -> None:
         """Return when the client knows everything that the server holds."""
+        assert eventually(self.cluster, lambda: self._shown() <= self._known())
+
+    def _shown(self) -> set[tuple[str, str]]:
         tables = ("nodes", "pods", "podgroups", GANGS)
-        shown = {_version(found["metadata"]) for table in tables for found in self.api.all(table)}
-        assert eventually(self.cluster, lambda: shown <= self._known())
+        return {_version(found["metadata"]) for table in tables for found in self.api.all(table)}
 
     def _known(self) -> set[tuple[str, str]]:
         objects = self.cluster.read()

@@ -43,8 +43,11 @@ class Size(msgspec.Struct, frozen=True):
     race: int
     race_rounds: int
     gangs: int
+    bursts: int
+    floods: list[int]
     apart: bool
     only_tierwise: bool
+    tierwise: str
 
 
 def _binding(number: int) -> tuple[str, Json]:
@@ -151,6 +154,19 @@ def load(size: Size, goals: Goals) -> None:
                 say=goals.say,
             )
 
+    if size.bursts:
+        from tests.e2e.burst import measure_bursts
+
+        with _plane(binaries, apart=size.apart) as plane:
+            measure_bursts(
+                plane,
+                None if size.only_tierwise else binaries / "kube-scheduler",
+                size.tierwise,
+                gangs=size.bursts,
+                floods=size.floods,
+                say=goals.say,
+            )
+
 
 @contextlib.contextmanager
 def _plane(binaries: Path, *, apart: bool) -> Iterator[ControlPlane]:
@@ -237,6 +253,9 @@ def main() -> None:
             parser.add_argument("--race", type=int, default=5000, help="pods for whole schedulers; 0 leaves these out")
             parser.add_argument("--race-rounds", type=int, default=2)
             parser.add_argument("--gangs", type=int, default=100, help="that come one by one to an idle cluster")
+            parser.add_argument("--bursts", type=int, default=250, help="gangs of 4 that arrive within four seconds")
+            parser.add_argument("--floods", type=int, nargs="*", default=[1200, 5000], help="of another tenant beside")
+            parser.add_argument("--tierwise", default="", help="another program to measure in those bursts")
             parser.add_argument(
                 "--apart", action="store_true", help="the control plane has half of the cores, all else the other half"
             )

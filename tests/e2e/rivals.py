@@ -31,7 +31,7 @@ from tests.e2e.tight import Tight, big_node, big_pod
 from tests.e2e.world import World
 from tests.support.ports import free_port
 
-__all__ = ["compare"]
+__all__ = ["Race", "Rival", "Say", "compare", "ready", "rivals"]
 
 GANG: Final = 16
 _RACK: Final = 16
@@ -48,7 +48,7 @@ class Say(Protocol):
     def __call__(self, what: str, value: str, goal: str, *, met: bool) -> None: ...
 
 
-class _Rival(msgspec.Struct, frozen=True):
+class Rival(msgspec.Struct, frozen=True):
     """A scheduler: the name that pods ask for, how to start it, and where it says that it is ready."""
 
     title: str
@@ -58,12 +58,13 @@ class _Rival(msgspec.Struct, frozen=True):
     gangs: bool = False
 
 
-def _rivals(plane: ControlPlane, program: Path | None) -> dict[str, _Rival]:
+def rivals(plane: ControlPlane, program: Path | None, tierwise: str = "") -> dict[str, Rival]:
     """tierwise; and kube-scheduler as it comes, and without the limit that its client sets itself, if it is there."""
     config, port = str(plane.kubeconfig), free_port()
-    own = (str(Path(sys.executable).parent / "tierwise"), "run", "--kubeconfig", config, "--no-leader-election")
+    installed = str(Path(sys.executable).parent / "tierwise")
+    own = (tierwise or installed, "run", "--kubeconfig", config, "--no-leader-election")
     found = {
-        "tierwise": _Rival(
+        "tierwise": Rival(
             "tierwise",
             "tierwise",
             (*own, "--no-controllers", "--log-level", "warning", "--listen", f"127.0.0.1:{port}"),
@@ -76,8 +77,8 @@ def _rivals(plane: ControlPlane, program: Path | None) -> dict[str, _Rival]:
         served = (f"--secure-port={port}", "--bind-address=127.0.0.1", f"--cert-dir={plane.folder}/scheduler-certs")
         common = (str(program), f"--kubeconfig={config}", "--leader-elect=false", *served)
         ready, raised = f"https://127.0.0.1:{port}/readyz", ("--kube-api-qps=5000", "--kube-api-burst=10000")
-        found["default"] = _Rival("kube-scheduler, 50 requests/s", "default-scheduler", common, ready)
-        found["raised"] = _Rival("kube-scheduler, 5,000 requests/s", "default-scheduler", common + raised, ready)
+        found["default"] = Rival("kube-scheduler, 50 requests/s", "default-scheduler", common, ready)
+        found["raised"] = Rival("kube-scheduler, 5,000 requests/s", "default-scheduler", common + raised, ready)
     return found
 
 
@@ -92,7 +93,7 @@ class _Turn(msgspec.Struct, frozen=True):
     writes: Mapping[str, float]  # requests for each pod, by verb and resource
 
 
-class _Race:
+class Race:
     """A cluster in which schedulers take turns; whatever one of them leaves is removed."""
 
     def __init__(self, plane: ControlPlane, api: Api, tight: Tight) -> None:
@@ -108,7 +109,7 @@ class _Race:
                 {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": meta, "spec": spec}
             )
 
-    def run(self, rival: _Rival, pods: Sequence[Json]) -> _Turn:
+    def run(self, rival: Rival, pods: Sequence[Json]) -> _Turn:
         """Let a scheduler place the pods."""
         if rival.gangs:
             groups = [_group(first // GANG, len(pods[first : first + GANG])) for first in range(0, len(pods), GANG)]
@@ -117,7 +118,7 @@ class _Race:
             requests = self._writes()
             process = subprocess.Popen(rival.command, stdout=log, stderr=log)
             try:
-                begun = _ready(rival, process)
+                begun = ready(rival, process)
                 before = self._plane.processor_seconds(), processor_seconds(process.pid)
                 rate = len(pods) / (finish.wait() - begun)
                 after = self._plane.processor_seconds(), processor_seconds(process.pid)
@@ -144,7 +145,7 @@ class _Race:
             server, cost = ((b - a) / len(pods) for a, b in zip(before, after, strict=True))
             return _Turn(rate, server, cost, {"POST pods/binding": 1.0})
 
-    def wait_alone(self, rival: _Rival, pods: Sequence[Json]) -> list[float]:
+    def wait_alone(self, rival: Rival, pods: Sequence[Json]) -> list[float]:
         """Gang after gang on an idle cluster: seconds from its last pod being made to its last bind, in order."""
         named = {"schedulerName": rival.name}
         made = [pod | {"spec": pod["spec"] | named} for pod in pods]
@@ -152,7 +153,7 @@ class _Race:
         with (self._plane.folder / "rival.log").open("wb") as log:
             process = subprocess.Popen(rival.command, stdout=log, stderr=log)
             try:
-                _ready(rival, process)
+                ready(rival, process)
                 for first in range(0, len(made), GANG):
                     *most, last = made[first : first + GANG]
                     with _Finish(self._plane, len(most) + 1) as finish:
@@ -203,11 +204,11 @@ def compare(
     plane: ControlPlane, program: Path | None, *, nodes: int, pods: int, gangs: int, rounds: int, say: Say
 ) -> None:
     """Let all take turns, and tell how fast each was; kube-scheduler with and without its client's limit, if there."""
-    known = _rivals(plane, program)
+    known = rivals(plane, program)
     api, tight = Api(plane), Tight(plane)
     World.install(api)
     tight.send("POST", [("/api/v1/nodes", big_node(i)) for i in range(nodes)])
-    race = _Race(plane, api, tight)
+    race = Race(plane, api, tight)
     race.racks(nodes)
     waiting = [big_pod(i) for i in range(pods)]
     alone = race.wait_alone(known["tierwise"], waiting[: gangs * GANG])
@@ -293,7 +294,7 @@ class _Finish:
         self._over.set()
 
 
-def _ready(rival: _Rival, process: subprocess.Popen[bytes]) -> float:
+def ready(rival: Rival, process: subprocess.Popen[bytes]) -> float:
     """When a scheduler was asked for the first time to which it said that its caches are filled."""
     anyone = ssl.create_default_context()
     anyone.check_hostname, anyone.verify_mode = False, ssl.CERT_NONE  # it made its certificate itself

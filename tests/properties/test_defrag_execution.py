@@ -16,7 +16,20 @@ from tierwise.api.defrag_record import DefragRecord, MovePhase
 from tierwise.api.errors import InputError
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
-from tierwise.port import Bind, Create, Effect, Evict, Key, Objects, Outcome, Prepare, Update, Version
+from tierwise.port import (
+    Bind,
+    Create,
+    Effect,
+    Evict,
+    Key,
+    Objects,
+    Outcome,
+    PatchStatus,
+    Prepare,
+    RecordEvent,
+    Update,
+    Version,
+)
 from tierwise.port import Cluster as Port
 from tierwise.runtime.defrag_rehearsal import Rehearsal
 from tierwise.sim.cluster import merged
@@ -100,6 +113,9 @@ class Troubled:
         if "killed after" in present:
             raise KilledError
         return outcomes
+
+    def tell(self, effects: Sequence[PatchStatus | RecordEvent], by: str = "") -> None:
+        self.apply(effects)
 
     def begin(self, binds: Sequence[Bind]) -> Callable[[], Sequence[Outcome]]:
         outcomes = self.apply(binds)

@@ -33,10 +33,11 @@ from tierwise.kube.errors import ApiError, UnreachableError, understood
 from tierwise.kube.events import Recorder
 from tierwise.kube.kinds import Resource, discover
 from tierwise.kube.lease import Lease, LeaseOptions
+from tierwise.kube.publisher import Publisher
 from tierwise.kube.reflector import Reflector
 from tierwise.kube.store import Store
 from tierwise.kube.writer import Writer
-from tierwise.port import Bind, Effect, Objects, Outcome, Version
+from tierwise.port import Bind, Effect, Objects, Outcome, PatchStatus, RecordEvent, Version
 
 __all__ = ["ClusterOptions", "ConnectionFigures", "KubeCluster", "read_secret"]
 
@@ -71,6 +72,8 @@ _NEEDED: Final = (("", "Pod"), ("", "Node"))
 _DEAF: Final = 180.0
 """Seconds without a word of the server about a kind after which we no longer know what there is to schedule: longer
 than a watch that says nothing is kept and begun again."""
+_LAST_WORDS: Final = 2.0
+"""Seconds for statuses and events that wait when we end."""
 _BROKEN: Final = 5.0
 """Seconds after which a background task that raised is begun again."""
 
@@ -166,6 +169,14 @@ class KubeCluster:
         self._begun.append(begun)
         return begun.result
 
+    def tell(self, effects: Sequence[PatchStatus | RecordEvent], by: str = "") -> None:
+        """Write statuses and events in the background; see the port."""
+        self._loop.call_soon_threadsafe(self._publisher.tell, effects, by)
+
+    def flush(self, timeout: float) -> bool:
+        """Wait until all that was told is written; whether it is in time."""
+        return self._call(self._flushed(timeout))
+
     def synced(self, timeout: float = 0.0) -> bool:
         """Whether every kind that is served has been listed, after waiting that long for it; raises what ended us."""
         done = self._synced.wait(timeout)
@@ -247,18 +258,26 @@ class KubeCluster:
                     Client(self._access) as leader,
                     asyncio.TaskGroup() as tasks,
                 ):
-                    recorder = Recorder(client, self._store, self._options.component, lambda: self._writer.binds > 0)
-                    tasks.create_task(self._end(recorder))
-                    tasks.create_task(_kept("events", recorder.run))
+                    self._recorder = Recorder(client, self._store, self._options.component, self._binding)
+                    self._publisher = Publisher(self._status, self._recorder, self._binding)
+                    tasks.create_task(self._end())
+                    tasks.create_task(_kept("events", self._recorder.run))
+                    tasks.create_task(_kept("statuses", self._publisher.run))
                     if self._options.lease is not None:
                         self._lease = Lease(leader, self._options.lease, self._ticks)
                         changed = partial(self._lease_changed, tasks)
                         tasks.create_task(_kept("the lease", partial(self._lease.run, changed)))
-                    await self._open(tasks, client, recorder)
+                    await self._open(tasks, client)
             except BaseExceptionGroup as several:
                 raise several.exceptions[0] from None
 
-    async def _open(self, tasks: asyncio.TaskGroup, client: Client, recorder: Recorder) -> None:
+    def _binding(self) -> bool:
+        return self._writer.binds > 0
+
+    async def _status(self, effect: PatchStatus) -> Outcome:
+        return await self._writer.status(effect)
+
+    async def _open(self, tasks: asyncio.TaskGroup, client: Client) -> None:
         """Start everything, and wait until every kind has been listed."""
         self._client = client
         self._resources = await self._discover(client)
@@ -266,7 +285,7 @@ class KubeCluster:
             client,
             self._store,
             self._resources,
-            recorder=recorder,
+            recorder=self._recorder,
             may=self.leading,
             by_eviction=self._options.by_eviction,
         )
@@ -305,13 +324,21 @@ class KubeCluster:
         self._term = self._terms
         self._store.nudge()
 
-    async def _end(self, recorder: Recorder) -> None:
+    async def _end(self) -> None:
         """When told to stop: what waits is written, and the lease given back."""
         await self._stop.wait()
-        await recorder.drain(2.0)
+        await self._flushed(_LAST_WORDS)
         if self._lease is not None:
             await self._lease.release()
         raise _StoppedError
+
+    async def _flushed(self, timeout: float) -> bool:
+        """Give what waits to be written a last chance."""
+        clock = asyncio.get_running_loop().time
+        until = clock() + timeout
+        while not (done := self._publisher.idle() and self._recorder.idle()) and clock() < until:
+            await asyncio.sleep(0.005)
+        return done
 
     async def _discover(self, client: Client) -> dict[tuple[str, str], Resource]:
         """What is served; without pods and nodes there is nothing to do but wait for the server to serve them."""

@@ -12,7 +12,6 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -24,20 +23,30 @@ from tierwise.api.meta import format_time
 from tierwise.explain.message import DECISION
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError, UnreachableError
+from tierwise.kube.outbox import Outbox
 from tierwise.kube.store import Store
 from tierwise.port import RecordEvent
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "give_way"]
 
 log = logging.getLogger(__name__)
 
 _WORKERS: Final = 2
-_MOST: Final = 50_000
+_PAUSE: Final = 0.005
+"""Seconds that a worker rests after an event: see the publisher of statuses."""
 _LONGEST: Final = 8_000
 _STEP: Final = 0.02
 """Seconds between two looks whether binds are under way."""
 _PATIENCE: Final = 100
-"""So many looks, and an event is written all the same."""
+"""So many looks, and what waits is written all the same."""
+
+
+async def give_way(binding: Callable[[], bool]) -> None:
+    """Let binds go first, for a while: where there is never an end to them, the rest comes slowly but comes."""
+    for _ in range(_PATIENCE):
+        if not binding():
+            return
+        await asyncio.sleep(_STEP)
 
 
 class _Told(msgspec.Struct, frozen=True):
@@ -46,10 +55,13 @@ class _Told(msgspec.Struct, frozen=True):
     event: RecordEvent
     uid: str
     at: float  # seconds since the epoch
+    times: int = 1  # said so often while it waited
 
 
 class Recorder:
-    """Writes events in the background; the oldest are dropped where far too many wait."""
+    """Writes events in the background, of one namespace after the other; the oldest are dropped where far too many
+    wait.
+    """
 
     def __init__(
         self, client: Client, store: Store, identity: str, binding: Callable[[], bool] = lambda: False
@@ -59,48 +71,47 @@ class Recorder:
         self._store = store
         self._identity = identity
         self._binding = binding
-        self._waiting: deque[_Told] = deque(maxlen=_MOST)
+        self._waiting: Outbox[tuple[str, ...], _Told] = Outbox()
+        self._under_way = 0
         self._some = asyncio.Event()
 
-    async def record(self, event: RecordEvent) -> None:
-        """Queue an event; the time is now."""
+    def record(self, event: RecordEvent) -> None:
+        """Queue an event; the time is now. What waits already and is said again is said with the latest decision."""
         known = self._store.find(event.about)  # now: by the time that it is written the object may be gone
-        self._waiting.append(_Told(event, known[0].metadata.uid if known is not None else "", time.time()))
+        uid, about = known[0].metadata.uid if known is not None else "", event.about
+        same = about.group, about.kind, about.name, uid, event.type, event.reason, event.message
+        before = self._waiting.get(about.namespace, same)
+        times = before.times + 1 if before is not None else 1
+        self._waiting.put(about.namespace, same, _Told(event, uid, time.time(), times))
         self._some.set()
+
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing is under way."""
+        return not self._waiting and not self._under_way
 
     async def run(self) -> None:
         """Write events until cancelled."""
         await asyncio.gather(*(self._worker() for _ in range(_WORKERS)))
 
-    async def drain(self, timeout: float) -> None:
-        """Give waiting events a last chance."""
-        clock = asyncio.get_running_loop().time
-        until = clock() + timeout
-        while self._waiting and clock() < until:
-            await asyncio.sleep(0.02)
-
     async def _worker(self) -> None:
         while True:
             while self._waiting:
-                await self._give_way()
+                await give_way(self._binding)
                 if not self._waiting:
                     break
-                told = self._waiting.popleft()
+                _, told = self._waiting.take()
+                self._under_way += 1
                 try:
-                    await self._write(self._manifest(told))
+                    await self._write(self._manifest(told), told.times)
                 except (ApiError, UnreachableError) as error:
                     log.debug("an event is lost: %s", error)
+                finally:
+                    self._under_way -= 1
+                await asyncio.sleep(_PAUSE)
             self._some.clear()
             await self._some.wait()
 
-    async def _give_way(self) -> None:
-        """Let binds go first, for a while: where there is never an end to them, events come slowly but come."""
-        for _ in range(_PATIENCE):
-            if not self._binding():
-                return
-            await asyncio.sleep(_STEP)
-
-    async def _write(self, manifest: Raw) -> None:
+    async def _write(self, manifest: Raw, times: int) -> None:
         meta = manifest["metadata"]
         assert isinstance(meta, dict)
         path = f"/api/v1/namespaces/{meta['namespace']}/events"
@@ -113,7 +124,7 @@ class Recorder:
             shown = msgspec.json.decode(await self._client.ask("GET", path, expects="Event"))
             count = shown.get("count")
             again = {field: manifest[field] for field in ("lastTimestamp", "message")}
-            again["count"] = (count if isinstance(count, int) else 1) + 1
+            again["count"] = (count if isinstance(count, int) else 1) + times
             if "annotations" in meta:
                 again["metadata"] = {"annotations": meta["annotations"]}
             await self._client.ask("PATCH", path, again, kind="application/merge-patch+json", expects="Event")
@@ -144,7 +155,7 @@ class Recorder:
             "message": event.message[:_LONGEST] + (f" (decision {event.decision})" if event.decision else ""),
             "firstTimestamp": now,
             "lastTimestamp": now,
-            "count": 1,
+            "count": told.times,
             "source": {"component": self._identity},
             "reportingComponent": self._identity,
             "reportingInstance": self._identity,

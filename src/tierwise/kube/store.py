@@ -14,7 +14,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from tierwise.api.codec import Object
 from tierwise.api.core import Node, Pod
+from tierwise.api.volcano import PodGroup, PodGroupStatus
 from tierwise.kube.decoding import Entry
 from tierwise.kube.kinds import Resource
 from tierwise.port import Key, Objects, Version
@@ -101,12 +103,13 @@ class Store:
         self._awaited: int = _NOBODY  # a version of which the next wakes somebody
         self._known: dict[Kind, dict[Key, int]] = {}  # resource version of each object
         self._progress: dict[Kind, int] = {}  # up to which version we have been told everything
+        self._news = False  # whether something has changed that a turn of the loop could be about
         self.assumed = Assumed()
 
     def read(self) -> Objects:
         """What is known now; `wait` with the version of it returns for what comes after it, a nudge included."""
         with self._changed:
-            if self._objects.version != self._version:
+            if self._objects.version != self._version or self._puts:
                 self._objects = self._objects.updated(self._puts, self._deletes, self._version)
                 self._puts, self._deletes = {}, {}
             return self._objects
@@ -167,7 +170,7 @@ class Store:
                 changes += 1
             self._progress[kind] = now if restored else max(now, told)
             if changes:
-                self._bump()
+                self._tell()
         return 0 if restored else missed
 
     def put(self, resource: Resource, entry: Entry) -> None:
@@ -179,14 +182,14 @@ class Store:
             if version < told and key not in self._known.get(kind, {}):
                 return
             if self._put(key, entry):
-                self._bump()
+                self._tell()
 
     def answered(self, resource: Resource, entry: Entry) -> None:
         """An object as the server answered a write of ours; the watch may have told more by now."""
         kind = (resource.group, resource.kind)
         with self._changed:
             if _number(_version(entry)) > self._progress.get(kind, 0) and self._put(_key(resource, entry), entry):
-                self._bump()
+                self._tell()
 
     def delete(self, resource: Resource, entry: Entry) -> None:
         """An object that the watch has shown to be gone."""
@@ -196,7 +199,7 @@ class Store:
             self._progress[kind] = max(self._progress.get(kind, 0), version)
             if self._known.get(kind, {}).get(key, version + 1) <= version:
                 self._drop(key)
-                self._bump()
+                self._tell()
 
     def marked(self, resource: Resource, version: str) -> None:
         """Nothing more has happened to a kind up to this version."""
@@ -246,6 +249,8 @@ class Store:
             return False
         if isinstance(record, Pod):
             record = self.assumed.over(key, record)
+        shown = self.find(key)
+        self._news = self._news or shown is None or _concerns(shown[0], record)
         self._puts[key] = record, raw
         self._deletes.pop(key, None)
         return True
@@ -263,16 +268,43 @@ class Store:
         self.assumed.end(key)
         self._puts.pop(key, None)
         self._deletes[key] = None
+        self._news = True
 
     def _publish(self, key: Key, entry: Entry) -> None:
         self._puts[key] = entry
         self._bump()
 
+    def _tell(self) -> None:
+        """Wake who waits if there is news."""
+        if self._news:
+            self._bump()
+
     def _bump(self) -> None:
+        self._news = False
         self._version += 1
         if self._version > self._awaited:  # who waits for the time alone is not woken by every event
             self._awaited = _NOBODY
             self._changed.notify_all()
+
+
+def _concerns(before: Object, now: Object) -> bool:
+    """Whether a change is about more than what we write ourselves behind a cycle and nobody decides by.
+
+    Without this every status that is written would bring about another turn, which finds nothing to do.
+    """
+    return type(before) is not type(now) or _judged(before) != _judged(now)
+
+
+def _judged(record: Object) -> Object:
+    """A record as far as a turn could be about it."""
+    if isinstance(record, Pod):
+        told = tuple([condition for condition in record.status.conditions if condition.type != "PodScheduled"])
+        meta, status = replace(record.metadata, resource_version=""), replace(record.status, conditions=told)
+        return replace(record, metadata=meta, status=status)
+    if isinstance(record, PodGroup):
+        meta, phase = replace(record.metadata, resource_version=""), record.status.phase
+        return replace(record, metadata=meta, status=PodGroupStatus(phase=phase))
+    return record
 
 
 def _key(resource: Resource, entry: Entry) -> Key:

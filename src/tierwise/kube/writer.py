@@ -160,11 +160,18 @@ class Writer:
             case PatchStatus(key, status, annotations):
                 return self._patch_status(key, status, annotations)
             case RecordEvent():
-                return self._recorder.record(effect)
+                return self._record(effect)
             case Bind():
                 raise AssertionError("the binder's")
             case _:
                 assert_never(effect)
+
+    async def status(self, effect: PatchStatus) -> Outcome:
+        """Write one status."""
+        return await self._guarded(effect, {})
+
+    async def _record(self, event: RecordEvent) -> None:
+        self._recorder.record(event)
 
     async def _create(self, raw: Raw) -> None:
         """Make an object; where the answer to an earlier attempt was lost, it is there by now."""

@@ -7,7 +7,7 @@ process holds no state that is not in the cluster, so nothing is lost when it en
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
@@ -203,7 +203,7 @@ class Loop:
         self._controllers = controllers.Controllers(self._profile)
         self._refused = RefusedEvictions()
         self._guard = Guard(ticks, self._crashed)
-        self._untold: list[Effect] = []  # events about objects that were set aside, and about plugins
+        self._untold: list[RecordEvent] = []  # events about objects that were set aside, and about plugins
         self._failed: set[tuple[str, str, str]] = set()  # plugin, method and error that people were told of
         self._readers = [Reader(duty.profile, schedulers=duty.schedulers) for duty in duties]
         self._statuses = [StatusWriter() for _ in duties]
@@ -297,7 +297,7 @@ class Loop:
             guard.call("defragmenting", self._defrag.step)
         events, self._untold = self._untold, []
         if events:
-            guard.call("telling of what was set aside", lambda: _complain(self._cluster.apply(events)))
+            self._cluster.tell(events)
         self.turned = self._ticks()
 
     def _crashed(self, crash: Crash) -> None:
@@ -438,20 +438,26 @@ class Loop:
         Where the next cycle follows at once, statuses wait for it: it asks for those again that still hold.
         """
         objects = self._guard.over(self._cluster.read())
-        asked = self._statuses[index].write(objects, snapshot, report)
-        asked += pod_conditions(objects, snapshot, report, self._fresh(index, snapshot, report))
+        fresh = self._fresh(index, snapshot, report)
+        asked = self._statuses[index].write(objects, snapshot, _without(report, fresh))
+        asked += pod_conditions(objects, snapshot, report, {path for paths in fresh.values() for path in paths})
+        by = str(index)
         if report.unfinished and self._ticks() - self._published[index] < _UNTOLD:
-            asked = [effect for effect in asked if not _waits(effect)]
+            asked, by = [effect for effect in asked if not _waits(effect)], ""
         else:
             self._published[index] = self._ticks()
         decision = partial(decision_id, snapshot.now)
         released = list(self._cluster.apply(release(objects, snapshot, report, decision, self._marks[index])))
-        self._cluster.apply([*asked, *pod_events(snapshot, [*outcomes, *released])])
+        asked += pod_events(snapshot, [*outcomes, *released])
+        told = [effect for effect in asked if isinstance(effect, PatchStatus | RecordEvent)]
+        self._cluster.tell(told, by)
+        if len(told) < len(asked):
+            self._cluster.apply([effect for effect in asked if not isinstance(effect, PatchStatus | RecordEvent)])
         return released
 
-    def _fresh(self, index: int, snapshot: Snapshot, report: CycleReport) -> set[str]:
-        """Pods that are told nothing yet: their group is not known, or too few pods of it are, and has not been so for
-        long with as many pods as now.
+    def _fresh(self, index: int, snapshot: Snapshot, report: CycleReport) -> dict[str, list[str]]:
+        """Gangs with their pods that are told nothing yet: the group is not known, or too few pods of it are, and has
+        not been so for long with as many pods as now. The next turn comes when the first of them has been.
         """
         arriving = {lone_gang(path): [path] for path in snapshot.orphans}
         for job in snapshot.waiting:
@@ -462,7 +468,19 @@ class Loop:
         for key, paths in arriving.items():
             known[key] = last[key] if key in last and last[key][0] == len(paths) else (len(paths), now)
         self._arriving[index] = known
-        return {path for key, paths in arriving.items() if now - known[key][1] < _ON_ITS_WAY for path in paths}
+        fresh = {key: paths for key, paths in arriving.items() if now - known[key][1] < _ON_ITS_WAY}
+        if fresh:
+            told = self._clock() + _ON_ITS_WAY - (now - min(known[key][1] for key in fresh))
+            again = self._again[index]
+            self._again[index] = told if again is None else min(told, again)
+        return fresh
+
+
+def _without(report: CycleReport, fresh: Container[str]) -> CycleReport:
+    """A report that says nothing about these jobs."""
+    if not any(key in fresh for key in report.rejections):
+        return report
+    return replace(report, rejections={key: said for key, said in report.rejections.items() if key not in fresh})
 
 
 def _waits(effect: Effect) -> bool:

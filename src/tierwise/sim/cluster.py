@@ -226,6 +226,10 @@ class EmbeddedCluster:
             self.done += [outcome.effect for outcome in outcomes if outcome.ok]
         return outcomes
 
+    def tell(self, effects: Sequence[PatchStatus | RecordEvent], by: str = "") -> None:
+        """Statuses and events, at once."""
+        self.apply(effects)
+
     def begin(self, binds: Sequence[Bind]) -> Callable[[], list[Outcome]]:
         """The same for binds, which take no time here."""
         outcomes = self.apply(binds)

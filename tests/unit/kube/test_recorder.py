@@ -47,7 +47,7 @@ def test_events_wait_for_binds(monkeypatch: pytest.MonkeyPatch, busy: int, expec
 
     async def run() -> None:
         recorder = Recorder(cast(Client, client), Store(), "tierwise", binding)
-        await recorder.record(EVENT)
+        recorder.record(EVENT)
         worker = asyncio.create_task(recorder._worker())
         while not client.written:
             await asyncio.sleep(0)
@@ -67,7 +67,7 @@ def test_an_event_is_about_the_object_that_was_there() -> None:
 
     async def run() -> None:
         recorder = Recorder(cast(Client, client), store, "tierwise")
-        await recorder.record(EVENT)
+        recorder.record(EVENT)
         store.delete(pods, (shown, None))
         worker = asyncio.create_task(recorder._worker())
         while not client.written:

@@ -374,3 +374,61 @@ def test_nudge_wakes_once() -> None:
     woken = store.wait(before, 0.0)
 
     assert before < woken == store.read().version
+
+
+GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups", namespaced=True, status=True)
+
+
+def _shown(resource: Resource, version: int, **more: Raw) -> Entry:
+    meta = {"name": "x", "namespace": "default", "uid": "u", "resourceVersion": str(version)}
+    raw: Raw = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": meta}
+    return codec.decode({**raw, **more}), None
+
+
+def _condition(kind: str) -> Raw:
+    return {"conditions": [{"type": kind, "status": "False", "message": "no room"}]}
+
+
+@pytest.mark.parametrize("way", ["put", "answered"])
+@pytest.mark.parametrize(
+    ("resource", "status"),
+    [
+        (PODS, _condition("PodScheduled")),
+        (GROUPS, _condition("Unschedulable")),
+        (GROUPS, {"running": 4, "succeeded": 1, "failed": 2}),
+    ],
+    ids=["pod", "group", "counts"],
+)
+def test_what_is_written_behind_a_cycle_wakes_nobody(resource: Resource, status: Raw, way: str) -> None:
+    """A turn for every status that is written would find nothing to do; who reads sees it all the same."""
+    store = Store()
+    store.put(resource, _shown(resource, 5))
+    before = store.read()
+    told = _shown(resource, 6, status=status)
+    getattr(store, way)(resource, told)
+
+    assert before.version == store.wait(before.version, 0.0)
+    assert told[0] == store.read().record(Key(resource.group, resource.kind, "default", "x"))
+
+
+@pytest.mark.parametrize(
+    ("resource", "more"),
+    [
+        (PODS, {"status": {"phase": "Running"}}),
+        (PODS, {"status": _condition("Ready")}),
+        (PODS, {"status": {"nominatedNodeName": "n0"}}),
+        (PODS, {"spec": {"nodeName": "n0", "containers": []}}),
+        (GROUPS, {"status": {"phase": "Inqueue"}}),
+        (GROUPS, {"spec": {"minMember": 2}}),
+    ],
+    ids=["phase", "ready", "nominated", "bound", "let in", "spec"],
+)
+def test_what_somebody_decides_by_wakes(resource: Resource, more: dict[str, Raw]) -> None:
+    """Controllers and the scheduler look at once, also where a status of ours came just before."""
+    store = Store()
+    store.put(resource, _shown(resource, 5))
+    before = store.read().version
+    store.put(resource, _shown(resource, 6, status=_condition("PodScheduled")))
+    store.put(resource, _shown(resource, 7, **more))
+
+    assert before < store.wait(before, 0.0)
