@@ -306,6 +306,14 @@ TENANT_INPUTS: Final = (
     ),
     # What tierwise writes for people, and what it does not obey.
     TenantInput(
+        "caught",
+        "nothing: it is read on the lease of the scheduler alone, which operators write",
+        OWN,
+        FREE,
+        NONE,
+        "test_a_plugin_that_never_comes_back_is_left_out_in_the_end",
+    ),
+    TenantInput(
         "decision expected-start unschedulable family observed-revision",
         NOTHING + ": it is told, or read on objects of operators alone",
         OWN,

@@ -66,6 +66,7 @@ class ServeOptions(msgspec.Struct, frozen=True):
     listen: tuple[str, int] | None
     debug_port: int | None
     log_level: str
+    cycle_limit: float
 
 
 def service_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -108,6 +109,14 @@ def service_options(command: Callable[..., None]) -> Callable[..., None]:
             show_default=True,
             metavar="SECONDS",
             help="Look again after so long even where nothing has changed.",
+        ),
+        click.option(
+            "--cycle-limit",
+            type=click.FloatRange(min=1.0),
+            default=120.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="End the process where a cycle still decides after so long: a standby or a restart goes on.",
         ),
         click.option(
             "--discovery-files",
@@ -193,6 +202,7 @@ def serve(
         files=manner.discovery_files,
         defrag=defrag,
         namespace=manner.lease_namespace or own_namespace("kube-system"),
+        cycle_limit=manner.cycle_limit,
     )
     with contextlib.ExitStack() as servers:
         if manner.listen is not None:

@@ -634,6 +634,10 @@ class Pipeline:
             known = self._failures[name, method] = replace(known, times=known.times + 1)
         return Reason("PluginFailed", name, replace(known, error=text).text)
 
+    def name_of(self, plugin: object) -> str:
+        """What the profile calls a plugin; "" for anything else."""
+        return self._names.get(id(plugin), "")
+
     def _failed(self, plugin: object, method: str, error: BaseException) -> Reason:
         return self._note(self._names[id(plugin)], method, error)
 

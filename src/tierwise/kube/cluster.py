@@ -191,6 +191,21 @@ class KubeCluster:
         led = 0 != self._term == self._deciding
         return led and self._lease is not None and self._lease.held()
 
+    def note(self) -> str:
+        """What the holder of the lease before us has left for us; "" where there is no lease."""
+        return self._lease.note if self._lease is not None else ""
+
+    def leave_note(self, text: str) -> None:
+        """Let whoever holds the lease after us know something; written when the lease is renewed or given back."""
+        if self._lease is not None:
+            self._lease.note = text
+
+    def give_up(self, within: float) -> None:
+        """Give the lease back at once, with our note; from another thread than the one that acts, which may hang."""
+        if self._lease is not None:
+            with contextlib.suppress(TimeoutError):
+                asyncio.run_coroutine_threadsafe(self._lease.release(), self._loop).result(within)
+
     def secret(self, namespace: str, name: str) -> dict[str, str]:
         """The entries of one Secret, asked for now; ApiError and UnreachableError. May be called from any thread."""
         return self._call(read_secret(self._client, namespace, name))

@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 
 _API: Final = "coordination.k8s.io/v1"
 
+_NOTE: Final = "tierwise.io/caught"
+"""The annotation of the lease in which a holder leaves a note for the next one."""
+
 _LAST: Final = 5.0
 """Seconds that a renewal which is under way has to end before the lease is given back."""
 
@@ -70,6 +73,7 @@ class Lease:
         self._renewing = asyncio.Lock()
         self._unanswered = False  # whether a write of ours may have been carried out without our knowing
         self._told = False  # whether we held it when we last looked
+        self.note = ""  # what a holder leaves for the next one: written with the lease
         self.holder = ""
         self.losses = 0  # how often it was lost; giving it back is no loss
 
@@ -144,6 +148,8 @@ class Lease:
             return
         spec = _spec(lease)
         self.holder = str(spec.get("holderIdentity") or "")
+        if self.holder != self._identity:
+            self.note = _note(lease)
         word = (self.holder, spec.get("renewTime"), spec.get("leaseTransitions"))
         if word != self._seen[0]:
             # Heard now: the word may be younger than our question, which was perhaps long under way.
@@ -181,7 +187,12 @@ class Lease:
 
     async def _write(self, lease: Raw, change: Raw) -> None:
         """The resource version in the manifest makes sure that nobody else has written in between (409)."""
-        await self._send("PUT", f"{self._path}/{self._name}", {**lease, "spec": {**_spec(lease), **change}})
+        written = {**lease, "spec": {**_spec(lease), **change}}
+        if self.note != _note(lease):
+            meta = lease.get("metadata")
+            about: Raw = meta if isinstance(meta, dict) else {}
+            written["metadata"] = {**about, "annotations": {**_annotations(lease), _NOTE: self.note}}
+        await self._send("PUT", f"{self._path}/{self._name}", written)
 
     async def _send(self, method: str, path: str, lease: Raw) -> None:
         self._unanswered = True
@@ -196,6 +207,16 @@ class Lease:
 def _spec(lease: Raw) -> Raw:
     spec = lease.get("spec")
     return spec if isinstance(spec, dict) else {}
+
+
+def _annotations(lease: Raw) -> Raw:
+    meta = lease.get("metadata")
+    found = meta.get("annotations") if isinstance(meta, dict) else None
+    return found if isinstance(found, dict) else {}
+
+
+def _note(lease: Raw) -> str:
+    return str(_annotations(lease).get(_NOTE) or "")
 
 
 def _now() -> str:

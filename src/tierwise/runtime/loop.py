@@ -6,8 +6,9 @@ process holds no state that is not in the cluster, so nothing is lost when it en
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
@@ -19,8 +20,12 @@ from tierwise.actions.diagnosis.verdicts import LACKS_PODS
 from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.explain.message import decision_id
+from tierwise.framework.declaration import Idle
+from tierwise.framework.extension import Factory
+from tierwise.framework.registry import extended
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
+from tierwise.plugins import PLUGINS
 from tierwise.port import (
     Bind,
     Cluster,
@@ -213,10 +218,30 @@ class Loop:
         self._checked = [ticks()] * len(duties)  # when each was last compared with a fresh one
         self._most_pods = most_pods
         self._under_way: dict[int, _UnderWay] = {}
+        self._plugins: Mapping[str, Factory] = PLUGINS
+        self.computing: tuple[str, float] | None = None  # the stage that computes, since when: a watchdog looks
         self._published = [ticks()] * len(duties)  # when each last wrote all statuses
         self._took = 0.0  # seconds that the last turn read and decided for
         self.unfinished = False  # whether the last turn left jobs to the next one
         self.turned = ticks()  # when the last turn ended
+
+    def leave_out_plugin(self, name: str, why: str) -> None:
+        """Decide without a plugin of another package from now on, and tell the cluster's operators."""
+        self._plugins = extended(self._plugins, {name: lambda arguments, view: Idle()})
+        self._untold.append(RecordEvent(_ABOUT_PLUGINS, "Warning", "PluginLeftOut", why))
+
+    def set_aside(self, key: Key, why: str, seconds: float) -> None:
+        """Leave an object out for a while."""
+        self._guard.set_aside("scheduling", key, why, seconds)
+
+    @contextlib.contextmanager
+    def _computes(self, stage: str, since: float | None = None) -> Iterator[None]:
+        """Something is computed, and nothing waited for: a watchdog may look how long it takes."""
+        self.computing = stage, self._ticks() if since is None else since
+        try:
+            yield
+        finally:
+            self.computing = None
 
     def warm_up(self) -> None:
         """Decide about an empty cluster, so that plugins are imported before the first pods wait for them."""
@@ -334,7 +359,8 @@ class Loop:
             now = self._clock()
             act = partial(self._controllers.run, now=now)
             rehearse = partial(controllers.run, now=now, profile=self._profile)
-            asked = self._guard.run("reconciling", self._cluster.read(), act, rehearse)
+            with self._computes("reconciling"):
+                asked = self._guard.run("reconciling", self._cluster.read(), act, rehearse)
             if not asked:
                 return
             if asked == done:
@@ -349,11 +375,15 @@ class Loop:
 
     def _rehearse(self, index: int, objects: Objects) -> None:
         """Everything that a turn computes, anew and without effects: raises where an object makes the turn raise."""
+        with self._computes("scheduling"):
+            self._rehearse_whole(index, objects)
+
+    def _rehearse_whole(self, index: int, objects: Objects) -> None:
         duty, now = self._duties[index], self._clock()
         self._readers[index] = Reader(duty.profile, schedulers=duty.schedulers)  # the old one broke off half-way
         self._statuses[index] = StatusWriter()
         snapshot = Reader(duty.profile, schedulers=duty.schedulers).read(objects, now)
-        report = cycle(snapshot, duty.profile)
+        report = cycle(snapshot, duty.profile, plugins=self._plugins)
         _check_made(report)
         effects(snapshot, report)
         statuses(objects, snapshot, report)
@@ -369,9 +399,10 @@ class Loop:
         marks = [self._ticks()]
         objects = self._refused.over(objects, self._ticks())
         marks.append(self._ticks())
-        snapshot = self._readers[index].read(objects, self._clock())
-        marks.append(self._ticks())
-        report = cycle(snapshot, duty.profile, most_pods=self._most_pods)
+        with self._computes("scheduling", marks[-1]):
+            snapshot = self._readers[index].read(objects, self._clock())
+            marks.append(self._ticks())
+            report = cycle(snapshot, duty.profile, most_pods=self._most_pods, plugins=self._plugins)
         self.unfinished = self.unfinished or report.unfinished
         if whole:
             _check_made(report)

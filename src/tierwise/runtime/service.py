@@ -20,16 +20,19 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise.kube.cluster import KubeCluster
-from tierwise.runtime.loop import Loop, Observer, SchedulerProfile
+from tierwise.runtime.loop import Loop, LoopPass, Observer, SchedulerProfile
 from tierwise.runtime.probes import Health
 from tierwise.runtime.topology_sources import Fetching
+from tierwise.runtime.watchdog import EXIT, LEFT_OUT, Caught, Watchdog, recalled
+from tierwise.scheduler.guard import Crash
 
 if TYPE_CHECKING:
     from tierwise.runtime.defrag import DefragController, DefragSettings
 
-__all__ = ["LoopRunner", "LoopTiming", "SteadyClock"]
+__all__ = ["CYCLE_LIMIT", "LoopRunner", "LoopTiming", "SteadyClock"]
 
 
 # The time of a process: right in the long run, and never in a hurry.
@@ -67,6 +70,12 @@ class SteadyClock:
 
 log = logging.getLogger(__name__)
 
+CYCLE_LIMIT: Final = 120.0
+"""Seconds after which a cycle that still decides counts as one that does not end."""
+
+_LAST_WORDS: Final = 10.0
+"""Seconds for giving the lease back before a process ends that hangs."""
+
 _STUCK: Final = 180.0
 """Seconds without the end of a turn after which the loop counts as stuck."""
 
@@ -102,14 +111,19 @@ class LoopRunner:
         files: Path | None = None,
         defrag: DefragSettings | None = None,
         namespace: str = "kube-system",
+        cycle_limit: float = CYCLE_LIMIT,
     ) -> None:
         """`files` is the folder below which discovery may read files; `defrag` is carried out where it is set, with
-        its record in a `namespace`.
+        its record in a `namespace`. A cycle that decides for longer than `cycle_limit` seconds ends the process.
         """
         self._cluster = cluster
+        self._cycle_limit = cycle_limit
+        self._caught: Caught | None = None  # what ends this process
+        self._before: Caught | None = None  # what ended the one before, where no cycle has ended well since
+        self._recalled = False
         self._pace = pace
         self._stopping = threading.Event()
-        self._checks: tuple[Health, ...] = (self._turns, cluster.deaf)
+        self._checks: tuple[Health, ...] = (self._ends, self._turns, cluster.deaf)
         clock = SteadyClock(time.time, time.monotonic)
         self._loop = Loop(
             cluster,
@@ -119,12 +133,15 @@ class LoopRunner:
             with_controllers=with_controllers,
             fetching=Fetching(cluster.secret, clock=clock, wake=cluster.wake, files=files),
             defrag=_defrag(cluster, duties, clock, defrag, namespace) if defrag is not None and duties else None,
-            observers=observers,
+            observers=(*observers, self),
         )
 
     def run(self) -> None:
         """Turn until told to end; called in the main thread, because signals arrive there."""
-        with self._signals(), self._cluster:
+        watchdog = Watchdog(
+            lambda: self._loop.computing, ticks=time.monotonic, limit=self._cycle_limit, caught=self._end_stuck
+        )
+        with self._signals(), self._cluster, watchdog:
             self._loop.warm_up()
             while not self._stopping.is_set() and not self._cluster.synced(timeout=1.0):
                 pass
@@ -135,7 +152,7 @@ class LoopRunner:
                 period=self._pace.period,
                 rest=self._pace.rest,
                 stopping=self._ended,
-                may=self._cluster.leading,
+                may=self._may,
             )
             log.info("ending")
 
@@ -148,6 +165,9 @@ class LoopRunner:
         """Why nothing is scheduled here, so that somebody else should; "" where all is well."""
         return next(filter(None, (check() for check in self._checks)), "")
 
+    def _ends(self) -> str:
+        return f"{self._caught.stage} does not end: {self._caught.said}" if self._caught is not None else ""
+
     def _turns(self) -> str:
         idle = time.monotonic() - self._loop.turned
         return f"no turn has ended for {idle:.0f} seconds" if idle > _STUCK else ""
@@ -157,6 +177,45 @@ class LoopRunner:
         if self._stopping.is_set():
             return "ending"
         return "" if self._cluster.synced() else "caches are not filled yet"
+
+    def saw(self, turn: LoopPass) -> None:
+        """A cycle has ended: what was caught once before it was no rule."""
+        if self._before is not None and not self._before.left_out(time.time()):
+            self._before = None
+            self._cluster.leave_note("")
+
+    def crashed(self, crash: Crash) -> None:
+        """Nothing to do with cycles that do not end."""
+
+    def _may(self) -> bool:
+        """Whether we may act; who begins to looks first at what ended the one before."""
+        if not self._cluster.leading():
+            self._recalled = False
+            return False
+        if not self._recalled:
+            self._recalled = True
+            self._before = recalled(self._cluster.note())
+            if self._before is not None and self._before.left_out(time.time()):
+                self._leave_out(self._before)
+        return True
+
+    def _leave_out(self, caught: Caught) -> None:
+        why = f"{caught.stage} did not end {caught.times} times in a row ({caught.said}): left out for an hour"
+        if caught.foreign:
+            log.error("plugin %s is left out: %s", caught.plugin, why)
+            self._loop.leave_out_plugin(caught.plugin, f"plugin {caught.plugin}: {why}")
+        elif caught.key is not None:
+            log.error("%s is left out: %s", caught.key, why)
+            self._loop.set_aside(caught.key, why, LEFT_OUT)
+
+    def _end_stuck(self, caught: Caught, seconds: float) -> None:
+        """In the watchdog's thread: say it, leave it to the next one, and end; nothing else can end a busy thread."""
+        self._caught = replace(caught, at=time.time()).after(self._before)
+        log.critical("%s has not ended for %.0f seconds, and this process ends: %s", caught.stage, seconds, caught.said)
+        self._cluster.leave_note(self._caught.text)
+        self._cluster.give_up(_LAST_WORDS)
+        logging.shutdown()
+        os._exit(EXIT)
 
     def _ended(self) -> bool:
         self._cluster.synced()  # raises what ended the cluster's own thread

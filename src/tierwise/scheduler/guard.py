@@ -99,6 +99,15 @@ class Guard:
                     deletes.append(key)
         return objects.updated(puts, deletes, objects.version) if puts or deletes else objects
 
+    def set_aside(self, stage: str, key: Key, why: str, seconds: float) -> None:
+        """Leave an object out that somebody else has found to be the culprit."""
+        now = self._ticks() if self._ticks is not None else 0.0
+        self._aside[key] = _Aside(now + seconds, 1, bare=True)
+        crash = Crash(stage, key, why, "")
+        self.crashes.append(crash)
+        if self._tell is not None:
+            self._tell(crash)
+
     def run(
         self,
         stage: str,

@@ -1,0 +1,173 @@
+"""A cycle that does not end: it is noticed by the clock, named, and remembered, so that the next process does better.
+
+The core counts steps and knows no clock; a plugin of somebody else, or a defect, may still keep it for ever, and a
+thread of Python cannot be stopped. A `Watchdog` looks from another thread. When a stage has computed for too long, it
+reads from the stack who is being asked about what, and the process ends; a standby or a restart goes on.
+
+What was caught is remembered beside the lease (`Caught.text`, an annotation), where every replica finds it. A cycle
+that ends well makes up for one catch. Who is caught twice in a row is left out for an hour: a plugin of another package
+by its name, otherwise the object that was being looked at. Plugins of tierwise are never left out: pods would be bound
+against their rules.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from tierwise.api import codec
+from tierwise.api.meta import ObjectMeta, Record
+from tierwise.framework.pipeline import Pipeline
+from tierwise.model.job import Job
+from tierwise.plugins import PLUGINS
+from tierwise.port import Key
+
+__all__ = ["EXIT", "LEFT_OUT", "Caught", "Watchdog", "recalled"]
+
+EXIT: Final = 75
+"""The status of a process that ends because a cycle did not: try again."""
+
+LEFT_OUT: Final = 3600.0
+"""Seconds for which a plugin or an object is left out."""
+
+_LOOKS: Final = 20
+"""Looks in the time that a stage may take."""
+
+
+class Caught(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Who was being asked about what when a stage did not end."""
+
+    stage: str
+    action: str = ""
+    plugin: str = ""
+    method: str = ""
+    about: str = ""  # the job or object
+    key: Key | None = None  # the object that would be set aside
+    times: int = 1  # in a row
+    at: float = 0.0  # seconds since the epoch
+
+    @property
+    def foreign(self) -> bool:
+        """Whether a plugin of another package was being asked."""
+        return bool(self.plugin) and self.plugin not in PLUGINS.built_in
+
+    @property
+    def culprit(self) -> tuple[str, str]:
+        """Who would be left out."""
+        return ("plugin", self.plugin) if self.foreign else ("object", str(self.key) if self.key is not None else "")
+
+    @property
+    def said(self) -> str:
+        """Where it happened, in words."""
+        asked = f"plugin {self.plugin} in {self.method}" if self.plugin else ""
+        action = f"action {self.action}" if self.action else ""
+        about = f"about {self.about}" if self.about else ""
+        return ", ".join(part for part in (asked, action, about) if part) or "no plugin, no action, no object is known"
+
+    @property
+    def text(self) -> str:
+        """What is remembered."""
+        return msgspec.json.encode(self).decode()
+
+    def after(self, before: Caught | None) -> Caught:
+        """The same, counted with the catch before it."""
+        again = before is not None and before.culprit == self.culprit != ("object", "")
+        return replace(self, times=before.times + 1) if before is not None and again else self
+
+    def left_out(self, now: float) -> bool:
+        """Whether its culprit is to be left out now."""
+        return self.times > 1 and bool(self.culprit[1]) and now < self.at + LEFT_OUT
+
+
+def recalled(text: str) -> Caught | None:
+    """What was remembered; None where nothing was, or somebody else wrote it."""
+    try:
+        return msgspec.json.decode(text, type=Caught) if text else None
+    except (msgspec.MsgspecError, UnicodeError):
+        return None
+
+
+class Watchdog:
+    """Looks at one thread, which says what it computes and since when."""
+
+    def __init__(
+        self,
+        computing: Callable[[], tuple[str, float] | None],
+        *,
+        ticks: Callable[[], float],
+        limit: float,
+        caught: Callable[[Caught, float], None],
+    ) -> None:
+        """`computing` gives the stage and when it began; `caught` is told once, and for how long that was."""
+        self._computing, self._ticks, self._limit, self._caught = computing, ticks, limit, caught
+        self._thread = threading.current_thread().ident or 0
+        self._ended = threading.Event()
+
+    def __enter__(self) -> Watchdog:
+        threading.Thread(target=self._run, name="watchdog", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._limit / _LOOKS):
+            found = self._computing()
+            took = self._ticks() - found[1] if found is not None else 0.0
+            if found is not None and took > self._limit:
+                self._caught(_seen(found[0], sys._current_frames().get(self._thread)), took)
+                return
+
+
+def _seen(stage: str, innermost: FrameType | None) -> Caught:
+    """What a stack shows: the plugin that was asked last, the action, and the job or object in question."""
+    caught = Caught(stage)
+    called: FrameType | None = None
+    for frame in _outwards(innermost):
+        local = frame.f_locals
+        if not caught.plugin and isinstance(local.get("self"), Pipeline):
+            caught = replace(caught, **_asked(local, called))
+        if not caught.about:
+            about, key = _about(local)
+            caught = replace(caught, about=about, key=key)
+        if not caught.action and frame.f_code.co_name == "run" and isinstance(local.get("action"), str):
+            caught = replace(caught, action=local["action"])
+        called = frame
+    return caught
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _asked(local: dict[str, Any], called: FrameType | None) -> dict[str, str]:
+    """The plugin that a pipeline was calling, and its method."""
+    pipeline: Pipeline = local["self"]
+    asked = called.f_locals.get("self") if called is not None else None
+    name = pipeline.name_of(asked) if asked is not None else ""
+    if not name and "choice" in local and "factories" in local:
+        return {"plugin": str(local["choice"].name), "method": "__init__"}
+    return {"plugin": name, "method": called.f_code.co_name if called is not None else ""} if name else {}
+
+
+def _about(local: dict[str, Any]) -> tuple[str, Key | None]:
+    """The job or the object among the variables of a function."""
+    for value in list(local.values()):
+        if isinstance(value, Job):
+            namespace, _, name = value.key.partition("/")
+            kind = ("", "Pod") if value.lone else ("scheduling.volcano.sh", "PodGroup")
+            return f"job {value.key}", value.declared_by or Key(*kind, namespace, name)
+        if isinstance(value, Record) and isinstance(getattr(value, "metadata", None), ObjectMeta):
+            kinds = codec.KINDS_OF.get(type(value))
+            if kinds:
+                meta: ObjectMeta = value.metadata  # type: ignore[attr-defined]
+                return codec.label(value), Key(*kinds[0], meta.namespace, meta.name)  # type: ignore[arg-type]
+    return "", None
