@@ -78,6 +78,16 @@ def test_sub_groups_that_the_queue_allows_are_chosen(how: str, sizes: list[int],
     assert (least <= cpu) == _starts(how, gang("g", minimum=2 * minimum, queue="q", groups=parts), cpu, 1)
 
 
+def test_smaller_of_two_sub_groups_starts_where_the_queue_allows_no_more() -> None:
+    """Sub-groups of alike pods differ in how many they are: the queue has room for the second alone."""
+    world = _limited("capability", draw("r0[n0]"), 2, 1)
+    parts = (groups(1, 4, name="p0", each="cpu=1"), groups(1, 2, name="p1", each="cpu=1"))
+
+    outcome = allocate(world, gang("g", minimum=2, queue="q", groups=parts))
+
+    assert {"g-p1-0-0": "n0", "g-p1-0-1": "n0"} == outcome.bindings
+
+
 def test_selection_that_the_queue_allows_and_that_has_room() -> None:
     """The first pods that the queue allows have no room together; the gang starts with others that have some."""
     world = _limited("capability", draw("r0[n0 n1]", nodes={"n0": "cpu=2", "n1": "cpu=1"}), 4, 0)

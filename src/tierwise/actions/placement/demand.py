@@ -83,7 +83,7 @@ def demand(cycle: Cycle, job: Job) -> Demand:
     if not cycle.pipeline.gangs or job_ready(cycle.ledger, job):
         return Demand(())
     asked = _first_demand(cycle, job)
-    if not asked.enough or _affordable(cycle, job, asked):
+    if not asked.enough or not _has_choice(job, asked) or _affordable(cycle, job, asked):
         return asked
     return next(selections(cycle, job, asked), asked)
 
@@ -104,12 +104,19 @@ def selections(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
             if taken != {p.pod_set: n for p, n in zip(whole.remaining, counts, strict=True) if n}:
                 yield Demand((_of_these(whole, counts),), narrowed=True)
         return
-    shapes = {pod_set.shape.number: pod_set.shape for pod_set in job.pod_sets()}
-    requests = np.array([shape.request for shape in shapes.values()])
-    for resource in np.flatnonzero(requests.min(axis=0) < requests.max(axis=0)).tolist():
+    requests = np.array([pod_set.shape.request for pod_set in job.pod_sets()])
+    for resource in np.flatnonzero(requests.max(axis=0)).tolist():
         found = _Choice(cycle, job, cheapest=resource).demand()
         if found.enough and _affordable(cycle, job, found):
             yield Demand(found.task_groups, inner_group=found.inner_group, narrowed=True)
+
+
+def _has_choice(job: Job, asked: Demand) -> bool:
+    """Whether other tasks than those that a demand takes first may meet the minimum, and ask for something else."""
+    if job.policies:
+        return bool(asked.spares) or any(len(task_group.remaining) > 1 for task_group in asked.task_groups)
+    (task_group,) = asked.task_groups
+    return len(task_group.remaining) > 1 and sum(p.left for p in task_group.remaining) > task_group.need
 
 
 def _first_demand(cycle: Cycle, job: Job) -> Demand:
