@@ -29,6 +29,8 @@ from tierwise.model.topology import ROOT
 
 __all__ = ["Spares", "like_nodes"]
 
+_OPENINGS = 20_000
+"""How often spares are opened to borrowers in one cycle; beyond that these wait for the next, and nobody for them."""
 _NOBODY: Ints = np.zeros(0, dtype=np.int64)
 _UNKNOWN = "annotation {key}: no tier is called {tier}, so no spares are kept for it"
 _FEWER = "annotation {key}: {asked} asked for, and the profile keeps at most {most} for {pods} that run"
@@ -58,6 +60,8 @@ class Spares:
         self._kept: dict[int, tuple[Shape, Ints, Ints]] = {}
         self._due: dict[int, int] = {}  # by owner: places of its spares that borrowers hold
         self._open: set[int] = set()  # owners whose spares are open to the job that is served
+        self._before: dict[int, tuple[Shape, Ints, Ints]] = {}  # by owner: what was kept until they were opened
+        self._openings = 0  # for borrowers, each owner counted
         self._charged: dict[str, Ints] = {}  # by namespace: what is kept for its jobs, for its resource quotas
         declared = (job for job in cycle.snapshot.jobs if job.repair is not None and job.repair.spares)
         running = {job.number: len(_standing(job)) for job in declared}
@@ -78,7 +82,8 @@ class Spares:
 
         To None they are closed, as to anybody of whom nothing is known.
         """
-        borrows = job is not None and job.repair is not None and job.repair.borrows
+        borrows = job is not None and job.repair is not None and job.repair.borrows and self._openings < _OPENINGS
+        self._openings += len(self._owners) if borrows else 0
         for owner in self._owners:
             open_ = job is not None and (owner is job or borrows or owner.priority < job.priority)
             if open_ == (owner.number in self._open) and owner is not job:
@@ -88,7 +93,9 @@ class Spares:
                 self._give_back(owner)
             else:
                 self._open.discard(owner.number)
-                self._keep(owner)
+                self._keep_again(owner)
+            if owner is job:
+                self._before.pop(owner.number, None)  # what it needs may be another number, elsewhere
 
     def kept(self) -> dict[str, int]:
         """How many are kept free now, by the key of their owner."""
@@ -124,9 +131,25 @@ class Spares:
     def _give_back(self, job: Job) -> None:
         found = self._kept.pop(job.number, None)
         if found is not None:
-            shape, rows, counts = found
+            shape, rows, counts = self._before[job.number] = found
             self._cycle.ledger.set_aside(shape, rows, -counts)
             self._charge(job, -shape.request * int(counts.sum()))
+
+    def _keep_again(self, job: Job) -> None:
+        """Set aside what was kept before, where that is still free and can be paid for; else look for it anew."""
+        found = self._before.get(job.number)
+        if found is None:
+            self._keep(job)
+            return
+        shape, rows, counts = found
+        number = int(counts.sum())
+        room = self._cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE)[rows]
+        if (room >= counts).all() and self._affordable(job, shape.request, number) == number:
+            self._cycle.ledger.set_aside(shape, rows, counts)
+            self._charge(job, shape.request * number)
+            self._kept[job.number] = found
+        else:
+            self._keep(job)
 
     def _charge(self, job: Job, amounts: Ints) -> None:
         """Charge what is kept to the queue of its owner, and to the resource quotas of its namespace."""
