@@ -26,7 +26,7 @@ from tierwise.api.workload import CompositePodGroup as Composite
 from tierwise.api.workload import PodGroup as KubernetesGroup
 from tierwise.api.workload import Workload
 from tierwise.audit.gangs import was_whole
-from tierwise.audit.pods import Finding, diminished, gang, group, stands
+from tierwise.audit.pods import Finding, diminished, gang, group, holds, stands
 from tierwise.audit.topology import Fabrics
 from tierwise.port import Key, Objects
 
@@ -327,9 +327,9 @@ def _part(subject: str, number: int, least: int) -> Iterator[Finding]:
 
 
 def _apart(objects: Objects, subject: str, pods: list[Pod], *keys: str) -> Iterator[Finding]:
-    """Pods on nodes with several values of these labels, from the outermost inwards, or with none."""
+    """Pods that hold nodes with several values of these labels, from the outermost inwards, or with none."""
     nodes = objects.every(Node)
-    held = [nodes[pod.spec.node_name] for pod in pods if pod.spec.node_name in nodes]
+    held = [nodes[pod.spec.node_name] for pod in pods if holds(pod) and pod.spec.node_name in nodes]
     values = {"/".join(node.metadata.labels.get(key, "") for key in keys) for node in held}
     if len(values) > 1:
         text = f"its pods stand in several domains of {keys[-1]}: {', '.join(sorted(values))}"

@@ -20,7 +20,7 @@ from tierwise.api.selector import matches
 from tierwise.api.volcano import HyperNode, MemberSpec, NetworkTopologySpec, PodGroup
 from tierwise.audit.gangs import members, sub_groups
 from tierwise.audit.gathered import layers
-from tierwise.audit.pods import Finding, stands
+from tierwise.audit.pods import Finding, holds, stands
 from tierwise.port import Objects
 
 __all__ = ["Fabrics", "topology"]
@@ -31,7 +31,7 @@ def topology(objects: Objects) -> Iterator[Finding]:
     fabrics = Fabrics(objects)
     inside = members(objects)
     for path, record in objects.every(PodGroup).items():
-        standing = [pod for pod in inside[path] if stands(pod) and pod.spec.node_name]
+        standing = [pod for pod in inside[path] if stands(pod) and holds(pod)]
         fabric = _fabric(record.metadata)
         if text := fabrics.tree(fabric).too_wide(record.spec.network_topology, standing):
             yield Finding("too-wide", f"PodGroup {path}", text)
@@ -80,6 +80,7 @@ class Fabrics:
         fabric = str(entry.get("fabric") or own)
         fabric = "" if fabric == "HyperNode" else fabric
         tier, spread = entry.get("tier"), entry.get("spread") or 0
+        pods = [pod for pod in pods if holds(pod)]
         if not pods or not isinstance(spread, int):
             return ""
         nodes = {pod.spec.node_name for pod in pods}

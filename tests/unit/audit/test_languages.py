@@ -86,3 +86,14 @@ def test_a_gang_of_groves_stands_within_its_further_fabrics() -> None:
     gang[0]["metadata"] = {"name": "g", "annotations": listed}
 
     assert [("too-wide", "PodGang default/g")] == found(*islands, *gang)
+
+
+def test_a_pod_that_has_ended_is_in_no_domain() -> None:
+    """What is left of a gang may stand in another domain than those of its pods that have done their work."""
+    gang = kueue_gang("g", 2, on={0: "n0", 1: "n2"}, required_topology="example.com/rack")
+    levels: Raw = {"levels": [{"nodeLabel": "example.com/spine"}, {"nodeLabel": "example.com/rack"}]}
+    net: Raw = {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "Topology", "metadata": {"name": "t"}, "spec": levels}
+
+    assert [("topology", "pod group default/g")] == found(net, *gang)
+    gang[0]["status"] = {"phase": "Succeeded"}
+    assert [] == found(net, *gang)
