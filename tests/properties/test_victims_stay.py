@@ -17,7 +17,8 @@ def test_binds_keep_all_rules_while_victims_are_still_there() -> None:
     """Whatever the order of actions, every bind of a cycle keeps every rule with all victims of that cycle in place.
 
     Anti-affinity both ways, affinity, spread, ports, claims for one pod, limits and zones of volumes, devices and room;
-    nobody goes twice, and repair keeps within budgets. Too few evictions, or binds beside victims, prove nothing.
+    nobody goes twice, groups that fall as one go whole, and repair keeps within budgets. Too few evictions, or binds
+    beside victims, prove nothing.
     """
     seen = Judged()
     for seed in range(_CLUSTERS):
@@ -30,4 +31,5 @@ def test_binds_keep_all_rules_while_victims_are_still_there() -> None:
     assert [] == seen.faults
     assert seen.evictions >= _CLUSTERS // 2
     assert seen.beside >= _CLUSTERS // 12
+    assert seen.together >= _CLUSTERS // 20
     assert {"repair", "gangpreempt", "podpreempt", "jobpreempt"} <= seen.kinds.keys()

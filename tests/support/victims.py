@@ -114,6 +114,7 @@ def _gang(
     rules, ported = _rules(pick, app, runs=runs), pick.random() < 0.15
     port = {"ports": [{"containerPort": 80, "hostPort": 8080}]} if ported else {}
     alone, quota, own = pick.random() < 0.4, pick.choice("ef"), []
+    falls_as_one = runs and not alone and pick.random() < 0.25
     for i in range(pick.choice((1, 1, 2, 3))):
         asks = {"resources": {"requests": {"cpu": cpu}}} if cpu else {}
         spec: Manifest = {"schedulerName": "tierwise", "priority": 1 if runs else 9, **rules}
@@ -123,7 +124,9 @@ def _gang(
         meta = {"namespace": "default", "uid": f"uid-{name}-{i}", "labels": labels, "ownerReferences": [owner]}
         raw = _object("v1", "Pod", f"{name}-{i}", spec, **meta) | {"status": {"phase": "Pending"}}
         raw["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
-        if not alone:
+        if falls_as_one:
+            spec["schedulingGroup"] = {"podGroupName": name}
+        elif not alone:
             raw["metadata"]["annotations"] = {_GROUP: name}
         storage = [*_volume(pick, cluster, raw, runs=runs), *_device(pick, raw)]
         pods[f"{name}-{i}"] = raw
@@ -132,7 +135,10 @@ def _gang(
             continue
         own.append(raw)
         yield from storage
-    if own and not alone:
+    if own and falls_as_one:
+        spec = {"schedulingPolicy": {"gang": {"minCount": pick.randint(1, len(own))}}, "disruptionMode": "PodGroup"}
+        yield _object("scheduling.k8s.io/v1alpha2", "PodGroup", name, spec, namespace="default")
+    elif own and not alone:
         queue, least = pick.choice(("default", "default", "other")), pick.randint(1, len(own))
         spec = {"minMember": least, "queue": queue, "priorityClassName": "p1" if runs else "p9"}
         group = _object(_VOLCANO, "PodGroup", name, spec, namespace="default") | {"status": {"phase": "Inqueue"}}
@@ -226,6 +232,7 @@ class Judged(msgspec.Struct):
     evictions: int = 0
     binds: int = 0
     beside: int = 0  # binds that a rule could keep from the node or zone of a victim of the same cycle
+    together: int = 0  # victims of groups that fall as one
     kinds: Counter[str] = msgspec.field(default_factory=Counter)  # of evictions, by action
     faults: list[str] = msgspec.field(default_factory=list)
 
@@ -243,6 +250,8 @@ def judge(manifests: list[Manifest], before: Snapshot, report: CycleReport, seen
     seen.kinds.update(eviction.action for eviction in report.evictions)
     seen.faults += [f"evicted twice: {name}" for name, n in Counter(victims).items() if n > 1 or name in going]
     seen.faults += _budgets(manifests, places, report, pods)
+    seen.faults += _halves(places, going, {*victims}, pods)
+    seen.together += sum("schedulingGroup" in pods[name]["spec"] for name in victims)
     new: dict[str, int] = {}  # the decision of each pod that was bound
     zones = {cluster.zone[places[victim]] for victim in victims if victim in places}
     for number, decision in enumerate(report.decisions):
@@ -292,6 +301,18 @@ def _budgets(manifests: list[Manifest], places: Places, report: CycleReport, pod
             gone = [n for n in taken if places.get(n, "") not in lost and _app(pods[n]) == app]
             if len(gone) > allowed:
                 yield f"repair breaks a budget: {gone}, {allowed} allowed"
+
+
+def _halves(places: Places, going: Collection[str], victims: Collection[str], pods: Mapping[str, Any]) -> Iterator[str]:
+    """Groups that fall as one and lose a part."""
+    groups: dict[str, list[str]] = {}
+    for name in places:
+        if "schedulingGroup" in pods[name]["spec"] and name not in going:
+            groups.setdefault(pods[name]["spec"]["schedulingGroup"]["podGroupName"], []).append(name)
+    for group, members in groups.items():
+        gone = [name for name in members if name in victims]
+        if gone and len(gone) < len(members):
+            yield f"{group} falls as one, and {gone} of {members} go"
 
 
 def _faults(

@@ -10,10 +10,13 @@ import numpy as np
 
 from tierwise.model.arrays import Bools, Floats, Ints, seal
 
-__all__ = ["FREE", "Bundles"]
+__all__ = ["ALIKE", "FREE", "Bundles"]
 
 FREE = 1e9
 """The efficiency of a bundle without cost."""
+
+ALIKE = 0.05 - 1e-9
+"""Differences in efficiency below 0.05 count as none; the rest is for rounding."""
 
 
 class Bundles(msgspec.Struct, frozen=True):

@@ -631,19 +631,32 @@ class Ledger:
         """
         self.any_releasing = True
         self.releases += 1
-        freed = running.request[:, victims]
+        self._release(running, victims, jobs, 1)
+        self._discount(running, victims)
+
+    def spare(self, running: RunningTable, victims: Ints, jobs: Sequence[Job]) -> None:
+        """Take back the eviction of tasks that linger and that nobody counts (`counted`)."""
+        self._release(running, victims, jobs, -1)
+
+    def counted(self, shape: int) -> bool:
+        """Whether tallies or followers may count tasks of a shape, given by its number."""
+        return bool(self._counting.get(shape)) or self.followed
+
+    def _release(self, running: RunningTable, victims: Ints, jobs: Sequence[Job], sign: int) -> None:
+        """What evicted tasks hold is being released; with a negative sign it is not."""
+        freed = sign * running.request[:, victims]
         self._add_up(self.job_used, running.job[victims], -freed)
         column = np.array([self.queue_index.get(jobs[job].queue, -1) for job in running.job[victims].tolist()])
         known = np.flatnonzero(column >= 0)
         self._add_up(self.queue_used, column[known], -freed[:, known])
         self._add_up(self.queue_leaving, column[known], freed[:, known])
-        less = np.full((1, len(victims)), -1)
+        less = np.full((1, len(victims)), -sign)
         self._add_up(self.ready[None], running.sub[victims], less)
         roles = running.role[victims]
         self._add_up(self.role_ready[None], roles[roles >= 0], less[:, roles >= 0])
         for victim in victims.tolist():
             for budget in running.tasks[victim].budgets:
-                self._bump(self.budgets, budget, -1)
+                self._bump(self.budgets, budget, -sign)
         rows = np.unique(running.row[victims])
         place = np.searchsorted(rows, running.row[victims])
         domains, _ = self._topology.touched(rows, np.ones(len(rows), dtype=np.int64))
@@ -654,9 +667,8 @@ class Ledger:
             old = self.releasing[index]
             freed = summed(place, running.request[r, victims], len(rows))
             self._journal.append((self.releasing, index, old))
-            self.releasing[index] = old + freed
+            self.releasing[index] = old + sign * freed
             self.domain_releasing[r] = self._topology.totals(self.releasing[r])
-        self._discount(running, victims)
         self.moved.append(rows)
 
     def let_end(self, shape: Shape, rows: Ints, counts: Ints) -> None:

@@ -53,7 +53,7 @@ class RunningTable(msgspec.Struct, frozen=True):
     sub: Ints
     role: Ints  # role number; -1 where its job sets no minimum for it
     priority: Ints
-    created: Floats
+    started: Floats  # when it began to run; when it was created where that is not known
     rank: Ints  # natural order of the names
     owner: Ints  # number of the owner that the task names besides its job; equal for all that name none
     not_preemptable: Bools  # marked as not to be evicted, itself or its job
@@ -64,7 +64,7 @@ class RunningTable(msgspec.Struct, frozen=True):
     losses: Floats | None = None  # seconds of its work that each would lose, where a plugin says so
 
     def __post_init__(self) -> None:
-        seal(self.row, self.shape, self.job, self.sub, self.role, self.priority, self.created, self.rank, self.owner)
+        seal(self.row, self.shape, self.job, self.sub, self.role, self.priority, self.started, self.rank, self.owner)
         seal(self.not_preemptable, self.critical, self.request, self.covered, self.losses)
 
     def __len__(self) -> int:
@@ -74,6 +74,19 @@ class RunningTable(msgspec.Struct, frozen=True):
         """The position of a task; none of one whose node is gone."""
         found = self.position.get(task.key)
         return [] if found is None else [found]
+
+    def whole(self, going: Bools, gone: Bools) -> Bools:
+        """Of those who may go, all but tasks of jobs that fall as one and of which somebody must stay."""
+        stays = self.jobs.together[self.job] & ~going & ~gone
+        return going & ~np.isin(self.job, self.job[stays]) if stays.any() else going
+
+    def with_groups(self, victims: Ints, gone: Bools) -> Ints:
+        """Victims, and behind them the others of jobs that fall as one."""
+        falling = self.job[victims][self.jobs.together[self.job[victims]]]
+        if not len(falling):
+            return victims
+        rest = np.setdiff1d(np.flatnonzero(np.isin(self.job, falling) & ~gone), victims)
+        return np.concatenate((victims, rest))
 
     def inside(self, span: slice) -> slice:
         """The tasks on a span of rows."""
@@ -123,7 +136,7 @@ def running_table(snapshot: Snapshot) -> RunningTable:
         sub=np.repeat(_ints(subs), sizes)[by_row],
         role=role[by_row],
         priority=_ints([shape.priority for shape in snapshot.shapes])[shape],
-        created=np.array([task.created for task in tasks], dtype=np.float64)[by_row],
+        started=np.array([task.started or task.created for task in tasks], dtype=np.float64)[by_row],
         rank=order[by_row],
         owner=_ints([names[task.owner] for task in tasks])[by_row],
         not_preemptable=(np.array([task.not_preemptable for task in tasks], dtype=bool) | firm[job_of])[by_row],

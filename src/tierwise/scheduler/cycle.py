@@ -234,10 +234,15 @@ def cycle(
 
     def run(action: str) -> None:
         nonlocal filled
+        evicted = len(current.report.evictions)
         if action == "allocate" and repair is not None:
             _allocate(current, profile, repair)
         else:
             RUNNERS[action](current, profile)
+        if len(current.report.evictions) > evicted:
+            from tierwise.actions.eviction.review import review  # most profiles never evict
+
+            review(current, evicted)
         if action == "backfill":
             filled = len(current.report.decisions)
 

@@ -419,7 +419,10 @@ class Planner:
         return None
 
     def _within_budgets(self, pods: Sequence[str]) -> bool:
-        """Whether disruption budgets let all of these pods go at once."""
+        """Whether disruption budgets let all of these pods go at once, and no group that falls as one loses a part."""
+        owners = {owner.key: owner for owner in map(self._owner, pods)}.values()
+        if any(o.job is not None and o.job.together and not set(o.running) <= set(pods) for o in owners):
+            return False
         used = Counter(budget for pod in pods for budget in self._budgets.of(self._pods[pod]))
         return all(number <= self._budgets.allowed[budget] for budget, number in used.items())
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.framework.bundle import FREE, Bundles
+from tierwise.framework.bundle import ALIKE, FREE, Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import roles_count
@@ -20,9 +20,6 @@ from tierwise.model.arrays import Bools, Floats, Ints, order_by
 from tierwise.model.job import Job, whole_groups
 
 __all__ = ["bundle_up", "keep_allowed", "refused_of", "sort_bundles"]
-
-_ALIKE = 0.05 - 1e-9
-"""Differences in efficiency below 0.05 count as none; the rest is for rounding."""
 
 
 def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools, spared: Bools) -> Bundles:
@@ -40,7 +37,7 @@ def bundle_up(cycle: Cycle, preemptor: Preemptor, local: Ints, helps: Bools, spa
         -np.rint(cover * 1e6),
         running.priority[local],
         np.rint(shares.sum(axis=0) * 1e6),
-        -running.created[local],
+        -running.started[local],
         running.rank[local],
     )
     local = local[order]
@@ -167,7 +164,7 @@ def _steps(efficiency: Floats, group: Ints) -> Ints:
     step, top, last = 0, FREE, -1
     steps = []
     for value, number in zip(ranked[new].tolist(), groups[new].tolist(), strict=True):
-        if number != last or top - value >= _ALIKE:
+        if number != last or top - value >= ALIKE:
             step, top, last = step + 1, value, number
         steps.append(step)
     result = np.zeros(len(order), dtype=np.int64)

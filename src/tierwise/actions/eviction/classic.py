@@ -67,6 +67,7 @@ class _ClassicPreemptor:
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         for eviction in cycle.report.evictions:  # by an action before this one
             self._gone[self._running.at(eviction.task)] = True
+        self._evicted: Bools = self._gone.copy()
 
     def serve(self, job: Job) -> None:
         cycle = self._cycle
@@ -89,11 +90,14 @@ class _ClassicPreemptor:
             cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, why))
             return
         spots, victims = found
-        victims = self._needed(job, spots, victims)
+        victims = self._running.with_groups(self._needed(job, spots, victims), self._evicted)
         need = np.sum([pod_set.shape.request for _, pod_set, _ in spots], axis=0)
         preemptor = with_losses(cycle, Preemptor(self._purpose, job, need, gang=False, running=self._running))
         weighed = self._notices.among(victims)
         dear = declined(cycle, preemptor, victims, self._action) if not weighed else None
+        dragged = self._running.jobs.together[self._running.job[victims]]
+        if dragged.any() and not cycle.pipeline.may_go(preemptor, victims).all():
+            dear = self._why_not(job)
         if dear is not None:
             cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, dear))
             return
@@ -179,7 +183,7 @@ class _ClassicPreemptor:
             statement.keep()
         bound = not len(victims) and all(place_tasks.pool is Pool.IDLE for place_tasks in placements)
         bound = bound and quota_exceeded_now(cycle, job, placements) is None and has_minimum(cycle, job)
-        self._gone[victims] = True
+        self._gone[victims] = self._evicted[victims] = True
         cycle.evict(self._eviction(job, victim) for victim in victims.tolist())
         commit(cycle, job, placements, action=self._action, score=0.0, bound=bound)
 
@@ -277,7 +281,7 @@ class _ClassicPreemptor:
         if self._purpose is Purpose.PREEMPT:  # less important tasks of the same job make room as well
             highest = max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
             eligible |= (running.job == job.number) & (running.priority < highest)
-        found = np.flatnonzero(eligible & ~self._gone & ~running.not_preemptable)
+        found = np.flatnonzero(running.whole(eligible & ~self._gone & ~running.not_preemptable, self._evicted))
         if slot:
             found = found[[running.tasks[i].shape.best_effort for i in found.tolist()]]
         return found
@@ -289,7 +293,7 @@ class _ClassicPreemptor:
         job_order, queue_order = self._orders([self._cycle.snapshot.jobs[number] for number in numbers.tolist()])
         keys = (
             running.rank[candidates],
-            -running.created[candidates],
+            -running.started[candidates],
             running.priority[candidates],
             job_order[place],
             queue_order[place],

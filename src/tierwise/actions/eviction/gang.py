@@ -11,6 +11,7 @@ cheapest (`plans_by_pod`). quota-preempt evicts from the job's own queue, the ot
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import chain, repeat
@@ -35,7 +36,7 @@ from tierwise.actions.eviction.preemptors import (
     without_never_preempting,
 )
 from tierwise.actions.eviction.price_bounds import DomainBounds, Price, StandingTasks
-from tierwise.actions.eviction.victims import UNLIMITED, EvictionPlan, PutOff, make_plan
+from tierwise.actions.eviction.victims import UNLIMITED, EvictionPlan, PutOff, first_of, make_plan
 from tierwise.actions.placement.commit import commit, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, demand, needs
 from tierwise.actions.placement.fit import bound_without
@@ -43,7 +44,7 @@ from tierwise.actions.placement.search import candidates, current_domain
 from tierwise.api.plurals import count
 from tierwise.config.actions import ACTIONS
 from tierwise.framework.arguments import flag, number
-from tierwise.framework.bundle import Bundles
+from tierwise.framework.bundle import ALIKE, Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Arguments, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
@@ -92,6 +93,9 @@ class EvictionOptions(msgspec.Struct, frozen=True):
 _NEVER = "its minimum holds pods with preemptionPolicy Never"
 _NO_GANGS = "it makes room for the minimum of a gang, and no plugin of the profile knows gangs (gang, coscheduling)"
 _TOO_FEW = "fewer of its pods wait than its minimum lacks: others are gated, missing or not made anew yet"
+_ALSO = 8
+"""For how many further domains plans are made that may be as good as the cheapest."""
+
 _SHOWN = 4
 """How many domains a message tells of."""
 
@@ -132,6 +136,7 @@ class GangPreemptor:
         self._settled = ProtectedJobs(cycle)
         self._gone: Bools = np.zeros(len(self._running), dtype=bool)
         self._notices = Notices(cycle)
+        self._evicted: Bools = np.zeros(len(self._running), dtype=bool)
         self._seen = 0  # evictions of the report that are known here
         self._kept = len(cycle.nominations)
         self._standing = StandingTasks(cycle.topology, self._running)
@@ -195,6 +200,7 @@ class GangPreemptor:
             return
         for eviction in report.evictions[self._seen :]:
             self._gone[self._running.at(eviction.task)] = True
+            self._evicted[self._running.at(eviction.task)] = True
         self._seen, self._kept = len(report.evictions), kept
         self._in_vain.clear()
 
@@ -282,21 +288,35 @@ class GangPreemptor:
         ahead: list[tuple[Price, int, EvictionPlan | None]] = []  # prices differ: they end with the domain
         batch = 1
         hopeful: set[int] | None = None  # asked for where a plan comes to nothing, which is seldom
-        while ahead or known:
-            if known and (not ahead or known[0][0] < ahead[0][0]):
+        alike: list[EvictionPlan] = []  # plans that may be as good as the cheapest, which is the first of them
+        reach: Price = ()  # what one of those costs at most
+        looked = 0  # domains that were planned for since the first of them was found
+        while ahead or known or alike:
+            if known and (not ahead or known[0][0] < ahead[0][0]) and not (alike and known[0][0][:2] > reach):
                 some = dict(heappop(known)[::-1] for _ in range(min(batch, len(known))))
                 batch *= 2
                 for domain, bound in bounds.by_rows(some).items():
                     heappush(ahead, (bound, domain, None))
                 continue
+            if alike and (not ahead or ahead[0][0][:2] > reach or looked >= _ALSO):
+                first = first_of(alike)
+                for other in alike:
+                    if other is not first:
+                        heappush(ahead, (other.price, other.domain, other))
+                alike = []
+                yield first
+                continue
             bound, domain, plan = heappop(ahead)
             if plan is not None:
-                yield plan
+                if not alike:
+                    reach, looked = _reach(plan), 0
+                alike.append(plan)
                 continue
             if hopeful is not None and domain not in hopeful:
                 continue
+            looked += 1
             limit = min((price for price, _, made in ahead if made is not None), default=UNLIMITED)
-            found = self._plan(planning, domain, bound, limit)
+            found = self._plan(planning, domain, bound, max(limit, reach) if alike else limit)
             if isinstance(found, PutOff):
                 heappush(ahead, ((*found.price, *bound[2:]), domain, None))  # it is made once nothing else is cheaper
             elif found is not None:
@@ -406,7 +426,7 @@ class GangPreemptor:
         enough: Bools = np.any(lacking > 0, axis=0) & np.all(lacking <= freed, axis=0)  # they make room for one there
         local = local[enough[running.row[local]]]
         left = {j: int(surplus[j]) for j in np.unique(running.job[local]).tolist()}
-        local = local[np.lexsort((running.rank[local], -running.created[local], running.priority[local]))]
+        local = local[np.lexsort((running.rank[local], -running.started[local], running.priority[local]))]
         amounts = dict(zip(local.tolist(), running.request[np.ix_(shape.asked, local)].T.tolist(), strict=True))
         owner = dict(zip(local.tolist(), running.job[local].tolist(), strict=True))
         by_row: dict[int, list[int]] = {}
@@ -438,7 +458,9 @@ class GangPreemptor:
     def _candidates(self, preemptor: Preemptor) -> Ints:
         """Whom neither a mark nor a filter spares, each by itself."""
         eligible = np.flatnonzero(self._eligible(preemptor) & ~self._running.not_preemptable)
-        return eligible[self._cycle.pipeline.may_go(preemptor, eligible)]
+        going = np.zeros(len(self._running), dtype=bool)
+        going[eligible[self._cycle.pipeline.may_go(preemptor, eligible)]] = True
+        return np.flatnonzero(self._running.whole(going, self._evicted))
 
     def _eligible(self, preemptor: Preemptor) -> Bools:
         """Tasks of other jobs that the purpose lets go: of less important ones here, or of other queues."""
@@ -458,7 +480,7 @@ class GangPreemptor:
             result &= ~(self._running.request[self._resourceful] > 0).any(axis=0)
         if self._options.by_pod:
             result &= self._running.priority < max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
-        return result
+        return self._running.whole(result, self._evicted)
 
     def _bundles(self, planning: _Planning, local: Ints, *, whole: bool = True, largest_first: bool = False) -> Bundles:
         """The bundles that may be evicted, cheapest first.
@@ -507,6 +529,10 @@ class GangPreemptor:
     def _carry_out(self, preemptor: Preemptor, asked: Demand, plan: EvictionPlan, looked: tuple[str, ...]) -> bool:
         """Evict and place in one statement; nothing happens where the gang does not fit after all."""
         cycle, job = self._cycle, preemptor.job
+        plan = replace(plan, victims=self._running.with_groups(plan.victims, self._evicted))
+        dragged = self._running.jobs.together[self._running.job[plan.victims]]
+        if dragged.any() and not self._may_all_go(preemptor, plan.victims):
+            return False
         loss = loss_text(cycle, preemptor, plan.victims)
         with cycle.ledger.statement() as statement:
             if len(plan.victims):
@@ -524,6 +550,11 @@ class GangPreemptor:
         commit(cycle, job, found.placements, action=self._action, score=found.score, bound=bound)
         cycle.report.add_eviction_attempt(job, replace(self._with_attempt(plan, looked), loss=loss))
         return True
+
+    def _may_all_go(self, preemptor: Preemptor, victims: Ints) -> bool:
+        """Whether neither a mark nor a filter spares any of these victims."""
+        marked = self._running.not_preemptable[victims].any()
+        return not marked and bool(self._cycle.pipeline.may_go(preemptor, victims).all())
 
     def _with_attempt(self, plan: EvictionPlan, looked: tuple[str, ...]) -> EvictionAttempt:
         bundles, jobs, by_pod = plan.bundles, self._cycle.snapshot.jobs, self._options.by_pod
@@ -591,6 +622,14 @@ class GangPreemptor:
         else:
             less = running.jobs.priority[running.job[others]] < job.priority
         return why_no_candidate(self._cycle, preemptor, others, less=less, action=self._action)
+
+
+def _reach(plan: EvictionPlan) -> Price:
+    """What a plan costs at most that may be as efficient as this one, but for a difference that counts as none."""
+    if not plan.cost:
+        return plan.price[:2]
+    least = plan.gain / plan.cost - ALIKE
+    return plan.price[0], plan.gain / least if least > 0 else math.inf
 
 
 def _enough(tasks: list[int], amounts: Mapping[int, list[int]], lack: list[int]) -> list[int]:

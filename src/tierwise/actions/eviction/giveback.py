@@ -12,13 +12,15 @@ from contextlib import suppress
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.actions.eviction.node_costs import beyond_budgets
 from tierwise.actions.eviction.preemptors import ProtectedJobs
 from tierwise.actions.placement.demand import demand, needs
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Debt, Preemptor, Purpose
+from tierwise.framework.extension import Debt, Lending, Preemptor, Purpose
 from tierwise.framework.ledger import job_ready
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Eviction, EvictionAttempt
+from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
 from tierwise.model.reason import Named, Reason
 from tierwise.model.running import RunningTable
@@ -39,10 +41,10 @@ def give_back(cycle: Cycle, *, enabled: bool) -> None:
             told.append((debt.queue, _kept(debt.text, enabled=enabled)))
             continue
         running = cycle.running
+        left = np.array([task.key in gone for task in running.tasks], dtype=bool)
         marked = running.not_preemptable | settled.alone[running.job]  # what the cycle has just placed stays
         priced = _priced(cycle, replace(running, not_preemptable=marked), debt)
-        paid = cycle.pipeline.paid_with(plugin, debt, priced)
-        going = paid[[cycle.running.tasks[victim].key not in gone for victim in paid.tolist()]]
+        going = _allowed(cycle, plugin, debt, priced, left)
         if not len(going):
             continue
         with cycle.ledger.statement() as statement, suppress(PluginError):  # nobody goes whom a plugin cannot follow
@@ -54,6 +56,21 @@ def give_back(cycle: Cycle, *, enabled: bool) -> None:
             for queue, reason in told:
                 own = replace(reason, names=()) if queue == job.queue else reason
                 cycle.report.add_eviction_attempt(job, EvictionAttempt(_ACTION, own))
+
+
+def _allowed(cycle: Cycle, plugin: Lending, debt: Debt, running: RunningTable, gone: Bools) -> Ints:
+    """Who pays: nobody beyond a disruption budget, and of a group that falls as one all or none."""
+    while True:
+        firm = running.not_preemptable | ~running.whole(~running.not_preemptable & ~gone, gone)
+        running = replace(running, not_preemptable=firm)
+        paid = cycle.pipeline.paid_with(plugin, debt, running)
+        going = running.with_groups(paid[~gone[paid]], gone)
+        beyond = beyond_budgets(cycle, running, going)
+        if not beyond.any():
+            return going
+        firm = firm.copy()
+        firm[going[beyond]] = True
+        running = replace(running, not_preemptable=firm)
 
 
 def _priced(cycle: Cycle, running: RunningTable, debt: Debt) -> RunningTable:

@@ -56,7 +56,8 @@ class VictimOrder(enum.Enum):
 def by_importance(running: RunningTable, tasks: Ints, victim_order: VictimOrder) -> tuple[Ints, ...]:
     """Keys for `lexsort`, the least significant first: the most important task stands in front."""
     if victim_order is VictimOrder.POD:  # the longer it runs, the more is lost
-        return running.rank[tasks], running.created[tasks], -running.priority[tasks]  # type: ignore[return-value]
+        single = ~running.jobs.together[running.job[tasks]]  # who takes its whole group along is spared before its like
+        return running.rank[tasks], running.started[tasks], single, -running.priority[tasks]  # type: ignore[return-value]
     return running.rank[tasks], running.owner[tasks], -running.priority[tasks]
 
 
@@ -105,12 +106,12 @@ def node_keys(cycle: Cycle, running: RunningTable, victims: Ints, rows: Ints, si
     Victims beyond a budget, the highest priority, the sum of priorities, their number, and of those with the highest
     priority the one that has run longest: the later it started, the better.
     """
-    priority, created = running.priority[victims].astype(np.float64), running.created[victims]
+    priority, started = running.priority[victims].astype(np.float64), running.started[victims]
     highest = np.full(size, -np.inf)
     np.maximum.at(highest, rows, priority)
     first = np.full(size, np.inf)
     top = priority == highest[rows]
-    np.minimum.at(first, rows[top], created[top])
+    np.minimum.at(first, rows[top], started[top])
     beyond = beyond_budgets(cycle, running, victims, rows)
     worse: Floats = np.bincount(rows, weights=beyond, minlength=size).astype(np.float64)
     total: Floats = np.bincount(rows, weights=priority + _FLOOR, minlength=size).astype(np.float64)

@@ -316,7 +316,7 @@ class Replacements:
             job = cycle.snapshot.jobs[number]
             own = [position for position in range(len(running)) if running.job[position] == number]
             ready = sum(int(cycle.ledger.ready[sub.number]) for sub in job.subs)
-            if ready - len(found.intersection(own)) < job.minimum:
+            if job.together or ready - len(found.intersection(own)) < job.minimum:
                 found.update(own)
         return np.array(sorted(found), dtype=np.int64)
 
@@ -341,6 +341,7 @@ class Replacements:
         fixed = ""
         gone = {eviction.task.key for eviction in cycle.report.evictions}
         parts = [part for part in _parts(job, asked, gone) if part.going]
+        parts = parts[-1:] if job.together else parts  # the last of them is the whole gang
         if not parts:  # what it has lost is still there: it is waited for
             return False
         for part in parts:

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
 from tierwise.actions.eviction.feasibility import Feasibility
 from tierwise.actions.eviction.price_bounds import NONE_BROKEN, Price
-from tierwise.framework.bundle import Bundles
+from tierwise.framework.bundle import ALIKE, Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.model.arrays import Ints
 
-__all__ = ["UNLIMITED", "EvictionPlan", "PutOff", "choose", "make_plan"]
+__all__ = ["UNLIMITED", "EvictionPlan", "PutOff", "choose", "first_of", "make_plan"]
 
 UNLIMITED: Price = (math.inf,)
 _NOBODY = np.zeros(0, dtype=np.int64)
 
 
 class EvictionPlan(msgspec.Struct, frozen=True):
-    """Victims in one domain, and what they cost; plans are compared by `price`, the smallest wins."""
+    """Victims in one domain, and what they cost; plans are compared by `price`, the smallest wins.
+
+    Where gangs break, plans whose efficiency differs too little to tell them apart are compared by `rank` first:
+    the group of the last gang that breaks, how many do, the most important (reclaim) and the oldest of them.
+    """
 
     domain: int
     victims: Ints
     bundles: Bundles  # all that could have gone, in order
     taken: tuple[int, ...]  # of these
     price: Price
+    gain: float = 0.0  # what the gangs that break free, as shares of the need
+    cost: float = 0.0  # what they held anywhere; 0 where none breaks
+    rank: tuple[float, ...] = ()
 
 
 class PutOff(msgspec.Struct, frozen=True):
@@ -80,7 +88,21 @@ def make_plan(
         first = fits.first_alone(alone.victims, alone.start, bundles.pick(safe).victims)
         if first is not None:
             plans.append(weigh(np.append(safe, cheap[first])))
-    return min(plans, key=lambda plan: plan.price)
+    made = [plan for plan in plans if isinstance(plan, EvictionPlan)]
+    return first_of(made) if made else min(plans, key=lambda plan: plan.price)
+
+
+def first_of(plans: Sequence[EvictionPlan]) -> EvictionPlan:
+    """The plan that is carried out: of those that break what matters least, and are as efficient as the best of them
+    but for a difference that counts as none, the first in rank.
+    """
+    least = min(plan.price[0] for plan in plans)
+    plans = [plan for plan in plans if plan.price[0] == least]
+    if not all(plan.cost for plan in plans):
+        return min(plans, key=lambda plan: plan.price)
+    enough = min(plan.gain for plan in plans)  # each of them makes room, so nobody gains by more
+    best = max(enough / plan.cost for plan in plans)
+    return min((p for p in plans if best - enough / p.cost < ALIKE), key=lambda plan: (plan.rank, plan.price))
 
 
 def choose(bundles: Bundles, fits: Feasibility) -> Ints | None:
@@ -92,7 +114,16 @@ def choose(bundles: Bundles, fits: Feasibility) -> Ints | None:
 def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, found: tuple[Ints, Ints]) -> EvictionPlan:
     taken, victims = found
     price = _price(cycle, preemptor, domain, bundles, taken, victims)
-    return EvictionPlan(domain, victims, bundles, tuple(taken.tolist()), price)
+    broken = taken[~bundles.safe[taken]]
+    if not len(broken):
+        return EvictionPlan(domain, victims, bundles, tuple(taken.tolist()), price)
+    asked, jobs, going = preemptor.weighed, preemptor.running.jobs, bundles.pick(broken).victims
+    shares = preemptor.running.request[np.ix_(asked, going)].sum(axis=1) / preemptor.need[asked]
+    gain, cost = float(np.minimum(shares, 1.0).sum()), float(bundles.cost[broken].sum())
+    important = int(jobs.priority[bundles.job[broken]].max()) if preemptor.purpose is Purpose.RECLAIM else 0
+    group, youngest = float(bundles.group[broken].max()), -float(jobs.created[bundles.job[broken]].min())
+    rank = group, float(len(broken)), float(important), youngest
+    return EvictionPlan(domain, victims, bundles, tuple(taken.tolist()), price, gain, cost, rank)
 
 
 def _needed(bundles: Bundles, chosen: Ints, fits: Feasibility) -> Ints:

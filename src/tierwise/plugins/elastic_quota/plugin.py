@@ -171,7 +171,7 @@ class ElasticQuotaPlugin:
         own = np.array([job.queue == debt.queue for job in self._view.jobs], dtype=bool)
         mine, over = np.flatnonzero(own[running.job] & ~running.not_preemptable), debt.over
         losses = running.losses[mine] if running.losses is not None else np.zeros(len(mine))
-        order = np.lexsort((running.rank[mine], -running.created[mine], losses, running.priority[mine]))
+        order = np.lexsort((running.rank[mine], -running.started[mine], losses, running.priority[mine]))
         mine = mine[order]
         freed = np.cumsum(running.request[:, mine], axis=1)
         enough = np.flatnonzero((freed >= over[:, None]).all(axis=0))

@@ -1,0 +1,88 @@
+"""Look at the victims of an action once more, together: who is needless with the others gone stays.
+
+Each plan is made for one job. Victims of a later one may free so much where an earlier one is waited for that its own
+victims need not go. Those are spared for whom everything that was decided still has room where it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.config.actions import EVICTING
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import Pool
+from tierwise.framework.report import Eviction
+from tierwise.model.arrays import Ints, summed
+from tierwise.model.job import Job
+
+__all__ = ["review"]
+
+
+def review(cycle: Cycle, since: int) -> None:
+    """Spare those of the evictions from a number on that the others make needless, the last to go first."""
+    evictions = [e for e in cycle.report.evictions[since:] if e.by is not None and e.action in EVICTING]
+    causes = {(e.by.key, e.action) for e in evictions if e.by is not None}
+    if len(causes) < 2 and not any(e.job.together for e in evictions):  # the plan for one job has no needless victims
+        return
+    spared: set[str] = set()
+    for unit in _units(cycle, evictions):
+        victims = np.array([cycle.running.position[e.task.key] for e in unit], dtype=np.int64)
+        if not _have_room(cycle, victims):
+            continue
+        if any(cycle.ledger.counted(number) for number in cycle.running.shape[victims].tolist()):
+            continue  # others may stand where they do because of these
+        with cycle.ledger.statement() as statement:
+            cycle.ledger.spare(cycle.running, victims, cycle.snapshot.jobs)
+            if _quotas_allow(cycle, evictions):
+                statement.keep()
+                spared.update(eviction.task.key for eviction in unit)
+                _tell(cycle, unit)
+    if spared:
+        kept = [e for e in cycle.report.evictions[since:] if e.task.key not in spared]
+        cycle.report.evictions[since:] = kept
+
+
+def _units(cycle: Cycle, evictions: list[Eviction]) -> list[list[Eviction]]:
+    """What is spared together: all of a gang that was broken or that falls as one, everybody else alone."""
+    units: dict[object, list[Eviction]] = {}
+    ready, lost = cycle.ledger.ready, Counter(eviction.job.key for eviction in evictions)
+    for eviction in reversed(evictions):
+        job = eviction.job
+        stands = int(ready[[sub.number for sub in job.subs]].sum())
+        broken = job.together or stands < job.minimum <= stands + lost[job.key]
+        units.setdefault(job.key if broken else eviction.task.key, []).append(eviction)
+    return list(units.values())
+
+
+def _have_room(cycle: Cycle, victims: Ints) -> bool:
+    """Whether these tasks fit their nodes beside what was decided."""
+    request = cycle.running.request[:, victims]
+    asked = np.flatnonzero(request.any(axis=1))
+    rows, place = np.unique(cycle.running.row[victims], return_inverse=True)
+    held = np.stack([summed(place, request[r], len(rows)) for r in asked.tolist()])
+    return bool((cycle.ledger.free(asked, rows, Pool.FUTURE_IDLE) >= held).all())
+
+
+def _quotas_allow(cycle: Cycle, evictions: list[Eviction]) -> bool:
+    """Whether no job that somebody went for is now beyond its quota."""
+    jobs: dict[str, Job] = {e.by.key: e.by for e in evictions if e.by is not None}
+    nothing = np.zeros(len(cycle.view.axis), dtype=np.int64)
+    return all(cycle.pipeline.quota_exceeded(job, nothing) is None for job in jobs.values())
+
+
+def _tell(cycle: Cycle, unit: list[Eviction]) -> None:
+    """What is said of how room was made speaks of those alone who go."""
+    for eviction in unit:
+        if eviction.by is None:
+            continue
+        attempts = cycle.report.eviction_attempts.get(eviction.by.key, [])
+        for i, attempt in enumerate(attempts):
+            if attempt.action == eviction.action and attempt.obstacle is None:
+                notes = list(attempt.bundles)
+                at = next((n for n, note in enumerate(notes) if note.job == eviction.job.key and note.taken), None)
+                if at is not None:
+                    notes[at] = replace(notes[at], taken=notes[at].taken - 1)
+                    attempts[i] = replace(attempt, bundles=tuple(notes))
