@@ -159,3 +159,13 @@ def test_an_owner_beyond_its_quota_evicts_no_borrower() -> None:
     lent = _gang("lent", tasks=2, minimum=1, on="n1 n2", marks={"tierwise.io/borrows-spares": "true"})
 
     assert [] == [*allocate(world, owner, lent).report.evictions]
+
+
+def test_another_place_is_kept_where_a_more_important_job_took_the_first() -> None:
+    """A spare whose place is gone is kept elsewhere in the rack, while there is room."""
+    world = draw("r0[n0 n1 n2 n3] r1[n4]", node="cpu=1")
+    owner = _gang("train", tasks=2, within=1, on="n0 n1", marks=_spares(1))
+    first = _gang("first", tasks=1, priority=9, spec={"nodeSelector": {"kubernetes.io/hostname": "n2"}})
+    outcome = allocate(world, owner, first, _gang("later", tasks=3, minimum=1))
+
+    assert ({"n2": 1}, {"n4": 1}) == (placed(outcome, "first"), placed(outcome, "later"))
