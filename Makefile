@@ -17,7 +17,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test properties test-deep e2e mutants docs dist chart image fresh bench bench-kube lint style types format lock clean check-python
+.PHONY: help run test properties test-deep e2e mutants docs dist chart image fresh bench bench-kube soak lint style types format lock clean check-python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -80,6 +80,11 @@ image: $(READY) ## Build the image, and start everything from its root file syst
 # Not part of `test`: it assembles a bare Debian. Without mmdebstrap, root or the network this says so.
 fresh: ## Type README's two commands on a bare Debian, as an ordinary user
 	@tools/fresh_machine build/fresh $(ARGS) || { [ $$? = 3 ] && echo "== fresh machine skipped: see above"; }
+
+# Not part of `test`: it takes half an hour. ARGS="--minutes 5" makes it shorter.
+soak: $(READY) ## Let gangs come and go on a real kube-apiserver, and see that nothing grows
+	@tools/control_plane
+	@PYTHONPATH=. $(BIN)/python -m tests.e2e.soak $(ARGS)
 
 bench-kube: $(READY) ## Measure our client and the scheduler on a real kube-apiserver
 	@tools/control_plane --with kube-scheduler || tools/control_plane

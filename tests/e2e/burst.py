@@ -23,7 +23,7 @@ from tests.e2e.world import World
 
 from tierwise.kube.transport import DirectTransport, Request
 
-__all__ = ["measure_bursts"]
+__all__ = ["measure_bursts", "odd_object", "small_gang"]
 
 GANG: Final = 4
 _NODES: Final = 500
@@ -86,7 +86,7 @@ class _Burst:
             try:
                 ready(rival, process)
                 if flood:
-                    self._tight.send("POST", _odd(flood))
+                    self._tight.send("POST", [odd_object(_NOISY, i) for i in range(flood)])
                 return asyncio.run(self._arrive(rival))
             finally:
                 process.terminate()
@@ -166,24 +166,28 @@ def _group(namespace: str, name: str, least: int, queue: str = "default") -> Jso
     return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": meta, "spec": spec}
 
 
-def _odd(number: int) -> list[tuple[str, Json]]:
-    """So many objects that nobody can schedule, each kind of oddity in turn; no two are alike."""
-    pods, groups = path_of("Pod", namespace=_NOISY), path_of("PodGroup", namespace=_NOISY)
-    found: list[tuple[str, Json]] = []
-    for i in range(number):
-        name = f"odd-{i}"
-        match i % 5:
-            case 0:
-                found.append((groups, _group(_NOISY, name, 5)))  # without pods
-            case 1:
-                found.append((groups, _group(_NOISY, name, 1, queue=f"nowhere-{i}")))
-            case 2:
-                found.append((pods, _pod(_NOISY, name, f"nobody-{i}", "tierwise")))  # of a group that is not there
-            case 3:
-                found.append((pods, _pod(_NOISY, name, f"odd-{i - 3}", "tierwise")))  # one of five
-            case _:
-                huge = _pod(_NOISY, name, f"odd-{i - 3}", "tierwise")
-                requests = {"cpu": str(1000 + i), "memory": "8Gi"}
-                huge["spec"]["containers"] = [{"name": "c", "image": "i", "resources": {"requests": requests}}]
-                found.append((pods, huge))
-    return found
+def small_gang(namespace: str, name: str) -> list[tuple[str, Json]]:
+    """A podGroup and its pods, with the paths to make them at."""
+    pods = [_pod(namespace, f"{name}-{member}", name, "tierwise") for member in range(GANG)]
+    group = path_of("PodGroup", namespace=namespace), _group(namespace, name, GANG)
+    return [group, *((path_of("Pod", namespace=namespace), pod) for pod in pods)]
+
+
+def odd_object(namespace: str, number: int) -> tuple[str, Json]:
+    """An object that nobody can schedule, with the path to make it at: each kind of oddity in turn, no two alike."""
+    pods, groups = path_of("Pod", namespace=namespace), path_of("PodGroup", namespace=namespace)
+    name = f"odd-{number}"
+    match number % 5:
+        case 0:
+            return groups, _group(namespace, name, 5)  # without pods
+        case 1:
+            return groups, _group(namespace, name, 1, queue=f"nowhere-{number}")
+        case 2:
+            return pods, _pod(namespace, name, f"nobody-{number}", "tierwise")  # of a group that is not there
+        case 3:
+            return pods, _pod(namespace, name, f"odd-{number - 3}", "tierwise")  # one of five
+        case _:
+            huge = _pod(namespace, name, f"odd-{number - 3}", "tierwise")
+            requests = {"cpu": str(1000 + number), "memory": "8Gi"}
+            huge["spec"]["containers"] = [{"name": "c", "image": "i", "resources": {"requests": requests}}]
+            return pods, huge

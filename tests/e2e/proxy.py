@@ -16,7 +16,8 @@ from tests.e2e.control_plane import ControlPlane
 
 __all__ = ["FAULTS", "Proxy"]
 
-FAULTS = ("late", "dropped", "lost", "half", "409", "429", "500", "503", "410")
+FAULTS = ("late", "dropped", "lost", "half", "409", "429", "500", "503", "410", "page")
+_PAGE = "<html><head><title>Sign in</title></head><body>Your session has expired.</body></html>"
 
 
 class Proxy:
@@ -32,6 +33,7 @@ class Proxy:
         self.done: Counter[str] = Counter()  # how often each fault was committed
         self.quiet = False  # while true all goes well
         self.blind = False  # while true nothing is told of pods that change
+        self.silent = False  # while true watches that stand are told nothing, for good, and stay open
         self.freezes_at = ""  # how the path of the write ends at whose arrival everything stands still
         self.frozen = threading.Event()  # while set nothing is passed on, in either direction
         self.since: list[str] = []  # writes that have come since the last thaw
@@ -102,6 +104,8 @@ class Proxy:
         elif fault == "dropped":
             request.transport.abort()
             return web.Response()
+        elif fault == "page":
+            return web.Response(text=_PAGE, content_type="text/html")
         elif fault.isdecimal():
             said = {"kind": "Status", "code": int(fault), "reason": "Expired", "message": f"injected {fault}"}
             return web.json_response(said, status=int(fault), headers={"Retry-After": "0"})
@@ -140,6 +144,8 @@ class Proxy:
         async for chunk in answer.content.iter_any():
             while self.frozen.is_set() or (self.blind and watches_pods):
                 await asyncio.sleep(0.05)
+            if self.silent and "watch" in request.query:
+                await asyncio.Event().wait()
             await passed.write(chunk[:left])
             left -= len(chunk)
             if left <= 0:

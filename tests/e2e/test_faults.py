@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.accounts import NAMESPACE
-from tests.e2e.api import Json
+from tests.e2e.api import Json, path_of
 from tests.e2e.proxy import FAULTS, Proxy
 from tests.e2e.world import PATIENCE, World, job, task
 
@@ -42,7 +42,7 @@ def _settled(world: World) -> bool:
 
 @pytest.mark.parametrize("faults", MIXES, ids="+".join)
 def test_faulty_connection(world: World, faults: tuple[str, ...]) -> None:
-    """One request in seven goes wrong in one of nine ways, while gangs come up."""
+    """One request in seven goes wrong in one of ten ways, while gangs come up."""
     world.racks(RACKS, SIZE)
     with Proxy(world.plane, faults, share=0.15, seed=1) as proxy:
         world.run(kubeconfig=Path(proxy.kubeconfig()))
@@ -57,6 +57,75 @@ def test_faulty_connection(world: World, faults: tuple[str, ...]) -> None:
         assert sum(proxy.done.values()) > (8 if len(faults) > 1 else 1), (
             proxy.done
         )  # watches alone can be gone, and are few
+
+
+def test_watches_that_fall_silent_are_begun_again(world: World) -> None:
+    """Nobody closes them and nobody says anything any more: gangs that come then run all the same, a while later."""
+    world.racks(RACKS, SIZE)
+    with Proxy(world.plane, (), share=0.0) as proxy:
+        process = world.run(kubeconfig=Path(proxy.kubeconfig()))
+        world.api.create(job("before", task("w", 2)))
+        world.until(lambda: len(world.running("before")) == 2)
+        proxy.silent = True
+        world.api.create(job("after", task("w", 2)))  # this much is noticed before a watch falls silent, perhaps
+        time.sleep(1.0)
+        world.api.create(job("later", task("w", 2)))
+        time.sleep(1.0)
+        proxy.silent = False  # watches that are begun from here on are told everything
+        world.until(lambda: len(world.running("later")) == 2, seconds=3 * PATIENCE)
+
+        assert process.poll() is None
+        assert "watch broken off: no answer in time" in world.said()
+        assert [] == world.audit()
+
+
+def test_pages_in_place_of_answers_end_nothing(world: World) -> None:
+    """Half of all answers are a gateway's page with a 200: the process goes on, and so do the gangs once it is gone."""
+    world.racks(RACKS, SIZE)
+    with Proxy(world.plane, ("page",), share=0.5, seed=1) as proxy:
+        process = world.run(
+            "--lease-duration", "5", "--lease-namespace", NAMESPACE, kubeconfig=Path(proxy.kubeconfig())
+        )
+        _gangs(world, 4)
+        world.until(lambda: proxy.done["page"] > 50)
+        proxy.quiet = True
+        total = sum(t["replicas"] for j in world.api.list("Job") for t in j["spec"]["tasks"])
+        world.until(lambda: len(world.pods()) == total)
+        world.until(lambda: _settled(world))
+
+        assert process.poll() is None
+        assert "the answer cannot be read" in world.said()
+
+
+def test_odd_objects_of_one_tenant_are_not_in_the_way_of_others(world: World) -> None:
+    """A thousand podGroups and pods that cannot be scheduled: a gang that comes behind them runs, and is told so."""
+    world.racks(RACKS, SIZE)
+    world.api.ask(
+        "POST", "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "noisy"}}
+    )
+    world.run()
+    world.api.create(job("before", task("w", 2)))
+    world.until(lambda: len(world.running("before")) == 2)
+    odd = [_odd(i) for i in range(1000)]
+    world.api.create(*odd)
+    world.api.create(job("after", task("w", 2)))
+    world.until(lambda: len(world.running("after")) == 2)
+    world.until(lambda: world.group("after").get("status", {}).get("phase") == "Running")
+
+    assert [] == world.audit()
+    for kind in ("Pod", "PodGroup", "Event"):
+        world.api.ask("DELETE", path_of(kind, namespace="noisy"), {"gracePeriodSeconds": 0})
+
+
+def _odd(number: int) -> Json:
+    """A podGroup whose pods do not come, or a pod whose group does not."""
+    meta: Json = {"name": f"odd-{number}", "namespace": "noisy"}
+    if number % 2:
+        group: Json = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": meta}
+        return {**group, "spec": {"minMember": 3, "queue": "default"}}
+    meta["annotations"] = {"scheduling.k8s.io/group-name": f"nobody-{number}"}
+    spec = task("w", 1)["template"]["spec"] | {"schedulerName": "tierwise"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
 def test_server_restarts_under_way(world: World) -> None:

@@ -82,10 +82,14 @@ def _identified(reference: OwnerReference, namespace: str) -> OwnerReference:
 
 
 def is_made(group: PodGroup) -> bool:
-    """Whether a group is one of this controller: it bears the mark, or is named as Volcano names such groups."""
-    owner = _controller(group.metadata)
-    named = owner is not None and group.metadata.name == f"{_PREFIX}{owner.uid}"
-    return named or MADE_FOR in group.metadata.annotations
+    """Whether a group is one of this controller: it bears the mark, or is named as Volcano names such groups.
+
+    The mark must name who owns the group: annotations are copied from jobs to the groups that others make for them.
+    """
+    owner, mark = _controller(group.metadata), group.metadata.annotations.get(MADE_FOR)
+    if owner is None:
+        return mark is not None
+    return group.metadata.name == f"{_PREFIX}{owner.uid}" or mark == f"{owner.kind} {owner.name}"
 
 
 def _chain(
@@ -191,10 +195,11 @@ def _inherited(marks: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _marks(raw: Raw, wanted: Raw, field: str) -> Raw:
-    """Labels or annotations: the inherited ones as wanted, those of others as they are."""
+    """Labels or annotations: the inherited ones as wanted, those of others as they are, and whom it was made for."""
     present = _part(_part(raw, "metadata"), field)
     kept = {key: value for key, value in present.items() if not key.startswith(_INHERITED)}
-    return kept | _part(_part(wanted, "metadata"), field)
+    made = {MADE_FOR: present[MADE_FOR]} if MADE_FOR in present else {}
+    return kept | _part(_part(wanted, "metadata"), field) | made
 
 
 def _part(raw: Raw, field: str) -> Raw:

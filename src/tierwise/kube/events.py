@@ -73,6 +73,7 @@ class Recorder:
         self._binding = binding
         self._waiting: Outbox[tuple[str, ...], _Told] = Outbox()
         self._under_way = 0
+        self._told = False  # whether people were told that we may not write events
         self._some = asyncio.Event()
 
     def record(self, event: RecordEvent) -> None:
@@ -104,12 +105,18 @@ class Recorder:
                 try:
                     await self._write(self._manifest(told), told.times)
                 except (ApiError, UnreachableError) as error:
-                    log.debug("an event is lost: %s", error)
+                    self._lost(error)
                 finally:
                     self._under_way -= 1
                 await asyncio.sleep(_PAUSE)
             self._some.clear()
             await self._some.wait()
+
+    def _lost(self, error: ApiError | UnreachableError) -> None:
+        """Events may be lost, but nobody should wonder why there are none: the first refusal for good is told aloud."""
+        refused = isinstance(error, ApiError) and error.status in (401, 403)
+        log.log(logging.WARNING if refused and not self._told else logging.DEBUG, "an event is lost: %s", error)
+        self._told = self._told or refused
 
     async def _write(self, manifest: Raw, times: int) -> None:
         meta = manifest["metadata"]

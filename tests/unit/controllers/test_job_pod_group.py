@@ -40,6 +40,16 @@ def test_a_job_becomes_a_pod_group_of_its_name_and_uid() -> None:
     assert expected == manifest(world, "PodGroup", GROUP)["metadata"]
 
 
+@pytest.mark.parametrize("mark", ["", "Pod train", "Job other", "Job train"])
+def test_a_mark_that_is_copied_from_a_job_makes_its_group_nobody_elses(mark: str) -> None:
+    """Whatever a user writes there: the group is not taken for one that was made for pods, and stays."""
+    marks: Raw = {"annotations": {"tierwise.io/made-for": mark}}
+    world = settled(objects(job("train", task("w", 2), metadata=marks)))
+
+    assert [GROUP] == names(world, "PodGroup")
+    assert [] == Controllers().run(world, NOW)
+
+
 def test_defaults_make_every_pod_part_of_the_gang() -> None:
     """Without a word on minimums all replicas of all tasks start together, in the default queue."""
     world = settled(objects(job("train", task("", 2), task("ps", 1, "memory=512Mi"))))

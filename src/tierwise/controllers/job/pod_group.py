@@ -17,6 +17,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.quantity import LARGEST, amount, show
 from tierwise.api.volcano import Job, JobSpec, NetworkTopologySpec, PodGroup, PodGroupSpec, TaskSpec
 from tierwise.controllers.job.job_pods import owner_reference
+from tierwise.controllers.pod_group import MADE_FOR
 from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.dialects.volcano.job import PARTITION_ID, TASK_SPEC, pod_group_name, task_minimum
 from tierwise.port import DEPENDS_ON_ANNOTATION, Create, Delete, Effect, Objects, Update, key_of
@@ -69,7 +70,8 @@ _OWNED: Final = frozenset(
         "subGroupPolicy",
     }
 )
-_OF_KUBECTL: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_NOT_COPIED: Final = frozenset({"kubectl.kubernetes.io/last-applied-configuration", MADE_FOR})
+"""Annotations of a job that are not its group's: with the second, the group would be taken for that of some pods."""
 
 
 class PodGroupSpecs:
@@ -135,7 +137,7 @@ def _meaning(spec: PodGroupSpec) -> tuple[object, ...]:
 
 def _manifest(job: Job, priorities: Mapping[str, int]) -> Raw:
     meta = job.metadata
-    annotations = {key: value for key, value in meta.annotations.items() if key != _OF_KUBECTL}
+    annotations = {key: value for key, value in meta.annotations.items() if key not in _NOT_COPIED}
     metadata: Raw = {
         "name": pod_group_name(job),
         "namespace": meta.namespace or "default",
