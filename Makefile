@@ -17,7 +17,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test properties test-deep e2e mutants docs dist chart image fresh bench bench-kube soak lint style types format lock clean check-python
+.PHONY: help run test properties test-deep e2e mutants compare docs dist chart image fresh bench bench-kube soak lint style types format lock clean check-python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +55,11 @@ bench: $(RUNNABLE) ## Run the benchmarks
 
 mutants: $(READY) ## Change the sources in small ways, and see that the tests notice
 	@$(BIN)/python tools/mutants.py $(ARGS)
+
+# Not part of `test`: it builds programs around other projects' own Go code, which takes many minutes the first time.
+# Without Go or the module proxy this says what it skips.
+compare: $(READY) ## Compare fixed samples with the code of Volcano and Kubernetes
+	@$(BIN)/python tools/compare/samples.py $(ARGS)
 
 docs: $(READY) ## Build the documentation as a site in build/docs/site
 	@$(BIN)/python tools/build_docs.py $(ARGS)

@@ -4,7 +4,9 @@
 // with a line {"feasible": [...], "refused": {node: text}, "scores": {node: {plugin: number}}, "totals": {node: number},
 // "error": text}, and for pods with claims {"node": name, "writes": {object: what it is given}} of the first node that will do.
 // Claims of devices are told with their devices, the nodes that they tie a pod to, and their settings.
-// Pods and nodes get the defaults of an API server first. Built by kube_scheduler.py, beside a go.mod that it writes.
+// With "preempt" the answer says which node preemption chose, and its victims, where no node takes the pod.
+// Pods and nodes get the defaults of an API server first, and label keys of affinity terms are put into their selectors.
+// Built by kube_scheduler.py, beside a go.mod that it writes.
 package main
 
 import (
@@ -20,7 +22,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
 	clientscheme "k8s.io/client-go/kubernetes/scheme"
@@ -48,7 +53,8 @@ type question struct {
 	Config  string            `json:"config"`
 	Objects []json.RawMessage `json:"objects"`
 	Pod     string            `json:"pod"`
-	Bind    bool              `json:"bind"` // say what is written for the first node that will do
+	Bind    bool              `json:"bind"`    // say what is written for the first node that will do
+	Preempt bool              `json:"preempt"` // say whom preemption chooses, where no node will do
 }
 
 type answer struct {
@@ -58,12 +64,18 @@ type answer struct {
 	Totals   map[string]int64            `json:"totals"`
 	Node     string                      `json:"node,omitempty"`
 	Writes   map[string]string           `json:"writes,omitempty"`
+	Chosen   string                      `json:"chosen,omitempty"`
+	Victims  []string                    `json:"victims,omitempty"`
 	Error    string                      `json:"error,omitempty"`
 }
 
 func main() {
 	metrics.Register()
 	klog.SetOutput(os.Stderr)
+	// Victims are deleted before the answer is given.
+	if err := utilfeature.DefaultMutableFeatureGate.Set("SchedulerAsyncPreemption=false"); err != nil {
+		panic(err)
+	}
 	reader := bufio.NewScanner(os.Stdin)
 	reader.Buffer(make([]byte, 1<<20), 1<<28)
 	writer := json.NewEncoder(os.Stdout)
@@ -93,8 +105,18 @@ func decide(asked question) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	client := fake.NewClientset(rest...)
+	known := append([]runtime.Object{}, rest...)
+	if asked.Preempt {
+		for _, one := range append(pods, pod) {
+			known = append(known, one)
+		}
+	}
+	client := fake.NewClientset(known...)
 	factory := informers.NewSharedInformerFactory(client, 0)
+	nominees, err := nominations(asked)
+	if err != nil {
+		return answer{}, err
+	}
 	snapshot := cache.NewSnapshot(pods, nodes)
 	manager, synced, err := devices(ctx, factory)
 	if err != nil {
@@ -108,6 +130,9 @@ func decide(asked question) (answer, error) {
 		frameworkruntime.WithSharedDRAManager(manager),
 		frameworkruntime.WithEventRecorder(events.NewFakeRecorder(100)),
 		frameworkruntime.WithParallelism(1),
+		frameworkruntime.WithPodNominator(nominees),
+		frameworkruntime.WithWaitingPods(frameworkruntime.NewWaitingPodsMap()),
+		frameworkruntime.WithPodsInPreBind(frameworkruntime.NewPodsInPreBindMap()),
 	)
 	if err != nil {
 		return answer{}, err
@@ -123,7 +148,12 @@ func decide(asked question) (answer, error) {
 	for !synced(claims) {
 		time.Sleep(100 * time.Microsecond)
 	}
-	found, err := run(ctx, f, snapshot, pod)
+	found, err := run(ctx, f, snapshot, pod, asked.Preempt)
+	for _, action := range client.Actions() {
+		if gone, ok := action.(clienttesting.DeleteAction); ok && action.GetResource().Resource == "pods" {
+			found.Victims = append(found.Victims, gone.GetNamespace()+"/"+gone.GetName())
+		}
+	}
 	if err == nil && len(found.Feasible) > 0 && (len(pod.Spec.Volumes) > 0 || asked.Bind) {
 		err = bind(ctx, f, client, pod, &found)
 	}
@@ -151,7 +181,7 @@ func devices(ctx context.Context, factory informers.SharedInformerFactory) (fwk.
 	return manager, func(number int) bool { return classes.HasSynced() && int(seen.Load()) >= number }, nil
 }
 
-func run(ctx context.Context, f framework.Framework, snapshot *cache.Snapshot, pod *v1.Pod) (answer, error) {
+func run(ctx context.Context, f framework.Framework, snapshot *cache.Snapshot, pod *v1.Pod, preempt bool) (answer, error) {
 	found := answer{
 		Feasible: []string{}, Refused: map[string]string{},
 		Scores: map[string]map[string]int64{}, Totals: map[string]int64{},
@@ -161,12 +191,14 @@ func run(ctx context.Context, f framework.Framework, snapshot *cache.Snapshot, p
 	if err != nil {
 		return found, err
 	}
+	statuses := framework.NewDefaultNodeToStatus()
 	allowed, status, _ := f.RunPreFilterPlugins(ctx, state, pod)
 	if !status.IsSuccess() {
 		if status.Code() == fwk.Error {
 			return found, status.AsError()
 		}
-		return found, nil
+		statuses.SetAbsentNodesStatus(status)
+		return found, preemption(ctx, f, state, pod, statuses, preempt, &found)
 	}
 	fitting := []fwk.NodeInfo{}
 	for _, node := range all {
@@ -174,14 +206,18 @@ func run(ctx context.Context, f framework.Framework, snapshot *cache.Snapshot, p
 		if !allowed.AllNodes() && !allowed.NodeNames.Has(name) {
 			continue
 		}
-		if status := f.RunFilterPlugins(ctx, state, pod, node); status.IsSuccess() {
+		if status := f.RunFilterPluginsWithNominatedPods(ctx, state, pod, node); status.IsSuccess() {
 			fitting = append(fitting, node)
 			found.Feasible = append(found.Feasible, name)
 		} else {
 			found.Refused[name] = status.Message()
+			statuses.Set(name, status)
 		}
 	}
-	if len(fitting) == 0 || !f.HasScorePlugins() {
+	if len(fitting) == 0 {
+		return found, preemption(ctx, f, state, pod, statuses, preempt, &found)
+	}
+	if !f.HasScorePlugins() {
 		return found, nil
 	}
 	if status := f.RunPreScorePlugins(ctx, state, pod, fitting); !status.IsSuccess() {
@@ -199,6 +235,96 @@ func run(ctx context.Context, f framework.Framework, snapshot *cache.Snapshot, p
 		found.Totals[one.Name] = one.TotalScore
 	}
 	return found, nil
+}
+
+// preemption looks for victims, if it is asked to.
+func preemption(
+	ctx context.Context, f framework.Framework, state fwk.CycleState, pod *v1.Pod, statuses *framework.NodeToStatus, asked bool, found *answer,
+) error {
+	if !asked {
+		return nil
+	}
+	result, status := f.RunPostFilterPlugins(ctx, state, pod, statuses)
+	if status.Code() == fwk.Error {
+		return status.AsError()
+	}
+	if status.IsSuccess() && result != nil && result.NominatingInfo != nil {
+		found.Chosen = result.NominatedNodeName
+	}
+	return nil
+}
+
+// nominated has the waiting pods that nodes are kept for.
+type nominated map[string][]fwk.PodInfo
+
+func (n nominated) AddNominatedPod(klog.Logger, fwk.PodInfo, *fwk.NominatingInfo) {}
+func (n nominated) DeleteNominatedPodIfExists(*v1.Pod)                            {}
+func (n nominated) UpdateNominatedPod(klog.Logger, *v1.Pod, fwk.PodInfo)          {}
+func (n nominated) NominatedPodsForNode(name string) []fwk.PodInfo                { return n[name] }
+
+func nominations(asked question) (nominated, error) {
+	found := nominated{}
+	for _, raw := range asked.Objects {
+		pod := &v1.Pod{}
+		if err := json.Unmarshal(raw, pod); err != nil || pod.Kind != "Pod" || pod.Status.NominatedNodeName == "" {
+			continue
+		}
+		complete(pod)
+		info, err := framework.NewPodInfo(pod)
+		if err != nil {
+			return nil, err
+		}
+		found[pod.Status.NominatedNodeName] = append(found[pod.Status.NominatedNodeName], info)
+	}
+	return found, nil
+}
+
+// complete does to a pod what an API server does.
+func complete(pod *v1.Pod) {
+	corev1.SetObjectDefaults_Pod(pod)
+	if pod.UID == "" {
+		pod.UID = types.UID(pod.Namespace + "/" + pod.Name)
+	}
+	if pod.Spec.Priority == nil {
+		none := int32(0)
+		pod.Spec.Priority = &none
+	}
+	if pod.Spec.Affinity == nil {
+		return
+	}
+	var terms []*v1.PodAffinityTerm
+	if side := pod.Spec.Affinity.PodAffinity; side != nil {
+		terms = append(terms, each(side.RequiredDuringSchedulingIgnoredDuringExecution, side.PreferredDuringSchedulingIgnoredDuringExecution)...)
+	}
+	if side := pod.Spec.Affinity.PodAntiAffinity; side != nil {
+		terms = append(terms, each(side.RequiredDuringSchedulingIgnoredDuringExecution, side.PreferredDuringSchedulingIgnoredDuringExecution)...)
+	}
+	for _, term := range terms {
+		if term.LabelSelector == nil {
+			continue
+		}
+		merge(term.LabelSelector, term.MatchLabelKeys, metav1.LabelSelectorOpIn, pod.Labels)
+		merge(term.LabelSelector, term.MismatchLabelKeys, metav1.LabelSelectorOpNotIn, pod.Labels)
+	}
+}
+
+func each(required []v1.PodAffinityTerm, preferred []v1.WeightedPodAffinityTerm) (found []*v1.PodAffinityTerm) {
+	for i := range required {
+		found = append(found, &required[i])
+	}
+	for i := range preferred {
+		found = append(found, &preferred[i].PodAffinityTerm)
+	}
+	return
+}
+
+func merge(selector *metav1.LabelSelector, keys []string, operator metav1.LabelSelectorOperator, labels map[string]string) {
+	for _, key := range keys {
+		if value, ok := labels[key]; ok {
+			one := metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: []string{value}}
+			selector.MatchExpressions = append(selector.MatchExpressions, one)
+		}
+	}
 }
 
 // bind goes as far with the first node as writing what becomes of claims; nobody acts on it here.
@@ -334,7 +460,7 @@ func objectsOf(asked question) (nodes []*v1.Node, pods []*v1.Pod, wanted *v1.Pod
 			namespace.Labels["kubernetes.io/metadata.name"] = namespace.Name
 			rest = append(rest, namespace)
 		case "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment",
-			"ResourceClaim", "ResourceSlice", "DeviceClass":
+			"ResourceClaim", "ResourceSlice", "DeviceClass", "PodDisruptionBudget":
 			object, _, failed := clientscheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
 			if failed != nil {
 				err = failed
@@ -346,7 +472,7 @@ func objectsOf(asked question) (nodes []*v1.Node, pods []*v1.Pod, wanted *v1.Pod
 			if err = json.Unmarshal(raw, pod); err != nil {
 				return
 			}
-			corev1.SetObjectDefaults_Pod(pod)
+			complete(pod)
 			if pod.Namespace+"/"+pod.Name == asked.Pod {
 				wanted = pod
 			} else if pod.Spec.NodeName != "" && pod.Status.Phase != v1.PodSucceeded && pod.Status.Phase != v1.PodFailed {

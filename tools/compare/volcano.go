@@ -1,7 +1,7 @@
 // Runs Volcano's own scheduler session over clusters given as JSON lines, one answer a line.
 //
-// tools/compare_volcano puts this file beside a checkout of Volcano and builds it there. A line holds a scheduler
-// configuration and manifests; the answer says which pods one session bound, pipelined and evicted.
+// tools/compare_volcano builds this file among Volcano's sources. A line holds a scheduler configuration, manifests, and
+// how often to run; the answer lists what each session bound, pipelined and evicted: Volcano draws lots between equals.
 package main
 
 import (
@@ -9,12 +9,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/informers"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	vcv1 "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 	topologyv1 "volcano.sh/apis/pkg/apis/topology/v1alpha1"
@@ -22,14 +26,21 @@ import (
 	"volcano.sh/volcano/pkg/scheduler"
 	_ "volcano.sh/volcano/pkg/scheduler/actions"
 	"volcano.sh/volcano/pkg/scheduler/api"
+	"volcano.sh/volcano/pkg/scheduler/cache"
+	"volcano.sh/volcano/pkg/scheduler/conf"
 	"volcano.sh/volcano/pkg/scheduler/framework"
 	_ "volcano.sh/volcano/pkg/scheduler/plugins"
-	"volcano.sh/volcano/pkg/scheduler/uthelper"
+	"volcano.sh/volcano/pkg/scheduler/util"
 )
 
 type request struct {
 	Config  string            `json:"config"`
 	Objects []json.RawMessage `json:"objects"`
+	Times   int               `json:"times"`
+}
+
+type answers struct {
+	Answers []answer `json:"answers"`
 }
 
 type answer struct {
@@ -44,6 +55,7 @@ func main() {
 	klog.SetOutput(devNull{})
 	klog.LogToStderr(false)
 	options.Default()
+	metrics.Register() // plugins of Kubernetes count
 	lines := bufio.NewReaderSize(os.Stdin, 1<<24)
 	out := json.NewEncoder(os.Stdout)
 	os.Stdout = os.Stderr // plugins print to it now and then
@@ -52,7 +64,13 @@ func main() {
 		if len(line) == 0 && err != nil {
 			return
 		}
-		if failed := out.Encode(run(line)); failed != nil {
+		var asked request
+		must(json.Unmarshal(line, &asked))
+		given := answers{}
+		for range asked.Times {
+			given.Answers = append(given.Answers, run(asked))
+		}
+		if failed := out.Encode(given); failed != nil {
 			panic(failed)
 		}
 	}
@@ -62,23 +80,18 @@ type devNull struct{}
 
 func (devNull) Write(p []byte) (int, error) { return len(p), nil }
 
-func run(line []byte) (result answer) {
+func run(asked request) (result answer) {
 	result = answer{Bound: map[string]string{}, Pipelined: map[string]string{}, Evicted: []string{}}
 	defer func() {
 		if cause := recover(); cause != nil {
 			result.Error = fmt.Sprint(cause)
 		}
 	}()
-	var asked request
-	must(json.Unmarshal(line, &asked))
-	cluster := &uthelper.TestCommonStruct{
-		HyperNodesSetByTier:       map[int]sets.Set[string]{},
-		HyperNodes:                map[string]sets.Set[string]{},
-		HyperNodesMap:             map[string]*api.HyperNodeInfo{},
-		HyperNodesReadyToSchedule: true,
-	}
+	// The cache is not run: its informers would be waited for, and it would bind. What plugins list is put there.
+	store := cache.NewCustomMockSchedulerCache("compare", util.NewFakeBinder(1<<12), util.NewFakeEvictor(1<<12), &util.FakeStatusUpdater{}, nil, nil)
 	var hyperNodes []*topologyv1.HyperNode
-	running := map[string]bool{}
+	var later []func(informers.SharedInformerFactory)
+	running, leaving := map[string]bool{}, map[string]bool{}
 	for _, raw := range asked.Objects {
 		var kind struct {
 			Kind string `json:"kind"`
@@ -86,34 +99,58 @@ func run(line []byte) (result answer) {
 		must(json.Unmarshal(raw, &kind))
 		switch kind.Kind {
 		case "Node":
-			cluster.Nodes = append(cluster.Nodes, decode[v1.Node](raw))
+			must(store.AddOrUpdateNode(decode[v1.Node](raw)))
 		case "Pod":
 			pod := decode[v1.Pod](raw)
-			cluster.Pods = append(cluster.Pods, pod)
+			store.AddPod(pod)
 			running[pod.Namespace+"/"+pod.Name] = pod.Spec.NodeName != ""
+			leaving[pod.Namespace+"/"+pod.Name] = pod.DeletionTimestamp != nil
 		case "PodGroup":
-			cluster.PodGroups = append(cluster.PodGroups, decode[vcv1.PodGroup](raw))
+			store.AddPodGroupV1beta1(decode[vcv1.PodGroup](raw))
 		case "Queue":
-			cluster.Queues = append(cluster.Queues, decode[vcv1.Queue](raw))
+			store.AddQueueV1beta1(decode[vcv1.Queue](raw))
 		case "PriorityClass":
-			cluster.PriClass = append(cluster.PriClass, decode[schedulingv1.PriorityClass](raw))
+			store.AddPriorityClass(decode[schedulingv1.PriorityClass](raw))
 		case "HyperNode":
 			hyperNodes = append(hyperNodes, decode[topologyv1.HyperNode](raw))
+		case "PodDisruptionBudget":
+			budget := decode[policyv1.PodDisruptionBudget](raw)
+			later = append(later, func(factory informers.SharedInformerFactory) {
+				must(factory.Policy().V1().PodDisruptionBudgets().Informer().GetIndexer().Add(budget))
+			})
+		case "Namespace":
+			namespace := decode[v1.Namespace](raw)
+			later = append(later, func(factory informers.SharedInformerFactory) {
+				must(factory.Core().V1().Namespaces().Informer().GetIndexer().Add(namespace))
+			})
 		default:
 			panic("a cluster of the comparison has no " + kind.Kind)
 		}
 	}
-	addHyperNodes(cluster, hyperNodes)
+	store.HyperNodesInfo = tree(hyperNodes)
 	actions, tiers, configurations, _, err := scheduler.UnmarshalSchedulerConf(asked.Config)
 	must(err)
-	session := cluster.RegisterSession(tiers, configurations)
+	session := framework.OpenSession(store, tiers, configurations)
+	defer framework.CloseSession(session)
+	for _, put := range later {
+		put(session.InformerFactory())
+	}
+	conf.EnabledActionMap = map[string]bool{}
+	for _, action := range actions {
+		conf.EnabledActionMap[action.Name()] = true
+	}
 	begin := time.Now()
-	cluster.Run(actions)
+	for _, action := range actions {
+		action.Initialize()
+		action.Execute(session)
+		action.UnInitialize()
+	}
 	result.Micros = time.Since(begin).Microseconds()
 	for _, job := range session.Jobs {
 		for _, task := range job.Tasks {
 			key := task.Namespace + "/" + task.Name
 			switch {
+			case leaving[key]:
 			case running[key] && task.Status == api.Releasing:
 				result.Evicted = append(result.Evicted, key)
 			case running[key]:
@@ -124,35 +161,40 @@ func run(line []byte) (result answer) {
 			}
 		}
 	}
-	framework.CloseSession(session)
 	return result
 }
 
-// addHyperNodes fills in what Volcano's cache would have: hyperNodes by tier, and the nodes below each.
-func addHyperNodes(cluster *uthelper.TestCommonStruct, hyperNodes []*topologyv1.HyperNode) {
+// tree is what Volcano's cache would have: hyperNodes by tier, their parents and children, and the nodes below each.
+func tree(hyperNodes []*topologyv1.HyperNode) *api.HyperNodesInfo {
+	byName, byTier, nodes := map[string]*api.HyperNodeInfo{}, map[int]sets.Set[string]{}, map[string]sets.Set[string]{}
 	for _, given := range hyperNodes {
-		cluster.HyperNodesMap[given.Name] = api.NewHyperNodeInfo(given)
-		if cluster.HyperNodesSetByTier[given.Spec.Tier] == nil {
-			cluster.HyperNodesSetByTier[given.Spec.Tier] = sets.New[string]()
+		byName[given.Name] = api.NewHyperNodeInfo(given)
+		if byTier[given.Spec.Tier] == nil {
+			byTier[given.Spec.Tier] = sets.New[string]()
 		}
-		cluster.HyperNodesSetByTier[given.Spec.Tier].Insert(given.Name)
+		byTier[given.Spec.Tier].Insert(given.Name)
+	}
+	var below func(*topologyv1.HyperNode) sets.Set[string]
+	below = func(given *topologyv1.HyperNode) sets.Set[string] {
+		found := sets.New[string]()
+		for _, member := range given.Spec.Members {
+			name := member.Selector.ExactMatch.Name
+			if member.Type == topologyv1.MemberTypeNode {
+				found.Insert(name)
+				continue
+			}
+			byName[given.Name].Children.Insert(name)
+			byName[name].Parent = given.Name
+			found = found.Union(below(byName[name].HyperNode))
+		}
+		return found
 	}
 	for _, given := range hyperNodes {
-		nodes := sets.New[string]()
-		collect(cluster, given, nodes)
-		cluster.HyperNodes[given.Name] = nodes
+		nodes[given.Name] = below(given)
 	}
-}
-
-func collect(cluster *uthelper.TestCommonStruct, given *topologyv1.HyperNode, nodes sets.Set[string]) {
-	for _, member := range given.Spec.Members {
-		name := member.Selector.ExactMatch.Name
-		if member.Type == topologyv1.MemberTypeNode {
-			nodes.Insert(name)
-		} else {
-			collect(cluster, cluster.HyperNodesMap[name].HyperNode, nodes)
-		}
-	}
+	ready := new(atomic.Bool)
+	ready.Store(true)
+	return api.NewHyperNodesInfoWithCache(byName, byTier, nodes, ready)
 }
 
 func decode[T any](raw json.RawMessage) *T {

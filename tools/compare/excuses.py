@@ -1,0 +1,86 @@
+"""A difference is excused only where real code agrees once its cause is taken away.
+
+A cause says what it touches in a drawn case, and gives the case without it. Both schedulers are asked again; where they
+still differ, the next cause of that case is taken away as well. A difference that no chain of causes removes is not
+explained, and makes a comparison fail. How many were excused, by which causes, is printed.
+"""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+Case = TypeVar("Case")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Cause(Generic[Case, Answer]):
+    """Why answers may differ: `without` gives the case without the cause, or nothing where it touches nothing."""
+
+    name: str
+    without: Callable[[Case, Answer, Answer], Case | None]
+
+
+def explain(
+    case: Case,
+    answers: tuple[Answer, Answer],
+    causes: list[Cause[Case, Answer]],
+    ask: Callable[[Case], tuple[Answer, Answer, bool]],
+    *,
+    steps: int,
+) -> tuple[str, ...] | None:
+    """The causes whose absence makes both agree, found within so many further questions; nothing if there are none.
+
+    `ask` gives both answers, and whether they agree.
+    """
+    left = [steps]
+
+    def search(case: Case, theirs: Answer, ours: Answer, used: tuple[str, ...]) -> tuple[str, ...] | None:
+        tried: list[tuple[Case, Answer, Answer, tuple[str, ...]]] = []
+        for cause in causes:
+            if used.count(cause.name) > 4 or left[0] == 0:
+                continue
+            reduced = cause.without(case, theirs, ours)
+            if reduced is None:
+                continue
+            left[0] -= 1
+            new_theirs, new_ours, agree = ask(reduced)
+            if agree:
+                return (*used, cause.name)
+            tried.append((reduced, new_theirs, new_ours, (*used, cause.name)))
+        for one in tried:
+            if left[0]:
+                found = search(*one)
+                if found is not None:
+                    return found
+        return None
+
+    return search(case, *answers, ())
+
+
+@dataclass
+class Tally:
+    """What a run saw, by class, with the seeds that show it."""
+
+    reasons: dict[str, str]
+    seen: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
+    excused: dict[tuple[str, ...], list[str]] = field(default_factory=lambda: collections.defaultdict(list))
+    unexplained: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
+
+    def lines(self, show: int) -> Iterator[str]:
+        """The table: the same, excused by which causes, and not explained."""
+        for name, where in sorted(self.seen.items()):
+            yield f"  {len(where):6}  {name}"
+        yield f"  {sum(map(len, self.excused.values())):6}  excused: real code agrees once the cause is taken away"
+        by_cause: dict[str, list[str]] = collections.defaultdict(list)
+        for names, where in self.excused.items():
+            for name in dict.fromkeys(names):
+                by_cause[name] += where
+        for name, where in sorted(by_cause.items(), key=lambda entry: -len(entry[1])):
+            yield f"  {'':6}  {len(where):6}  {name}: {self.reasons[name]}  ({', '.join(where[:show])})"
+        yield f"  {sum(map(len, self.unexplained.values())):6}  NOT EXPLAINED"
+        for name, where in sorted(self.unexplained.items(), key=lambda entry: -len(entry[1])):
+            yield f"  {'':6}  {len(where):6}  {name}  ({', '.join(where[:show])})"
