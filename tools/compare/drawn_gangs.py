@@ -250,7 +250,8 @@ def _draw_queues(world: World, dice: Dice) -> None:
     for name, queue in world.queues.items():
         part = caps.choice((3, 4, 6, 8))
         if "capability" in dice.on and name != "root" and caps.random() < 0.7:
-            queue.capability = {"cpu": max(1, total["cpu"] * part // 10)}
+            # Below a parent with a limit of its own, a smaller one is felt.
+            queue.capability = {"cpu": max(2, total["cpu"] * part // (30 if queue.parent == "q0" else 10))}
             if caps.random() < 0.3:
                 queue.capability["nvidia.com/gpu"] = total["nvidia.com/gpu"] // 2
             queue.deserved = {r: min(v, queue.capability.get(r, v)) for r, v in queue.deserved.items()}
