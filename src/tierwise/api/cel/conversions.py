@@ -180,8 +180,9 @@ def can_be_read(read: Function) -> Function:
     return reads
 
 
-def to_semver(_: Work, value: Value, normalize: Value = False) -> Value:  # noqa: FBT002
+def to_semver(env: Work, value: Value, normalize: Value = False) -> Value:  # noqa: FBT002
     """A text as a version."""
     if not isinstance(normalize, bool):
         raise no_overload("semver", normalize)
+    env.work(text_of(value).count("."))  # each part is read by itself
     return Semver.of(text_of(value), normalize=normalize)

@@ -25,6 +25,9 @@ __all__ = ["Environment", "Evaluate", "compiled"]
 
 _LIST, _MAP = 10, 30
 
+_NODES_FOR_ONE: Final = 4
+"""How many nodes a turn of a loop evaluates for a unit of cost: Kubernetes counts nothing for literals, and, or."""
+
 
 class _Later(msgspec.Struct, eq=False):
     """What a name is bound to: evaluated when it is asked for, and not before."""
@@ -54,6 +57,7 @@ class _Plan(msgspec.Struct, frozen=True, eq=False):
     evaluate: Evaluate
     constant: bool = False
     attribute: bool = False  # a variable or a part of one, which costs less where it is looked up
+    choice: bool = False  # one of two attributes: it costs nothing itself
 
 
 def compiled(root: Node, checked: Checked) -> tuple[Evaluate, int]:
@@ -72,9 +76,11 @@ class _Planner:
         self._checked = checked
         self._nowhere = Environment(1, None, LIMIT)  # constants are evaluated without a device
         self._scope: dict[str, int] = {"device": 0}
+        self._nodes = 0
         self.size = 1
 
     def plan(self, node: Node) -> _Plan:
+        self._nodes += 1
         match node:
             case Literal(value):
                 return _constant(value)
@@ -158,7 +164,8 @@ class _Planner:
                 return _Plan(_connected([self.plan(one).evaluate for one in call.arguments], stop=name == "_||_"))
             case "_?_:_":
                 condition, then, otherwise = (self.plan(argument) for argument in call.arguments)
-                return _Plan(_chosen(condition.evaluate, _discounted(then), _discounted(otherwise)), attribute=True)
+                chosen = _chosen(condition.evaluate, _discounted(then), _discounted(otherwise))
+                return _Plan(chosen, attribute=True, choice=True)
             case "or" | "orValue" if call.target is not None:
                 return _Plan(_otherwise(self.plan(call.target).evaluate, self.plan(call.arguments[0]).evaluate, name))
             case _:
@@ -198,13 +205,13 @@ class _Planner:
             return _bound(own, start, body)
         names = self._bound(node.name), self._bound(node.second) if node.second else 0
         entries = _two_by_two(over, names) if node.second else _one_by_one(over, names[0])
-        step = node.step
+        step, nodes = node.step, self._nodes
         assert isinstance(step, Call)
         where: Evaluate | None = None
         if node.kind in ("all", "exists"):
             body = self.plan(step.arguments[1]).evaluate
             self._scope = outer
-            return _quantified(entries, body, stop=node.kind == "exists")
+            return _quantified(entries, body, self._least(nodes), stop=node.kind == "exists")
         if step.function == "_?_:_":
             where, inner = self.plan(step.arguments[0]).evaluate, step.arguments[1]
             assert isinstance(inner, Call)
@@ -212,15 +219,19 @@ class _Planner:
         if node.kind == "existsOne":
             assert where is not None
             self._scope = outer
-            return _only(entries, where)
+            return _only(entries, where, self._least(nodes))
         added = step.arguments[-1]
         if isinstance(added, ListOf):
             body = self.plan(added.items[0]).evaluate
             self._scope = outer
-            return _gathered(entries, where, body)
+            return _gathered(entries, where, body, self._least(nodes))
         body = self.plan(added).evaluate
         self._scope = outer
-        return _transformed(entries, where, body)
+        return _transformed(entries, where, body, self._least(nodes))
+
+    def _least(self, before: int) -> int:
+        """What a turn of a loop costs at least, by the nodes that were planned for it."""
+        return max((self._nodes - before) // _NODES_FOR_ONE, 1)
 
     def _bound(self, name: str) -> int:
         self._scope[name] = self.size
@@ -254,7 +265,7 @@ def _now(env: Environment, later: _Later) -> Value:
 
 def _discounted(plan: _Plan) -> Evaluate:
     """A branch of a choice: what is looked up there costs one less."""
-    if not plan.attribute:
+    if not plan.attribute or plan.choice:
         return plan.evaluate
 
     def evaluate(env: Environment) -> Value:
@@ -287,7 +298,8 @@ def _there(holder: Value, key: Value) -> Value:
     found, value = value_at(holder, key)
     if not found:
         what = "index out of bounds" if isinstance(holder, list) else "no such key"
-        raise EvaluationError(f"{what}: {str(key)[:64]}")
+        asked = str(key)[:64] if isinstance(key, str | int | float) else type(key).__name__  # a list can be endless
+        raise EvaluationError(f"{what}: {asked}")
     return value
 
 
@@ -427,7 +439,7 @@ def _two_by_two(over: Evaluate, slots: tuple[int, int]) -> Entries:
     return entries
 
 
-def _quantified(entries: Entries, body: Evaluate, *, stop: bool) -> Evaluate:
+def _quantified(entries: Entries, body: Evaluate, least: int, *, stop: bool) -> Evaluate:
     """All, exists: an error of one entry does not matter where another decides."""
     looks, price = (3, 4) if stop else (2, 3)
 
@@ -438,6 +450,7 @@ def _quantified(entries: Entries, body: Evaluate, *, stop: bool) -> Evaluate:
             if decided:
                 env.work(looks)
                 break
+            before = env.left
             env.work(price)
             try:
                 value = body(env)
@@ -445,11 +458,12 @@ def _quantified(entries: Entries, body: Evaluate, *, stop: bool) -> Evaluate:
                 raise
             except EvaluationError as error:
                 failed = failed or error
-                continue
-            if value is stop:
-                decided = True
-            elif not isinstance(value, bool):
-                failed = failed or no_overload("and, or", value)
+            else:
+                if value is stop:
+                    decided = True
+                elif not isinstance(value, bool):
+                    failed = failed or no_overload("and, or", value)
+            _pay_at_least(env, before, least)
         env.work(1)
         if decided:
             return stop
@@ -460,13 +474,14 @@ def _quantified(entries: Entries, body: Evaluate, *, stop: bool) -> Evaluate:
     return evaluate
 
 
-def _at_least_one(env: Environment, before: int) -> None:
-    """Let every entry of a loop cost something, also one for which Kubernetes counts nothing."""
-    if env.left == before:
-        env.work(1)
+def _pay_at_least(env: Environment, before: int, least: int) -> None:
+    """Let every turn of a loop cost something, also one for which Kubernetes counts nothing."""
+    missing = least - (before - env.left)
+    if missing > 0:
+        env.work(missing)
 
 
-def _only(entries: Entries, where: Evaluate) -> Evaluate:
+def _only(entries: Entries, where: Evaluate, least: int) -> Evaluate:
     def evaluate(env: Environment) -> Value:
         number = 0
         for _ in entries(env):
@@ -474,14 +489,14 @@ def _only(entries: Entries, where: Evaluate) -> Evaluate:
             if _truth(where(env)):
                 env.work(2)
                 number += 1
-            _at_least_one(env, before)
+            _pay_at_least(env, before, least)
         env.work(2)
         return number == 1
 
     return evaluate
 
 
-def _gathered(entries: Entries, where: Evaluate | None, body: Evaluate) -> Evaluate:
+def _gathered(entries: Entries, where: Evaluate | None, body: Evaluate, least: int) -> Evaluate:
     def evaluate(env: Environment) -> Value:
         found: list[Value] = []
         for _ in entries(env):
@@ -489,14 +504,14 @@ def _gathered(entries: Entries, where: Evaluate | None, body: Evaluate) -> Evalu
             if where is None or _truth(where(env)):
                 env.work(_LIST + 2)
                 found.append(body(env))
-            _at_least_one(env, before)
+            _pay_at_least(env, before, least)
         env.work(1)
         return found
 
     return evaluate
 
 
-def _transformed(entries: Entries, where: Evaluate | None, body: Evaluate) -> Evaluate:
+def _transformed(entries: Entries, where: Evaluate | None, body: Evaluate, least: int) -> Evaluate:
     def evaluate(env: Environment) -> Value:
         found: dict[Key, Value] = {}
         for key in entries(env):
@@ -504,7 +519,7 @@ def _transformed(entries: Entries, where: Evaluate | None, body: Evaluate) -> Ev
             if where is None or _truth(where(env)):
                 env.work(3)
                 found[key_of(key)] = body(env)
-            _at_least_one(env, before)
+            _pay_at_least(env, before, least)
         env.work(1)
         return found
 

@@ -24,13 +24,14 @@ from tierwise.api.cel.conversions import (
     to_uint,
 )
 from tierwise.api.cel.cost import PATTERN_FACTOR, TEXT_FACTOR
-from tierwise.api.cel.errors import EvaluationError
+from tierwise.api.cel.errors import EvaluationError, TooMuchWorkError
 from tierwise.api.cel.library import OVERLOADS
 from tierwise.api.cel.operators import (
     Function,
     Work,
     added,
     arithmetic,
+    charge_scales,
     divided,
     equal,
     inside,
@@ -68,6 +69,14 @@ from tierwise.api.cel.values import BEYOND, Optional, QuantityValue, Semver, UIn
 
 __all__ = ["FUNCTIONS"]
 
+_LONGEST_TEXT: Final = 16 * 1024
+"""How long a text may be that a call makes: longer than any expression, and than all attributes of a device.
+
+Texts are compared where nothing is charged by their length, as keys of maps are; so their length has a bound.
+"""
+
+_MAKE_TEXTS: Final = frozenset({"_+_", "bytes", "join", "replace", "string", "strings.quote"})
+
 _MOST_LISTED: Final = 48
 """How many values a list may have that `includes` looks into."""
 
@@ -80,10 +89,11 @@ def _ordering(test: Callable[[int], Value]) -> Function:
 
     def compare(env: Work, left: Value, right: Value) -> Value:
         if isinstance(left, QuantityValue) and isinstance(right, QuantityValue):
+            charge_scales(env, left, right)
             return test(left.order(right))
         if isinstance(left, Semver) and isinstance(right, Semver):
-            env.work((len(left.pre) + len(right.pre)) // 4)
-            return test((left > right) - (left < right))
+            env.work(len(left.pre) + len(right.pre))
+            return test(left.order(right))
         raise no_overload("a comparison", left, right)
 
     return compare
@@ -92,8 +102,9 @@ def _ordering(test: Callable[[int], Value]) -> Function:
 def _changed(sign: int) -> Function:
     """A quantity plus or minus another, or a whole number."""
 
-    def change(_: Work, left: Value, right: Value) -> Value:
+    def change(env: Work, left: Value, right: Value) -> Value:
         by = right if isinstance(right, QuantityValue) else QuantityValue(integer_of(right))
+        charge_scales(env, quantity_of(left), by)
         return quantity_of(left).plus(by, sign)
 
     return change
@@ -504,12 +515,25 @@ def _guarded(name: str, overload: str, function: Function) -> Function:
     return guarded
 
 
+def _bounded(function: Function) -> Function:
+    """A function that makes no text that is too long."""
+
+    def bounded(env: Work, *values: Value) -> Value:
+        found = function(env, *values)
+        if isinstance(found, str | bytes) and len(found) > _LONGEST_TEXT:
+            raise TooMuchWorkError(f"it makes a text of more than {_LONGEST_TEXT} characters")
+        return found
+
+    return bounded
+
+
 def _made(name: str) -> Callable[[str], Function]:
     def of(overload: str) -> Function:
         """The function, which charges before it does anything."""
         function, charge = _TABLE[name] if name != "sum" else (_sum(overload), _by_traversal)
         charge = _BY_OVERLOAD.get(overload, charge)
         function = _guarded(name, overload, function) if overload else function
+        function = _bounded(function) if name in _MAKE_TEXTS else function
         if overload.endswith(("_string", "_bytes")) and overload.startswith(("less_", "greater_")):
             charge = _by_smaller
         if isinstance(charge, int):

@@ -15,6 +15,7 @@ __all__ = [
     "added",
     "arithmetic",
     "can_be_key",
+    "charge_scales",
     "divided",
     "equal",
     "inside",
@@ -128,26 +129,40 @@ def equal(env: Work, left: Value, right: Value) -> bool:
         if isinstance(left, float) or isinstance(right, float):
             return _order_of_doubles(cast("float", left), cast("float", right)) == 0
         return left == right
+    if isinstance(left, str | bytes):
+        if type(left) is not type(right) or len(left) != len(right):
+            return False
+        env.work(len(left) // 1024)
+        return left == right
     if isinstance(left, list):
         return isinstance(right, list) and len(left) == len(right) and _all_equal(env, left, right)
     if isinstance(left, dict):
-        if not isinstance(right, dict) or left.keys() != right.keys():
+        if not isinstance(right, dict) or len(left) != len(right):
+            return False
+        env.work(len(left) // 8)
+        if left.keys() != right.keys():
             return False
         return _all_equal(env, list(left.values()), [right[key] for key in left])
     if isinstance(left, QuantityValue):
         if not isinstance(right, QuantityValue) or right.derived:
             raise no_overload("_==_", left, right)
+        charge_scales(env, left, right)
         return left.order(right) == 0
     if isinstance(left, Semver):
         if not isinstance(right, Semver):
             raise no_overload("_==_", left, right)
-        env.work((len(left.pre) + len(right.pre)) // 4)
+        env.work(len(left.pre))
         return left == right
     if isinstance(left, Optional):
         if not isinstance(right, Optional) or left.there is not right.there:
             return False
         return not left.there or equal(env, left.value, right.value)
     return type(left) is type(right) and left == right
+
+
+def charge_scales(env: Work, left: QuantityValue, right: QuantityValue) -> None:
+    """Charge for numbers that are written out to be compared or added, by how many digits that takes."""
+    env.work(abs(left.scale - right.scale) // 32)
 
 
 _PLAIN: Final = frozenset({bool, int, str, bytes})

@@ -41,6 +41,9 @@ class _Match(Protocol):
 class _Pattern(Protocol):
     """What is used of re2's patterns, which come without types."""
 
+    groups: int
+    programsize: int
+
     def search(self, text: str) -> _Match | None: ...
     def finditer(self, text: str) -> Iterator[_Match]: ...
 
@@ -58,6 +61,9 @@ def _pattern(text: str) -> _Pattern:
     options.max_mem = _MOST_MEMORY
     try:
         found: _Pattern = re2.compile(text, options=options)
+        if found.groups:
+            options.never_capture = True  # nobody asks for groups, and thousands of them take long
+            found = re2.compile(text, options=options)
     except re2.error:
         raise EvaluationError(f"{text[:64]!r} is not a regular expression") from None
     return found
@@ -78,22 +84,32 @@ class PatternText(str):
         return found
 
 
-def _asked(env: Work, wanted: Value) -> _Pattern:
-    """A pattern; one that is made when the expression is evaluated is charged for, because it is compiled then."""
+_STEPS_FOR_ONE: Final = 128
+"""How many characters times states are matched for a unit of cost: the worst that a pattern can make of a text."""
+
+_FOUND: Final = 20
+"""What it costs to ask for a pattern, and to tell where it was found each time."""
+
+
+def _asked(env: Work, text: Value, wanted: Value) -> _Pattern:
+    """A pattern for a text; one that is made when the expression is evaluated is charged for being compiled then."""
     if isinstance(wanted, PatternText):
-        return wanted.pattern
-    env.work(1000 + 20 * len(text_of(wanted)))
-    return _pattern(text_of(wanted))
+        found = wanted.pattern
+    else:
+        env.work(1000 + 20 * len(text_of(wanted)))
+        found = _pattern(text_of(wanted))
+    env.work(_FOUND + len(text_of(text)) * found.programsize // _STEPS_FOR_ONE)
+    return found
 
 
 def matches(env: Work, text: Value, wanted: Value) -> Value:
     """Whether a pattern is found in a text."""
-    return _asked(env, wanted).search(text_of(text)) is not None
+    return _asked(env, text, wanted).search(text_of(text)) is not None
 
 
 def find(env: Work, text: Value, wanted: Value) -> Value:
     """What a pattern finds first in a text."""
-    found = _asked(env, wanted).search(text_of(text))
+    found = _asked(env, text, wanted).search(text_of(text))
     return "" if found is None else found.group()
 
 
@@ -102,10 +118,10 @@ def find_all(env: Work, text: Value, wanted: Value, limit: Value = -1) -> Value:
     most = integer_of(limit)
     found: list[Value] = []
     end = -1
-    for match in _asked(env, wanted).finditer(text_of(text)):
+    for match in _asked(env, text, wanted).finditer(text_of(text)):
         if most >= 0 and len(found) >= most:
             break
-        env.work(1)
+        env.work(_FOUND)
         start, stop = match.span()
         if start == stop == end:  # Go finds nothing right behind what it has found
             continue

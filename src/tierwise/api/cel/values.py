@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache, total_ordering
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -148,21 +148,24 @@ _PART: Final = re.compile(r"[0-9A-Za-z-]+")
 _DIGITS: Final = re.compile(r"[0-9]+")
 
 
-@total_ordering
 class Semver(msgspec.Struct, frozen=True):
     """A semantic version; what follows a plus does not count when two are compared."""
 
     numbers: tuple[int, int, int]
     pre: tuple[str, ...] = ()
 
-    def __lt__(self, other: Semver) -> bool:
-        return (self.numbers, not self.pre, self._parts()) < (other.numbers, not other.pre, other._parts())
+    def order(self, other: Semver) -> int:
+        """Below zero where it comes before another, above where it comes behind."""
+        mine = (self.numbers, not self.pre, self._parts())
+        theirs = (other.numbers, not other.pre, other._parts())
+        return (mine > theirs) - (mine < theirs)
 
     def _parts(self) -> list[tuple[bool, int, str]]:
         """Numbers come before words, and compare as numbers."""
         return [(not part.isdigit(), int(part) if part.isdigit() else 0, part) for part in self.pre]
 
     @classmethod
+    @lru_cache(maxsize=4096)
     def of(cls, text: str, *, normalize: bool = False) -> Semver:
         """The version that a text spells; `normalize` lets a leading v, missing parts and leading zeros pass."""
         found = _SEMVER.fullmatch(_normalized(text) if normalize else text) if len(text) <= _LONGEST else None

@@ -200,6 +200,17 @@ def test_what_holds_itself_many_times_is_charged_for_each(asked: str, levels: in
         selector(_levels(levels, asked))
 
 
+TWO_TEXTS = (  # which are alike and not one
+    f"cel.bind(p, '{'x' * 1000}', cel.bind(s, {' + '.join('p' * 9)}, cel.bind(t, {' + '.join('p' * 9)}, "
+)
+TWO_MAPS = (  # which differ in their last key
+    "cel.bind(m, lists.range(6000).transformMap(i, v, i != 5999, v), "
+    "cel.bind(n, lists.range(6000).transformMap(i, v, i != 5998, v), "
+)
+VERSION = f"semver('1.0.0-{'1.' * 480}1')"
+AMOUNTS = "cel.bind(q, quantity('1e900'), cel.bind(r, quantity('1e-9'), "
+
+
 @pytest.mark.parametrize(
     "expression",
     [
@@ -208,6 +219,18 @@ def test_what_holds_itself_many_times_is_charged_for_each(asked: str, levels: in
         "cel.bind(l, lists.range(900), l.all(x, (l + l).size() == 1800))",
         "cel.bind(l, lists.range(1100), l.all(x, l == l))",
         'cel.bind(a, "aaaaaaaaaaaaaaaa", cel.bind(b, a.replace("a", a), b.replace("a", b).replace("a", b) == ""))',
+        f"lists.range(200000).all(x, {' && '.join(['true'] * 1000)})",
+        f"lists.range(50000).all(x, [{'0, ' * 3000}x].size() > 0)",
+        f"lists.range(20000).all(x, {{{', '.join(f'{key}: 0' for key in range(1000))}, -1: x}}.size() > 0)",
+        f"lists.range(100000).all(x, {'(true ? ' * 50}x{' : x)' * 50} >= 0)",
+        f"{TWO_MAPS}cel.bind(l, [{', '.join(['n'] * 48)}], lists.range(9000).all(x, !l.includes(m)))))",
+        f"cel.bind(s, '{'x' * 1000}', cel.bind(t, {' + '.join('s' * 17)}, t != ''))",
+        f"{TWO_TEXTS}cel.bind(l, [{', '.join('s' * 100)}], lists.range(9000).all(x, l == [{', '.join('t' * 100)}])))))",
+        f"lists.range(3000).all(x, !{VERSION}.isLessThan({VERSION}))",
+        f"cel.bind(v, {VERSION}, lists.range(3000).all(x, v == v))",
+        f"cel.bind(s, '{'x' * 1000}', lists.range(500).all(x, s.findAll('').size() > 0))",
+        f"cel.bind(s, '{'ab' * 500}', lists.range(1800).all(x, !s.matches('(a|b)*a[ab]{{900}}c')))",
+        f"{AMOUNTS}lists.range(45000).all(x, q{'.add(r)' * 7}.isGreaterThan(r))))",
     ],
 )
 def test_work_is_charged_by_what_is_touched(expression: str) -> None:
@@ -237,6 +260,27 @@ def test_what_takes_long_to_prepare_is_refused(expression: str) -> None:
     """Types, patterns and numbers that grow beyond what anybody writes."""
     with pytest.raises(CelError):
         selector(expression).matches(DRIVER, GPU)
+
+
+def test_what_is_asked_for_in_vain_is_not_written_out() -> None:
+    """The message about a key that is none does not hold all that the key holds."""
+    with pytest.raises(EvaluationError, match=r"no such key: list$"):
+        selector(_levels(12, "{1: 1}[dyn(z)] == 1")).matches(DRIVER, GPU)
+
+
+def test_groups_of_patterns_cost_nothing() -> None:
+    """A pattern of thousands of groups is looked for as one without."""
+    groups = selector(f"cel.bind(s, '{'a' * 1500}', s.findAll('{'()' * 3000}').size() == 1501)")
+
+    assert groups.matches(DRIVER, GPU)
+
+
+def test_choices_between_choices_earn_nothing() -> None:
+    """A choice costs nothing itself, so that a choice as a branch takes nothing off the account."""
+    budget = Work(100)
+    selector(f"{'(true ? ' * 20}device{' : device)' * 20}.driver == ''").matches(DRIVER, GPU, budget)
+
+    assert budget.left < 100
 
 
 def test_what_is_absorbed_is_not_the_end_of_work() -> None:
