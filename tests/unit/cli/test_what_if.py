@@ -113,17 +113,17 @@ def test_domains_of_labels_are_copied_by_their_labels(tmp_path: Path) -> None:
 
 
 def test_who_loses_a_drained_node_moves_or_waits(tmp_path: Path) -> None:
-    """A gang on a drained node restarts elsewhere where there is room, and stops where there is none."""
+    """A gang on a drained node restarts where there is room; one that still stands in part comes first."""
     world = draw(RACKS, node="gpu=8")
-    movable, stuck = (
+    whole, part = (
         gang(name, tasks=len(on), each="gpu=8", on=" ".join(on))
-        for name, on in (("movable", ["n0"]), ("stuck", ["n1", "n2"]))
+        for name, on in (("whole", ["n0"]), ("part", ["n1", "n2"]))
     )
-    file = _file(tmp_path, world, movable, stuck)
+    file = _file(tmp_path, world, whole, part)
 
-    assert {"movable": "moves"} == _effects(answer("what-if", "-f", file, "--drain", "n0"))
+    assert {"whole": "moves"} == _effects(answer("what-if", "-f", file, "--drain", "n0"))
     drained = answer("what-if", "-f", file, "--drain", "r0")
-    assert {"movable": "moves", "stuck": "stops"} == _effects(drained)
+    assert {"whole": "stops", "part": "moves"} == _effects(drained)
     assert all(change["runsNow"] for change in drained["jobs"])
 
 
