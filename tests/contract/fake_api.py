@@ -31,7 +31,9 @@ _SERVED: Final = {
         ("nodes", "Node", False),
         ("configmaps", "ConfigMap", True),
         ("secrets", "Secret", True),
+        ("persistentvolumeclaims", "PersistentVolumeClaim", True),
     ],
+    "/apis/resource.k8s.io/v1": [("resourceclaims", "ResourceClaim", True)],
     "/apis/policy/v1": [("poddisruptionbudgets", "PodDisruptionBudget", True)],
     "/apis/scheduling.volcano.sh/v1beta1": [("podgroups", "PodGroup", True), ("queues", "Queue", False)],
     _KOORDINATOR: [("podgroups", "PodGroup", True)],
@@ -43,6 +45,9 @@ _SERVED: Final = {
 
 GANGS: Final = "gangs"
 """The table of Koordinator's pod groups, whose plural is that of Volcano's."""
+
+_BUILT_IN: Final = ("pods", "nodes", "persistentvolumeclaims", "resourceclaims")
+"""Whose lists the server can merge; those of custom resources it cannot."""
 
 LIES: Final = {
     "html": b"<html><body>Please log in</body></html>",
@@ -98,6 +103,8 @@ class FakeApi:
         self.bodies: list[Json] = []  # of patches
         self.texts: dict[str, str] = {}  # what is sent for a word in a manifest: JSON that Python cannot write
         self.kubelet = True  # terminating pods are gone at once
+        self.since: dict[str, int] = {}  # from which version each table was last watched
+        self.patient = True  # who watches from a version that is yet to come waits for it; else it has expired
         self.unserved: set[str] = set()  # plurals whose definitions are not installed
         self.time = "2026-01-01T00:00:00Z"  # what the server stamps bindings with
 
@@ -161,6 +168,21 @@ class FakeApi:
         for manifest in manifests:
             self._version += 1
             self._store(manifest)
+
+    def backup(self) -> tuple[int, dict[tuple[str, str, str], Json]]:
+        """All that the server holds, for `restore`."""
+        return self._version, dict(self._objects)
+
+    def restore(self, saved: tuple[int, dict[tuple[str, str, str], Json]]) -> None:
+        """Start again from a backup: versions go back, and nobody is told what is no longer there."""
+        self._run(self._restored(saved))
+
+    async def _restored(self, saved: tuple[int, dict[tuple[str, str, str], Json]]) -> None:
+        self._version, self._objects = saved[0], dict(saved[1])
+        self._log.clear()
+        self.since.clear()
+        for transport in list(self._watches):
+            transport.abort()
 
     def bookmark(self) -> None:
         self._run(self._tell("*", "BOOKMARK", {}))
@@ -251,11 +273,11 @@ class FakeApi:
         return web.Response(text=text, content_type="application/json")
 
     async def _watch(self, request: web.Request, plural: str) -> web.StreamResponse:
-        since = int(request.query["resourceVersion"])
+        since = self.since[plural] = int(request.query["resourceVersion"])
         answer = web.StreamResponse()
         async with self._watched(request):
             await answer.prepare(request)
-            if since < self._oldest:
+            if since < self._oldest or (since > self._version and not self.patient):
                 gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
                 await answer.write(json.dumps({"type": "ERROR", "object": gone}).encode() + b"\n")
                 return answer
@@ -316,9 +338,9 @@ class FakeApi:
                     return _refused(409, "Conflict")
                 if "strategic" not in request.content_type:
                     return await self._save(at, _merged(known, body), "MODIFIED")
-                if plural not in ("pods", "nodes"):
+                if plural not in _BUILT_IN:
                     return _refused(415, "UnsupportedMediaType")  # as for every custom resource
-                return await self._save(at, _merged(known, _with_conditions(known, body)), "MODIFIED")
+                return await self._save(at, _merged(known, _with_lists(known, body)), "MODIFIED")
             case _:
                 return await self._delete(at, known, body)
 
@@ -395,14 +417,14 @@ def _refused(status: int, reason: str) -> web.Response:
     return web.json_response({"kind": "Status", "code": status, "reason": reason, "message": reason}, status=status)
 
 
-def _with_conditions(known: Json, patch: Json) -> Json:
-    """A strategic patch as a merge patch: conditions that it does not name stay."""
-    status = patch.get("status", {})
-    if "conditions" not in status:
-        return patch
-    named = {condition["type"]: condition for condition in status["conditions"]}
-    kept = [c for c in known.get("status", {}).get("conditions", []) if c["type"] not in named]
-    return {**patch, "status": {**status, "conditions": [*kept, *named.values()]}}
+def _with_lists(known: Json, patch: Json) -> Json:
+    """A strategic patch as a merge patch: what lists of the status hold and the patch does not name stays."""
+    status, before = dict(patch.get("status", {})), known.get("status", {})
+    for name, by in (("conditions", "type"), ("reservedFor", "uid")):
+        if name in status:
+            named = {entry[by]: entry for entry in status[name]}
+            status[name] = [*(entry for entry in before.get(name, []) if entry[by] not in named), *named.values()]
+    return {**patch, "status": status} if "status" in patch else patch
 
 
 def _merged(known: Json, patch: Json) -> Json:

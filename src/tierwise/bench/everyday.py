@@ -112,9 +112,7 @@ def _c6(lab: Lab) -> Row:
 def _c7a(lab: Lab) -> Row:
     """A kubelet that reports: nothing has changed but the time of its heartbeat, and nobody wakes."""
     store, reader = Store(), Reader()
-    store.listed(
-        _NODES, [(codec.decode(_reporting(i, 0)), None) for i in range(lab.size.pods // 8)], "1", watching=False
-    )
+    store.listed(_NODES, [(codec.decode(_reporting(i, 0)), None) for i in range(lab.size.pods // 8)], "1", since=0)
     before = store.read()
     reader.read(before, 0.0)
     reports = [(codec.decode(_reporting(7, minute)), None) for minute in range(1, lab.size.repeats + 1)]

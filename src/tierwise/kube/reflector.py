@@ -21,7 +21,7 @@ from tierwise.kube.client import Client, pause
 from tierwise.kube.decoding import Entry, Event, event, page
 from tierwise.kube.errors import ApiError, UnreachableError, understood
 from tierwise.kube.kinds import Resource, of_interest
-from tierwise.kube.store import Store
+from tierwise.kube.store import Store, is_restored
 
 __all__ = ["Reflector"]
 
@@ -45,6 +45,8 @@ class Reflector:
         self._resource = resource
         self._store = store
         self._version = ""  # the last that we were told of
+        self._watching: asyncio.Timeout | None = None
+        self._outdated = False  # whether the server has gone back behind that
         self.synced = asyncio.Event()
         self.heard = time.monotonic()  # when the server last told us anything, be it that there is nothing new
         self.answered = self.heard  # when it last said anything at all about this kind, be it a refusal
@@ -60,7 +62,7 @@ class Reflector:
         failures = 0
         while True:
             try:
-                self._version = await self._list(watching=False)
+                self._version = await self._list()
                 failures = 0
                 await self._follow()
             except (ApiError, UnreachableError) as error:
@@ -71,11 +73,11 @@ class Reflector:
 
     async def check(self) -> None:
         """List everything while the watch runs, and mend what it should have told us but had not."""
-        await self._list(watching=True)
+        await self._list()
 
-    async def _list(self, *, watching: bool) -> str:
+    async def _list(self) -> str:
         """List everything; the version from which to watch."""
-        begun = time.monotonic()
+        begun, since = time.monotonic(), self._store.told(self._resource)
         entries: list[Entry] = []
         rest = ""
         while True:
@@ -86,7 +88,9 @@ class Reflector:
             rest = found.rest
             if not rest:
                 break
-        missed = self._store.listed(self._resource, entries, found.version, watching=watching)
+        missed = self._store.listed(self._resource, entries, found.version, since=since)
+        if is_restored(found.version, since):
+            self._begin_anew()
         if missed and self.synced.is_set():
             log.error("%s: the watch had missed %d changes", self._resource.plural, missed)
         self.missed += missed
@@ -97,11 +101,14 @@ class Reflector:
 
     async def _follow(self) -> None:
         """Watch through broken connections; returns where everything must be listed again."""
-        failures, clock = 0, asyncio.get_running_loop().time
-        while True:
+        failures, clock, self._outdated = 0, asyncio.get_running_loop().time, False
+        while not self._outdated:
             begun = clock()
             try:
-                await self._watch()
+                async with asyncio.timeout(None) as self._watching:
+                    await self._watch()
+            except TimeoutError:
+                return
             except ApiError as error:
                 self._note(error)
                 if error.status == 410:
@@ -110,9 +117,17 @@ class Reflector:
                 log.warning("%s: cannot be watched: %s", self._resource.plural, error)
             except UnreachableError as error:
                 log.info("%s: watch broken off: %s", self._resource.plural, error)
+            finally:
+                self._watching = None
             failures = 0 if clock() - begun > _SHORTEST else failures + 1
             if failures:
                 await asyncio.sleep(pause(failures, most=30.0))
+
+    def _begin_anew(self) -> None:
+        """End the watch: a server that was restored from a backup may say nothing to one from a version ahead of it."""
+        self._outdated = True
+        if self._watching is not None:
+            self._watching.reschedule(asyncio.get_running_loop().time())
 
     def _note(self, error: Exception) -> None:
         """A server that refuses is there, and whoever takes over from us would hear the same."""

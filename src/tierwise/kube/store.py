@@ -21,7 +21,7 @@ from tierwise.kube.decoding import Entry
 from tierwise.kube.kinds import Resource
 from tierwise.port import Key, Objects, Version
 
-__all__ = ["Assumed", "Store"]
+__all__ = ["Assumed", "Store", "is_restored"]
 
 
 # What was accepted, or may have been, before the watch has shown it: pods that were bound, pods that were evicted.
@@ -147,14 +147,23 @@ class Store:
         """Whether an object is known."""
         return key in self._known.get((key.group, key.kind), ())
 
-    def listed(self, resource: Resource, entries: Iterable[Entry], version: str, *, watching: bool) -> int:
-        """A whole list: only differences count. How many of them the watch should have told us, but had not."""
+    def told(self, resource: Resource) -> int:
+        """Up to which version we have been told everything about a kind."""
+        with self._changed:
+            return self._progress.get((resource.group, resource.kind), 0)
+
+    def listed(self, resource: Resource, entries: Iterable[Entry], version: str, *, since: int) -> int:
+        """A whole list: only differences count. How many of them the watch should have told us, but had not.
+
+        `since` is what we had been told when it was asked for.
+        """
         kind, now = (resource.group, resource.kind), _number(version)
         with self._changed:
             known, told = self._known.setdefault(kind, {}), self._progress.get(kind, 0)
-            # Beside a running watch a list may be the older one. Else versions only go back where the server was
-            # restored from a backup: then nothing that we know is newer than the list.
-            late, restored = now < told and watching, now < told and not watching
+            # Beside a running watch a list may be the older one. But none is older than its question: versions only go
+            # back so far where the server was restored from a backup, and then nothing that we know is newer.
+            restored = is_restored(version, since)
+            late = now < told and not restored
             missed = changes = 0
             seen: set[Key] = set()
             for entry in entries:
@@ -285,6 +294,11 @@ class Store:
         if self._version > self._awaited:  # who waits for the time alone is not woken by every event
             self._awaited = _NOBODY
             self._changed.notify_all()
+
+
+def is_restored(version: str, since: int) -> bool:
+    """Whether a list that was asked for when we had been told of `since` is one of a server that went back."""
+    return _number(version) < since
 
 
 def _concerns(before: Object, now: Object) -> bool:

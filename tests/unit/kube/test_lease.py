@@ -178,6 +178,42 @@ def test_holder_with_longer_times_is_waited_for(server: _Server, clock: _Clock) 
     assert (True, "b") == (second.lease.held(), server.holder())
 
 
+@pytest.mark.parametrize("renews", [2, 5, 9])
+@pytest.mark.parametrize("looks", [1, 2, 7])
+def test_who_watches_a_leader_renew_never_takes_over(server: _Server, clock: _Clock, renews: int, looks: int) -> None:
+    """However long a standby has waited, a leader that renews in time stays the leader, and acts without a break."""
+    first, second = _Candidate(server, clock, "a"), _Candidate(server, clock, "b")
+    for second_of_many in range(10 * int(TIMES.duration)):
+        clock.now = float(second_of_many)
+        if second_of_many % renews == 0:
+            first.renew()
+        if second_of_many % looks == 0:
+            second.renew()
+
+        assert (True, False, "a") == (first.lease.held(), second.lease.held(), server.holder())
+
+
+@pytest.mark.parametrize(
+    "word",
+    [{"holderIdentity": "c"}, {"renewTime": "2"}, {"leaseTransitions": 2}],
+    ids=["holder", "time", "transitions"],
+)
+def test_every_change_of_a_lease_is_a_sign_of_life(server: _Server, clock: _Clock, word: dict[str, Any]) -> None:
+    """A lease is silent from its last change on, whatever has changed; it is taken when its term is over."""
+    spec: dict[str, Any] = {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": "1", "leaseTransitions": 1}
+    server.lease = {"metadata": {"name": "tierwise", "resourceVersion": "0"}, "spec": spec}
+    second, holders = _Candidate(server, clock, "b"), []
+    for now in (0.0, 10.0, 20.0, 24.9, 25.0):
+        if now == 10.0:
+            server.lease = {**server.lease, "spec": {**spec, **word}}
+        clock.now = now
+        second.renew()
+        holders.append(server.holder())
+
+    alive = word.get("holderIdentity", "a")
+    assert ["a", alive, alive, alive, "b"] == holders
+
+
 def test_what_others_hold_is_not_given_back(server: _Server, clock: _Clock) -> None:
     """Who ends after another has taken over leaves the lease alone, and holds nothing itself."""
     first = _Candidate(server, clock, "a")

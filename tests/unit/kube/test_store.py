@@ -61,7 +61,7 @@ class _World:
         self.told = 1  # the version up to which the store has been told everything
         self.seen = dict.fromkeys(NAMES, 0)  # the newest version of each pod that the store has shown
         self.late: list[Callable[[], None]] = []  # answers and lists that are under way
-        self.store.listed(PODS, [], "1", watching=False)
+        self.store.listed(PODS, [], "1", since=0)
 
     def write(self, name: str) -> None:
         """Create a pod, or change it; the answer is under way."""
@@ -90,9 +90,10 @@ class _World:
     def list(self, name: str) -> None:
         """A list beside the watch is under way."""
         entries, at = [_entry(name, pod) for name, pod in self.pods.items()], self.version
+        since = self.store.told(PODS)
 
         def arrives() -> None:
-            self.store.listed(PODS, entries, str(at), watching=True)
+            self.store.listed(PODS, entries, str(at), since=since)
             self.told = max(self.told, at)
 
         self.late.append(arrives)
@@ -100,7 +101,7 @@ class _World:
     def expire(self, name: str) -> None:
         """The watch cannot go on: everything is listed, and watched from there."""
         entries = [_entry(name, pod) for name, pod in self.pods.items()]
-        self.store.listed(PODS, entries, str(self.version), watching=False)
+        self.store.listed(PODS, entries, str(self.version), since=self.store.told(PODS))
         self.told, self.watched = self.version, len(self.history)
 
     def watch(self, name: str) -> None:
@@ -278,8 +279,8 @@ def test_bound_pod_is_not_shown_as_waiting_by_a_late_event(world: _World) -> Non
 def test_server_that_was_restored_is_believed() -> None:
     """Versions go back: what the server no longer knows goes, and what it says from there on counts."""
     store = Store()
-    store.listed(PODS, [_entry("p0", _State("a", 50))], "60", watching=False)
-    store.listed(PODS, [_entry("p1", _State("b", 20))], "30", watching=False)
+    store.listed(PODS, [_entry("p0", _State("a", 50))], "60", since=0)
+    store.listed(PODS, [_entry("p1", _State("b", 20))], "30", since=60)
     assert ["default/p1"] == list(store.read().every(Pod))
 
     store.answered(PODS, _entry("p1", _State("b", 31, "n0")))
