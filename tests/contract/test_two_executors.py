@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import pytest
@@ -52,12 +53,12 @@ class _World:
         version = self.api.get("configmaps", RECORD_NAME, NAMESPACE)["metadata"]["resourceVersion"]
         key = Key("", "ConfigMap", NAMESPACE, RECORD_NAME)
 
-        def known(cluster: KubeCluster) -> str:
+        def known(cluster: KubeCluster) -> bool:
             found = cluster.read().record(key)
-            return found.metadata.resource_version if found is not None else ""
+            return found is not None and version == found.metadata.resource_version
 
         for cluster in self.clusters:
-            assert eventually(cluster, lambda cluster=cluster: version == known(cluster))
+            assert eventually(cluster, partial(known, cluster))
 
     def written(self) -> str:
         return str(self.api.get("configmaps", RECORD_NAME, NAMESPACE)["data"])

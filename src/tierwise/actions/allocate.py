@@ -344,14 +344,15 @@ class _Allocation:
         return following is not None and (self._queue_key(queue), queue) > following
 
     def _may_place(self) -> float:
-        """How many more pods this cycle may place before it leaves the rest to the next one.
+        """How many more pods this cycle may bind before it leaves the rest to the next one.
 
-        Where shares decide whose turn it is, cutting a cycle could change the order: it is done in one.
+        Pods that are nominated do not count: the next cycle meets them again, and would come no further. Where shares
+        decide whose turn it is, cutting a cycle could change the order: it is done in one.
         """
         most = self._cycle.most_pods
         if most is None or self._cycle.pipeline.shares_move:
             return float("inf")
-        return most - self._cycle.report.placed
+        return most - self._cycle.report.bound
 
     # Plain pods: those of a Deployment are jobs of one task each, all alike, and there may be thousands.
 

@@ -207,11 +207,11 @@ class ReportBuilder(msgspec.Struct):
     notices: list[Notice] = []
     reservations: list[Reservation] = []
     unfinished: bool = False
-    placed: int = 0  # pods
+    bound: int = 0  # pods; those that are nominated come again in the next cycle
 
     def decide(self, decision: Decision) -> None:
         self.decisions.append(decision)
-        self.placed += decision.count()
+        self.bound += decision.count() if decision.bound else 0
         self.rejections.pop(decision.job.key, None)
         if self.watch is not None:
             self.watch(decision.job, decision)
@@ -219,7 +219,7 @@ class ReportBuilder(msgspec.Struct):
     def decide_each(self, decisions: Sequence[Decision]) -> None:
         """Add decisions about one task each."""
         self.decisions += decisions
-        self.placed += len(decisions)
+        self.bound += sum(decision.bound for decision in decisions)
         if self.rejections:
             for decision in decisions:
                 self.rejections.pop(decision.job.key, None)

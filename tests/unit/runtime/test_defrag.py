@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import pytest
 from msgspec.structs import replace
 from tests.support.defrag import owned
 from tests.support.draw import Gang, draw, gang, objects_of
@@ -20,13 +21,14 @@ from tierwise.api.defrag_record import (
     manifest,
     read_record,
 )
+from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT
-from tierwise.explain.defrag import DefragPlan, Room, progress
-from tierwise.port import Bind, Create, Key, Objects, PatchStatus, key_of_raw
+from tierwise.explain.defrag import DefragPlan, Move, Room, progress
+from tierwise.port import Bind, Cluster, Create, Effect, Evict, Key, Objects, Outcome, PatchStatus, key_of_raw
 from tierwise.runtime.defrag import DefragController, DefragSettings, over_budget
 from tierwise.runtime.defrag_rehearsal import Rehearsal
 from tierwise.scheduler import cycle
-from tierwise.scheduler.effects import effects
+from tierwise.scheduler.effects import effects, pod_key
 from tierwise.sim.changes import Scenario
 from tierwise.sim.cluster import merged
 from tierwise.sim.defrag_execution import begin
@@ -299,3 +301,143 @@ def test_the_controller_spends_no_more_than_it_may() -> None:
     working.step()
 
     assert rehearsal.executor.record() is None
+
+
+# -- what it may spend, and for how long it may take
+
+
+def _plan(*hours: float) -> DefragPlan:
+    moves = tuple(Move(f"default/m{i}", f"m{i}", {}, 1, 0, each, "", "") for i, each in enumerate(hours))
+    return DefragPlan(Room({}, 1, 1), 0, 1, "gpu", moves)
+
+
+@pytest.mark.parametrize(
+    ("spent", "planned", "allowed"),
+    [
+        ([], [20.0], True),
+        ([], [20.1], False),
+        ([15.0], [5.0], True),
+        ([15.0], [5.1], False),
+        ([15.0], [2.0, 3.0], True),
+        ([15.0], [2.0, 3.5], False),
+        ([8.0, 8.0], [4.0], True),
+        ([8.0, 8.0], [4.5], False),
+    ],
+)
+def test_hours_that_a_plan_would_cost_count(spent: list[float], planned: list[float], allowed: bool) -> None:
+    """What was lost in the last hour and what a plan would lose are together no more than may be lost."""
+    recent = [FinishedMove("a", 1, NOW - 10, hours) for hours in spent]
+    settings = DefragSettings((ROOM,), moves=9, hours=20.0)
+
+    assert allowed == ("" == over_budget(recent, _plan(*planned), settings, NOW))
+
+
+@pytest.mark.parametrize(("spent", "planned", "allowed"), [(0, 3, True), (2, 1, True), (2, 2, False), (3, 1, False)])
+def test_moves_that_a_plan_would_make_count(spent: int, planned: int, allowed: bool) -> None:
+    """As many moves as may begin in an hour, and not one more."""
+    recent = [FinishedMove("a", 1, NOW - 10, 0.0)] * spent
+    settings = DefragSettings((ROOM,), moves=3, hours=20.0)
+
+    assert allowed == ("" == over_budget(recent, _plan(*[1.0] * planned), settings, NOW))
+
+
+def _old(objects: Objects, hours: float) -> Objects:
+    """The same, with pods that have run for so long."""
+    puts = {}
+    for path in objects.every(Pod):
+        raw = objects.raw(pod_key(path))
+        assert raw is not None
+        puts[pod_key(path)] = merged(raw, {"status": {"startTime": format_time(NOW - hours * 3600)}})
+    return objects.changed(puts)
+
+
+@pytest.mark.parametrize(("hours", "begun"), [(20.0, True), (19.9, False)])
+def test_the_controller_counts_what_its_plan_would_lose(hours: float, begun: bool) -> None:
+    """A job of two GPUs that has run for ten hours loses twenty."""
+    rehearsal = Rehearsal(_old(busy(), 10.0), DEFAULT, NOW)
+    working = controller(rehearsal, DefragSettings((ROOM,), hours=hours))
+    working.step()
+    working.step()
+    record = rehearsal.executor.record()
+
+    assert begun == (record is not None)
+    assert record is None or [20.0] == [move.hours for move in record.moves]
+
+
+@pytest.mark.parametrize("field", ["earlier", "finished"])
+@pytest.mark.parametrize(("ago", "begun"), [(3599.0, False), (3601.0, True)])
+def test_moves_of_executions_before_the_last_count(field: str, ago: float, begun: bool) -> None:
+    """An execution takes over what was done before it, so that many short ones do no more than one long one."""
+    rehearsal = Rehearsal(busy(), DEFAULT, NOW)
+    spent = (FinishedMove("x", 1, NOW - ago, 0.0),)
+    fields = {"earlier": spent} if field == "earlier" else {"finished": spent}
+    rehearsal.executor.write(replace(DefragRecord(ROOM, MovePhase.DONE, by="x"), **fields), None)
+    working = controller(rehearsal, DefragSettings((ROOM,), moves=1))
+    working.step()
+    working.step()
+    record = rehearsal.executor.record()
+
+    assert record is not None
+    assert (MovePhase.RESERVING if begun else MovePhase.DONE) is record.phase
+
+
+def test_what_an_execution_spent_is_known_to_the_next_but_one() -> None:
+    """A record that takes the place of another keeps all moves of the last hour."""
+    rehearsal = Rehearsal(busy(), DEFAULT, NOW)
+    moves = [FinishedMove(name, 1, NOW - ago, 0.0) for name, ago in (("a", 10.0), ("b", 20.0), ("c", 4000.0))]
+    before = DefragRecord(ROOM, MovePhase.DONE, revision=7, earlier=(moves[1], moves[2]), finished=(moves[0],))
+    rehearsal.executor.write(before, None)
+    kept = rehearsal.executor.record()
+    rehearsal.executor.write(DefragRecord(ROOM, MovePhase.RESERVING), kept)
+    record = rehearsal.executor.record()
+
+    assert record is not None
+    assert (["a", "b"], 8) == (sorted(move.name for move in record.earlier), record.revision)
+
+
+def _under_way(by: str) -> tuple[Rehearsal, DefragRecord]:
+    """A world in which somebody has begun an execution and evicts nothing."""
+    rehearsal = Rehearsal(busy(), DEFAULT, NOW)
+    rehearsal.simulation.advance(rehearsal.now)
+    record, _ = rehearsal.another(by).begin(ROOM, step_seconds=60)
+    return rehearsal, record
+
+
+@pytest.mark.parametrize(("after", "by"), [(0.0, "gone"), (60.0, "gone"), (60.1, "rehearsal")])
+def test_an_execution_is_taken_over_when_its_executor_is_gone(after: float, by: str) -> None:
+    """A minute after the deadline of its step, and not while somebody may still be at it."""
+    rehearsal, record = _under_way("gone")
+    rehearsal.now = record.deadline + after
+    controller(rehearsal, DefragSettings((ROOM,))).step()
+    found = rehearsal.executor.record()
+
+    assert found is not None
+    assert by == found.by
+
+
+@pytest.mark.parametrize(("early", "phase"), [(1.0, MovePhase.MOVING), (0.0, MovePhase.STOPPED)])
+def test_a_job_that_cannot_be_evicted_is_left_at_the_deadline(early: float, phase: MovePhase) -> None:
+    """Until then it is tried again, and afterwards nothing is held for it any more."""
+    rehearsal = Rehearsal(busy(), DEFAULT, NOW, between=_Stubborn)
+    rehearsal.begin(ROOM, step_seconds=60)
+    record = rehearsal.step()
+    while record is None or record.phase is not MovePhase.MOVING:
+        record = rehearsal.step()
+    rehearsal.now = record.deadline - early
+    found = rehearsal.executor.step()
+
+    assert found is not None
+    assert (phase, phase is MovePhase.MOVING) == (found.phase, bool(found.held))
+    assert all(where(rehearsal).values())
+
+
+class _Stubborn:
+    """A cluster as an executor reaches it: no pod may be evicted."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.read, self.wait, self.tell, self.begin = cluster.read, cluster.wait, cluster.tell, cluster.begin
+        self._cluster = cluster
+
+    def apply(self, effects: Sequence[Effect]) -> Sequence[Outcome]:
+        refused = [Outcome(effect, ok=False, error="a budget") for effect in effects if isinstance(effect, Evict)]
+        return refused or self._cluster.apply(effects)

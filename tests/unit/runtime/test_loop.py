@@ -14,9 +14,22 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
 from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT
-from tierwise.port import Bind, Create, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, Update, Version
+from tierwise.port import (
+    Bind,
+    Create,
+    Effect,
+    Evict,
+    Key,
+    Objects,
+    Outcome,
+    PatchStatus,
+    RecordEvent,
+    Update,
+    Version,
+)
 from tierwise.runtime import loop as loop_module
 from tierwise.runtime.loop import Loop, LoopPass, RefusedEvictions, SchedulerProfile
+from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Crash
 from tierwise.sim.cluster import EmbeddedCluster
 
@@ -170,6 +183,57 @@ def test_binds_under_way_are_waited_for_at_the_end() -> None:
     loop.run(period=0.0, rest=0.0, stopping=lambda: loop.unfinished, may=lambda: True)
 
     assert [1] == [sum(outcome.ok for outcome in turn.outcomes) for turn in watcher.turns]
+
+
+def _wanting_claims() -> list[Raw]:
+    """Pods whose devices are written before they are bound."""
+    machine = [devices.node("n0"), devices.resource_slice("n0", [devices.device(f"d{i}") for i in range(3)])]
+    claims = [devices.claim(f"c{i}", devices.exactly()) for i in range(3)]
+    return [*machine, devices.device_class(), *claims, *(devices.pod(f"p{i}", f"c{i}") for i in range(3))]
+
+
+def _wanting_room() -> list[Raw]:
+    """A node from which a pod goes, for one pod; further pods have room already, or lose a room that has none."""
+    leaving = pod("leaving", cpu="6", on="n0")
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    first, second = pod("a", cpu="6"), pod("b", cpu="9", nominated="n0")
+    first["spec"]["priority"], second["spec"]["priority"] = 10, 20
+    return [node("n0"), leaving, first, second, pod("c"), pod("d")]
+
+
+@pytest.mark.parametrize(
+    ("manifests", "kinds"),
+    [(_wanting_claims(), ["Bind", "Prepare"]), (_wanting_room(), ["Bind", "Nominate"])],
+    ids=["claims", "nominations"],
+)
+def test_a_cycle_that_leaves_jobs_to_the_next_does_all_that_it_asks_for(manifests: list[Raw], kinds: list[str]) -> None:
+    """Binds go out while the next cycle decides; where there is more than binds, all of it, in its order."""
+    cluster, watcher = _Refusing(manifests), _Watcher()
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, observers=[watcher], most_pods=1)
+    while not watcher.turns or (loop.unfinished and len(watcher.turns) < len(manifests)):
+        loop.run_once()
+
+    assert not loop.unfinished
+    early = set()
+    for turn in watcher.turns:
+        assert turn.decided is not None
+        asked = list(effects(turn.snapshot, turn.decided))
+        assert asked == [outcome.effect for outcome in turn.outcomes][: len(asked)]
+        early |= {type(effect).__name__ for effect in asked if turn.report.unfinished}
+    assert kinds == sorted(early)
+
+
+def test_pods_that_wait_for_their_room_keep_nobody_waiting() -> None:
+    """They are nominated in every cycle, and do not count as pods that a cycle has dealt with."""
+    cluster = _Refusing(_wanting_room())
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, most_pods=1)
+    for _ in range(3):
+        loop.run_once()
+
+    nodes = {found.metadata.name: found.spec.node_name for found in cluster.read().every(Pod).values()}
+    assert ({"leaving": "n0", "a": "", "b": "", "c": "n0", "d": "n0"}, False) == (nodes, loop.unfinished)
 
 
 def test_turns_follow_changes_until_stopped() -> None:
