@@ -109,7 +109,7 @@ def test_mixtures_are_found_where_there_are_any(
     rows = len(slot_tree.room)
     free = data.draw(st.lists(st.integers(0, 4), min_size=rows, max_size=rows))
     requests, open_to = np.array([[1], [2]]), np.ones((2, rows), dtype=bool)
-    found = Mixture(slot_tree, counts, requests, np.array([free]), open_to=open_to).find(option)
+    found = Mixture(slot_tree, counts, requests, np.array([free]), open_to=open_to).find(option, iter)
     solutions = list(mixtures(slot_tree, option, free, counts))
 
     assert (found is not None) == bool(solutions)

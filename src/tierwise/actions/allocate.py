@@ -14,7 +14,6 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from itertools import islice
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -239,9 +238,6 @@ _GLOBAL_QUEUE = ""
 _MANY = 8
 """Plain pods of one kind that wait behind each other are placed together from this number on."""
 
-_SELECTIONS = 32
-"""How many selections of tasks that quotas allow are tried for a gang's minimum."""
-
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 
 
@@ -278,6 +274,7 @@ class _Allocation:
         self._ahead = RowsAhead(cycle, self._scores)
         self._batches: dict[int, int] = {}  # by elastic job: how many tasks to try in its next turn
         self._turn = _Turn("", _Line(), None)
+        self._cut = 0  # searches that were cut short before the job that is served
         self._queue_keys: dict[str, tuple[object, ...]] = {}  # where placing a job leaves the order of queues as it is
 
     def run(self) -> None:
@@ -543,6 +540,7 @@ class _Allocation:
 
     def _serve(self, job: Job) -> bool:
         """Try to place a job once. Returns whether it goes back into its queue to place more tasks."""
+        self._cut = self._cycle.report.search_counts.cut
         self._cycle.show(job, replaces=self._preempt is not None)
         nominated = self._cycle.nominations.holds(job)
         if not nominated and not self._cycle.pipeline.has_quotas and self._cycle.pipeline.gangs:
@@ -560,7 +558,7 @@ class _Allocation:
 
     def _place_minimum(self, job: Job, asked: Demand, *, nominated: bool) -> bool:
         over = _quota_reason(self._cycle, job, asked)
-        known = self._rejection_cache.lookup(job, asked) if over is None else Rejection("quota", job.key, over)
+        known = self._rejection_cache.lookup(job, asked) if over is None else self._over(job, over)
         if known is not None:
             return self._refuse(job, known)
         with self._cycle.ledger.statement() as statement:
@@ -587,13 +585,23 @@ class _Allocation:
                 self._decide(job, placements, score=found.score, bound=bound, proposed=found.proposed)
                 return bound and self._cycle.backlog.some_left(job)
         if over is not None:
-            return self._refuse(job, Rejection("quota", job.key, over))
+            return self._refuse(job, self._over(job, over))
         from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
 
         like = self._rejection_cache.similar(job, asked)
-        rejection = diagnose(self._cycle, job, asked, bounded=found is NoPlace.BOUNDED or asked.cut, like=like)
+        bounded = found is NoPlace.BOUNDED or asked.cut or self._cut_short
+        rejection = diagnose(self._cycle, job, asked, bounded=bounded, like=like)
         self._rejection_cache.add(job, asked, rejection)
         return self._refuse(job, rejection)
+
+    @property
+    def _cut_short(self) -> bool:
+        """Whether a search for the job that is served was cut short."""
+        return self._cycle.report.search_counts.cut > self._cut
+
+    def _over(self, job: Job, over: Reason) -> Rejection:
+        """Quotas do not allow a job's minimum, in any selection of tasks that was looked at."""
+        return Rejection("quota", job.key, over, bounded=self._cut_short)
 
     def _find_within_quotas(
         self, job: Job, asked: Demand, statement: Statement, *, nominated: bool
@@ -604,7 +612,7 @@ class _Allocation:
         if over is None and not (isinstance(found, NoPlace) and asked.narrowed):
             return found, over
         statement.rewind()
-        for others in islice(selections(self._cycle, job, asked), _SELECTIONS):
+        for others in self._cycle.first(selections(self._cycle, job, asked), self._cycle.budget.selections):
             other = self._find_beside_reservations(job, others, statement, nominated=False)
             if isinstance(other, SearchResult) and self._quota_reason_for_placed(job, others, other) is None:
                 return other, None
@@ -820,7 +828,7 @@ class _Allocation:
             return Rejection("quota", job.key, over)
         from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
 
-        return diagnose(self._cycle, job, Demand(tuple(left)), bounded=False)
+        return diagnose(self._cycle, job, Demand(tuple(left)), bounded=self._cut_short)
 
     def _decide(
         self,

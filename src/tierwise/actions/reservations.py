@@ -44,8 +44,6 @@ Find = Callable[[Cycle, Job, Demand], SearchResult | NoPlace]
 
 Held = tuple[tuple[Shape, Ints, Ints], ...]
 
-_MOMENTS = 64
-"""Moments that are tried for a job beside other reservations; later ones are given up."""
 _WITHOUT_MOMENT = 16
 """Jobs for which a place without a moment is looked for; it holds nobody back, and finding it takes time."""
 _SLACK = 60.0
@@ -257,7 +255,7 @@ class Reservations:
         moments |= {held.end for held in self._held if held.end > timeline.times[group]}
         known = [(max(group, timeline.at(time)), time) for time in sorted(moments - {inf})]
         unknown = [(g, inf) for g in range(group, timeline.last + 1) if timeline.times[g] == inf]
-        for g, time in (*known, *unknown)[:_MOMENTS]:
+        for g, time in (*known, *unknown)[: self._cycle.budget.moments]:
             found = self._trial(job, asked, g, time)
             if found is not None:
                 return _Place(g, time, found)

@@ -19,6 +19,7 @@ from tierwise.api.errors import InputError, suggestion
 from tierwise.api.quantity import amount
 from tierwise.config.kube_names import ALIASES, DEFAULTS, PLUGINS, KubePlugin, of_another_package
 from tierwise.config.profile import Installed, Offer, PluginChoice, Profile
+from tierwise.config.searches import NAME, wrong_steps
 
 __all__ = ["KIND", "POINTS", "Points", "read_kube", "wrong_argument"]
 
@@ -395,6 +396,8 @@ _FIELDS: Final = """
 """What may stand in the file; of all but the first three nothing is needed here."""
 _OF_PROFILE: Final = ("schedulerName", "plugins", "pluginConfig", "percentageOfNodesToScore")
 _TYPE: Final = ("apiVersion", "kind")
+_OWN: Final = "Tierwise"
+"""The name under which `pluginConfig` says what is for no plugin."""
 _GANG: Final = PluginChoice("gang", off=frozenset({"JobOrder"}))
 """Gangs start whole; turns go by priority, age and name alone, so a gang's surplus has its turn with the gang."""
 _ALONE: Final = {"hypernode.binpack.normal-pod.enable": False}
@@ -478,6 +481,9 @@ def _arguments(raw: object, names: _Names, path: str, file: str | None) -> dict[
             raise InputError(f"plugin {name} is configured twice", file=file, field=where)
         if not isinstance(args, Mapping):
             raise InputError("expected a mapping", file=file, field=f"{where}.args")
+        if name == _OWN:
+            found[name] = _own_arguments(args, f"{where}.args", file)
+            continue
         offer = names.offer(name, file, where)
         refused = next((key for key in names[name].refused if args.get(key)), None)
         if refused is not None:
@@ -490,6 +496,17 @@ def _arguments(raw: object, names: _Names, path: str, file: str | None) -> dict[
     return found
 
 
+def _own_arguments(args: Mapping[object, object], path: str, file: str | None) -> dict[str, object]:
+    """What is said of the scheduler itself."""
+    for key, value in args.items():
+        if key != NAME:
+            raise InputError(f"unknown field {key}{suggestion(str(key), (NAME,))}", file=file, field=path)
+        wrong = wrong_steps(value)
+        if wrong:
+            raise InputError(wrong, file=file, field=f"{path}.{NAME}")
+    return {str(key): value for key, value in args.items()}
+
+
 def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
     """All profiles in one: what they must agree on, and what each has for its own pods."""
     first, *rest = profiles
@@ -500,6 +517,9 @@ def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
             raise InputError(
                 "all profiles share one queue, so their queueSort must be the same", file=file, field=field
             )
+        if _OWN in other.arguments:
+            text = f"all profiles share one cycle: {_OWN} is configured in the first of them"
+            raise InputError(text, file=file, field=f"{other.path}.pluginConfig")
         actions = tuple(dict.fromkeys((*actions, *_actions(other))))
     order = (*sorts, PluginChoice("priority"), _GANG, PluginChoice("conformance"))
     own: list[PluginChoice] = []
@@ -556,8 +576,10 @@ def _actions(profile: _KubeProfile) -> tuple[str, ...]:
 
 
 def _action_arguments(profile: _KubeProfile) -> dict[str, dict[str, object]]:
-    """Which of the actions that plugins bring are to do their work."""
-    found: dict[str, dict[str, object]] = {}
+    """Which of the actions that plugins bring are to do their work, and what is said of searches."""
+    found: dict[str, dict[str, object]] = (
+        {"allocate": dict(profile.arguments[_OWN])} if _OWN in profile.arguments else {}
+    )
     for name in profile.points.names():
         known = profile.names[name]
         if known.acts_if:

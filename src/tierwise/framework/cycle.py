@@ -7,8 +7,9 @@ are reserved for nominated gangs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -20,6 +21,7 @@ from tierwise.framework.fit_count import FitCounts
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.pipeline import Pipeline, PluginError
 from tierwise.framework.report import Eviction, ReportBuilder
+from tierwise.framework.search_budget import SearchBudget
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.held_places import HeldPlace
 from tierwise.model.job import Job, PodSet, Task
@@ -228,12 +230,23 @@ class Cycle(msgspec.Struct, frozen=True):
         return self._running[0]
 
     @property
+    def budget(self) -> SearchBudget:
+        """How far searches go."""
+        return self.view.budget
+
+    @property
     def nodes(self) -> NodeTable:
         return self.snapshot.nodes
 
     @property
     def topology(self) -> Topology:
         return self.snapshot.topology
+
+    def first(self, ways: Iterator[T], most: int) -> Iterator[T]:
+        """The first of some ways to try; where there are more of them than that, the search is noted as cut short."""
+        yield from islice(ways, most)
+        if next(ways, None) is not None:
+            self.report.search_counts.cut += 1
 
     def alternate_topology(self, job: Job) -> AlternateTopology | None:
         """The tree that a job's constraint refers to, if it is not the one that rows follow."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.ledger import Ledger
+from tierwise.framework.search_budget import SearchBudget
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, seal
 from tierwise.model.job import Job, PodSet, SubJob, Task
 from tierwise.model.node import NodeTable
@@ -103,6 +104,7 @@ class CycleView(msgspec.Struct, frozen=True):
     snapshot: Snapshot
     ledger: Ledger
     reasons: ReasonBook
+    budget: SearchBudget = SearchBudget()
 
 
 class Ask(msgspec.Struct, frozen=True):

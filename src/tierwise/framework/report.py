@@ -154,6 +154,7 @@ class SearchCounts(msgspec.Struct):
 
     trials: int = 0
     domains: int = 0
+    cut: int = 0  # searches that stopped at a bound where their answer alone does not say so
 
 
 class CycleReport(msgspec.Struct, frozen=True):

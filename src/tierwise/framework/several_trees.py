@@ -18,12 +18,10 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
+from tierwise.framework.search_budget import SearchBudget
 from tierwise.model.arrays import Bools, Ints
 
-__all__ = ["STEPS", "Dealt", "Limit", "OutOfStepsError", "Part", "Scope", "SeveralTrees"]
-
-STEPS = 4096
-"""How many choices a search makes before it gives up; the answer is then not a proof."""
+__all__ = ["Dealt", "Limit", "OutOfStepsError", "Part", "Scope", "SeveralTrees"]
 
 _DEEPEST = 64
 """How many places a search goes back over for one kind of sub-group; a job with more is tried once, the best first."""
@@ -78,14 +76,21 @@ class SeveralTrees:
     """One question: these parts of these scopes, on rows with so much room."""
 
     def __init__(
-        self, scopes: Sequence[Scope], parts: Sequence[Part], room: Ints, order: Ints, *, exact: bool = True
+        self,
+        scopes: Sequence[Scope],
+        parts: Sequence[Part],
+        room: Ints,
+        order: Ints,
+        *,
+        exact: bool = True,
+        steps: int = SearchBudget().tree_steps,
     ) -> None:
-        """Within a cell rows are filled in this order (a rank for each row).
+        """Within a cell rows are filled in this order (a rank for each row); after so many steps a search gives up.
 
         Where `room` is not `exact` but the most that a row might take, every way that counting allows is a solution.
         """
         self._scopes, self._parts, self._exact = scopes, parts, exact
-        self._room, self._left = room, STEPS
+        self._room, self._left = room, steps
         self._rows = np.flatnonzero(room > 0)
         self._rows = self._rows[np.argsort(order[self._rows], kind="stable")]
         columns = [limit.homes[self._rows] for scope in scopes for limit in scope.limits]

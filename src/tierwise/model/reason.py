@@ -65,6 +65,7 @@ class Reason(msgspec.Struct, frozen=True):
     plugin: str
     text: str  # for people, without per-node numbers
     names: tuple[Named, ...] = ()  # what of the text is not for every namespace
+    cut: bool = False  # a search was cut short: the no is not a proof
 
     def told(self, reader: str | None) -> str:
         """The text as it is told in a namespace; None for operators."""
@@ -90,6 +91,11 @@ class ReasonBook:
 
     def __len__(self) -> int:
         return len(self._reasons)
+
+    @property
+    def any_cut(self) -> bool:
+        """Whether a search that gave one of them was cut short."""
+        return any(reason.cut for reason in self._reasons)
 
 
 class Tried(msgspec.Struct, frozen=True):

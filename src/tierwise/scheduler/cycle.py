@@ -19,6 +19,7 @@ from tierwise.actions.enqueue import enqueue, promote
 from tierwise.api.errors import InputError, suggestion
 from tierwise.config.actions import ACTIONS, EVICTING, EVICTING_BY_POD, PLACING, Action, Family
 from tierwise.config.profile import PluginChoice, Profile
+from tierwise.config.searches import search_steps
 from tierwise.framework.arguments import flag
 from tierwise.framework.cycle import Cycle, Nominations
 from tierwise.framework.extension import Arguments, CycleView, Factory, Purpose
@@ -27,6 +28,7 @@ from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import Pipeline
 from tierwise.framework.registry import extended
 from tierwise.framework.report import CycleReport, Decision, ReportBuilder
+from tierwise.framework.search_budget import SearchBudget
 from tierwise.model.job import Job, Phase, Status
 from tierwise.model.reason import Reason, ReasonBook, Rejection
 from tierwise.model.snapshot import Snapshot
@@ -171,6 +173,7 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
     from tierwise.config.reservations import reservation_rules
     from tierwise.config.spares import spare_rules
 
+    search_steps(profile, file)
     reservation_rules(profile, file)
     spare_rules(profile, file)
     for text in profile.listed(_REPAIR, "onNodeLoss"):
@@ -413,6 +416,7 @@ def open_cycle(
         snapshot=snapshot,
         ledger=ledger,
         reasons=ReasonBook(),
+        budget=SearchBudget.of(search_steps(profile)),
     )
     if any(map(_CAPABILITY_OF, snapshot.queues.values())):
         profile, plugins = _capped(profile), extended(plugins, {_CAPABILITY: _capability})

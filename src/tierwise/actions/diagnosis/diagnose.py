@@ -262,13 +262,15 @@ _TRIALS = 3
 
 def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rejection | None = None) -> Rejection:
     """Why nothing of the demand was placed; an earlier rejection of its kind lends what it found per tier."""
+    bounded = bounded or _cut_on_nodes(cycle, demand)
     if cycle.snapshot.on_several_trees(job):
         from tierwise.actions.diagnosis.fabrics import unplaced_on_fabrics  # rarely needed
 
         return unplaced_on_fabrics(cycle, job, demand, bounded=bounded)
     options = cycle.pipeline.gather_options(job, demand.tasks)
     if options:
-        return Rejection("fit", job.key, *ungathered(cycle, job, demand.task_groups[0], options))
+        reason, layers = ungathered(cycle, job, demand.task_groups[0], options)
+        return Rejection("fit", job.key, reason, layers, bounded=bounded)
     wide = too_wide(cycle, job)
     if wide is not None:
         return Rejection("space", job.key, wide)
@@ -276,6 +278,15 @@ def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rej
     tried = tuple(_refused(cycle, job, demand, looked) for looked in _tried(cycle, job, demand, groups, like))
     children = tuple(islice(_sub_jobs(cycle, job, demand, groups), _SHOWN)) if job.policies else ()
     return Rejection("fit", job.key, _reason(cycle, job, demand, tried), tried, children, bounded)
+
+
+def _cut_on_nodes(cycle: Cycle, demand: Demand) -> bool:
+    """Whether nodes are kept from the demand by a search of a filter that was cut short there."""
+    if not cycle.view.reasons.any_cut:
+        return False
+    shapes = {p.pod_set.shape.number: p.pod_set.shape for group in demand.task_groups for p in group.remaining}
+    every = slice(0, len(cycle.nodes))
+    return any(reason.cut for shape in shapes.values() for reason, _ in causes(cycle, shape, every))
 
 
 def searched(cycle: Cycle, job: Job, demand: Demand) -> tuple[Tried, ...]:

@@ -232,7 +232,7 @@ class _Judge:
     def _on_cleared_nodes(self, job: Job, asked: Demand, task_groups: tuple[TaskGroup, ...]) -> Rejection | None:
         cycle = self._cycle
         work = cycle.report.search_counts
-        before = work.trials, work.domains
+        before = work.trials, work.domains, work.cut
         if not self._cleared:
             cycle.ledger.clear(())
             self._cleared = True
@@ -243,9 +243,10 @@ class _Judge:
                     cycle.ledger.clear(own)
                 if self._fits(job, asked, task_groups):
                     return None
-                return self._told(job, Demand(task_groups))
+                told = self._told(job, Demand(task_groups))
+                return told if work.cut == before[2] else None
         finally:
-            work.trials, work.domains = before
+            work.trials, work.domains, work.cut = before
 
     def _own(self, job: Job) -> list[tuple[Shape, Ints]]:
         """Where the job's own tasks are: those that run, and those that were placed in this cycle."""
@@ -296,10 +297,12 @@ class _Judge:
             for task_group in task_groups
         )
 
-    def _told(self, job: Job, asked: Demand) -> Rejection:
-        """How far the job comes on the cleared nodes."""
+    def _told(self, job: Job, asked: Demand) -> Rejection | None:
+        """How far the job comes on the cleared nodes; None where a search was cut short there."""
         cycle = self._cycle
         found = diagnose(cycle, job, asked, bounded=False)
+        if found.bounded:
+            return None
         alone = current_domain(cycle, job) is None
         empty = "even if the cluster were empty" if alone else "even if all other pods were gone"
         if found.reason.code in ("CannotGather", "NoPlaceOnFabrics") and found.tried:

@@ -39,10 +39,6 @@ __all__ = [
 ]
 
 
-_MOST_WAYS = 2**18
-"""How much work counting several shapes together may be before a trial is quicker."""
-
-
 class Feasibility(Protocol):
     """Whether the gang fits once some victims (positions in the running table, inside the domain) are gone."""
 
@@ -441,7 +437,7 @@ class _Mixed:
         inner = _inner_domains(cycle, preemptor, asked, domain)
         ways = Mixture.ways(np.array(list(sizes.values())), len(asked.task_groups))
         span = cycle.topology.span(domain)
-        if inner is None or ways * (span.stop - span.start) > _MOST_WAYS:
+        if inner is None or ways * (span.stop - span.start) > cycle.budget.victim_ways:
             return None
         return cls(cycle, preemptor, asked, domain, inner)
 

@@ -36,13 +36,7 @@ from tierwise.framework.ledger import Pool, job_ready, ready_tasks, roles_count,
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 
-__all__ = ["TRIALS", "GroupSearch", "Mixing", "Packing", "pack", "tightness"]
-
-_STEPS = 100_000
-_MIXED_STEPS = 20_000
-TRIALS = 400
-_WAYS = 64
-"""How many selections are tried for a task group that has more tasks than it needs."""
+__all__ = ["GroupSearch", "Mixing", "Packing", "pack", "tightness"]
 
 
 class Packing(msgspec.Struct):
@@ -147,7 +141,7 @@ class _Trying(GroupSearch):
         task_group = _unused(self._lots[i], placements)
         too_early = task_group.extra and not sub_ready(self._cycle.ledger, task_group.sub, waiting=True)
         for domain, worth in () if too_early or not task_group.remaining else self._ranked(task_group, self._domain):
-            if self._steps >= TRIALS:
+            if self._steps >= self._cycle.budget.trials:
                 self._bounded = True
                 return False
             self._steps += 1
@@ -215,7 +209,7 @@ class _Counting(GroupSearch):
             return None
         for place, worth in self._distinct(self._options[i], self._lots[i].need):
             self._steps += 1
-            if self._steps > _STEPS:
+            if self._steps > self._cycle.budget.steps:
                 self._bounded = True
                 return None
             self._charge(place, self._lots[i].need)
@@ -300,13 +294,14 @@ class Mixing(GroupSearch):
 
     def prepare(self, pool: Pool, places: Collection[int]) -> None:
         """Count what the domains that may be given anything take of the task groups, on a pool."""
-        choices = [Choices(task_group) for task_group in self._lots]
+        ways = self._cycle.budget.ways
+        choices = [Choices(task_group, self._cycle.budget.choices) for task_group in self._lots]
         self._axes = Axes(self._cycle, most_of(choices), pool)
         self._wanted: list[list[tuple[Mix, TaskGroup]]] = []
         for each in choices:
             mixes = each.mixes(self._axes)
-            self._bounded |= len(mixes) > _WAYS
-            self._wanted.append([(tuple(mixes[i].tolist()), each.task_group(i)) for i in range(min(len(mixes), _WAYS))])
+            self._bounded |= len(mixes) > ways
+            self._wanted.append([(tuple(mixes[i].tolist()), each.task_group(i)) for i in range(min(len(mixes), ways))])
         self._plant(places)
         self._given: dict[int, Mix] = {}
         self._blocks: dict[tuple[int, ...], BlockCounts] = {}
@@ -380,7 +375,7 @@ class Mixing(GroupSearch):
             tried.add(kind)
             for mix, task_group in self._wanted[i]:
                 self._steps += 1
-                if self._steps > _MIXED_STEPS:
+                if self._steps > self._cycle.budget.mixed_steps:
                     raise OutOfBoundError
                 if not self.give(place, mix):
                     continue

@@ -23,9 +23,6 @@ from tierwise.model.shape import Shape
 
 __all__ = ["search_confined"]
 
-_PLACES = 32
-"""How many places a job is looked for in."""
-
 
 def search_confined(
     cycle: Cycle, job: Job, asked: Demand, places: Ints, search: Callable[[], SearchResult | NoPlace]
@@ -35,8 +32,9 @@ def search_confined(
     `places` has a number for each row that rows of one place share, -1 for none.
     """
     able = _large_enough(cycle, asked, places)
-    bounded = len(able) > _PLACES
-    for place in able[:_PLACES].tolist():
+    most = cycle.budget.places
+    bounded = len(able) > most
+    for place in able[:most].tolist():
         with cycle.ledger.statement():
             _close(cycle, np.flatnonzero(places != place))
             found = search()

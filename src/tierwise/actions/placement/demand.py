@@ -31,14 +31,8 @@ __all__ = [
 ]
 
 
-_QUESTIONS = 1024
-"""How often quotas are asked for one that allows a job's minimum."""
-
 _STEPS = 32
 """In how many steps a number is looked for that quotas allow, before it is narrowed down."""
-
-_SINGLES = 32
-"""How many tasks beyond the sub-jobs' minimums are tried one by one."""
 
 
 class RemainingTasks(msgspec.Struct, frozen=True):
@@ -210,10 +204,12 @@ class _Affordable:
         self._requests = [tasks_left.pod_set.shape.request for tasks_left in task_group.remaining]
         self._roles = [tasks_left.pod_set.role_number for tasks_left in task_group.remaining]
         self._least = task_group.roles
-        self._questions = _QUESTIONS
+        self._questions = cycle.budget.questions
 
     def counts(self) -> Iterator[list[int]]:
         yield from self._from(0, [], np.zeros(len(self._cycle.view.axis), dtype=np.int64))
+        if self._questions <= 0:
+            self._cycle.report.search_counts.cut += 1
 
     def _from(self, i: int, taken: list[int], total: Ints) -> Iterator[list[int]]:
         missing = self._need - sum(taken)
@@ -428,15 +424,15 @@ class _Choice:
     def _alternatives(self, ordered: list[SubJob], whole: list[TaskGroup]) -> tuple[Demand | None, bool]:
         """All selections of whole sub-jobs and single surplus tasks, if there are few enough to try them all."""
         taken = {task_group.sub.number: task_group.need for task_group in whole}
-        singles = []
+        most, singles = self._cycle.budget.singles, []
         for sub in ordered:
             tasks = self._left_by_sub[sub.number]
             if sub.number in taken or self._ready_by_sub[sub.number] >= sub.minimum:
-                for _ in range(taken.get(sub.number, 0), min(tasks, _SINGLES + 1)):
+                for _ in range(taken.get(sub.number, 0), min(tasks, most + 1)):
                     singles.append(TaskGroup(sub, self._remaining_by_sub[sub.number], 1, extra=True))
         if not singles or len(ordered) < 2:
             return None, False
-        if len(singles) > _SINGLES:
+        if len(singles) > most:
             return None, True
         first, *rest = sorted((*whole, *singles), key=self._freedom)
         return Demand((first,), tuple(rest), open=True), False

@@ -30,12 +30,6 @@ from tierwise.model.topology import HYPERNODES, Topology
 
 __all__ = ["fabric_surplus", "homes_of", "search_fabrics", "within_fabrics"]
 
-_TRIALS = 32
-"""How many ways are tried on the ledger by score; where tasks keep each other away, there are no other trials."""
-
-_CHOICES = 20_000
-"""How many choices of a row are made for tasks of several shapes before a search gives up."""
-
 _SETUP = 50
 """What it costs to look at one more way, in such choices."""
 
@@ -115,6 +109,7 @@ def fabric_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placem
             found = search_fabrics(cycle, job, Demand((replace(task_group, need=number),)), pools=NOW_ONLY)
             if keep and isinstance(found, SearchResult):
                 statement.keep()
+            cycle.report.search_counts.cut += found is NoPlace.BOUNDED
             return list(found.placements) if isinstance(found, SearchResult) else []
 
     everything = placed(task_group.need, keep=True)
@@ -230,7 +225,7 @@ class _Attempt:
         self._shapes = {r.pod_set.shape.number: r.pod_set.shape for g in task_groups for r in g.remaining}
         self._moves = any(cycle.pipeline.moving(shape) for shape in self._shapes.values())
         self._counted = len(self._shapes) == 1 and not self._moves
-        self._choices = _CHOICES
+        self._choices = cycle.budget.tree_rows
         self._scopes, numbers = _scopes(cycle, job, task_groups, tiers)
         self._parts, self._members = self._alike(numbers)
 
@@ -253,10 +248,11 @@ class _Attempt:
 
     def run(self) -> list[Placement] | NoPlace:
         """Where the tasks go, written to the ledger."""
-        search = SeveralTrees(self._scopes, self._parts, self._room(), self._order(), exact=self._counted)
+        trials, steps = self._cycle.budget.tree_trials, self._cycle.budget.tree_steps
+        search = SeveralTrees(self._scopes, self._parts, self._room(), self._order(), exact=self._counted, steps=steps)
         try:
-            for number, dealt in enumerate(islice(search.solutions(), _TRIALS if self._moves else None)):
-                tried = (self._try, self._pack) if number < _TRIALS else (self._pack,)
+            for number, dealt in enumerate(islice(search.solutions(), trials if self._moves else None)):
+                tried = (self._try, self._pack) if number < trials else (self._pack,)
                 for way in (self._write,) if self._counted else tried:
                     with self._cycle.ledger.statement() as statement:
                         placements = way(dealt)

@@ -5,7 +5,7 @@ Called by `allocate`, for the minimum and for the surplus. Tasks of one shape ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from itertools import islice, permutations
 from math import lcm, prod
@@ -19,7 +19,7 @@ from tierwise.actions.placement.fit import Placement, place_tasks
 from tierwise.actions.placement.search import BOTH, NOW_ONLY, SearchResult
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
-from tierwise.framework.gathering import GatherOption, Quanta, SlotTree
+from tierwise.framework.gathering import Gathered, GatherOption, Quanta, SlotTree
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, SubJob
@@ -48,18 +48,13 @@ __all__ = [
 # The work grows with the number of mixtures, so there is a bound, and `fits_bound` says whether a demand is within it.
 
 
-_MIXTURES = 2048
-"""How many mixtures a demand may have."""
-_MIXED_PLACES = 16
-"""How many domains of a tier are tried: counting tells nearly always which of them hold the tasks."""
-
 Mix = tuple[int, ...]
 """How many tasks of each shape."""
 
 
-def fits_bound(counts: Mix) -> bool:
+def fits_bound(cycle: Cycle, counts: Mix) -> bool:
     """Whether so many tasks of each shape can be mixed exactly."""
-    return prod(count + 1 for count in counts) <= _MIXTURES
+    return prod(count + 1 for count in counts) <= cycle.budget.mixtures
 
 
 class MixedDeal(msgspec.Struct, frozen=True, eq=False):
@@ -93,11 +88,14 @@ class Mixture:
             slot_tree.topology, slot_tree.rank, most[self._kind_of], slot_tree.drawn, slot_tree.standing
         )
 
-    def find(self, option: GatherOption) -> MixedDeal | None:
-        """The best domain of the way's tier that takes all tasks."""
+    def find(self, option: GatherOption, first: Callable[[Iterator[Gathered]], Iterator[Gathered]]) -> MixedDeal | None:
+        """The best domain of the way's tier that takes all tasks, of the first that are tried.
+
+        Counting tells nearly always which of them hold the tasks.
+        """
         count = sum(self._counts)
         dealing = _Dealing(self, option)
-        for place in islice(self._ground.each(option, count), _MIXED_PLACES):
+        for place in first(self._ground.each(option, count)):
             if option.tier <= 0:
                 row = int(place.rows[0])
                 if self.of_row(row)[self._counts]:
@@ -243,12 +241,6 @@ def _sums(one: Bools, other: Bools) -> Bools:
     return result
 
 
-_ORDERS = 24
-"""How many orders of classes are tried; more than four classes are not tried in every order."""
-_PLACES = 64
-"""How many domains of a tier are tried where counting alone does not tell."""
-
-
 def gather_group(
     cycle: Cycle, job: Job, task_group: TaskGroup, *, pools: tuple[Pool, ...] = BOTH
 ) -> SearchResult | None:
@@ -353,7 +345,8 @@ def _try(
     moving = any(cycle.pipeline.moving(c.shape) for c in classes)
     for room in _rooms(cycle, classes, pool, moving=moving):
         slot_tree = slot_tree_on(cycle, sub, job, room)
-        for gathered in islice(slot_tree.each(option, count), _PLACES if moving else 1):
+        each = slot_tree.each(option, count)
+        for gathered in cycle.first(each, cycle.budget.gathered_places) if moving else islice(each, 1):
             with cycle.ledger.statement() as statement:
                 rows = rows_of(cycle, job, gathered.rows)
                 placements = _poured(cycle, job, sub, classes, rows, pool, checked=moving)
@@ -362,8 +355,10 @@ def _try(
                     return SearchResult(_domain(cycle, job, gathered.domain, rows), tuple(placements), 0.0)
     if len(classes) == 1:
         return None
-    if not moving and option.pipeline == 1 and fits_bound(tuple(c.count for c in classes)):
-        return _mixed(cycle, job, sub, classes, option, pool)
+    if not moving and option.pipeline == 1:
+        if fits_bound(cycle, tuple(c.count for c in classes)):
+            return _mixed(cycle, job, sub, classes, option, pool)
+        cycle.report.search_counts.cut += 1
     return _class_by_class(cycle, job, sub, classes, option, pool) if not option.multiples else None
 
 
@@ -378,7 +373,8 @@ def _mixed(
     slot_tree = slot_tree_on(cycle, sub, job, np.zeros(len(cycle.nodes), dtype=np.int64))
     counts = tuple(c.count for c in classes)
     every = rows_of(cycle, job, np.arange(len(cycle.nodes)))
-    found = Mixture(slot_tree, counts, requests[:, asked], free[:, every], open_to=open_to[:, every]).find(option)
+    mixture = Mixture(slot_tree, counts, requests[:, asked], free[:, every], open_to=open_to[:, every])
+    found = mixture.find(option, lambda each: cycle.first(each, cycle.budget.mixed_places))
     if found is None:
         return None
     placements: list[Placement] = []
@@ -454,11 +450,11 @@ def _class_by_class(
     """Each class by itself in the room that the others leave, all in one domain."""
     lead = max(classes, key=lambda c: c.count)
     slot_tree = slot_tree_on(cycle, sub, job, cycle.fit_counts.of(lead.shape).rows(pool))
-    for gathered in islice(slot_tree.each(option, lead.count), _PLACES):
+    for gathered in cycle.first(slot_tree.each(option, lead.count), cycle.budget.gathered_places):
         inside = np.zeros(len(cycle.nodes), dtype=bool)
         span = slot_tree.topology.span(gathered.domain)
         inside[rows_of(cycle, job, np.arange(span.start, span.stop))] = True
-        for order in islice(permutations(classes), _ORDERS):
+        for order in cycle.first(permutations(classes), cycle.budget.class_orders):
             with cycle.ledger.statement() as statement:
                 placements = _in_order(cycle, job, sub, order, option, inside, pool)
                 if placements is not None:

@@ -6,8 +6,8 @@ one fit beside them (-1 if the others alone do not fit). Two disjoint sets of ro
 which is a convolution of the arrays; counting from the rows up finds a mixture that fits whenever there is one.
 
 `fit_mixed` places one task group below one domain; `backtracking` assigns several task groups to inner domains with the
-same arrays. The work is bounded: at most 2^23 array cells are kept and 2^28 are added, and `OutOfBoundError` is raised
-beyond. Two shapes of a thousand tasks each, or three of thirty, are far below that.
+same arrays. The work is bounded: by default at most 2^23 array cells are kept and 2^28 are added, and `OutOfBoundError`
+is raised beyond. Two shapes of a thousand tasks each, or three of thirty, are far below that.
 """
 
 from __future__ import annotations
@@ -44,11 +44,6 @@ __all__ = [
     "write",
 ]
 
-_CELLS = 2**23
-_WORK = 2**28
-_CHOICES = 2**16
-"""How many ways to choose the tasks of a task group are looked at."""
-
 Mix = tuple[int, ...]
 """How many tasks of each shape."""
 
@@ -81,7 +76,7 @@ class Axes:
         self._kinds: dict[bytes, tuple[Ints, Ints]] = {}
         self._work = 0
         self._cells = 0
-        if prod(self.size) > _CELLS:
+        if prod(self.size) > cycle.budget.cells:
             raise OutOfBoundError
 
     def position(self, shape: Shape) -> int:
@@ -98,7 +93,7 @@ class Axes:
         offsets, values = options
         self._cells += table.size
         self._work += len(values) * table.size
-        if self._cells > _CELLS or self._work > _WORK:
+        if self._cells > self._cycle.budget.cells or self._work > self._cycle.budget.work:
             raise OutOfBoundError
         result = table.copy()  # the other rows may take nothing
         for offset, value in zip(offsets.tolist(), values.tolist(), strict=True):
@@ -139,7 +134,7 @@ class Axes:
     def _measure(self, free: Ints, limits: list[int]) -> tuple[Ints, Ints]:
         """The mixtures that a row with so much free, and room for so many tasks of each shape alone, takes."""
         cells = prod(limit + 1 for limit in limits[:-1])
-        if cells > _CELLS:
+        if cells > self._cycle.budget.cells:
             raise OutOfBoundError
         offsets = np.indices([limit + 1 for limit in limits[:-1]]).reshape(len(limits) - 1, cells).T
         used = offsets @ self._requests[:-1]
@@ -236,7 +231,7 @@ def fit_mixed(
     """
     if any(cycle.pipeline.moving(tasks_left.pod_set.shape) for tasks_left in task_group.remaining):
         raise OutOfBoundError
-    choices = Choices(task_group)
+    choices = Choices(task_group, cycle.budget.choices)
     for pool in pools if cycle.ledger.any_releasing else pools[:1]:
         axes = Axes(cycle, most_of([choices]), pool)
         mixes = choices.mixes(axes)
@@ -264,12 +259,13 @@ def _any_inside(mixes: Ints, table: Ints) -> bool:
 class Choices:
     """The ways to choose a task group's tasks from its remaining tasks, those that follow its order first."""
 
-    def __init__(self, task_group: TaskGroup) -> None:
+    def __init__(self, task_group: TaskGroup, bound: int) -> None:
+        """OutOfBoundError where there are more than a bound."""
         most = [min(tasks_left.left, task_group.need) for tasks_left in task_group.remaining]
         if sum(most) == task_group.need:
             counts = np.array([most], dtype=np.int64)
         else:
-            if prod(number + 1 for number in most[:-1]) > _CHOICES:
+            if prod(number + 1 for number in most[:-1]) > bound:
                 raise OutOfBoundError
             counts = np.indices([number + 1 for number in most[:-1]]).reshape(len(most) - 1, -1).T
             last = task_group.need - counts.sum(axis=1)

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from tierwise.actions.placement.backtracking import TRIALS, GroupSearch, Mixing, Packing, tightness
+from tierwise.actions.placement.backtracking import GroupSearch, Mixing, Packing, tightness
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.fit import Placement, fit
 from tierwise.actions.placement.mixed_shapes import Mix, OutOfBoundError
@@ -43,10 +43,7 @@ from tierwise.model.shape import Shape
 
 __all__ = ["Budget", "Part", "pack_nested", "parts_held", "parts_of", "place_alike"]
 
-_STEPS = 20_000
-_TIGHT_STEPS = 5_000
-"""Steps after which groups are no longer tried in their tighter domains first."""
-_TRIAL = _STEPS // TRIALS // 2
+_TRIAL = 25
 """Steps that a trial on the ledger counts as."""
 _MIXTURE = 10
 """Steps that counting a mixture counts as."""
@@ -197,7 +194,7 @@ def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) ->
 class Budget(msgspec.Struct):
     """Steps that a search may still take, in all the domains that it looks at."""
 
-    left: int = _STEPS
+    left: int
 
 
 def pack_nested(
@@ -208,7 +205,7 @@ def pack_nested(
     shapes = {tasks_left.pod_set.shape for task_group in task_groups for tasks_left in task_group.remaining}
     if len(shapes) > 1 or any(cycle.pipeline.moving(shape) for shape in shapes):
         mark = cycle.ledger.mark()
-        trying = _Trying(cycle, job, task_groups, domain, pools, bound=min(TRIALS, budget.left // _TRIAL))
+        trying = _Trying(cycle, job, task_groups, domain, pools, bound=min(cycle.budget.trials, budget.left // _TRIAL))
         found = trying.run(whole)
         budget.left -= trying.steps * _TRIAL
         if found.placements is not None or any(cycle.pipeline.moving(shape) for shape in shapes):
@@ -219,7 +216,7 @@ def pack_nested(
         budget.left -= mixing.steps * _MIXTURE
         return found
     (shape,) = shapes
-    tight = _Counting(cycle, job, task_groups, domain, pools, bound=min(_TIGHT_STEPS, budget.left))
+    tight = _Counting(cycle, job, task_groups, domain, pools, bound=min(cycle.budget.tight_steps, budget.left))
     found = tight.run(whole, shape, tight=True)
     budget.left -= tight.steps
     if found.placements is not None or not found.bounded:

@@ -43,8 +43,6 @@ __all__ = [
 
 BOTH = (Pool.IDLE, Pool.FUTURE_IDLE)
 NOW_ONLY = (Pool.IDLE,)
-_FIRST = 4
-"""How many kinds of tasks are tried first where the order of tasks decides whether all of them fit."""
 
 GRAIN = 2.0**20
 """Scores are compared in steps of a millionth, so that rounding noise decides nothing."""
@@ -190,7 +188,7 @@ def _orders(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: t
         return int(np.count_nonzero(cycle.fits(ask, span, pools[-1])))
 
     fewest = sorted(task_group.remaining, key=nodes)
-    for first in fewest[:_FIRST]:
+    for first in fewest[: cycle.budget.orders]:
         others = [tasks_left for tasks_left in fewest if tasks_left is not first]
         yield replace(task_group, remaining=(first, *others))
 

@@ -118,11 +118,12 @@ def search_inner_group(
             return found
         if not cycle.ledger.any_releasing or Pool.FUTURE_IDLE not in pools:
             return NoPlace.PROVEN  # counting is exact here: no domain holds it
-    budget, done = Budget(), set[int]()
+    steps = cycle.budget.nested_steps
+    budget, done = Budget(steps), set[int]()
 
     def attempt(domain: int) -> Packing:
         """Within what is left of the budget, unless it has succeeded once."""
-        packing = pack_nested(cycle, job, whole, domain, Budget() if domain in done else budget, pools)
+        packing = pack_nested(cycle, job, whole, domain, Budget(steps) if domain in done else budget, pools)
         if packing.placements is not None:
             done.add(domain)
         return packing

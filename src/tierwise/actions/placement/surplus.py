@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.fit import Placement, put
-from tierwise.actions.placement.search import NOW_ONLY, SearchResult, candidates, current_domain, search_group
+from tierwise.actions.placement.search import NOW_ONLY, NoPlace, SearchResult, candidates, current_domain, search_group
 from tierwise.actions.placement.sub_groups import search_inner_group
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
@@ -54,7 +54,13 @@ def _first_place(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placemen
         found = search_group(cycle, job, task_group, within=outer, pools=NOW_ONLY)
         if isinstance(found, SearchResult):
             return list(found.placements)
+        _note(cycle, found)
     return []
+
+
+def _note(cycle: Cycle, found: NoPlace) -> None:
+    """What is left is said to find no place now; note where that is no proof."""
+    cycle.report.search_counts.cut += found is NoPlace.BOUNDED
 
 
 def place_surplus_group(cycle: Cycle, job: Job, asked: Demand) -> list[Placement]:
@@ -63,11 +69,15 @@ def place_surplus_group(cycle: Cycle, job: Job, asked: Demand) -> list[Placement
         from tierwise.actions.placement.fabrics import search_fabrics
 
         placed = search_fabrics(cycle, job, asked, pools=NOW_ONLY)
-        return list(placed.placements) if isinstance(placed, SearchResult) else []
+        if isinstance(placed, SearchResult):
+            return list(placed.placements)
+        _note(cycle, placed)
+        return []
     for outer in _domains(cycle, job, job.inner_groups[asked.inner_group].parent):
         found = search_inner_group(cycle, job, asked, within=outer, pools=NOW_ONLY)
         if isinstance(found, SearchResult):
             return list(found.placements)
+        _note(cycle, found)
     return []
 
 

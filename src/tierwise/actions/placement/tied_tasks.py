@@ -24,9 +24,6 @@ from tierwise.model.job import Job
 
 __all__ = ["TooManyPlacesError", "common_places", "fit_tied"]
 
-_PLACES = 32
-"""How many places are tried for a task group below one domain."""
-
 
 class TooManyPlacesError(Exception):
     """There are places that were not tried: whether one of them holds the task group is not known."""
@@ -47,7 +44,7 @@ def fit_tied(
     task_group = _founders_first(task_group, founders)
     places = common_places(every)[cycle.topology.span(domain)]
     open_rows = _large_enough(cycle, task_group, ties, places, domain, pools[-1])
-    for _ in range(_PLACES):
+    for _ in range(cycle.budget.places):
         row = _first_row(cycle, job, task_group, concerned, domain, pools, open_rows)
         if row < 0:
             return None

@@ -9,7 +9,6 @@ permutations.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 import msgspec
 import numpy as np
@@ -23,16 +22,17 @@ from tierwise.model.devices import DevicePool, DeviceTable, PlannedClaim, Planne
 from tierwise.model.node import NodeTable
 from tierwise.plugins.kubernetes.node_affinity import in_any_term
 
-__all__ = ["AllocationFault", "Choice", "DeviceState", "Reach", "allocate"]
-
-_MOST_STEPS: Final = 50_000
-"""How many devices are tried for one pod on one node; Kubernetes gives up after ten seconds."""
+__all__ = ["AllocationFault", "Choice", "DeviceState", "OutOfStepsFault", "Reach", "allocate"]
 
 _YES, _TAINTED, _FAULTS = 1, 2, 3
 
 
 class AllocationFault(Exception):  # noqa: N818 - an answer about a node and not a defect
     """Nothing can be said about a node, or nothing can be taken there, for a reason of its own."""
+
+
+class OutOfStepsFault(AllocationFault):
+    """The search was given up: whether the node has the devices is not known."""
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -257,7 +257,7 @@ def allocate(
     claims: Sequence[PlannedClaim],
     state: DeviceState,
     *,
-    most: int = _MOST_STEPS,
+    most: int,
 ) -> list[list[Choice]] | None:
     """Devices for each claim, the state being left as it was; None where the node has not enough of them.
 
@@ -367,7 +367,7 @@ class _Search:
                     continue
                 self._steps += 1
                 if self._steps > self._most:
-                    raise AllocationFault("the search for devices was given up: too many ways to arrange them")
+                    raise OutOfStepsFault("the search for devices was given up: too many ways to arrange them")
                 if not self._add(claim, request, device, view):
                     continue
                 if self._take(claim, at, request, needed - 1, v, d + 1):

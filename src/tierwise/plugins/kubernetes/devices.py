@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
 from tierwise.api.meta import format_time
@@ -31,15 +32,20 @@ from tierwise.model.job import Job, Status, Task
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
 from tierwise.plugins.kubernetes.claim_writes import FAILED_AT, ClaimWriter, claim_key, deallocation
-from tierwise.plugins.kubernetes.device_allocation import AllocationFault, Choice, DeviceState, Reach, allocate
+from tierwise.plugins.kubernetes.device_allocation import (
+    AllocationFault,
+    Choice,
+    DeviceState,
+    OutOfStepsFault,
+    Reach,
+    allocate,
+)
 from tierwise.plugins.kubernetes.node_affinity import in_any_term
 from tierwise.port import Prepare
 
 __all__ = ["DeviceRules"]
 
 _SEVERAL: Final = -1
-_MOST_STEPS: Final = 5_000
-"""How many devices are tried for the tasks of several shapes on one node together."""
 
 Taken = list[tuple[int, int, int]]
 """What a task took: which array, the place in it, and how much."""
@@ -68,6 +74,7 @@ class DeviceRules:
         self._reach = Reach(devices.table, view.nodes)
         self._state = DeviceState(devices.table)
         self._matched = any(shape.devices is not None and shape.devices.matched for shape in view.snapshot.shapes)
+        self._given_up = False  # the last search for tasks of several shapes together
         self._shared: dict[str, int] = {}  # claims that several pods wait for, numbered from 1
         self._owner: Ints = np.zeros(len(self._table.devices), dtype=np.int64)  # by device: such a claim, or 0
         self._parts: dict[tuple[int, frozenset[str]], Extended | None] = {}
@@ -211,8 +218,9 @@ class DeviceRules:
         found = self._answers.get(key)
         if found is None:
             reason = self._reason(plans, row, self._state)
-            if reason is not None and others and self._together(row, plans) is not None:
-                reason = None
+            if reason is not None and others:
+                together = self._together(row, plans)
+                reason = replace(reason, cut=reason.cut or self._given_up) if together is None else None
             found = self._answers[key] = 0 if reason is None else self._reasons.number(reason)
         return found
 
@@ -271,10 +279,11 @@ class DeviceRules:
     def _reason(self, plans: Sequence[PlannedClaim], row: int, state: DeviceState) -> Reason | None:
         """Why a node cannot serve claims; None where it can."""
         try:
-            if allocate(self._table, self._reach, row, plans, state) is not None:
+            if self._allocate(row, plans, state) is not None:
                 return None
         except AllocationFault as fault:
-            return Reason("DevicesUnusable", self._plugin, f"had devices that cannot be used: {fault}")
+            text, cut = f"had devices that cannot be used: {fault}", isinstance(fault, OutOfStepsFault)
+            return Reason("DevicesUnusable", self._plugin, text, cut=cut)
         asked = " and ".join(dict.fromkeys(_shown(request) for plan in plans for request in plan.requests))
         if self._would_do([_unbound(plan) for plan in plans], row, state):
             named = ", ".join(dict.fromkeys(name for plan in plans for _, name, _ in plan.constraints))
@@ -286,9 +295,12 @@ class DeviceRules:
             return Reason("DevicesInUse", self._plugin, f"had too few free devices for {asked}")
         return Reason("InsufficientDevices", self._plugin, f"had too few devices for {asked}")
 
+    def _allocate(self, row: int, plans: Sequence[PlannedClaim], state: DeviceState) -> list[list[Choice]] | None:
+        return allocate(self._table, self._reach, row, plans, state, most=self._view.budget.devices)
+
     def _would_do(self, plans: Sequence[PlannedClaim], row: int, state: DeviceState) -> bool:
         try:
-            return allocate(self._table, self._reach, row, plans, state) is not None
+            return self._allocate(row, plans, state) is not None
         except AllocationFault:
             return False
 
@@ -306,7 +318,7 @@ class DeviceRules:
                 found = None
                 if placed is None and plans:
                     with suppress(AllocationFault):
-                        found = allocate(self._table, self._reach, row, plans, self._state)
+                        found = self._allocate(row, plans, self._state)
                 if found is None and placed is None and plans and self._meets_others(shape, row):
                     found = self._rearrange(ledger, row, plans)
                 self._move(ledger, shape, row, self._takes(ask, plans, found or ()), by=1)
@@ -366,6 +378,7 @@ class DeviceRules:
         None where there are none, where finding them takes too long, and where some of the claims are shared. Without
         a state, what the tasks took is free for it.
         """
+        self._given_up = False
         standing = self._standing(row)
         shapes = [self._view.snapshot.shapes[number] for number, _ in standing]
         asks = [shape.devices for shape in shapes if shape.devices is not None]
@@ -376,11 +389,12 @@ class DeviceRules:
         freed = [] if state is not None else [one for _, taken in standing for one in taken]
         for array, place, amount in freed:
             arrays[array][place] -= amount
+        most = self._view.budget.devices_together
         try:
             flat = [plan for part in parts for plan in part]
-            found = allocate(self._table, self._reach, row, flat, state or self._state, most=_MOST_STEPS)
-        except AllocationFault:
-            found = None
+            found = allocate(self._table, self._reach, row, flat, state or self._state, most=most)
+        except AllocationFault as fault:
+            found, self._given_up = None, isinstance(fault, OutOfStepsFault)
         finally:
             for array, place, amount in freed:
                 arrays[array][place] += amount
@@ -564,7 +578,7 @@ class DeviceRules:
                 found = own[1]
         if found is not None:
             return found
-        return allocate(self._table, self._reach, row, plans, self._dealt)
+        return self._allocate(row, plans, self._dealt)
 
     def _later(self, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
         """Devices for claims once all that are being released are free: as the search counted with them."""
@@ -574,7 +588,7 @@ class DeviceRules:
         state = DeviceState(self._table)
         state.taken = np.where((self._released > 0) | (self._table.leaving > 0), 0, self._dealt.taken)
         state.amounts = self._dealt.amounts - self._released_amounts
-        return allocate(self._table, self._reach, row, plans, state)
+        return self._allocate(row, plans, state)
 
     def _give(self, choices: Sequence[Choice]) -> None:
         assert self._dealt is not None

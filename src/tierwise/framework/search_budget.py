@@ -1,0 +1,56 @@
+"""How far searches go: every bound that is counted in steps, from one number that a profile may set.
+
+At the default each bound is the number that stands here; at half of it, half. `steps` is what the largest search may
+take. What ends recursion, or chooses how something is shown, is no search and keeps its own number where it is used.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from msgspec.structs import fields
+
+from tierwise.config.searches import STEPS
+
+__all__ = ["SearchBudget"]
+
+_MEMORY: Final = ("cells",)
+"""Bounds of memory: a larger budget leaves them as they are."""
+
+
+class SearchBudget(msgspec.Struct, frozen=True):
+    """The bound of each search."""
+
+    steps: int = STEPS  # places that sub-groups of one shape are given in one domain, by counting
+    mixed_steps: int = 20_000  # the same for sub-groups of several shapes
+    trials: int = 400  # sub-groups that are tried on the ledger in one domain
+    ways: int = 64  # selections of tasks for a sub-group that has more than it needs
+    nested_steps: int = 20_000  # steps for groups of groups, in all domains
+    tight_steps: int = 5_000  # of these, for their tighter domains first
+    orders: int = 4  # kinds of tasks that are placed first where the order decides
+    cells: int = 2**23  # of arrays that are kept to count mixtures
+    work: int = 2**28  # such cells that are added up
+    choices: int = 2**16  # ways to choose the tasks of a task group
+    places: int = 32  # places that rules between pods tie a task group or a job to
+    mixtures: int = 2048  # that a gathered demand may have to be counted exactly
+    gathered_places: int = 64  # domains of a tier for gathered tasks where counting alone does not tell
+    mixed_places: int = 16  # the same for tasks of several shapes
+    class_orders: int = 24  # orders in which these are gathered shape by shape
+    tree_steps: int = 4096  # choices where limits of several trees hold
+    tree_trials: int = 32  # ways that are then tried on the ledger
+    tree_rows: int = 20_000  # rows that are then chosen for tasks of several shapes
+    questions: int = 1024  # to quotas about the tasks of a job's minimum
+    selections: int = 32  # of tasks that quotas allow, for a job's minimum
+    singles: int = 32  # tasks beyond the minimums of sub-groups that are tried one by one
+    victim_ways: int = 2**18  # work of counting several shapes beside victims before a trial is quicker
+    moments: int = 64  # at which a reservation is tried beside others
+    devices: int = 50_000  # devices that are tried for one pod on one node
+    devices_together: int = 5_000  # the same for pods of several shapes together
+
+    @classmethod
+    def of(cls, steps: int) -> SearchBudget:
+        """All bounds at so many steps; each search takes one at least."""
+        usual = {field.name: int(field.default) for field in fields(cls)}
+        bounds = {name: max(1, number * steps // STEPS) for name, number in usual.items()}
+        return cls(**{name: min(n, usual[name]) if name in _MEMORY else n for name, n in bounds.items()})
