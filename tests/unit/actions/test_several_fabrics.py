@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
-from tests.support import commands
+from tests.support import commands, languages
 from tests.support.commands import manifests
 from tests.support.drawn_gang import Gang, Groups
 from tests.support.koordinator import gang as koordinator_gang
@@ -19,6 +19,7 @@ from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
 from tierwise.model.topology import HYPERNODES
 from tierwise.port import key_of_raw
+from tierwise.sim.cluster import merged
 from tierwise.sim.rounds import schedule
 from tierwise.snapshot.builder import Reader
 
@@ -180,6 +181,36 @@ def test_a_broken_fabric_keeps_its_gangs_waiting() -> None:
     assert {} == bound
     assert all(text.startswith("NoTopology") and "v0, v1" in text for text in why.values())
     assert 2 == len(run(world, gang("g", 2))[0])
+
+
+@pytest.mark.parametrize(
+    ("trees", "expected"),
+    [
+        ([], "NoTopology"),
+        (fabric("", {"r0": "n0", "r1": "n1"}), "UnknownLayer"),
+        (fabric("", {"r0": "n0", "r1": "n1"}, languages.RACK), "LargerThanAnyDomain"),
+    ],
+    ids=["no hyperNodes", "no such tier", "domains that are too small"],
+)
+@pytest.mark.parametrize(
+    "asked",
+    [
+        languages.kubernetes_gang("g", 2, key=languages.RACK),
+        languages.kai_gang("g", 2, topologyConstraint=languages.near(languages.RACK)),
+        languages.kueue_gang("g", 2, required_topology=languages.RACK),
+    ],
+    ids=["Kubernetes", "KAI", "Kueue"],
+)
+def test_limits_of_other_languages_hold_on_the_tree_of_the_hypernodes(
+    asked: list[Raw], trees: list[Raw], expected: str
+) -> None:
+    """Where a limit of Volcano's would mean nothing, without hyperNodes or such a tier, gangs of others wait."""
+    named: Raw = {"metadata": {"annotations": {FABRIC: HYPERNODES}}}
+    world = [*languages.nodes({"s0": {"r0": "n0", "r1": "n1"}}), languages.topology(), *trees]
+
+    bound, why = run(world, [merged(raw, named) for raw in asked])
+
+    assert ({}, {expected}) == (bound, {text.partition(":")[0] for text in why.values()})
 
 
 def test_hypernodes_that_all_belong_to_fabrics_are_no_tree_for_volcano() -> None:

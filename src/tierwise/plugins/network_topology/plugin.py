@@ -68,11 +68,12 @@ class NetworkTopologyAware:
     # -- constraints
 
     def admit(self, job: Job) -> Reason | None:
-        """An unknown tier name means no limit, as in Volcano, unless the profile rejects it; all others must exist."""
+        """To Volcano's groups an unknown tier is no limit, unless the profile rejects it; to others it must exist."""
         if job.gather is not None and job.constraint is not None:
             return self._unknown_layer(job.gather, self._tree(job.constraint).tier_names)
+        objection = self._objection if job.declared_by is None else self._missing
         for constraint in job.constraints():
-            reason = self._objection(constraint)
+            reason = objection(constraint)
             if reason is not None:
                 return reason
         parts: tuple[Job | Policy | InnerGroup, ...] = (job, *job.policies, *job.inner_groups)
@@ -81,7 +82,7 @@ class NetworkTopologyAware:
         return next((reason for reason in further if reason is not None), None)
 
     def _objection(self, constraint: Constraint) -> Reason | None:
-        """What is wrong with a limit: its tree, or its tier, does not exist."""
+        """What is wrong with a limit of one of Volcano's groups: its tree, or its tier, does not exist."""
         name = constraint.tier_name
         if constraint.kind == HYPERNODES:
             fabrics = [fabric_title(kind) for kind in self._snapshot.kinds if is_fabric(kind)]
