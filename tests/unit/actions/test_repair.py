@@ -7,9 +7,11 @@ from functools import partial
 import pytest
 from msgspec.structs import replace as replaced
 from tests.support.draw import Gang, Outcome, World, allocate, draw, gang, groups, placed, spots, waiting, why
+from tests.support.languages import kubernetes_gang
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, PluginChoice
+from tierwise.model.reason import Verdict
 from tierwise.sim.cluster import merged
 
 ON_LOSS = "tierwise.io/on-node-loss"
@@ -206,6 +208,21 @@ def test_a_replacement_leaves_the_room_of_others_alone() -> None:
 # -- room for them
 
 
+def test_what_its_own_lost_pod_keeps_out_is_not_kept_out_for_ever() -> None:
+    """The replacement may not stand beside the old pod, which is evicted in this cycle: it waits until that is gone."""
+    term: Raw = {"labelSelector": {"matchLabels": {"app": "train"}}, "topologyKey": "kubernetes.io/os"}
+    apart: Raw = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    os: Raw = {"metadata": {"labels": {"kubernetes.io/os": "linux"}}}
+    own = {f"train-{i}": {"app": "train"} for i in range(2)}
+    world = _with(draw("r0[n0 n1]"), n0=merged(NOT_READY, os), n1=os)
+    train = _gang("train", tasks=2, minimum=1, on="n0 -", marks=REPLACE, labels=own, spec=apart)
+
+    outcome = allocate(world, train)
+
+    assert (["train-0"], {}) == ([*_evicted(outcome)], placed(outcome, "train"))
+    assert Verdict.NOT_NOW == outcome.report.rejections["default/train"].verdict
+
+
 def test_the_smallest_part_moves() -> None:
     """Where a sub-group's rack has no room for a replacement, the sub-group moves and the other one stays."""
     world = draw("s0: r0[n0 n1] r1[n2 n3] r2[n4 n5]", node="cpu=1", running="n1:cpu=1")
@@ -277,6 +294,35 @@ def test_a_pod_on_an_unhealthy_node_stays_where_its_budget_keeps_it() -> None:
     train = _gang("train", tasks=2, on="n0 n1", marks=REPLACE)
 
     assert {} == _evicted(allocate(_guarded(world, train, 0), profile=WATCHING))
+
+
+def _as_one(*, owned: bool = True) -> list[Raw]:
+    """A group of Kubernetes' own on n0 and n1 whose pods are disrupted together."""
+    owner: Raw = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "train", "uid": "train", "controller": True}
+    marks: Raw = {"annotations": dict(REPLACE), "labels": {"app": "train"}}
+    raws = kubernetes_gang("train", 2, on={0: "n0", 1: "n1"}, disruptionMode={"all": {}})
+    owners: list[Raw] = [{}, {"ownerReferences": [owner]}, {"ownerReferences": [owner]} if owned else {}]
+    return [merged(raw, {"metadata": marks | own}) for raw, own in zip(raws, owners, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "allowed", "owned", "expected"),
+    [
+        (SICK, 2, True, ["train-0", "train-1"]),
+        (SICK, 1, True, []),
+        (SICK, 2, False, []),
+        (NOT_READY, 2, True, ["train-0"]),
+    ],
+    ids=["unhealthy", "unhealthy, within a budget", "unhealthy, and nobody makes the other anew", "lost"],
+)
+def test_a_group_that_is_disrupted_as_one_leaves_an_unhealthy_node_as_one(
+    fields: Raw, allowed: int, owned: bool, expected: list[str]
+) -> None:
+    """While its pods run all of them go or none; a pod of a lost node runs no more, and is replaced."""
+    world = _with(draw(RACKS), n0=fields)
+    world = World((*world.manifests, *_as_one(owned=owned), _budget(allowed)), world.drawing)
+
+    assert expected == sorted(_evicted(allocate(world, profile=WATCHING)))
 
 
 def test_borrowers_stay_where_their_budget_keeps_them() -> None:

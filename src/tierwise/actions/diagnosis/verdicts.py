@@ -11,7 +11,7 @@ satisfied by pods that are cleared, only counting may conclude *never*.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import cached_property
 
@@ -79,7 +79,8 @@ def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None]) -> None:
     rejections = cycle.report.rejections
     jobs = {job.key: job for job in cycle.snapshot.jobs if job.key in rejections}
     with cycle.ledger.statement():  # clearing all nodes once serves all jobs
-        judge = _Judge(cycle, recovered)
+        going = frozenset(eviction.task.key for eviction in cycle.report.evictions)
+        judge = _Judge(cycle, recovered, going)
         for key, rejection in list(rejections.items()):
             rejections[key] = judge.judged(jobs[key], rejection)
 
@@ -87,9 +88,10 @@ def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None]) -> None:
 class _Judge:
     """Judges jobs inside a statement: what other pods hold is cleared from the ledger when it is first asked for."""
 
-    def __init__(self, cycle: Cycle, recovered: Callable[[], Cycle | None]) -> None:
+    def __init__(self, cycle: Cycle, recovered: Callable[[], Cycle | None], going: Collection[str]) -> None:
         self._cycle = cycle
         self._recovered = recovered
+        self._going = going  # keys of the tasks that were evicted in this cycle
         self._capacity: dict[tuple[int, int | None], int] = {}
         self._known: dict[object, Rejection | None] = {}
         self._cleared = False
@@ -110,7 +112,7 @@ class _Judge:
     def _on_recovered(self) -> _Judge | None:
         """The judge of the cluster with all its nodes well."""
         cycle = self._recovered()
-        return _Judge(cycle, lambda: None) if cycle is not None else None
+        return _Judge(cycle, lambda: None, self._going) if cycle is not None else None
 
     @cached_property
     def _amounts(self) -> Ints:
@@ -249,9 +251,10 @@ class _Judge:
             work.trials, work.domains, work.cut = before
 
     def _own(self, job: Job) -> list[tuple[Shape, Ints]]:
-        """Where the job's own tasks are: those that run, and those that were placed in this cycle."""
+        """Where the job's own tasks are: those that run and stay, and those that were placed in this cycle."""
         shapes, nodes = self._cycle.snapshot.shapes, self._cycle.nodes
-        own = [(shapes[n], rows) for n, rows in rows_by_shape(nodes, job.tasks, Status.RUNNING).items()]
+        staying = [task for task in job.tasks if task.key not in self._going]
+        own = [(shapes[n], rows) for n, rows in rows_by_shape(nodes, staying, Status.RUNNING).items()]
         for decision in self._decisions.get(job.number, ()):
             for placed in decision.placed:
                 own.append((placed.tasks[0].shape, placed.rows))

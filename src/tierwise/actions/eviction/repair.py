@@ -111,7 +111,9 @@ def evict_lost(cycle: Cycle, wishes: Mapping[str, OnNodeLoss]) -> None:
         why = {task.key: found for task in holding if (found := lost.why(task))}
         running = [task for task in holding if task.status is Status.RUNNING and task.key not in why]
         sick = {task.key: found for task in running if (found := lost.unhealthy(task))}
-        firm = _spared(cycle, [task for task in running if task.key in sick])
+        firm = _spared(cycle, [task for task in running if task.key in sick or (sick and job.together)])
+        if sick and job.together and any(task.unowned and task.status is Status.RUNNING for task in job.tasks):
+            firm = "some of its pods would be made anew by nobody, and all of them go or none"
         if firm:
             run = f"{count(len(sick), 'pod')} {verb(len(sick), 'runs', 'run')}"
             _tell_spared(cycle, job, f"{run} on unhealthy nodes", firm)
@@ -122,7 +124,8 @@ def evict_lost(cycle: Cycle, wishes: Mapping[str, OnNodeLoss]) -> None:
             attempt = EvictionAttempt(REPAIR, Reason("NoRoomForReplacements", REPAIR, text))
             cycle.report.eviction_attempts.setdefault(job.key, []).append(attempt)  # nothing of it waits
             sick = {}
-        _restart(cycle, job, wish, why | sick)
+        # A pod of a lost node runs no more; with one that does run the others go that are disrupted together with it.
+        _restart(cycle, job, OnNodeLoss.RESTART_ALL if sick and job.together else wish, why | sick)
 
 
 def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str]) -> None:
