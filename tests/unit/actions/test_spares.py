@@ -79,7 +79,7 @@ def test_an_owner_is_told_that_it_asks_for_too_many() -> None:
     """Whoever asks for more than is kept hears how many are."""
     outcome = allocate(draw(ROW), _gang("train", tasks=2, on="n0 n1", marks=_spares(5)))
 
-    told = "annotation tierwise.io/spares: 5 spares asked for, and the profile keeps at most 1 for 2 pods that run"
+    told = "annotation tierwise.io/spares: 5 spares asked for, and the profile keeps at most 1 for 2 running pods"
     assert [("FewerSpares", told)] == [(reason.code, reason.text) for _, reason in outcome.report.complaints]
 
 

@@ -33,7 +33,7 @@ _OPENINGS = 20_000
 """How often spares are opened to borrowers in one cycle; beyond that these wait for the next, and nobody for them."""
 _NOBODY: Ints = np.zeros(0, dtype=np.int64)
 _UNKNOWN = "annotation {key}: no tier is called {tier}, so no spares are kept for it"
-_FEWER = "annotation {key}: {asked} asked for, and the profile keeps at most {most} for {pods} that run"
+_FEWER = "annotation {key}: {asked} asked for, and the profile keeps at most {most} for {pods}"
 
 
 def like_nodes(cycle: Cycle, job: Job) -> Bools:
@@ -204,7 +204,7 @@ class Spares:
         """Tell an owner that it asks for more than the profile keeps."""
         asked = job.repair.spares if job.repair is not None else 0
         if asked > most:
-            pods = count(len(_standing(job)), "pod")
+            pods = count(len(_standing(job)), "running pod")
             text = _FEWER.format(key=SPARES, asked=count(asked, "spare"), most=most, pods=pods)
             self._complain(job, Reason("FewerSpares", "repair", text))
 
