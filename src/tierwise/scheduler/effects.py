@@ -65,7 +65,7 @@ def _notices(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
     """Conditions of pods that are told when they go, and of those that stay after all."""
     told = {notice.task.key for notice in report.notices} | {eviction.task.key for eviction in report.evictions}
     for notice in report.notices:
-        if not notice.task.noticed:
+        if not 0.0 < notice.task.noticed <= snapshot.now:  # a time in the future is that of a clock which was ahead
             key = pod_key(notice.task.key)
             names = (other_job(notice.by.key),) if notice.by is not None else ()
             text = told_in(f"{notice.reason}; it will be evicted at {format_time(notice.until)}", names, key.namespace)

@@ -50,7 +50,8 @@ def _notice(cycle: Cycle, eviction: Eviction) -> Notice | None:
     time = cycle.pipeline.notice_seconds(eviction.job)
     if time <= 0:
         return None
-    since = eviction.task.noticed or cycle.snapshot.now
+    now = cycle.snapshot.now
+    since = min(eviction.task.noticed or now, now)  # a clock that was ahead has been set back
     return Notice(eviction.task, eviction.job, since + time, eviction.reason, eviction.by)
 
 

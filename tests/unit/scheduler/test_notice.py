@@ -83,6 +83,14 @@ def test_they_go_when_their_time_is_over() -> None:
     ]
 
 
+def test_a_notice_of_the_future_is_given_anew() -> None:
+    """A clock that was an hour ahead and has been set back keeps nobody waiting for longer than the notice."""
+    report, asked = decide(low(-3600), urgent(tasks=2))
+
+    assert [("low-0", "True", "ToBeEvicted"), ("low-1", "True", "ToBeEvicted")] == _conditions(asked)
+    assert NOW + 120 == report.retry_at
+
+
 def test_notice_is_withdrawn() -> None:
     """Who is not needed any more hears of it."""
     _, asked = decide(low(60))
