@@ -29,6 +29,7 @@ from tierwise.scheduler.effects import effects
 from tierwise.snapshot import tasks
 from tierwise.snapshot.builder import Reader, build
 from tierwise.snapshot.consistency import differences
+from tierwise.snapshot.run_history import RUN_HISTORY
 
 EVICTING = read_volcano(
     {
@@ -39,6 +40,12 @@ EVICTING = read_volcano(
         ],
     }
 )
+
+VOLCANO = "scheduling.volcano.sh/v1beta1"
+SIGS = "scheduling.sigs.k8s.io/v1alpha1"
+GANG = "gang.scheduling.koordinator.sh/"
+NAMES = ("one", "two")
+"""What pod groups of every language are called, so that one takes the name of another."""
 
 
 def manifest(version: str, kind: str, name: str, namespace: str = "", **body: Any) -> Raw:
@@ -297,6 +304,71 @@ def _own_claim(pick: Random) -> Raw:
     return manifest("resource.k8s.io/v1", "ResourceClaim", f"c{number}", "d", **body)
 
 
+def roomy(pick: Random) -> Raw:
+    """One object of a world with room for all, in which few pods are in each language."""
+    return pick.choice(
+        [_roomy_pod] * 8 + [_roomy_node] * 3 + [_roomy_group] * 3 + [_roomy_gang, _roomy_class, _history]
+    )(pick)
+
+
+def _roomy_node(pick: Random) -> Raw:
+    number = pick.randrange(3)
+    status = {"allocatable": {"cpu": "40", "pods": "40"}, "conditions": [{"type": "Ready", "status": "True"}]}
+    return manifest("v1", "Node", f"n{number}", meta={"labels": {"rack": "xy"[number % 2]}}, status=status)
+
+
+def _roomy_pod(pick: Random) -> Raw:
+    number, name = pick.randrange(8), pick.choice(NAMES)
+    labels: dict[str, str] = {"app": pick.choice("ab")}
+    annotations: dict[str, str] = {}
+    match pick.randrange(5):
+        case 0:
+            annotations["scheduling.k8s.io/group-name"] = name
+        case 1:
+            labels["pod-group.scheduling.sigs.k8s.io"] = name
+        case 2:
+            annotations |= {f"{GANG}name": name, f"{GANG}min-available": pick.choice(["1", "2", "many"])}
+        case 3:
+            annotations["tierwise.io/rank"] = pick.choice(["1", "first"])
+        case _:
+            pass  # a plain pod
+    spec: dict[str, Any] = {
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": pick.choice(["1", "2"])}}}],
+        "schedulerName": "volcano",
+    }
+    if pick.random() < 0.3:
+        term = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "a"}}}
+        spec["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    if pick.random() < 0.3:
+        spec["nodeName"] = f"n{pick.randrange(3)}"
+    status = {"phase": "Running" if "nodeName" in spec else "Pending"}
+    meta = {"labels": labels, "annotations": annotations}
+    return manifest("v1", "Pod", f"p{number}", "d", meta=meta, spec=spec, status=status)
+
+
+def _roomy_group(pick: Random) -> Raw:
+    spec: dict[str, Any] = {"minMember": pick.randrange(1, 3), "queue": pick.choice(["", "default"])}
+    if pick.random() < 0.6:
+        spec["priorityClassName"] = pick.choice(["high", "low"])
+    meta = {"annotations": {"tierwise.io/pattern": "ring"}} if pick.random() < 0.2 else {}
+    status = {"phase": pick.choice(["Pending", "Inqueue", "Running"])}
+    return manifest(VOLCANO, "PodGroup", pick.choice(NAMES), "d", meta=meta, spec=spec, status=status)
+
+
+def _roomy_gang(pick: Random) -> Raw:
+    return manifest(SIGS, "PodGroup", pick.choice(NAMES), "d", spec={"minMember": pick.randrange(1, 3)})
+
+
+def _roomy_class(pick: Random) -> Raw:
+    return manifest("scheduling.k8s.io/v1", "PriorityClass", pick.choice(["high", "low"]), value=pick.choice([10, 20]))
+
+
+def _history(pick: Random) -> Raw:
+    """What has run before, as the scheduler has written it, or somebody else."""
+    data = {"runs": pick.choice(['["d/one","default",1,60.0,1.0,0.0]\n', "none\n"])}
+    return manifest("v1", "ConfigMap", RUN_HISTORY, "d", data=data)
+
+
 def moved(raw: dict[str, Any], pick: Random) -> Raw:
     """The same pod in another place or state, or with a status that nobody reads."""
     spec, status, meta = dict(raw["spec"]), dict(raw["status"]), dict(raw["metadata"])
@@ -359,14 +431,25 @@ def test_so_it_is_where_devices_change(seed: int) -> None:
     _follow(DEFAULT, Random(seed), 25, with_devices)  # a source of its own draws more unlike worlds than Hypothesis'
 
 
-def _follow(profile: Profile, pick: Random, steps: int, draw: Callable[[Random], Raw]) -> None:
+@pytest.mark.parametrize("evicting", [False, True])
+@sees(decisions=30)
+@given(seed=st.integers(0, 1 << 30))
+@examples(30)
+def test_what_is_gone_is_forgotten(evicting: bool, seed: int) -> None:
+    """Groups whose pods are gone, the last pod of a language, priority classes, names that another group takes."""
+    chosen = EVICTING if evicting else DEFAULT
+    profile = replace(chosen, action_arguments={"allocate": {"runHistory": "d"}})
+    _follow(profile, Random(seed), 12, roomy, gone_in=0.25)
+
+
+def _follow(profile: Profile, pick: Random, steps: int, draw: Callable[[Random], Raw], gone_in: float = 0.08) -> None:
     reader = Reader(profile)
     objects = Objects()
     present: dict[Key, dict[str, Any]] = {}
     for step in range(steps):
         puts = {key: moved(raw, pick) for key, raw in present.items() if key.kind == "Pod" and pick.random() < 0.2}
         puts |= {key_of_raw(raw): raw for raw in (draw(pick) for _ in range(pick.choice([0, 1, 2, 9])))}
-        gone = [key for key in present if key not in puts and pick.random() < 0.08]
+        gone = [key for key in present if key not in puts and pick.random() < gone_in]
         objects = objects.changed(puts, gone)
         present = {key: raw for key, raw in {**present, **puts}.items() if key not in gone}
 
