@@ -19,6 +19,7 @@ from tierwise.api import codec, field_names
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod, PodDisruptionBudget
 from tierwise.api.errors import InputError
+from tierwise.api.meta import read_number
 from tierwise.api.selector import matches
 from tierwise.apiserver.apply import apply_patch
 from tierwise.apiserver.bounds import check_bounds
@@ -422,9 +423,10 @@ def _grace_period(asked: Mapping[str, object]) -> int | None:
     given = asked.get("gracePeriodSeconds")
     if given is None:
         return None
-    if isinstance(given, bool) or not (isinstance(given, int | str) and str(given).isdigit() and len(str(given)) < 10):
-        raise bad_request(f"gracePeriodSeconds: {given!r} is not a number of seconds")
-    return int(given)
+    seconds = read_number(str(given)) if isinstance(given, int | str) else None
+    if seconds is None or not 0 <= seconds < 10**9:
+        raise bad_request(f"gracePeriodSeconds: {str(given)[:300]!r} is not a number of seconds")
+    return seconds
 
 
 def _within(place: Place, key: Key) -> bool:

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.codec import Raw
+from tierwise.api.meta import read_number
 from tierwise.api.yaml_text import DEEPEST
 from tierwise.apiserver.bounds import MOST_OPERATIONS, Work, too_large
 from tierwise.apiserver.failures import ApiFailure, bad_request
@@ -94,8 +95,8 @@ def _at(raw: Json, steps: Sequence[str]) -> Json:
     for step in steps:
         if isinstance(raw, dict) and step in raw:
             raw = raw[step]
-        elif isinstance(raw, list) and step.isdigit() and int(step) < len(raw):
-            raw = raw[int(step)]
+        elif isinstance(raw, list) and (index := _index(step)) is not None and index < len(raw):
+            raw = raw[index]
         else:
             raise _impossible(f"there is nothing at /{'/'.join(steps)}")
     return raw
@@ -115,14 +116,19 @@ def _edited(
         return {name: own for name, own in raw.items() if name != step} | ({} if remove else {step: value})
     if isinstance(raw, list):
         end = step == "-" and insert and not rest
-        if not end and not (step.isdigit() and int(step) < len(raw) + (insert and not rest)):
-            raise _impossible(f"{step} is not an index of the list")
-        index = len(raw) if end else int(step)
+        index = len(raw) if end else _index(step)
+        if index is None or index >= len(raw) + (insert and not rest):
+            raise _impossible(f"{step[:300]} is not an index of the list")
         if rest:
             inner = _edited(raw[index], rest, work, value, insert=insert, remove=remove)
             return [*raw[:index], inner, *raw[index + 1 :]]
         return [*raw[:index], *([] if remove else [value]), *raw[index + (not insert) :]]
     raise _impossible(f"there is nothing at {step}")
+
+
+def _index(step: str) -> int | None:
+    """The place in a list that a step of a path names; None where it names none."""
+    return None if step.startswith("-") else read_number(step)
 
 
 def _impossible(message: str) -> ApiFailure:

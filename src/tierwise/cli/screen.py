@@ -61,7 +61,7 @@ def page_of(console: Console, *, everything: bool) -> Page:
 def _width() -> int:
     """COLUMNS, else what the terminal says, else a width that suits files and pipes."""
     given = os.environ.get("COLUMNS", "")
-    if given.isdigit() and int(given) > 0:
+    if given.isascii() and given.isdigit() and 0 < len(given) < 10 and int(given):
         return max(_NARROWEST, int(given))
     try:
         return max(_NARROWEST, os.get_terminal_size(sys.stdout.fileno()).columns)

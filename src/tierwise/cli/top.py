@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tierwise.api.meta import read_number
 from tierwise.cli import options
 
 __all__ = ["top"]
@@ -13,7 +14,7 @@ def _sizes(ctx: click.Context, param: click.Parameter, value: str | None) -> tup
     if value is None:
         return None
     sizes = value.split(",")
-    if not all(size.strip().isdigit() and int(size) > 0 for size in sizes):
+    if not all(number is not None and number > 0 for number in map(read_number, map(str.strip, sizes))):
         raise click.BadParameter(f'"{value}" is not a list of sizes such as 8,64', ctx, param)
     return tuple(sorted({int(size) for size in sizes}))
 

@@ -37,7 +37,7 @@ class Limits(msgspec.Struct, frozen=True):
 def place(text: str) -> tuple[str, int]:
     """Host and port of "HOST:PORT" or ":PORT"; ValueError for anything else."""
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
+    if not colon or not (port.isascii() and port.isdigit() and len(port) < 10) or int(port) > 65535:
         raise ValueError(f'"{text}" is not HOST:PORT')
     return host.strip("[]") or "0.0.0.0", int(port)
 

@@ -194,8 +194,9 @@ def _bounds(spec: Fields, wanted: int) -> tuple[int, int]:
 
 def _part(value: object, total: int, *, up: bool) -> int:
     """A number, or a percentage of a total."""
-    if isinstance(value, str) and value.endswith("%") and value[:-1].isdigit():
-        exact = total * int(value[:-1]) / 100
+    percent = read_number(value[:-1]) if isinstance(value, str) and value.endswith("%") else None
+    if percent is not None and percent >= 0:
+        exact = total * percent / 100
         return math.ceil(exact) if up else math.floor(exact)
     return value if isinstance(value, int) else 0
 

@@ -10,6 +10,7 @@ import math
 import msgspec
 
 from tierwise.api.duration import seconds
+from tierwise.api.meta import read_number
 
 __all__ = ["Incident", "NodeBack", "NodeLost", "PodFails", "node_back", "node_lost", "pod_fails"]
 
@@ -43,9 +44,10 @@ def pod_fails(text: str) -> PodFails:
     """`train-worker-3=137@90s`; ValueError where it reads otherwise."""
     what, after = _timed(text, "POD=EXIT@TIME, as in train-worker-3=137@90s")
     pod, separator, code = what.rpartition("=")
-    if not separator or not pod or not (code.isascii() and code.isdigit() and 0 < int(code) <= 255):
+    status = read_number(code)
+    if not separator or not pod or status is None or not 0 < status <= 255:
         raise ValueError(f'"{text}" is not POD=EXIT@TIME with an exit code from 1 to 255')
-    return PodFails(after, pod if "/" in pod else f"default/{pod}", int(code))
+    return PodFails(after, pod if "/" in pod else f"default/{pod}", status)
 
 
 def node_lost(text: str) -> NodeLost:

@@ -17,6 +17,7 @@ from tierwise.api.codec import label
 from tierwise.api.core import Pod
 from tierwise.api.duration import seconds
 from tierwise.api.errors import InputError
+from tierwise.api.meta import read_number
 from tierwise.api.volcano import Job
 from tierwise.dialects import workloads
 from tierwise.port import Objects
@@ -100,6 +101,7 @@ def _time(key: str, text: str) -> int:
 
 
 def _exit_code(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) <= 255):
-        raise InputError(f'"{text}" is not an exit code from 0 to 255', field=f"metadata.annotations.{EXIT_CODE}")
-    return int(text)
+    code = read_number(text)
+    if code is None or not 0 <= code <= 255:
+        raise InputError(f'"{text[:300]}" is not an exit code from 0 to 255', field=f"metadata.annotations.{EXIT_CODE}")
+    return code

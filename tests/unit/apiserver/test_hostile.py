@@ -146,7 +146,7 @@ def test_clients_write_while_the_cluster_lives() -> None:
     assert {1} == {one["status"]["readyReplicas"] for one in found}
 
 
-@pytest.mark.parametrize("given_", ["soon", -1, 1.5, True, [1], 10**12])
+@pytest.mark.parametrize("given_", ["soon", -1, 1.5, True, [1], 10**12, "²", "9" * 5000])
 def test_a_grace_period_that_is_none_is_refused(given_: object) -> None:
     """Before anything is deleted."""
     ground = Playground()

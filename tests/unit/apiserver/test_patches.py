@@ -57,6 +57,10 @@ def test_a_json_patch_does_what_its_operation_says(operation: Json, after: Json)
         {"op": "test", "path": "/a/0", "value": 2},
         {"op": "melt", "path": "/a"},
         {"op": "add", "path": "a", "value": 1},
+        {"op": "replace", "path": "/a/²", "value": 1},
+        {"op": "replace", "path": "/a/\u0660", "value": 1},
+        {"op": "remove", "path": "/a/-1"},
+        {"op": "add", "path": f"/a/{'9' * 5000}", "value": 1},
         7,
     ],
 )

@@ -16,7 +16,7 @@ from tests.support.ports import HOST, free_port
 from tierwise.api.errors import InputError
 from tierwise.port import Objects
 from tierwise.runtime.certificates import Bundle, Certificate, issue
-from tierwise.runtime.listener import ConnectionLimiter, Limits, listen, runner_of
+from tierwise.runtime.listener import ConnectionLimiter, Limits, listen, place, runner_of
 from tierwise.runtime.metrics import AdmissionMetrics
 from tierwise.runtime.probes import probes
 from tierwise.runtime.review import Reviewer
@@ -246,3 +246,10 @@ def test_a_place_that_is_taken_is_bad_input() -> None:
             await runner.cleanup()
 
     asyncio.run(asyncio.wait_for(visit(), 60))
+
+
+@pytest.mark.parametrize("text", ["here", "here:", "here:-1", "here:65536", "here:²", f"here:{'9' * 5000}"])
+def test_a_place_has_a_port_of_plain_digits(text: str) -> None:
+    """Anything else is no place, in words of our own."""
+    with pytest.raises(ValueError, match="is not HOST:PORT"):
+        place(text)

@@ -134,7 +134,8 @@ def test_a_pod_that_runs_already_lives_from_now_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "value"), [("run-for", "long"), ("run-for", "-1s"), ("exit-code", "256"), ("stop-after", "")]
+    ("key", "value"),
+    [("run-for", "long"), ("run-for", "-1s"), ("exit-code", "256"), ("exit-code", "9" * 5000), ("stop-after", "")],
 )
 def test_odd_annotations_are_bad_input(key: str, value: str) -> None:
     """The field is named."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tierwise.api.errors import InputError
+from tierwise.api.meta import read_number
 from tierwise.replay.traces.fabric import Fabric, fabric
 from tierwise.replay.traces.trace import Trace, sorted_trace
 
@@ -58,8 +59,8 @@ def _numbers(text: str, defaults: dict[str, int], option: str) -> dict[str, int]
     found = dict(defaults)
     for pair in filter(None, text.removeprefix(PREFIX).split(",")):
         name, _, value = pair.partition("=")
-        if name not in defaults or not value.isdigit() or not int(value):
+        if name not in defaults or (number := read_number(value) or 0) < 1:
             known = ", ".join(f"{n}={v}" for n, v in defaults.items())
             raise InputError(f"{pair} is not one of the numbers that may be given ({known})", field=option)
-        found[name] = int(value)
+        found[name] = number
     return found
