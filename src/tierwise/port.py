@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final, NewType, Protocol, TypeVar, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise.api import codec
 from tierwise.api.codec import Object, Packed, Raw
@@ -40,10 +41,12 @@ __all__ = [
     "RecordEvent",
     "Update",
     "Version",
+    "decided_on",
     "gang_path",
     "key_of",
     "key_of_raw",
     "lone_gang",
+    "with_uid",
 ]
 
 R = TypeVar("R", bound=Object)
@@ -589,13 +592,16 @@ def gang_path(gang: str) -> str:
 class Bind(msgspec.Struct, frozen=True):
     """Let a pod run on a node; the annotations are written on the pod in the same breath.
 
-    Binds of one gang (`gang` is its job's key) are issued together.
+    Binds of one gang (`gang` is its job's key) are issued together. `uid` and those of `claims`, the claims of volumes
+    and devices that the pod means, say which objects were decided about: another of the same name is none of them.
     """
 
     pod: Key
     node: str
     annotations: Mapping[str, str] = {}
     gang: str = ""
+    uid: str = ""  # here and below: "" where whoever bears the name is meant
+    claims: tuple[tuple[Key, str], ...] = ()
 
 
 class Evict(msgspec.Struct, frozen=True):
@@ -605,6 +611,7 @@ class Evict(msgspec.Struct, frozen=True):
     reason: str
     by: str
     action: str
+    uid: str = ""
 
 
 class Nominate(msgspec.Struct, frozen=True):
@@ -613,6 +620,7 @@ class Nominate(msgspec.Struct, frozen=True):
     pod: Key
     node: str
     gang: str = ""
+    uid: str = ""
 
 
 class Prepare(msgspec.Struct, frozen=True):
@@ -627,6 +635,7 @@ class Prepare(msgspec.Struct, frozen=True):
     version: str = ""  # the resource version that it was decided on; "" where any other will do
     status: bool = False  # it is about the status, which is written at a path of its own
     create: bool = False  # the object is to be made, and the patch is all of it
+    after: Key | None = None  # an object that must have been written first; where that failed, so does this
 
 
 class Create(msgspec.Struct, frozen=True):
@@ -646,6 +655,7 @@ class Delete(msgspec.Struct, frozen=True):
     """Remove an object; a pod gets its time to terminate."""
 
     key: Key
+    uid: str = ""
 
 
 class PatchStatus(msgspec.Struct, frozen=True):
@@ -672,6 +682,39 @@ class RecordEvent(msgspec.Struct, frozen=True):
 
 Effect = Bind | Evict | Nominate | Prepare | Create | Update | Delete | PatchStatus | RecordEvent
 """A change asked of the cluster; a closed union, matched exhaustively."""
+
+
+def decided_on(objects: Objects, effects: Iterable[Effect]) -> list[Effect]:
+    """Effects about the very objects that they were decided on, and about no others that bear their names by then.
+
+    What is written on a version needs nothing more: another object has another one.
+    """
+
+    def uid(key: Key) -> str:
+        record = objects.record(key)
+        return record.metadata.uid if record is not None else ""
+
+    found: list[Effect] = []
+    for effect in effects:
+        match effect:
+            case Bind(pod):
+                claims = tuple([(key, uid(key)) for key, _ in effect.claims])
+                found.append(replace(effect, uid=uid(pod), claims=claims))
+            case Evict(pod) | Nominate(pod):
+                found.append(replace(effect, uid=uid(pod)))
+            case Delete(key):
+                found.append(replace(effect, uid=uid(key)))
+            case Prepare(key, patch) if not effect.version and not effect.create and (known := uid(key)):
+                found.append(replace(effect, patch=with_uid(patch, known)))
+            case _:
+                found.append(effect)
+    return found
+
+
+def with_uid(patch: Raw, uid: str) -> Raw:
+    """A merge patch that a server refuses for an object with another uid."""
+    meta = patch.get("metadata")
+    return {**patch, "metadata": {**(meta if isinstance(meta, dict) else {}), "uid": uid}} if uid else patch
 
 
 class Outcome(msgspec.Struct, frozen=True):

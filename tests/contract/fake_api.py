@@ -32,7 +32,9 @@ _SERVED: Final = {
         ("configmaps", "ConfigMap", True),
         ("secrets", "Secret", True),
         ("persistentvolumeclaims", "PersistentVolumeClaim", True),
+        ("persistentvolumes", "PersistentVolume", False),
     ],
+    "/apis/storage.k8s.io/v1": [("storageclasses", "StorageClass", False)],
     "/apis/resource.k8s.io/v1": [("resourceclaims", "ResourceClaim", True)],
     "/apis/policy/v1": [("poddisruptionbudgets", "PodDisruptionBudget", True)],
     "/apis/scheduling.volcano.sh/v1beta1": [("podgroups", "PodGroup", True), ("queues", "Queue", False)],
@@ -335,6 +337,8 @@ class FakeApi:
                 self.bodies.append(body)
                 locked = body.get("metadata", {}).get("resourceVersion")
                 if locked not in (None, known["metadata"]["resourceVersion"]):
+                    return _refused(409, "Conflict")
+                if body.get("metadata", {}).get("uid") not in (None, known["metadata"]["uid"]):
                     return _refused(409, "Conflict")
                 if "strategic" not in request.content_type:
                     return await self._save(at, _merged(known, body), "MODIFIED")

@@ -23,7 +23,7 @@ from tierwise.api.crds import DEFINITIONS
 from tierwise.apiserver.kinds import ASIDE, DEFINITION, of_kind
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.kubernetes.identity import made_up_uid
-from tierwise.port import Bind, Effect, Key, Objects, Outcome, RecordEvent, Update
+from tierwise.port import Bind, Delete, Effect, Evict, Key, Nominate, Objects, Outcome, Prepare, RecordEvent, Update
 from tierwise.sim.cluster import Batch, EmbeddedCluster
 
 __all__ = ["Change", "ServedCluster", "established", "meta_of"]
@@ -177,6 +177,9 @@ class ServedCluster(EmbeddedCluster):
 
     def _one(self, batch: Batch, effect: Effect) -> Outcome:
         """As the embedded cluster, where nobody else has written what the effect was decided on."""
+        for meant_key, uid in _meant(effect):
+            if uid and meta_of(batch.raw(meant_key) or {}).get("uid", uid) != uid:
+                return Outcome(effect, ok=False, error=f"{meant_key} is gone, and another of its name is there")
         match effect:
             case Update(key, raw):
                 current, meant = meta_of(batch.raw(key) or {}), meta_of(raw).get("resourceVersion")
@@ -282,6 +285,21 @@ class ServedCluster(EmbeddedCluster):
             found["apiVersion"] = served.api_version()
         meta = meta_of(self._objects.raw(about) or {})
         return found | {field: meta[field] for field in ("uid", "resourceVersion") if field in meta}
+
+
+def _meant(effect: Effect) -> tuple[tuple[Key, str], ...]:
+    """The very objects that an effect was decided on."""
+    match effect:
+        case Bind(pod):
+            return (pod, effect.uid), *effect.claims
+        case Evict(pod) | Nominate(pod):
+            return ((pod, effect.uid),)
+        case Delete(key):
+            return ((key, effect.uid),)
+        case Prepare(key, patch) if not effect.create:
+            return ((key, str(meta_of(patch).get("uid") or "")),)
+        case _:
+            return ()
 
 
 def meta_of(raw: Mapping[str, object]) -> Raw:

@@ -2,7 +2,8 @@
 
 The rule for a gang of which some binds fail:
 
-1. Before anything is sent, every pod and node of the gang is looked at once more; where one is gone, nothing is sent.
+1. Before anything is sent, every pod, claim and node of the gang is looked at once more; where one is gone, also if
+   another has its name by now, nothing is sent. Each is looked at again right before its own bind.
 2. A refusal that may pass (429, 503) is waited out. Where nobody knows whether a bind happened (time-out, broken
    connection, 409, 500) the pod is looked up, and bound again to the same node where it has none. Every attempt asks
    whether we still lead: the next leader may have given the node to others.
@@ -65,16 +66,30 @@ class Binder:
         pod = self._store.pod(bind.pod)
         if pod is None or pod.metadata.deletion_timestamp:
             return "the pod is gone"
+        if bind.uid not in ("", pod.metadata.uid):
+            return "the pod is gone, and another of its name is there"
         if pod.spec.node_name not in ("", bind.node):
             return f"the pod is on node {pod.spec.node_name}"
-        return "" if self._store.has(Key("", "Node", "", bind.node)) else f"node {bind.node} is gone"
+        if not self._store.has(Key("", "Node", "", bind.node)):
+            return f"node {bind.node} is gone"
+        return next((fault for key, uid in bind.claims if uid and (fault := self._claim_fault(key, uid))), "")
+
+    def _claim_fault(self, key: Key, uid: str) -> str:
+        """What a place was chosen for holds for that claim, with its volume or its devices, and for no other."""
+        known = self._store.find(key)
+        if known is None:
+            return f"{key} is gone"
+        meta = known[0].metadata
+        if meta.uid != uid:
+            return f"{key} is gone, and another of its name is there"
+        return f"{key} is leaving" if meta.deletion_timestamp else ""
 
     async def _one(self, bind: Bind) -> Outcome:
         if broken := self._broken.get(_gang(bind)):
             return self._withheld(bind, f"withheld, because its gang would not be whole: {broken}")
-        pod = self._store.pod(bind.pod)
-        if pod is None:
-            return self._failed(bind, "the pod is gone")
+        pod, fault = self._store.pod(bind.pod), self._fault(bind)
+        if pod is None or fault:
+            return self._failed(bind, fault)
         said, unanswered = "", False  # the last refusal; whether an attempt may still be under way
         for attempt in range(_ATTEMPTS):
             wait = None

@@ -37,6 +37,7 @@ from tierwise.port import (
     RecordEvent,
     Update,
     key_of_raw,
+    with_uid,
 )
 
 __all__ = ["Writer"]
@@ -76,7 +77,7 @@ class Writer:
         """Let reads show binds as done before they are sent; may be called from any thread."""
         for bind in binds:
             pod = self._store.pod(bind.pod)
-            if pod is not None:
+            if pod is not None and bind.uid in ("", pod.metadata.uid):
                 self._store.assume(bind.pod, pod.metadata.uid, node=bind.node, marks=bind.annotations)
 
     async def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
@@ -114,7 +115,10 @@ class Writer:
         return outcomes
 
     async def _prepare(self, prepares: list[Prepare], one: Callable[[Effect], Awaitable[Outcome]]) -> list[Outcome]:
-        """Writes about different objects at the same time, those about one object in order until one fails."""
+        """Writes about different objects at the same time, those about one object in order until one fails.
+
+        Those that come after others wait for these, and are not made where they failed.
+        """
 
         async def in_order(own: list[Prepare]) -> list[Outcome]:
             done: list[Outcome] = []
@@ -124,7 +128,18 @@ class Writer:
             return done
 
         stretches = [list(own) for _, own in groupby(prepares, lambda effect: effect.key)]
-        return [outcome for done in await each(stretches, in_order, IN_FLIGHT) for outcome in done]
+        found: list[list[Outcome]] = [[] for _ in stretches]
+        failed: dict[Key | None, Outcome] = {}
+        for later in (False, True):
+            now = [i for i, own in enumerate(stretches) if (own[0].after is not None) is later]
+            tried = [i for i in now if stretches[i][0].after not in failed]
+            for i in set(now).difference(tried):
+                found[i] = [replace(failed[effect.after], effect=effect) for effect in stretches[i]]
+            for i, done in zip(tried, await each([stretches[i] for i in tried], in_order, IN_FLIGHT), strict=True):
+                found[i] = done
+                if not done[-1].ok:  # the last one fails with any before it
+                    failed[stretches[i][0].key] = done[-1]
+        return [outcome for done in found for outcome in done]
 
     async def _guarded(self, effect: Effect, stuck: Mapping[str, str]) -> Outcome:
         if isinstance(effect, Nominate) and effect.node and effect.gang in stuck:
@@ -142,7 +157,8 @@ class Writer:
     def _one(self, effect: Effect) -> Awaitable[None]:
         match effect:
             case Nominate(pod, node):
-                return self._patch(pod, {"status": {"nominatedNodeName": node or None}}, kind=_MERGE, status=True)
+                body = with_uid({"status": {"nominatedNodeName": node or None}}, effect.uid)
+                return self._patch(pod, body, kind=_MERGE, status=True)
             case Prepare(key, patch):
                 if effect.create:
                     return self._create(patch)
@@ -150,13 +166,13 @@ class Writer:
                 kind = _STRATEGIC if key.group == "resource.k8s.io" else _MERGE
                 return self._patch(key, _only_of(effect.version, patch), kind=kind, status=effect.status)
             case Evict(pod):
-                return self._evict(pod) if self._by_eviction else self._delete(pod)
+                return self._evict(pod, effect.uid) if self._by_eviction else self._delete(pod, effect.uid)
             case Create(raw):
                 return self._create(raw)
             case Update(key, raw):
                 return self._answered(key, "PUT", self._resource(key).at(key), raw)
             case Delete(key):
-                return self._delete(key)
+                return self._delete(key, effect.uid)
             case PatchStatus(key, status, annotations):
                 return self._patch_status(key, status, annotations)
             case RecordEvent():
@@ -202,10 +218,13 @@ class Writer:
         path = self._resource(key).at(key) + ("/status" if status else "")
         await self._answered(key, "PATCH", path, body, kind=kind)
 
-    async def _evict(self, key: Key) -> None:
+    def _uid(self, key: Key) -> str:
+        known = self._store.find(key)
+        return known[0].metadata.uid if known is not None else ""
+
+    async def _evict(self, key: Key, uid: str) -> None:
         """Ask for an eviction: disruption budgets may refuse it, and that is final for this cycle."""
-        pod = self._store.pod(key)
-        uid = pod.metadata.uid if pod is not None else ""
+        uid = uid or self._uid(key)
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",
@@ -216,9 +235,8 @@ class Writer:
         await self._client.ask("POST", path, body, may=self._may, expects=("Status", "Eviction"))
         self._store.assume(key, uid, leaving=_now())
 
-    async def _delete(self, key: Key) -> None:
-        known = self._store.find(key)
-        uid = known[0].metadata.uid if known is not None else ""
+    async def _delete(self, key: Key, uid: str) -> None:
+        uid = uid or self._uid(key)
         body: Raw = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         body |= _only(uid)
         path, answers = self._resource(key).at(key), ("Status", key.kind)

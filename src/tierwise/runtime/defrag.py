@@ -28,7 +28,7 @@ from tierwise.api.defrag_record import (
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
 from tierwise.explain.defrag import DefragPlan
-from tierwise.port import Cluster, Effect, Evict, Key, Outcome, Prepare, RecordEvent
+from tierwise.port import Cluster, Effect, Evict, Key, Outcome, Prepare, RecordEvent, decided_on
 from tierwise.sim.changes import Scenario
 from tierwise.sim.defrag_execution import begin, proceed
 
@@ -115,6 +115,7 @@ class DefragExecutor:
         seen = observed(config)
         if record.phase is MovePhase.RESERVING and seen >= record.revision and not stopping:
             self._refresh()
+        read = self._cluster.read()
         found = proceed(record, self.scenario(), observed=seen, stopping=stopping)
         self.refused = ()
         if found.record != record:
@@ -123,7 +124,7 @@ class DefragExecutor:
                 self.refused = (outcome.error,)
                 return record
             self._cluster.apply(self._events(record, found.record))
-        outcomes = self._cluster.apply(found.effects)
+        outcomes = self._cluster.apply(decided_on(read, found.effects))
         self.refused = tuple(
             f"{o.effect.pod.path}: {o.error}" for o in outcomes if isinstance(o.effect, Evict) and not o.ok
         )

@@ -42,6 +42,7 @@ from tierwise.port import (
     RecordEvent,
     Update,
     Version,
+    decided_on,
     key_of_raw,
     lone_gang,
 )
@@ -356,18 +357,18 @@ class Loop:
         """The controllers until they have nothing more to do; what failed is tried again in the next turn."""
         done: list[Effect] = []
         for _ in range(_MOST):
-            now = self._clock()
+            now, read = self._clock(), self._cluster.read()
             act = partial(self._controllers.run, now=now)
             rehearse = partial(controllers.run, now=now, profile=self._profile)
             with self._computes("reconciling"):
-                asked = self._guard.run("reconciling", self._cluster.read(), act, rehearse)
+                asked = self._guard.run("reconciling", read, act, rehearse)
             if not asked:
                 return
             if asked == done:
                 # The server keeps something else than what was written; writing it again would change nothing.
                 log.error("%s was done, and is asked for again", _named(asked[0]))
                 return
-            outcomes = self._cluster.apply(asked)
+            outcomes = self._cluster.apply(decided_on(read, asked))
             _complain(outcomes)
             if not any(outcome.ok for outcome in outcomes):
                 return
@@ -411,7 +412,7 @@ class Loop:
         # What lies behind this cycle it has decided with: nothing comes of asking again.
         self._again[index] = min((at for at in report.delays.values() if at > snapshot.now), default=None)
         seconds = {s: end - begin for s, begin, end in zip(("read", "build", "decide"), marks, marks[1:], strict=False)}
-        asked = effects(snapshot, report)
+        asked = decided_on(objects, effects(snapshot, report))
         earlier = self._under_way.pop(index, None)
         done = earlier.outcomes() if earlier is not None else ()
         begun, outcomes = self._ticks(), None
@@ -478,7 +479,8 @@ class Loop:
         else:
             self._published[index] = self._ticks()
         decision = partial(decision_id, snapshot.now)
-        released = list(self._cluster.apply(release(objects, snapshot, report, decision, self._marks[index])))
+        back = release(objects, snapshot, report, decision, self._marks[index])
+        released = list(self._cluster.apply(decided_on(objects, back)))
         asked += pod_events(snapshot, [*outcomes, *released])
         told = [effect for effect in asked if isinstance(effect, PatchStatus | RecordEvent)]
         self._cluster.tell(told, by)

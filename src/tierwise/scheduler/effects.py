@@ -109,9 +109,17 @@ def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
                 leaf = int(leaves[row])
                 if leaf not in places:
                     places[leaf] = _place(snapshot.topology, leaf)
-                yield Bind(
-                    pod_key(task.key), names[row], places[leaf] | _rank(decision.job, task), gang=decision.job.key
-                )
+                told = places[leaf] | _rank(decision.job, task)
+                claims = tuple((key, "") for key in _claims(task))
+                yield Bind(pod_key(task.key), names[row], told, gang=decision.job.key, claims=claims)
+
+
+def _claims(task: Task) -> Iterator[Key]:
+    """The claims that a task means, of volumes and of devices."""
+    for path in task.volume_names:
+        namespace, _, name = path.partition("/")
+        yield Key("", "PersistentVolumeClaim", namespace, name)
+    yield from map(claim_key, task.claims)
 
 
 def _deallocated(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:

@@ -588,9 +588,11 @@ class Volumes:
         patch: Raw = {"spec": {"claimRef": reference}}
         if choice != RESERVED:
             patch["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
+        key = _claim_key(claim)
+        # A volume that is tied to a claim which is gone by now would be nobody's from there on.
         return [
-            Prepare(Key("", "PersistentVolume", "", volume), patch, job.key, version),
-            Prepare(_claim_key(claim), {"metadata": {"annotations": marks}}, job.key, claim.version),
+            Prepare(key, {"metadata": {"annotations": marks}}, job.key, claim.version),
+            Prepare(Key("", "PersistentVolume", "", volume), patch, job.key, version, after=key),
         ]
 
     def _taken_back(self, job: Job, claim: Claim, *, failed: bool = False) -> list[Prepare]:
