@@ -219,17 +219,22 @@ class Loop:
         self._checked = [ticks()] * len(duties)  # when each was last compared with a fresh one
         self._most_pods = most_pods
         self._under_way: dict[int, _UnderWay] = {}
-        self._plugins: Mapping[str, Factory] = PLUGINS
+        self._idle: dict[str, float] = {}  # plugins that are left out, and until when
         self.computing: tuple[str, float] | None = None  # the stage that computes, since when: a watchdog looks
         self._published = [ticks()] * len(duties)  # when each last wrote all statuses
         self._took = 0.0  # seconds that the last turn read and decided for
         self.unfinished = False  # whether the last turn left jobs to the next one
         self.turned = ticks()  # when the last turn ended
 
-    def leave_out_plugin(self, name: str, why: str) -> None:
-        """Decide without a plugin of another package from now on, and tell the cluster's operators."""
-        self._plugins = extended(self._plugins, {name: lambda arguments, view: Idle()})
+    def leave_out_plugin(self, name: str, why: str, seconds: float) -> None:
+        """Decide without a plugin of another package for a while, and tell the cluster's operators."""
+        self._idle[name] = self._ticks() + seconds
         self._untold.append(RecordEvent(_ABOUT_PLUGINS, "Warning", "PluginLeftOut", why))
+
+    def _plugins(self) -> Mapping[str, Factory]:
+        """What names of plugins mean now."""
+        idle = [name for name, until in self._idle.items() if self._ticks() < until]
+        return extended(PLUGINS, dict.fromkeys(idle, lambda arguments, view: Idle())) if idle else PLUGINS
 
     def set_aside(self, key: Key, why: str, seconds: float) -> None:
         """Leave an object out for a while."""
@@ -384,7 +389,7 @@ class Loop:
         self._readers[index] = Reader(duty.profile, schedulers=duty.schedulers)  # the old one broke off half-way
         self._statuses[index] = StatusWriter()
         snapshot = Reader(duty.profile, schedulers=duty.schedulers).read(objects, now)
-        report = cycle(snapshot, duty.profile, plugins=self._plugins)
+        report = cycle(snapshot, duty.profile, plugins=self._plugins())
         _check_made(report)
         effects(snapshot, report)
         statuses(objects, snapshot, report)
@@ -403,7 +408,7 @@ class Loop:
         with self._computes("scheduling", marks[-1]):
             snapshot = self._readers[index].read(objects, self._clock())
             marks.append(self._ticks())
-            report = cycle(snapshot, duty.profile, most_pods=self._most_pods, plugins=self._plugins)
+            report = cycle(snapshot, duty.profile, most_pods=self._most_pods, plugins=self._plugins())
         self.unfinished = self.unfinished or report.unfinished
         if whole:
             _check_made(report)

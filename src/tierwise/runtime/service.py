@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
+from tierwise.api.meta import format_time
 from tierwise.kube.cluster import KubeCluster
 from tierwise.runtime.loop import Loop, LoopPass, Observer, SchedulerProfile
 from tierwise.runtime.probes import Health
 from tierwise.runtime.topology_sources import Fetching
-from tierwise.runtime.watchdog import EXIT, LEFT_OUT, Caught, Watchdog, recalled
+from tierwise.runtime.watchdog import EXIT, Caught, Recollection, Watchdog, overdue
 from tierwise.scheduler.guard import Crash
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class LoopRunner:
         self._cluster = cluster
         self._cycle_limit = cycle_limit
         self._caught: Caught | None = None  # what ends this process
-        self._before: Caught | None = None  # what ended the one before, where no cycle has ended well since
+        self._memory = Recollection()  # of what ended the one before
         self._recalled = False
         self._pace = pace
         self._stopping = threading.Event()
@@ -166,7 +167,11 @@ class LoopRunner:
         return next(filter(None, (check() for check in self._checks)), "")
 
     def _ends(self) -> str:
-        return f"{self._caught.stage} does not end: {self._caught.said}" if self._caught is not None else ""
+        if self._caught is not None:
+            return f"{self._caught.stage} does not end: {self._caught.said}"
+        computing = self._loop.computing
+        took = overdue(computing, time.monotonic(), self._cycle_limit)
+        return f"{computing[0]} has not ended for {took:.0f} seconds" if computing is not None and took else ""
 
     def _turns(self) -> str:
         idle = time.monotonic() - self._loop.turned
@@ -180,8 +185,7 @@ class LoopRunner:
 
     def saw(self, turn: LoopPass) -> None:
         """A cycle has ended: what was caught once before it was no rule."""
-        if self._before is not None and not self._before.left_out(time.time()):
-            self._before = None
+        if self._memory.forgets(time.time()):
             self._cluster.leave_note("")
 
     def crashed(self, crash: Crash) -> None:
@@ -194,23 +198,25 @@ class LoopRunner:
             return False
         if not self._recalled:
             self._recalled = True
-            self._before = recalled(self._cluster.note())
-            if self._before is not None and self._before.left_out(time.time()):
-                self._leave_out(self._before)
+            before = self._memory.recall(self._cluster.note())
+            seconds = before.left_out(time.time()) if before is not None else 0.0
+            if before is not None and seconds:
+                self._leave_out(before, seconds)
         return True
 
-    def _leave_out(self, caught: Caught) -> None:
-        why = f"{caught.stage} did not end {caught.times} times in a row ({caught.said}): left out for an hour"
+    def _leave_out(self, caught: Caught, seconds: float) -> None:
+        again = format_time(time.time() + seconds)
+        why = f"{caught.stage} did not end {caught.times} times in a row ({caught.said}): left out until {again}"
         if caught.foreign:
             log.error("plugin %s is left out: %s", caught.plugin, why)
-            self._loop.leave_out_plugin(caught.plugin, f"plugin {caught.plugin}: {why}")
+            self._loop.leave_out_plugin(caught.plugin, f"plugin {caught.plugin}: {why}", seconds)
         elif caught.key is not None:
             log.error("%s is left out: %s", caught.key, why)
-            self._loop.set_aside(caught.key, why, LEFT_OUT)
+            self._loop.set_aside(caught.key, why, seconds)
 
     def _end_stuck(self, caught: Caught, seconds: float) -> None:
         """In the watchdog's thread: say it, leave it to the next one, and end; nothing else can end a busy thread."""
-        self._caught = replace(caught, at=time.time()).after(self._before)
+        self._caught = replace(caught, at=time.time()).after(self._memory.before)
         log.critical("%s has not ended for %.0f seconds, and this process ends: %s", caught.stage, seconds, caught.said)
         self._cluster.leave_note(self._caught.text)
         self._cluster.give_up(_LAST_WORDS)

@@ -5,9 +5,10 @@ thread of Python cannot be stopped. A `Watchdog` looks from another thread. When
 reads from the stack who is being asked about what, and the process ends; a standby or a restart goes on.
 
 What was caught is remembered beside the lease (`Caught.text`, an annotation), where every replica finds it. A cycle
-that ends well makes up for one catch. Who is caught twice in a row is left out for an hour: a plugin of another package
-by its name, otherwise the object that was being looked at. Plugins of tierwise are never left out: pods would be bound
-against their rules.
+that ends well makes up for one catch. Who is caught twice in a row is left out for an hour, counted from the catch: a
+plugin of another package by its name, otherwise the object that was being looked at. Then it is tried again in the same
+process; what was caught is forgotten once a cycle with it has ended well (`Recollection`). Plugins of tierwise are
+never left out: pods would be bound against their rules.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tierwise.model.job import Job
 from tierwise.plugins import PLUGINS
 from tierwise.port import Key
 
-__all__ = ["EXIT", "LEFT_OUT", "Caught", "Watchdog", "recalled"]
+__all__ = ["EXIT", "LEFT_OUT", "Caught", "Recollection", "Watchdog", "overdue", "recalled"]
 
 EXIT: Final = 75
 """The status of a process that ends because a cycle did not: try again."""
@@ -80,9 +81,10 @@ class Caught(msgspec.Struct, frozen=True, omit_defaults=True):
         again = before is not None and before.culprit == self.culprit != ("object", "")
         return replace(self, times=before.times + 1) if before is not None and again else self
 
-    def left_out(self, now: float) -> bool:
-        """Whether its culprit is to be left out now."""
-        return self.times > 1 and bool(self.culprit[1]) and now < self.at + LEFT_OUT
+    def left_out(self, now: float) -> float:
+        """For how many seconds from now on its culprit is to be left out; 0 for not at all."""
+        again = self.times > 1 and bool(self.culprit[1])
+        return max(0.0, min(self.at + LEFT_OUT - now, LEFT_OUT)) if again else 0.0
 
 
 def recalled(text: str) -> Caught | None:
@@ -91,6 +93,38 @@ def recalled(text: str) -> Caught | None:
         return msgspec.json.decode(text, type=Caught) if text else None
     except (msgspec.MsgspecError, UnicodeError):
         return None
+
+
+class Recollection:
+    """What was caught before, for as long as it counts."""
+
+    def __init__(self) -> None:
+        self.before: Caught | None = None
+        self._tried = False  # a cycle has begun since nobody is left out
+
+    def recall(self, text: str) -> Caught | None:
+        """Begin with what another process has remembered."""
+        self.before, self._tried = recalled(text), False
+        return self.before
+
+    def forgets(self, now: float) -> bool:
+        """A cycle has ended well: whether what was caught before it is forgotten.
+
+        Who was left out was not in that cycle, and not in the one that its time has passed in.
+        """
+        if self.before is None or self.before.left_out(now):
+            return False
+        if self.before.times > 1 and self.before.culprit[1] and not self._tried:
+            self._tried = True
+            return False
+        self.before = None
+        return True
+
+
+def overdue(computing: tuple[str, float] | None, now: float, limit: float) -> float:
+    """For how long a stage computes, where that is longer than it may; 0 where all is well."""
+    took = now - computing[1] if computing is not None else 0.0
+    return took if took > limit else 0.0
 
 
 class Watchdog:
@@ -119,8 +153,8 @@ class Watchdog:
     def _run(self) -> None:
         while not self._ended.wait(self._limit / _LOOKS):
             found = self._computing()
-            took = self._ticks() - found[1] if found is not None else 0.0
-            if found is not None and took > self._limit:
+            took = overdue(found, self._ticks(), self._limit)
+            if found is not None and took:
                 self._caught(_seen(found[0], sys._current_frames().get(self._thread)), took)
                 return
 

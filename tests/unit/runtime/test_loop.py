@@ -556,3 +556,46 @@ def test_pod_is_told_that_its_group_is_missing_after_a_moment() -> None:
         return [condition.message for condition in found.status.conditions]
 
     assert [[], [], ["podGroup default/late does not exist"]] == [told(10.0), told(11.9), told(12.0)]
+
+
+def _timed(cluster: EmbeddedCluster, times: list[float]) -> Loop:
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    return Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: times[0])
+
+
+def _placed(cluster: EmbeddedCluster) -> set[str]:
+    return {name for name, found in cluster.read().every(Pod).items() if found.spec.node_name}
+
+
+def test_an_object_that_was_caught_is_set_aside_and_the_rest_is_scheduled() -> None:
+    """For so long as was said; then it has its turn again, without a restart."""
+    times = [NOW]
+    groups = [pod_group("bad", 1), pod("bad-0", group="bad"), pod_group("good", 1), pod("good-0", group="good")]
+    cluster = _Refusing([node("n0"), *groups])
+    loop = _timed(cluster, times)
+
+    loop.set_aside(Key("scheduling.volcano.sh", "PodGroup", "default", "bad"), "scheduling did not end", 3600.0)
+    loop.run_once()
+    assert {"default/good-0"} == _placed(cluster)
+    times[0] += 3601.0
+    loop.run_once()
+
+    assert {"default/good-0", "default/bad-0"} == _placed(cluster)
+    told = [effect.reason for effect in cluster.asked if isinstance(effect, RecordEvent)]
+    assert "SetAside" in told
+
+
+def test_a_plugin_that_was_left_out_has_its_say_again_after_its_time() -> None:
+    """Without filters a pod goes to the node that is closed; with them it waits."""
+    times = [NOW]
+    cluster = _Refusing([{**node("n0"), "spec": {"unschedulable": True}}, pod_group("a", 1), pod("a-0", group="a")])
+    loop = _timed(cluster, times)
+
+    loop.leave_out_plugin("predicates", "scheduling did not end", 3600.0)
+    loop.run_once()
+    assert {"default/a-0"} == _placed(cluster)
+    times[0] += 3601.0
+    cluster.apply([Create(raw) for raw in (pod_group("b", 1), pod("b-0", group="b"))])
+    loop.run_once()
+
+    assert {"default/a-0"} == _placed(cluster)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import cast
 
 import pytest
 
 from tierwise.kube.cluster import KubeCluster
+from tierwise.port import Objects, Version
 from tierwise.runtime.service import LoopRunner, LoopTiming
 
 
@@ -45,6 +47,54 @@ def test_a_loop_without_an_end_of_a_turn_is_stuck(monkeypatch: pytest.MonkeyPatc
     now += 1
 
     assert "no turn has ended for 181 seconds" == service.live()
+
+
+class _Slow(_Cluster):
+    """A cluster in whose reading, which is part of a stage, time passes."""
+
+    filled = True
+
+    def __init__(self, passes: Callable[[], None]) -> None:
+        self._passes = passes
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def leading(self) -> bool:
+        return True
+
+    def note(self) -> str:
+        return ""
+
+    def wait(self, seen: Version, timeout: float) -> Version:
+        return Version(1)
+
+    def read(self) -> Objects:
+        self._passes()
+        return Objects()
+
+
+def test_a_cycle_that_does_not_end_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Health fails while a stage computes for longer than it may, and not before."""
+    now, said = 1000.0, list[str]()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+
+    def passes() -> None:
+        nonlocal now
+        for seconds in (80.0, 1.0):
+            now += seconds
+            said.append(service.live())
+        if said[-1]:  # the first to read only looks how long it may wait
+            service.stop()
+
+    cluster = cast(KubeCluster, _Slow(passes))
+    service = LoopRunner(cluster, [], with_controllers=True, pace=LoopTiming(), cycle_limit=80.0)
+    service.run()
+
+    assert ["", "", "", "reconciling has not ended for 81 seconds"] == said[:4]
 
 
 def test_who_hears_nothing_is_not_alive() -> None:

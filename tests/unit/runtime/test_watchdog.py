@@ -14,7 +14,7 @@ from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.framework.extension import Ask
 from tierwise.plugins import PLUGINS
 from tierwise.port import Key
-from tierwise.runtime.watchdog import LEFT_OUT, Caught, Watchdog, recalled
+from tierwise.runtime.watchdog import LEFT_OUT, Caught, Recollection, Watchdog, overdue, recalled
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import build
 
@@ -83,7 +83,8 @@ def test_who_is_caught_twice_is_left_out_for_a_while() -> None:
     twice = FOREIGN.after(FOREIGN)
     nobody = Caught("scheduling", at=100.0)
 
-    assert [False, True, False] == [FOREIGN.left_out(101.0), twice.left_out(101.0), twice.left_out(100.0 + LEFT_OUT)]
+    assert [0.0, LEFT_OUT - 1.0] == [FOREIGN.left_out(101.0), twice.left_out(101.0)]
+    assert [1.0, 0.0] == [twice.left_out(99.0 + LEFT_OUT), twice.left_out(100.0 + LEFT_OUT)]
     assert OWN.after(OWN).left_out(101.0)
     assert not nobody.after(nobody).left_out(101.0)
 
@@ -93,3 +94,34 @@ def test_what_was_caught_is_remembered_as_a_text(caught: Caught) -> None:
     """And read back by the next process; what somebody else wrote is nothing."""
     assert caught == recalled(caught.text)
     assert [None, None, None] == [recalled(""), recalled("{"), recalled('{"stage": 7}')]
+
+
+def test_one_catch_is_forgotten_after_a_good_cycle() -> None:
+    """It was no rule."""
+    memory = Recollection()
+    memory.recall(FOREIGN.text)
+
+    assert [True, False] == [memory.forgets(101.0), memory.forgets(102.0)]
+    assert memory.before is None
+
+
+@pytest.mark.parametrize("caught", [FOREIGN.after(FOREIGN), OWN.after(OWN)])
+def test_who_was_left_out_is_forgotten_after_a_good_cycle_with_it(caught: Caught) -> None:
+    """Cycles without it prove nothing: until one with it has ended, one more catch is enough."""
+    memory = Recollection()
+    memory.recall(caught.text)
+    over = 100.0 + LEFT_OUT
+
+    assert [False, False] == [memory.forgets(101.0), memory.forgets(over - 1.0)]
+    assert not memory.forgets(over)  # it began before the hour was over
+    assert caught.after(memory.before).left_out(101.0)
+    assert memory.forgets(over + 1.0)
+
+
+@pytest.mark.parametrize(
+    ("computing", "expected"),
+    [(None, 0.0), (("scheduling", 100.0), 121.0), (("scheduling", 101.0), 0.0)],
+)
+def test_a_stage_is_overdue_after_its_limit(computing: tuple[str, float] | None, expected: float) -> None:
+    """Not while it has time left, and not while nothing is computed."""
+    assert expected == overdue(computing, 221.0, 120.0)
