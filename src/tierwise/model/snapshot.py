@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from tierwise.model.expected_ends import FinishedRun
     from tierwise.model.services import Services
 
-__all__ = ["Fault", "Snapshot"]
+__all__ = ["Fault", "KeptVerdicts", "Snapshot"]
 
 
 def _no_services() -> Services:
@@ -38,6 +39,15 @@ class Fault(msgspec.Struct, frozen=True):
     subject: str
     code: str
     text: str
+
+
+class KeptVerdicts(msgspec.Struct, eq=False):
+    """What the last cycle found out about gangs on empty nodes, by kind, behind what it read for that.
+
+    `actions.diagnosis.verdicts` fills it; what cycles decide is the same without it.
+    """
+
+    last: tuple[tuple[object, ...], Mapping[object, object]] = ((), {})
 
 
 class Snapshot(msgspec.Struct, frozen=True, dict=True):
@@ -69,6 +79,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
 
     kept_columns: KeptColumns | None = None  # see `columns`: what a reader keeps from snapshot to snapshot
     kept_unsettled: tuple[Job, ...] = ()  # see `unsettled`
+    kept_verdicts: KeptVerdicts | None = None  # from cycle to cycle; None where each cycle begins with none
 
     @property
     def _is_kept(self) -> bool:

@@ -293,7 +293,8 @@ def cycle(
     if current.report.rejections:
         from tierwise.actions.diagnosis.verdicts import give_verdicts  # slow to import, and not every cycle rejects
 
-        give_verdicts(current, lambda: _recovered(snapshot, profile, plugins))
+        own = plugins is PLUGINS and all(plugin.name in PLUGINS.built_in for plugin in profile.plugins())
+        give_verdicts(current, lambda: _recovered(snapshot, profile, plugins), profile if own else None)
     if current.pipeline.prepares:
         from tierwise.scheduler.prebind import prepare  # most clusters have neither volumes nor devices
 

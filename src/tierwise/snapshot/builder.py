@@ -54,7 +54,7 @@ from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.resources import CPU, MEMORY, MOST, POD_SLOTS, UNOFFERED, Axis, beyond, ceiling
 from tierwise.model.services import Services
-from tierwise.model.snapshot import Fault, Snapshot
+from tierwise.model.snapshot import Fault, KeptVerdicts, Snapshot
 from tierwise.model.volumes import ATTACH_PREFIX
 from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Objects
 from tierwise.snapshot.budgets import Budgets
@@ -203,6 +203,7 @@ class Reader:
         self._group_classes: dict[str, str] = {}  # the priority class that each pod group of Volcano's names, if any
         self._class_users: dict[str, int] = {}  # by such a class, how many of them name it
         self._columns = ColumnCache()
+        self._verdicts = KeptVerdicts()
         self._volumes = VolumeFollower()
         self._devices = DeviceReader()
         self._store: TaskStore
@@ -283,6 +284,7 @@ class Reader:
                 table, jobs, others, found.others, self._columns, used if not store.releasing else None
             ),
             kept_unsettled=tuple(found.unsettled),
+            kept_verdicts=self._verdicts,
             orphans=found.orphans,
             faults=(
                 *site.faults,

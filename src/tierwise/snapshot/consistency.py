@@ -16,7 +16,7 @@ from tierwise.model.snapshot import Snapshot
 
 __all__ = ["differences"]
 
-_BY_NUMBER = frozenset({"shapes", "standing", "jobs", "others", "kept_columns", "kept_unsettled"})
+_BY_NUMBER = frozenset({"shapes", "standing", "jobs", "others", "kept_columns", "kept_unsettled", "kept_verdicts"})
 """What refers to shapes by number is compared task by task."""
 
 

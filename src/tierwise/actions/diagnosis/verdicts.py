@@ -7,16 +7,22 @@ a quota or a gate rejected the job. *Not now*: everything else.
 Labels, taints and cordons of nodes count as they are. Conditions that pass by themselves do not: a job that would fit
 once nodes are ready again waits for them. If required pod affinity, or a rule that depends on running pods, could be
 satisfied by pods that are cleared, only counting may conclude *never*.
+
+What cleared nodes say of a kind of gang is kept from cycle to cycle, as long as the last cycle has asked for it. It
+reads nothing but the kind (see `_kind`) and what `_read` lists, so it holds while these are the same. What depends on
+more is found out anew: jobs of which pods run, or ran; rules between pods; volumes, devices, spares; and all jobs
+where a plugin of another package decides, which may look at anything.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 
+import msgspec
 import numpy as np
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from tierwise.actions.diagnosis.diagnose import asked_pods, diagnose
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup, asks_beyond, demand, surplus
@@ -71,29 +77,93 @@ _LACKS_CLAIMS = frozenset(
 """Reasons of jobs with volumes that are not in order: which node would do is known once they are."""
 
 
-def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None]) -> None:
+class _Never(msgspec.Struct, frozen=True):
+    """What is found out about one kind of gang."""
+
+    told: Rejection | None  # None: it would fit, or that cannot be told
+    subjects: tuple[str, ...]  # the gang that it was found out with, and its parts
+
+    def of(self, subjects: tuple[str, ...]) -> Rejection | None:
+        """The same of another gang of the kind."""
+        if self.told is None or not self.told.children or subjects == self.subjects:
+            return self.told
+        names = dict(zip(self.subjects, subjects, strict=True))
+        children = [replace(child, subject=names.get(child.subject, child.subject)) for child in self.told.children]
+        return replace(self.told, children=tuple(children))
+
+
+class _Known:
+    """What was found out on cleared nodes, in this cycle or in the last one; `now` is handed on, `passing` is not."""
+
+    def __init__(self, former: Mapping[object, object]) -> None:
+        self._former = former
+        self.now: dict[object, object] = {}
+        self.passing: dict[object, object] = {}
+
+    def get(self, key: object, *, lasts: bool) -> object | None:
+        """What is known, if anything."""
+        if lasts and key not in self.now and key in self._former:
+            self.now[key] = self._former[key]
+        return (self.now if lasts else self.passing).get(key)
+
+    def put(self, key: object, found: object, *, lasts: bool) -> None:
+        (self.now if lasts else self.passing)[key] = found
+
+
+def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None], by: object | None) -> None:
     """Replace each rejection of the report by one with its verdict; a job that never fits is told that first.
 
-    `recovered` opens the cycle that would be if all nodes were well; None where they are.
+    `recovered` opens the cycle that would be if all nodes were well; None where they are. `by` is the profile, where
+    all its plugins are known to decide about nodes by what `_read` lists; None where one of them may not.
     """
     rejections = cycle.report.rejections
     jobs = {job.key: job for job in cycle.snapshot.jobs if job.key in rejections}
+    kept = cycle.snapshot.kept_verdicts if by is not None and cycle.spares is None else None
+    read = tuple(_read(cycle, by)) if kept is not None else ()
+    before, former = kept.last if kept is not None else ((), {})
+    known = _Known(former if len(read) == len(before) and all(map(_same, read, before)) else {})
     with cycle.ledger.statement():  # clearing all nodes once serves all jobs
         going = frozenset(eviction.task.key for eviction in cycle.report.evictions)
-        judge = _Judge(cycle, recovered, going)
+        judge = _Judge(cycle, recovered, going, known)
         for key, rejection in list(rejections.items()):
             rejections[key] = judge.judged(jobs[key], rejection)
+    if kept is not None and not cycle.pipeline.failures:
+        kept.last = read, known.now  # never changed from here on: other threads may read the same snapshot
+
+
+def _read(cycle: Cycle, by: object) -> Iterator[object]:
+    """All that a kept verdict reads besides the gang's kind. Tasks, quotas and the time are not among it."""
+    seen = cycle.snapshot
+    yield from (by, seen.axis.names, *astuple(seen.nodes), seen.topology, seen.kind, seen.tree_aliases)
+    yield from (tuple(seen.alternate_topologies), *seen.alternate_topologies.values())
+    yield from (seen.queues, seen.devices)  # queues may be tied to nodes; claims that nobody uses give devices back
+
+
+def _same(one: object, other: object) -> bool:
+    if one is other:
+        return True
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return isinstance(one, str | tuple | dict) and one == other
 
 
 class _Judge:
     """Judges jobs inside a statement: what other pods hold is cleared from the ledger when it is first asked for."""
 
-    def __init__(self, cycle: Cycle, recovered: Callable[[], Cycle | None], going: Collection[str]) -> None:
+    def __init__(
+        self,
+        cycle: Cycle,
+        recovered: Callable[[], Cycle | None],
+        going: Collection[str],
+        known: _Known,
+        *,
+        all_well: bool = False,
+    ) -> None:
         self._cycle = cycle
         self._recovered = recovered
         self._going = going  # keys of the tasks that were evicted in this cycle
-        self._capacity: dict[tuple[int, int | None], int] = {}
-        self._known: dict[object, Rejection | None] = {}
+        self._known = known
+        self._here = all_well, cycle.ledger.any_releasing  # tasks that terminate make a search look twice
         self._cleared = False
 
     def judged(self, job: Job, rejection: Rejection) -> Rejection:
@@ -112,7 +182,7 @@ class _Judge:
     def _on_recovered(self) -> _Judge | None:
         """The judge of the cluster with all its nodes well."""
         cycle = self._recovered()
-        return _Judge(cycle, lambda: None, self._going) if cycle is not None else None
+        return _Judge(cycle, lambda: None, self._going, self._known, all_well=True) if cycle is not None else None
 
     @cached_property
     def _amounts(self) -> Ints:
@@ -136,12 +206,20 @@ class _Judge:
         if not asked.enough or asked.cut or not task_groups:
             return None
         kind = self._kind(job, asked, task_groups)
-        if kind is None or kind not in self._known:
-            found = self._on_cleared_nodes(job, asked, task_groups)
-            if kind is None:
-                return found
-            self._known[kind] = found
-        return self._known[kind]
+        if kind is None:
+            return self._on_cleared_nodes(job, asked, task_groups)
+        lasts = all(self._lasts(p.pod_set.shape) for group in (*task_groups, *asked.spares) for p in group.remaining)
+        groups = (f"{job.key}/{group.path}" for group in job.inner_groups)
+        subjects = (job.key, *groups, *(task_group.sub.key for task_group in task_groups))
+        known = self._known.get(kind, lasts=lasts)
+        if not isinstance(known, _Never):
+            known = _Never(self._on_cleared_nodes(job, asked, task_groups), subjects)
+            self._known.put(kind, known, lasts=lasts)
+        return known.of(subjects)
+
+    def _lasts(self, shape: Shape) -> bool:
+        """Whether nothing but what `_read` lists says which nodes take tasks of a shape when all others are gone."""
+        return shape.volumes is None and shape.devices is None and not self._cycle.pipeline.moving(shape)
 
     def _promised(self, job: Job) -> Rejection | None:
         """A job whose pods are not made yet asks for its minResources."""
@@ -177,15 +255,16 @@ class _Judge:
 
     def _capacity_for(self, shape: Shape, limit: int | None) -> int:
         """How many tasks of a plain shape the largest domain within a limit holds when it is empty."""
-        known = self._capacity.get((shape.number, limit))
-        if known is None:
+        key, lasts = (*self._here, shape, limit), self._lasts(shape)
+        known = self._known.get(key, lasts=lasts)
+        if not isinstance(known, int):
             cycle, topology = self._cycle, self._cycle.topology
             room = shape.max_tasks(self._amounts[shape.asked])
             room[cycle.fit_counts.of(shape).why != 0] = 0
             held = topology.totals(room)
             groups = (np.array([ROOT]),) if limit is None else tuple(topology.by_tier(ROOT, limit))
             known = max((int(held[group].max()) for group in groups), default=0)
-            self._capacity[shape.number, limit] = known
+            self._known.put(key, known, lasts=lasts)
         return known
 
     def _surplus(self, job: Job) -> tuple[TaskGroup, ...]:
@@ -214,22 +293,24 @@ class _Judge:
             or any(task_group.sub.previous_domain for task_group in task_groups)
         ):
             return None
-        limit = cycle.pipeline.limit
+        limit, role = cycle.pipeline.limit, {number: i for i, number in enumerate(sorted(job.roles))}
         least = job.min_resources.tobytes() if job.min_resources is not None else b""
         told = tuple(
             (
                 task_group.need,
                 limit(task_group.sub),
+                task_group.sub.constraint,
                 task_group.sub.policy,
                 task_group.sub.inner_group,
-                tuple(sorted(task_group.roles.items())),
-                _shapes(task_group.remaining),
+                tuple(sorted((role[number], least) for number, least in task_group.roles.items())),
+                tuple((p.pod_set.shape, role.get(p.pod_set.role_number), p.left) for p in task_group.remaining),
             )
             for task_group in (*task_groups, *asked.spares)
         )
         pods = sum(cycle.backlog.left(pod_set) for pod_set in job.pod_sets())
-        counts = len(task_groups), bool(asked.task_groups), asked.alternatives is not None
-        return limit(job), job.inner_groups, counts, least, pods, told
+        counts = len(task_groups), bool(asked.task_groups), len(job.tasks) == 1, pods
+        rest = asked.alternatives is not None, asked.open, asked.inner_group
+        return *self._here, limit(job), job.constraint, job.policies, job.inner_groups, counts, rest, least, told
 
     def _on_cleared_nodes(self, job: Job, asked: Demand, task_groups: tuple[TaskGroup, ...]) -> Rejection | None:
         cycle = self._cycle
@@ -350,10 +431,6 @@ class _Judge:
         root = self._cycle.topology
         why = causes(self._cycle, shape, slice(0, nodes))
         return Tried(int(root.tier[ROOT]), 1, root.name[ROOT], 0, asked.tasks, nodes, why)
-
-
-def _shapes(remaining: Sequence[RemainingTasks]) -> tuple[tuple[int, int, int], ...]:
-    return tuple((p.pod_set.shape.number, p.pod_set.role_number, p.left) for p in remaining)
 
 
 def _verdict(rejection: Rejection) -> Verdict:
