@@ -16,7 +16,20 @@ from tierwise.api.core import Pod
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import ClusterOptions, KubeCluster
 from tierwise.kube.lease import LeaseOptions, LeaseTimes
-from tierwise.port import Bind, Create, Delete, Effect, Evict, Key, Nominate, Outcome, PatchStatus, RecordEvent, Update
+from tierwise.port import (
+    Bind,
+    Create,
+    Delete,
+    Effect,
+    Evict,
+    Key,
+    Nominate,
+    Outcome,
+    PatchStatus,
+    RecordEvent,
+    Update,
+    Version,
+)
 
 TIMES = LeaseTimes(duration=15.0, deadline=10.0, retry=0.01)
 LOST = "withheld: no longer the leader"
@@ -196,6 +209,24 @@ def test_who_begins_to_lead_knows_what_was_bound_until_then(world: _World) -> No
     assert eventually(second, second.leading)
 
     assert "n0" == second.read().every(Pod)["default/p1"].spec.node_name
+
+
+def test_leader_that_hears_nothing_is_replaced(world: _World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its health fails although its lease is renewed; ended for that, it gives the lease to who hears the server."""
+    first = world.leader("a")
+    world.api.mute_watches()
+    second = world.scheduler("b")  # begun after the connections of the first were lost
+    world.api.put(pod("late"))
+    monkeypatch.setattr("tierwise.kube.cluster._DEAF", -1.0)
+    assert first.deaf().startswith("nothing was heard of ")
+    monkeypatch.undo()
+    assert (True, False) == (first.leading(), "default/late" in first.read().every(Pod))
+    first.__exit__(None, None, None)  # as the kubelet ends a process whose health fails
+    assert eventually(second, second.leading)
+    second.wait(Version(-1), 0.0)
+    [outcome] = second.apply([Bind(_key("late"), "n0", gang="")])
+
+    assert (True, "n0") == (outcome.ok, world.node_of("late"))
 
 
 def test_standby_tells_nothing(world: _World) -> None:
