@@ -1,0 +1,597 @@
+"""The one fuzzer: clusters with everything in them, many cycles with events and restarts between them.
+
+    python -m tests.fuzz.fuzz_everything --cycles 100000 --seed 1 --keep build/fuzz
+
+A history is one drawn world under one drawn configuration. Unimportant gangs fill the cluster, others come and starve;
+pods end, fail and are resized, nodes are lost and come back, and the scheduler restarts between any two cycles. Every
+cycle is judged by `rules`, the state that it leaves by `tierwise.audit`, and its decision is compared with that of a
+reader which has read everything anew, in another order. A fault is minimised to files that `tierwise schedule` runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import yaml
+from tests.fuzz.drawn_world import World, stamp
+from tests.fuzz.rules import Facts, Seen, Step, amount, judge
+
+from tierwise.api import codec
+from tierwise.audit import Finding, audit
+from tierwise.config.kube import read_kube
+from tierwise.config.profile import Profile
+from tierwise.config.volcano import read_volcano
+from tierwise.explain.wire import pending_wire
+from tierwise.framework.report import CycleReport
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Bind, Create, Effect, Nominate, Objects, Prepare, Update, key_of_raw
+from tierwise.scheduler import check_profile, cycle
+from tierwise.scheduler.effects import effects
+from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.provisioner import provision
+from tierwise.sim.rounds import all_controllers, reconcile
+from tierwise.snapshot.builder import Reader, build
+from tierwise.status.pod_group import statuses
+
+__all__ = ["CYCLES", "Fault", "Total", "configuration", "fuzz", "history", "minimised"]
+
+Manifest = dict[str, Any]
+CYCLES = 5
+_START = 1_767_225_600.0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What went wrong, and the cluster and configuration with which it does."""
+
+    seed: int
+    cycle: int
+    text: str
+    config: Manifest
+    now: float
+    manifests: tuple[Manifest, ...]
+
+    @property
+    def rule(self) -> str:
+        return self.text.split(":")[0]
+
+    def __str__(self) -> str:
+        return f"seed {self.seed} cycle {self.cycle}: {self.text}"
+
+
+@dataclass
+class Total:
+    """What came of histories."""
+
+    seen: Seen = field(default_factory=Seen)
+    faults: list[Fault] = field(default_factory=list)
+
+
+# -- configurations
+
+
+def configuration(pick: Random) -> Manifest:
+    """A configuration file in one of the formats, with actions in any order."""
+    if pick.random() < 0.2:
+        return _kube(pick)
+    evicting = pick.choice(_EVICTING).split()
+    later = ["allocate", "backfill", *evicting]
+    if pick.random() < 0.5:
+        pick.shuffle(later)
+    if pick.random() < 0.2:
+        later.append("allocate")
+    actions: list[Manifest] = []
+    if pick.random() < 0.3:
+        arguments = {"reservations": pick.choice(("easy", "conservative"))}
+        actions.append({"name": "allocate", "arguments": arguments})
+    shares = pick.choice(("capacity", "proportion")) if any("reclaim" in a for a in evicting) else pick.choice(_SHARES)
+    first: list[Manifest] = [{"name": name} for name in ("priority", "gang", "conformance", "pdb")]
+    first.append({"name": "coscheduling", "arguments": {"awareNetworkTopology": True}})
+    second: list[Manifest] = [
+        {"name": name} for name in (*shares.split(), "predicates", "nodeorder", "network-topology-aware")
+    ]
+    for name, chance in (
+        ("eviction-cost", 0.3),
+        ("repair", 0.4),
+        ("patience", 0.1),
+        ("resourcequota", 0.3),
+        ("sla", 0.1),
+    ):
+        if pick.random() < chance:
+            second.append(
+                {"name": name, "arguments": {"onNodeLoss": "replace"}} if name == "repair" else {"name": name}
+            )
+    found: Manifest = {"actions": ", ".join(["enqueue", *later]), "tiers": [{"plugins": first}, {"plugins": second}]}
+    return found | ({"configurations": actions} if actions else {})
+
+
+_EVICTING = (
+    "preempt",
+    "gangpreempt",
+    "preempt reclaim",
+    "gangpreempt gangreclaim",
+    "gangpreempt reclaim",
+    "jobpreempt",
+    "quotapreempt giveback",
+    "podpreempt",
+    "giveback",
+    "",
+)
+_SHARES = ("", "capacity", "proportion", "elasticquota", "elasticquota", "drf")
+
+
+def _kube(pick: Random) -> Manifest:
+    """Kubernetes' own format: kube-scheduler's defaults, or Koordinator's plugins."""
+    profile: Manifest = {"schedulerName": "tierwise"}
+    if pick.random() < 0.4:
+        on = pick.random() < 0.6
+        names = ["Coscheduling", "ElasticQuota"]
+        profile["pluginConfig"] = [{"name": names[0], "args": {"enablePreemption": on, "awareNetworkTopology": True}}]
+        profile["plugins"] = {
+            "preFilter": {"enabled": [{"name": name} for name in names]},
+            "postFilter": {"disabled": [{"name": "*"}], "enabled": [{"name": name} for name in names]},
+        }
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [profile],
+    }
+
+
+def _profile(config: Manifest) -> Profile:
+    return check_profile(read_kube(config) if "profiles" in config else read_volcano(config))
+
+
+# -- one cycle
+
+
+@dataclass(frozen=True)
+class _Decided:
+    snapshot: Snapshot
+    report: CycleReport
+    asked: Sequence[Effect]
+
+    def told(self) -> str:
+        """What a cycle says and asks for, as bytes that two ways of coming to it must share."""
+        placed = {e.pod.path: e.node for e in self.asked if isinstance(e, Nominate) and e.node}
+        waiting = pending_wire(self.snapshot, self.report, placed)
+        return json.dumps([[repr(effect) for effect in self.asked], waiting], sort_keys=True, default=str)
+
+
+def _decide(snapshot: Snapshot, profile: Profile) -> _Decided:
+    report = cycle(snapshot, profile)
+    return _Decided(snapshot, report, effects(snapshot, report))
+
+
+def _objects(raws: Iterable[Manifest]) -> Objects:
+    return Objects.of((codec.decode(raw), raw) for raw in raws)
+
+
+def _manifests(objects: Objects) -> list[Any]:
+    """What a cluster holds; nobody changes these but in a copy."""
+    return [objects.raw(key) for key in objects]
+
+
+def _step(before: Sequence[Manifest], cluster: EmbeddedCluster, decided: _Decided, profile: Profile) -> Step:
+    """Carry out what a cycle asked for."""
+    asked = decided.asked
+    cluster.apply(asked)
+    cluster.apply(provision(cluster.read()).effects)
+    after = tuple(_manifests(cluster.read()))
+    gained: dict[str, tuple[str, ...]] = {}
+    awaited: dict[str, str] = {}
+    preparing = {effect.gang for effect in asked if isinstance(effect, Prepare)}
+    names = decided.snapshot.nodes.names
+    for decision in decided.report.decisions:
+        places = {t.key: names[row] for p in decision.placed for t, row in zip(p.tasks, p.rows.tolist(), strict=True)}
+        key = decision.job.key
+        gained[key] = (*gained.get(key, ()), *places)
+        awaited |= places if decision.bound or key in preparing else {}
+    bound = {e.pod.path: e.node for e in asked if isinstance(e, Bind)}
+    nominated = {e.pod.path: e.node for e in asked if isinstance(e, Nominate) and e.node}
+    return Step(
+        tuple(before),
+        after,
+        bound,
+        nominated,
+        tuple((e.task.key, e.by.key if e.by else "", e.action) for e in decided.report.evictions),
+        gained,
+        {str(entry["pod"]): entry for entry in pending_wire(decided.snapshot, decided.report, nominated)},
+        frozenset(choice.name for choice in profile.plugins()),
+        frozenset(notice.task.key for notice in decided.report.notices),
+        {path: node for path, node in awaited.items() if path not in bound},
+    )
+
+
+def _judged(before: Sequence[Manifest], now: float, profile: Profile) -> list[str]:
+    """What is wrong with a cycle on these objects, read anew: what a minimised file must show again."""
+    cluster = EmbeddedCluster(_objects(before), clock=now)
+    try:
+        decided = _decide(build(cluster.read(), now, profile), profile)
+        known = audit(cluster.read())
+        step = _step(before, cluster, decided, profile)
+        return [*judge(step), *_audited(cluster.read(), known, step), *_spared(step, now, profile)]
+    except Exception as error:  # noqa: BLE001 - whatever is raised is a finding
+        return [f"raised {type(error).__name__}: {error}"]
+
+
+def _audited(objects: Objects, known: Sequence[Finding], step: Step) -> list[str]:
+    """What the auditor finds after a step and did not find before it.
+
+    A gang that lost pods in the step may stand by a part, or in fewer domains, until it has them again: whether it may
+    lose them is a rule about the step.
+    """
+    before = {(one.rule, one.subject) for one in known}
+    fresh = [one for one in audit(objects) if (one.rule, one.subject) not in before]
+    robbed = {path.partition("/")[2] for path, _, _ in step.evicted}
+    fresh = [one for one in fresh if one.rule not in _OF_GANGS or not any(_of(pod, one.subject) for pod in robbed)]
+    if "elasticquota" not in step.plugins:  # which alone knows of pods that may not be preempted within min
+        fresh = [one for one in fresh if one.rule != "over-min"]
+    return [f"audit {one.rule}: {one}" for one in fresh]
+
+
+_OF_GANGS = ("part-of-gang", "too-wide")
+
+
+def _of(pod: str, subject: str) -> bool:
+    """Whether a pod is of the gang that a finding is about; worlds name pods after their gangs."""
+    return f"{pod}-".startswith(f"{subject.rpartition('/')[2]}-")
+
+
+# -- spares
+
+
+def _spared(step: Step, now: float, profile: Profile) -> list[str]:
+    """What spares keep from others: nothing from who is more important, and nothing that their queue cannot pay for.
+
+    Judged by running the cycle once more without them.
+    """
+    owners = [raw for raw in step.before if _keeps_spares(raw)]
+    if not owners:
+        return []
+    faults = []
+    classes = [str(raw["spec"].get("priorityClassName", "p9")) for raw in owners]
+    most = max(int(name[1:]) for name in classes)
+    priorities = {_path(raw): raw["spec"].get("priority", 0) for raw in step.before if raw["kind"] == "Pod"}
+    placed = {*step.bound, *step.nominated, *step.awaited}
+    for path in sorted(_bound_without(step, owners, now, profile) - placed):
+        if priorities[path] > most:
+            faults.append(f"spares: {path} of priority {priorities[path]} waits for those of {most}")
+    poor = [raw for raw in owners if _at_its_capability(step, raw)]
+    if poor:
+        lost = _bound_without(step, poor, now, profile) - placed
+        faults += [f"spares: {path} waits for those of a queue at its capability" for path in sorted(lost)]
+    return faults
+
+
+def _keeps_spares(raw: Manifest) -> bool:
+    marks = raw["metadata"]
+    volcano = str(raw["apiVersion"]).startswith("scheduling.volcano.sh") and raw["kind"] == "PodGroup"
+    return volcano and (marks.get("annotations") or {}).get("tierwise.io/spares", "0") != "0"
+
+
+def _path(raw: Manifest) -> str:
+    meta = raw["metadata"]
+    return f"{meta.get('namespace') or 'default'}/{meta['name']}"
+
+
+def _bound_without(step: Step, owners: Sequence[Manifest], now: float, profile: Profile) -> set[str]:
+    """The pods that the cycle binds where these owners have no spares; they still want lost pods replaced."""
+    changed: list[Any] = []
+    for raw in step.before:
+        if raw in owners:
+            raw = copy.deepcopy(raw)
+            marks: Any = raw["metadata"]
+            marks["annotations"] = {"tierwise.io/on-node-loss": "replace", **marks["annotations"]}
+            del marks["annotations"]["tierwise.io/spares"]
+        changed.append(raw)
+    decided = _decide(build(_objects(changed), now, profile), profile)
+    return {effect.pod.path for effect in decided.asked if isinstance(effect, Bind)}
+
+
+def _at_its_capability(step: Step, group: Manifest) -> bool:
+    """Whether the queue of a group has no cpu left for one more of its pods."""
+    facts = Facts(step)
+    spec = group["spec"]
+    queue = next(
+        (raw for raw in step.before if raw["kind"] == "Queue" and raw["metadata"]["name"] == spec["queue"]), None
+    )
+    most = (queue["spec"].get("capability") or {}).get("cpu") if queue is not None else None
+    if most is None:
+        return False
+    groups = {
+        _path(raw) for raw in step.before if raw["kind"] == "PodGroup" and raw["spec"].get("queue") == spec["queue"]
+    }
+    pods = [p for p in facts.old.values() if f"{p.space}/{p.marks.get('scheduling.k8s.io/group-name')}" in groups]
+    used = sum(p.need["cpu"] for p in pods if p.holds and not p.leaving)
+    own = [
+        p for p in pods if f"{p.space}/{p.marks.get('scheduling.k8s.io/group-name')}" == _path(group) and p.need["cpu"]
+    ]
+    return bool(own) and used + min(p.need["cpu"] for p in own) > amount(most)
+
+
+# -- histories
+
+
+class _History:
+    """One world and its scheduler."""
+
+    def __init__(self, seed: int, total: Total, always: Collection[str] = ()) -> None:
+        self.seed, self.total = seed, total
+        self.pick = Random(seed)
+        self.config = configuration(self.pick)
+        self.profile = _profile(self.config)
+        self.world = World(self.pick, always)
+        crowd = [*self.world.cluster(), *self.world.arrivals(self.pick.randint(5, 12), low=True)]
+        self.cluster = EmbeddedCluster(_objects(crowd), clock=_START)
+        self.controllers = all_controllers(self.profile)
+        self.reader: Reader | None = None
+        self._lost: dict[str, Any] = {}
+
+    @property
+    def now(self) -> float:
+        return _START + self.world.now
+
+    def run(self) -> None:
+        for number in range(CYCLES):
+            before: list[Any] = []
+            try:
+                faults = self._one(number, before)
+            except Exception as error:  # noqa: BLE001 - whatever is raised is a finding, and the next history goes on
+                faults = [f"raised {type(error).__name__}: {error}"]
+            made = (Fault(self.seed, number, text, self.config, self.now, tuple(before)) for text in faults)
+            self.total.faults += made
+            if faults:
+                return  # what follows from a fault is none of its own
+            self._between()
+
+    def _one(self, number: int, before: list[Any]) -> list[str]:
+        """One cycle, carried out; what is wrong with it. `before` becomes the objects that it sees."""
+        seen = self.total.seen
+        reconcile(self.cluster, self.now, self.profile, None, self.controllers)
+        self.cluster.apply(provision(self.cluster.read()).effects)
+        objects = self.cluster.read()
+        before += _manifests(objects)
+        if self.reader is None or self.pick.random() < 0.3:
+            seen.restarts += self.reader is not None
+            self.reader = Reader(self.profile)
+        decided = _decide(self.reader.read(objects, self.now), self.profile)
+        faults = []
+        shuffled = list(before)
+        self.pick.shuffle(shuffled)
+        anew = _decide(build(_objects(shuffled), self.now, self.profile), self.profile)
+        if decided.told() != anew.told():
+            faults.append(
+                f"restart: reading anew in another order gives another decision: {_difference(decided, anew)}"
+            )
+        known = audit(objects)
+        step = _step(before, self.cluster, decided, self.profile)
+        faults += [*judge(step), *_audited(self.cluster.read(), known, step), *_spared(step, self.now, self.profile)]
+        self.cluster.apply(statuses(self.cluster.read(), decided.snapshot, decided.report))
+        seen.cycles += 1
+        seen.binds += len(step.bound)
+        seen.nominations += len(step.nominated)
+        seen.evictions += len(step.evicted)
+        seen.reclaims += sum("reclaim" in action for _, _, action in step.evicted)
+        seen.repairs += sum(action == "repair" for _, _, action in step.evicted)
+        seen.beside_victims += len(step.bound) if step.evicted else 0
+        seen.half_gangs += _half_gangs(before)
+        seen.later_cycles += number > 0
+        return faults
+
+    # -- what happens between two cycles
+
+    def _between(self) -> None:
+        self.world.now += self.pick.choice((1, 5, 30, 200, 900))
+        self.cluster.clock = self.now
+        for raw in _manifests(self.cluster.read()):
+            if raw["kind"] == "Pod":
+                self._live(raw)
+        for _ in range(self.pick.choice((0, 1, 1, 2))):
+            self.pick.choice(self._events())()
+        coming = self.world.arrivals(self.pick.choice((0, 1, 2, 3)), low=False)
+        self.cluster.apply([Create(raw) for raw in coming])
+
+    def _live(self, raw: Manifest) -> None:
+        """A pod runs, ends, fails, leaves or comes back."""
+        pick, key = self.pick, key_of_raw(raw)
+        bound = "nodeName" in raw["spec"]
+        if "deletionTimestamp" in raw["metadata"]:
+            if pick.random() < 0.7:
+                self.cluster.remove([key])
+                if pick.random() < 0.6:
+                    self._again(copy.deepcopy(raw))
+            return
+        phase = (raw.get("status") or {}).get("phase", "")
+        if bound and phase in ("", "Pending"):
+            status = {**(raw.get("status") or {}), "phase": "Running", "startTime": stamp(self.world.now)}
+            self.cluster.apply([Update(key, raw | {"status": status})])
+        elif bound and phase == "Running" and pick.random() < 0.06:
+            end = pick.choice(("Succeeded", "Failed", "gone", "resized"))
+            if end == "gone":
+                self.cluster.remove([key])
+                self._again(copy.deepcopy(raw))
+            elif end == "resized":
+                raw = copy.deepcopy(raw)
+                raw["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1500m"}}
+                self.cluster.apply([Update(key, raw)])
+            else:
+                self.cluster.apply([Update(key, raw | {"status": {**raw["status"], "phase": end}})])
+
+    def _again(self, raw: Manifest) -> None:
+        """The same pod, made anew by whoever owns it."""
+        owners = raw["metadata"].get("ownerReferences") or ()
+        if any(owner["kind"] == "Job" for owner in owners):
+            return  # its controller does
+        for name in ("nodeName",):
+            raw["spec"].pop(name, None)
+        raw["metadata"].pop("deletionTimestamp", None)
+        raw["metadata"]["creationTimestamp"] = stamp(self.world.now)
+        raw["metadata"]["uid"] = f"{raw['metadata']['name']}-{int(self.world.now)}"
+        for key in ("tierwise.io/hypernode", "tierwise.io/topology", "tierwise.io/decision"):
+            (raw["metadata"].get("annotations") or {}).pop(key, None)
+        self.cluster.apply([Create(raw | {"status": {"phase": "Pending"}})])
+
+    def _events(self) -> list[Callable[[], None]]:
+        return [
+            self._node_lost,
+            self._node_back,
+            self._node_cordoned,
+            self._checkpoint,
+            self._budget,
+            self._gang_deleted,
+        ]
+
+    def _change(self, kind: str, change: Callable[[Manifest], None]) -> None:
+        raws = [raw for raw in _manifests(self.cluster.read()) if raw["kind"] == kind]
+        if raws:
+            raw = copy.deepcopy(self.pick.choice(raws))
+            change(raw)
+            self.cluster.apply([Update(key_of_raw(raw), raw)])
+
+    def _node_lost(self) -> None:
+        """A node does not answer, or is gone for good."""
+        if self.pick.random() < 0.3:
+            raws = [raw for raw in _manifests(self.cluster.read()) if raw["kind"] == "Node"]
+            if len(raws) > 2:
+                raw = self.pick.choice(raws)
+                self._lost[raw["metadata"]["name"]] = raw
+                self.cluster.remove([key_of_raw(raw)])
+            return
+
+        def away(raw: Manifest) -> None:
+            told = {"type": "Ready", "status": "Unknown", "lastTransitionTime": stamp(self.world.now)}
+            raw["status"]["conditions"] = [told]
+            taint = {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "timeAdded": stamp(self.world.now)}
+            raw["spec"]["taints"] = [*(raw["spec"].get("taints") or ()), taint]
+
+        self._change("Node", away)
+
+    def _node_back(self) -> None:
+        if self._lost:
+            name = self.pick.choice(sorted(self._lost))
+            self.cluster.apply([Create(self._lost.pop(name))])
+
+    def _node_cordoned(self) -> None:
+        self._change("Node", lambda raw: raw["spec"].update(unschedulable=not raw["spec"].get("unschedulable", False)))
+
+    def _checkpoint(self) -> None:
+        def write(raw: Manifest) -> None:
+            marks = raw["metadata"].setdefault("annotations", {})
+            marks["tierwise.io/checkpointed-at"] = stamp(self.world.now)
+
+        self._change("PodGroup", write)
+
+    def _budget(self) -> None:
+        self._change(
+            "PodDisruptionBudget", lambda raw: raw["status"].update(disruptionsAllowed=self.pick.choice((0, 1, 2)))
+        )
+
+    def _gang_deleted(self) -> None:
+        raws = [raw for raw in _manifests(self.cluster.read()) if raw["kind"] == "PodGroup"]
+        if raws and self.pick.random() < 0.5:
+            self.cluster.remove([key_of_raw(self.pick.choice(raws))])
+
+
+def _difference(one: _Decided, other: _Decided) -> str:
+    ours, theirs = ([repr(effect) for effect in each.asked] for each in (one, other))
+    return str([e for e in ours if e not in theirs][:2] + [e for e in theirs if e not in ours][:2])[:600]
+
+
+def _half_gangs(raws: Sequence[Manifest]) -> int:
+    """Gangs of which some pods stand and some wait."""
+    states: dict[str, set[bool]] = {}
+    for raw in raws:
+        name = (raw["metadata"].get("labels") or {}).get("gang") if raw["kind"] == "Pod" else None
+        if name:
+            states.setdefault(name, set()).add("nodeName" in raw["spec"])
+    return sum(len(state) == 2 for state in states.values())
+
+
+def history(seed: int, total: Total, always: Collection[str] = ()) -> None:
+    """One history; nothing of it is random but by its seed. What its world has `always` is not left to chance."""
+    _History(seed, total, always).run()
+
+
+def fuzz(cycles: int, seed: int, *, say: Callable[[Fault], None] | None = None) -> Total:
+    """Histories from a seed on until there are so many cycles."""
+    total = Total()
+    while total.seen.cycles < cycles:
+        told = len(total.faults)
+        history(seed, total)
+        seed += 1
+        for fault in total.faults[told:] if say is not None else ():
+            say(fault)  # type: ignore[misc]
+    return total
+
+
+# -- smaller
+
+
+def minimised(fault: Fault) -> Fault:
+    """The same fault with as few objects as it needs, by leaving out halves, quarters, and at last single objects."""
+    profile = _profile(fault.config)
+
+    def shows(raws: Sequence[Manifest]) -> str:
+        texts = _judged(raws, fault.now, profile)
+        return next((text for text in texts if text.split(":")[0] == fault.rule), "")
+
+    kept = list(fault.manifests)
+    if not shows(kept):
+        return fault
+    size = max(len(kept) // 2, 1)
+    while size:
+        start, smaller = 0, False
+        while start < len(kept):
+            fewer = kept[:start] + kept[start + size :]
+            if shows(fewer):
+                kept, smaller = fewer, True
+            else:
+                start += size
+        size = size if smaller and size == 1 else size // 2
+    return Fault(fault.seed, fault.cycle, shows(kept), fault.config, fault.now, tuple(kept))
+
+
+def keep(fault: Fault, folder: Path) -> str:
+    """Write a fault as files that `tierwise schedule` runs; the command."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"{fault.rule.replace(' ', '-')}-{fault.seed}"
+    world, config = folder / f"{name}.json", folder / f"{name}.conf"
+    world.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(fault.manifests)}, indent=1))
+    config.write_text(yaml.safe_dump(fault.config, sort_keys=False))
+    return f"tierwise schedule -f {world} --config {config} --cycles 1 --now {stamp(fault.now - _START)} -o json"
+
+
+def main() -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cycles", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="a folder for files of minimised faults, the first two of each rule")
+    given = parser.parse_args()
+    started, kept = time.monotonic(), Counter[str]()
+
+    def say(fault: Fault) -> None:
+        print(str(fault)[:400], flush=True)
+        kept[fault.rule] += 1
+        if given.keep is not None and kept[fault.rule] <= 2:
+            print("   ", keep(minimised(fault), given.keep), flush=True)
+
+    total = fuzz(given.cycles, given.seed, say=say)
+    took = f"{time.monotonic() - started:.0f} s"
+    print(f"seed {given.seed}: {vars(total.seen)}, {len(total.faults)} faults {dict(kept)}, {took}")
+    return 1 if total.faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

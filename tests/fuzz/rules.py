@@ -1,0 +1,454 @@
+"""What must hold for every cycle of the one fuzzer, judged from manifests and from what the cycle asked for.
+
+Shares no code with the scheduler. `tierwise.audit` judges the state that a cycle leaves; here are the rules about the
+step itself: what was bound beside whom (victims of the cycle are still there), who was evicted for whom, and within
+which budgets. Each fault begins with the name of its rule.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, Final
+
+__all__ = ["RULES", "Facts", "Seen", "Step", "amount", "judge"]
+
+Manifest = dict[str, Any]
+Amounts = Counter[str]
+
+_UNITS: Final[Mapping[str, Fraction | int]] = {
+    "": 1,
+    "m": Fraction(1, 1000),
+    "k": 10**3,
+    "Ki": 2**10,
+    "M": 10**6,
+    "Mi": 2**20,
+    "G": 10**9,
+    "Gi": 2**30,
+}
+_HELD: Final = ("NoSchedule", "NoExecute")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One cycle: manifests before and after, and what was asked for."""
+
+    before: tuple[Manifest, ...]
+    after: tuple[Manifest, ...]
+    bound: Mapping[str, str]
+    nominated: Mapping[str, str]
+    evicted: tuple[tuple[str, str, str], ...]  # pod, job that it goes for, action
+    gained: Mapping[str, tuple[str, ...]]  # by job: the pods that the cycle gave a place
+    pending: Mapping[str, Mapping[str, Any]]
+    plugins: frozenset[str]  # of the configuration
+    noticed: frozenset[str]  # pods that go once their notice has run out
+    awaited: Mapping[str, str]  # pods with a place that are bound once their volumes or devices are there
+
+
+@dataclass
+class Seen:
+    """How often a run has seen what its rules are about."""
+
+    cycles: int = 0
+    binds: int = 0
+    nominations: int = 0
+    evictions: int = 0
+    reclaims: int = 0
+    repairs: int = 0
+    beside_victims: int = 0  # binds in a cycle that also evicts
+    half_gangs: int = 0  # gangs of which a part stood when the cycle began
+    later_cycles: int = 0
+    restarts: int = 0
+
+    def add(self, other: Seen) -> None:
+        """Count another run as well."""
+        for name, number in vars(other).items():
+            setattr(self, name, getattr(self, name) + number)
+
+
+def amount(text: object) -> Fraction:
+    """A quantity as a number."""
+    said = str(text)
+    digits = said.rstrip("mkKMGi")
+    return Fraction(digits) * _UNITS[said[len(digits) :]]
+
+
+class Pod:
+    """What the rules ask of a pod."""
+
+    def __init__(self, raw: Manifest) -> None:
+        self.meta, self.spec, self.status = raw["metadata"], raw["spec"], raw.get("status") or {}
+        self.space = self.meta.get("namespace") or "default"
+        self.path = f"{self.space}/{self.meta['name']}"
+        self.labels: Mapping[str, str] = self.meta.get("labels") or {}
+        self.marks: Mapping[str, str] = self.meta.get("annotations") or {}
+        self.node: str = self.spec.get("nodeName") or ""
+        self.ended = self.status.get("phase") in ("Succeeded", "Failed")
+        self.leaving = "deletionTimestamp" in self.meta
+        self.holds = bool(self.node) and not self.ended
+        self.priority: int = self.spec.get("priority") or 0
+        self.ports = {
+            (p.get("hostPort"), p.get("protocol", "TCP"))
+            for c in self.spec["containers"]
+            for p in c.get("ports", ())
+            if p.get("hostPort")
+        }
+
+    @cached_property
+    def need(self) -> Amounts:
+        total: Amounts = Counter(pods=1)
+        for box in self.spec["containers"]:
+            resources = box.get("resources") or {}
+            for name, text in {**resources.get("limits", {}), **resources.get("requests", {})}.items():
+                total[name] += amount(text)  # type: ignore[assignment]
+        return total
+
+    def terms(self, side: str) -> list[Manifest]:
+        found = (self.spec.get("affinity") or {}).get(side) or {}
+        return list(found.get("requiredDuringSchedulingIgnoredDuringExecution") or ())
+
+
+class Facts:
+    """What the rules ask of a step."""
+
+    def __init__(self, step: Step) -> None:
+        self.step = step
+        self.old = {p.path: p for p in map(Pod, _kind(step.before, "Pod"))}
+        self.new = {p.path: p for p in map(Pod, _kind(step.after, "Pod"))}
+        self.nodes: dict[str, Manifest] = {raw["metadata"]["name"]: raw for raw in _kind(step.before, "Node")}
+        self.victims = {path for path, _, _ in step.evicted}
+        self.fresh = [self.new[path] for path in step.bound if path in self.new and self.new[path].node in self.nodes]
+
+    def label(self, node: str, key: str) -> str | None:
+        raw = self.nodes.get(node)
+        return (raw["metadata"].get("labels") or {}).get(key) if raw is not None else None
+
+    def allowed(self, pod: Pod, node: str) -> bool:
+        """Whether a node's labels meet what a pod requires."""
+        labels = self.nodes[node]["metadata"].get("labels") or {}
+        if any(labels.get(key) != value for key, value in (pod.spec.get("nodeSelector") or {}).items()):
+            return False
+        required = ((pod.spec.get("affinity") or {}).get("nodeAffinity") or {}).get(
+            "requiredDuringSchedulingIgnoredDuringExecution"
+        )
+        return required is None or any(
+            all(_holds(one, labels.get(one["key"])) for one in term.get("matchExpressions", ()))
+            for term in required["nodeSelectorTerms"]
+        )
+
+
+def _kind(raws: Iterable[Manifest], kind: str, group: str = "") -> list[Any]:
+    return [raw for raw in raws if raw["kind"] == kind and (not group or str(raw["apiVersion"]).startswith(group))]
+
+
+def _holds(one: Manifest, value: str | None) -> bool:
+    listed = one.get("values") or []
+    return {
+        "In": value in listed,
+        "NotIn": value not in listed,
+        "Exists": value is not None,
+        "DoesNotExist": value is None,
+    }[one["operator"]]
+
+
+def _selects(selector: Manifest | None, labels: Mapping[str, str]) -> bool:
+    if selector is None:
+        return False
+    return all(labels.get(k) == v for k, v in (selector.get("matchLabels") or {}).items()) and all(
+        _holds(one, labels.get(one["key"])) for one in selector.get("matchExpressions") or ()
+    )
+
+
+# -- binds
+
+
+def _node(facts: Facts) -> Iterator[str]:
+    """A pod is bound to a node that is open to it: no taint that it does not tolerate, no cordon, its labels."""
+    for pod in facts.fresh:
+        spec = facts.nodes[pod.node].get("spec") or {}
+        taints = [*(spec.get("taints") or ())]
+        if spec.get("unschedulable"):
+            taints.append({"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"})
+        for taint in taints:
+            if taint["effect"] in _HELD and not any(_tolerates(t, taint) for t in pod.spec.get("tolerations") or ()):
+                yield f"taint: {pod.path} on {pod.node} with {taint['key']}"
+        if not facts.allowed(pod, pod.node):
+            yield f"node affinity: {pod.path} on {pod.node}"
+
+
+def _tolerates(one: Manifest, taint: Manifest) -> bool:
+    if one.get("effect") not in (None, "", taint["effect"]) or one.get("key") not in (None, "", taint["key"]):
+        return False
+    return one.get("operator") == "Exists" or one.get("value", "") == taint.get("value", "")
+
+
+def _room(facts: Facts) -> Iterator[str]:
+    """A node that takes a pod holds all that are on it, victims included, and later all that are nominated there."""
+    news = {**facts.step.nominated, **facts.step.bound}
+    now: dict[str, Amounts] = {}
+    later: dict[str, Amounts] = {}
+    for pod in facts.new.values():
+        if pod.holds:
+            now.setdefault(pod.node, Counter()).update(pod.need)
+        stays = pod.holds and not pod.leaving and pod.path not in facts.step.noticed
+        goal = pod.node if stays else pod.status.get("nominatedNodeName") or ""
+        if goal and not pod.ended:
+            later.setdefault(goal, Counter()).update(pod.need)
+    for when, load, concerned in (
+        ("now", now, {pod.node: pod for pod in facts.fresh}),
+        ("later", later, {node: facts.new[path] for path, node in news.items() if path in facts.new}),
+    ):
+        for node, pod in concerned.items():
+            if node not in facts.nodes:
+                continue
+            has = {n: amount(q) for n, q in facts.nodes[node]["status"]["allocatable"].items()}
+            for name in pod.need:
+                if load[node][name] > has.get(name, 0):
+                    yield f"oversubscribed {when}: {node} has {has.get(name, 0)} of {name} for {load[node][name]}"
+
+
+def _ports(facts: Facts) -> Iterator[str]:
+    """A host port has one pod on a node, one that is being evicted included."""
+    for pod in facts.fresh:
+        for other in facts.new.values():
+            if other is not pod and other.holds and other.node == pod.node and pod.ports & other.ports:
+                yield f"host port: {pod.path} beside {other.path} on {pod.node}"
+
+
+def _anti_affinity(facts: Facts) -> Iterator[str]:
+    """Nobody is bound beside a pod that excludes it, or that it excludes, also where that one is a victim."""
+    holding = [pod for pod in facts.new.values() if pod.holds]
+    for pod in facts.fresh:
+        for other in holding:
+            if other is pod:
+                continue
+            for one, two in ((pod, other), (other, pod)):
+                for term in one.terms("podAntiAffinity"):
+                    key = term["topologyKey"]
+                    here = facts.label(pod.node, key)
+                    near = here is not None and here == facts.label(other.node, key)
+                    if near and one.space == two.space and _selects(term.get("labelSelector"), two.labels):
+                        told = "victim " if other.path in facts.victims else ""
+                        yield f"anti-affinity: {pod.path} on {pod.node} beside {told}{other.path}"
+
+
+def _affinity(facts: Facts) -> Iterator[str]:
+    """A pod that must be near others is, unless it is the first of them and one of them itself.
+
+    Pods that wait for nothing but their volumes count where they will be, as in Kubernetes.
+    """
+    lonely: dict[tuple[str, str], str] = {}
+    awaited = facts.step.awaited
+    for pod in facts.fresh:
+        for term in pod.terms("podAffinity"):
+            key, selector = term["topologyKey"], term.get("labelSelector")
+            others = [o for o in facts.new.values() if o.holds or o.path in awaited]
+            others = [o for o in others if o is not pod and o.space == pod.space and _selects(selector, o.labels)]
+            others = [
+                o for o in others if (o.node or awaited[o.path]) in facts.nodes
+            ]  # a node that is gone has no place
+            here = facts.label(pod.node, key)
+            if here is not None and any(facts.label(o.node or awaited[o.path], key) == here for o in others):
+                continue
+            first = lonely.setdefault((pod.space, repr(term)), pod.path) == pod.path
+            before = any(o.path in facts.old and facts.old[o.path].holds for o in others)
+            if here is None or before or not first or not _selects(selector, pod.labels):
+                yield f"affinity: {pod.path} on {pod.node} is near none of {sorted(o.path for o in others)}"
+
+
+def _spread(facts: Facts) -> Iterator[str]:
+    """Skews hold where every pod of the cycle that counts has the same rule: later binds only raise the least."""
+    for pod in facts.fresh:
+        for rule in pod.spec.get("topologySpreadConstraints") or ():
+            if rule.get("whenUnsatisfiable", "DoNotSchedule") != "DoNotSchedule":
+                continue
+            selector, key = rule.get("labelSelector"), rule["topologyKey"]
+            counted = [
+                p
+                for p in facts.new.values()
+                if p.holds
+                and p.space == pod.space
+                and _selects(selector, p.labels)
+                and p.node in facts.nodes
+                # As in Kubernetes, what was on its way out before does not count; a victim of the cycle does.
+                and not (p.path in facts.old and facts.old[p.path].leaving)
+            ]
+            news = [p for p in counted if p.path in facts.step.bound]
+            mine = pod in counted
+            if not mine or any(rule not in (p.spec.get("topologySpreadConstraints") or ()) for p in news):
+                continue
+            open_nodes = [n for n in facts.nodes if facts.allowed(pod, n) and facts.label(n, key) is not None]
+            sums = Counter({str(facts.label(n, key)): 0 for n in open_nodes})
+            sums.update(str(facts.label(p.node, key)) for p in counted if p.node in open_nodes)
+            least = min(sums.values(), default=0) if len(sums) >= (rule.get("minDomains") or 1) else 0
+            here = facts.label(pod.node, key)
+            if here is None or sums[here] - least > rule["maxSkew"]:
+                yield f"spread: {pod.path} on {pod.node}: {dict(sums)} with a skew of {rule['maxSkew']}"
+
+
+# -- evictions
+
+
+def _evictions(facts: Facts) -> Iterator[str]:
+    """Only who may go goes, once, and for somebody who is given a place."""
+    for path, number in Counter(path for path, _, _ in facts.step.evicted).items():
+        pod = facts.old.get(path)
+        if number > 1 or pod is None or not pod.holds or pod.leaving:
+            yield f"evicted twice: {path}"
+        if path in facts.step.bound:
+            yield f"bound and evicted: {path}"
+    for path, by, action in facts.step.evicted:
+        victim = facts.old[path]
+        lost = _lost(facts, victim)
+        if not lost and victim.labels.get("quota.scheduling.koordinator.sh/preemptible") == "false":
+            yield f"protected: {path} by {action}"
+        if action == "giveback" or lost or not by:
+            continue
+        gainers = [facts.old[p] for p in facts.step.gained.get(by, ()) if p in facts.old]
+        if not gainers and action != "repair":
+            yield f"in vain: {path} for {by} by {action}"
+        if any(p.spec.get("preemptionPolicy") == "Never" for p in gainers) and "preempt" in action:
+            yield f"never preempts: {by} took {path} by {action}"
+        if "preempt" in action and gainers and victim.priority >= max(p.priority for p in gainers):
+            own = path in {p.path for p in gainers} or _group(victim) == _group(gainers[0])
+            if not own:
+                yield f"not less important: {path} for {by} by {action}"
+
+
+def _group(pod: Pod) -> str:
+    return str(pod.labels.get("gang") or pod.path)
+
+
+def _lost(facts: Facts, pod: Pod) -> bool:
+    """Whether the node of a pod is gone or does not answer."""
+    raw = facts.nodes.get(pod.node)
+    conditions = (raw["status"].get("conditions") or ()) if raw is not None else ()
+    return raw is None or any(c["type"] == "Ready" and c["status"] != "True" for c in conditions)
+
+
+def _budgets(facts: Facts) -> Iterator[str]:
+    """All actions of a cycle together keep every disruption budget; a pod whose node is lost is no loss.
+
+    As in Kubernetes, its own preemption only prefers to keep them: profiles of its kind have no plugin for them.
+    """
+    for raw in _kind(facts.step.before, "PodDisruptionBudget") if "pdb" in facts.step.plugins else ():
+        space = raw["metadata"]["namespace"]
+        covered = [
+            path
+            for path in sorted(facts.victims)
+            if facts.old[path].space == space
+            and _selects(raw["spec"]["selector"], facts.old[path].labels)
+            and not _lost(facts, facts.old[path])
+        ]
+        if len(covered) > raw["status"]["disruptionsAllowed"]:
+            yield f"budget: {space}/{raw['metadata']['name']} allows {raw['status']['disruptionsAllowed']}: {covered}"
+
+
+def _whole_disruption(facts: Facts) -> Iterator[str]:
+    """A group of Kubernetes' own that is disrupted as a whole loses all pods or none."""
+    for raw in _kind(facts.step.before, "PodGroup", "scheduling.k8s.io"):
+        mode = raw["spec"].get("disruptionMode")
+        if mode != "PodGroup" and not (isinstance(mode, dict) and "all" in mode):
+            continue
+        space, name = raw["metadata"]["namespace"], raw["metadata"]["name"]
+        pods = [p for p in facts.old.values() if p.space == space and p.holds and not p.leaving]
+        pods = [p for p in pods if (p.spec.get("schedulingGroup") or {}).get("podGroupName") == name]
+        gone = [p.path for p in pods if p.path in facts.victims and not _lost(facts, p)]
+        if gone and len(gone) < len([p for p in pods if not _lost(facts, p)]):
+            yield f"half disrupted: {space}/{name} loses {gone} of {len(pods)}"
+
+
+def _preemptable(facts: Facts) -> Iterator[str]:
+    """Nobody takes from a group of Volcano's that says it is not preemptable."""
+    for raw in _kind(facts.step.before, "PodGroup", "scheduling.volcano.sh"):
+        if (raw["metadata"].get("annotations") or {}).get("volcano.sh/preemptable") != "false":
+            continue
+        name, space = raw["metadata"]["name"], raw["metadata"]["namespace"]
+        for path in sorted(facts.victims):
+            pod = facts.old[path]
+            if pod.space == space and pod.marks.get("scheduling.k8s.io/group-name") == name and not _lost(facts, pod):
+                yield f"not preemptable: {path}"
+
+
+def _reclaims(facts: Facts) -> Iterator[str]:
+    """Reclaiming takes from other queues that allow it, and leaves them what they deserve and are guaranteed."""
+    groups = {
+        f"{raw['metadata']['namespace']}/{raw['metadata']['name']}": raw["spec"].get("queue") or "default"
+        for raw in _kind(facts.step.before, "PodGroup", "scheduling.volcano.sh")
+    }
+    queues = {
+        raw["metadata"]["name"]: raw["spec"] for raw in _kind(facts.step.before, "Queue", "scheduling.volcano.sh")
+    }
+
+    def queue(pod: Pod) -> str:
+        name = pod.marks.get("scheduling.k8s.io/group-name", "")
+        return groups.get(f"{pod.space}/{name}", "default") if name else "default"
+
+    taken: dict[str, list[str]] = {}
+    for path, by, action in facts.step.evicted:
+        if "reclaim" not in action:
+            continue
+        mine = queue(facts.old[path])
+        taken.setdefault(mine, []).append(path)
+        gainers = [facts.old[p] for p in facts.step.gained.get(by, ()) if p in facts.old]
+        if any(queue(gainer) == mine for gainer in gainers):
+            yield f"reclaim: {path} for {by} of the same queue {mine}"
+        if not queues.get(mine, {}).get("reclaimable", True):
+            yield f"reclaim: {path} of queue {mine}, which is not reclaimable"
+    parents = {spec.get("parent") for spec in queues.values()}
+    for name, paths in taken.items():
+        spec = queues.get(name, {})
+        if name in parents or "capacity" not in facts.step.plugins:
+            continue
+        held = [p for p in facts.old.values() if p.holds and not p.leaving and queue(p) == name]
+        used = sum(p.need["cpu"] for p in held)
+        lost = sum(facts.old[path].need["cpu"] for path in paths)
+        deserved, kept = (
+            amount(part.get("cpu", 0))
+            for part in (spec.get("deserved") or {}, (spec.get("guarantee") or {}).get("resource") or {})
+        )
+        plain = all(set(p.need) <= {"cpu", "pods"} for p in held)
+        if plain and deserved and used <= deserved:
+            yield f"deserved: queue {name} has {used} of the {deserved} cpu that it deserves, and loses {paths}"
+        if kept and used - lost < kept:
+            yield f"guarantee: queue {name} keeps {used - lost} of its guaranteed {kept} cpu, and loses {paths}"
+
+
+# -- words
+
+
+def _reasons(facts: Facts) -> Iterator[str]:
+    """Every pod that waits is told why."""
+    for path, pod in facts.new.items():
+        if pod.node or pod.ended or pod.leaving or path in facts.step.nominated or path not in facts.old:
+            continue
+        told = facts.step.pending.get(path)
+        if told is None:
+            yield f"not listed as pending: {path}"
+        elif not told["reason"] or not told["message"] or told["verdict"] not in ("never", "not-now", "not-allowed"):
+            yield f"no reason: {path} {dict(told)}"
+
+
+RULES: Final[tuple[Callable[[Facts], Iterator[str]], ...]] = (
+    _node,
+    _room,
+    _ports,
+    _anti_affinity,
+    _affinity,
+    _spread,
+    _evictions,
+    _budgets,
+    _whole_disruption,
+    _preemptable,
+    _reclaims,
+    _reasons,
+)
+
+
+def judge(step: Step) -> list[str]:
+    """Everything that is wrong with a step."""
+    facts = Facts(step)
+    return [fault for rule in RULES for fault in rule(facts)]

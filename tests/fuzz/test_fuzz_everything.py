@@ -1,0 +1,77 @@
+"""The one fuzzer in every run: a few hundred cycles, everything drawn, and every broken rule noticed."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import sys
+from random import Random
+
+import pytest
+from tests.fuzz.broken import ROOT, Break, breaks
+from tests.fuzz.drawn_world import LANGUAGES, NOT_DRAWN_KEYS, NOT_DRAWN_KINDS, World
+from tests.fuzz.fuzz_everything import configuration, fuzz
+from tests.support.depth import DEEP, ROTATION, size
+
+from tierwise.api import codec
+from tierwise.api.own_keys import OWN_KEYS
+from tierwise.config.actions import ACTIONS
+
+WORLDS = 150
+"""Drawn to see what is drawn; nothing is scheduled in them."""
+
+
+@pytest.mark.parametrize("part", range(size(2, 8)))
+def test_histories_without_fault(part: int) -> None:
+    """No rule is broken in the histories of this rotation, and they saw what the rules are about.
+
+    A deep run has 100,000 cycles, other ones each time; it says from which seed on.
+    """
+    first = secrets.randbelow(10**9) if DEEP else Random(f"{ROTATION} {part}").randrange(10**6)
+    print(f"histories from seed {first} on")
+    total = fuzz(cycles=size(80, 12_500), seed=first)
+
+    assert [] == [str(fault) for fault in total.faults]
+    least = {"evictions": 5, "beside_victims": 2, "nominations": 5, "half_gangs": 10, "restarts": 5}
+    assert {} == {name: vars(total.seen)[name] for name, number in least.items() if vars(total.seen)[name] < number}
+
+
+def test_the_fuzzer_draws_every_kind_key_and_action() -> None:
+    """A new kind of object, annotation or action that no world has must be drawn, or be listed with a reason."""
+    kinds, keys, actions = set[tuple[str, str]](), set[str](), set[str]()
+    for seed in range(WORLDS):
+        pick = Random(seed)
+        actions.update(configuration(pick).get("actions", "").split(", "))
+        world = World(pick)
+        drawn = world.cluster()
+        for language in LANGUAGES:
+            drawn += world.gang(language, low=True)
+        for raw in drawn:
+            kinds.add((codec.api_group(raw["apiVersion"]), raw["kind"]))
+            marks = {**(raw["metadata"].get("labels") or {}), **(raw["metadata"].get("annotations") or {})}
+            keys.update(key for key in marks if key in OWN_KEYS)
+
+    assert set(codec.KINDS) == kinds | set(NOT_DRAWN_KINDS)
+    assert set() == kinds & set(NOT_DRAWN_KINDS)
+    assert set(OWN_KEYS) == keys | {f"tierwise.io/{name}" for name in NOT_DRAWN_KEYS}
+    assert set(ACTIONS) <= actions
+
+
+@pytest.mark.parametrize("broken", breaks(), ids=lambda one: one.name)
+def test_a_broken_rule_is_noticed(broken: Break) -> None:
+    """The fuzzer finds a history that shows the break, with the fault that names the rule."""
+    command = [sys.executable, "-m", "tests.fuzz.broken", broken.name]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    assert (0, "") == (told.returncode, told.stderr[-2000:])
+    assert f": {broken.fault}" in told.stdout
+
+
+def test_a_fault_is_minimised_to_what_it_needs() -> None:
+    """Objects that have nothing to do with a fault are left out of its file."""
+    broken = next(one for one in breaks() if one.name == "cordoned nodes are open")
+    command = [sys.executable, "-m", "tests.fuzz.broken", broken.name, "--objects"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    before, after = map(int, told.stdout.split()[-2:])
+
+    assert 3 * after < before
