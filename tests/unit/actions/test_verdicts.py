@@ -55,6 +55,14 @@ def test_a_gang_larger_than_every_rack() -> None:
     assert "best of 2 hyperNodes is r0: 2 of 3 pods would fit" in text
 
 
+def test_one_sub_group_larger_than_every_rack() -> None:
+    """The cluster would hold all of its pods, but not where its only sub-group must stay."""
+    verdict, text = _said(allocate(FULL, gang("train", each="cpu=8", groups=(groups(1, 3, within=1),))))
+
+    assert "never" == verdict
+    assert text.startswith("even if the cluster were empty, it would have no place for its 3 pods in their sub-group")
+
+
 def test_a_gang_that_fits_an_empty_rack() -> None:
     """What is short, how much, and where it came closest."""
     verdict, text = _said(allocate(FULL, gang("train", tasks=2, each="cpu=8", within=1)))

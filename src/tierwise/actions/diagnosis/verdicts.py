@@ -410,7 +410,9 @@ class _Judge:
         pods, limit = asked_pods(cycle, job, asked), cycle.pipeline.limit(job)
         last = found.tried[-1]
         # Parts that must stay together may find no place where there is room for as many pods.
-        parts = last.whole > 1 or len(asked.task_groups) > 1
+        subs = [task_group.sub for task_group in asked.task_groups]
+        narrow = any(s.policy >= 0 and s.constraint is not None and s.constraint.hard for s in subs)
+        parts = last.whole > 1 or len(subs) > 1 or narrow
         would, none = (
             ("would have a place for", "would have no place for") if parts else ("would hold", "would not hold")
         )
