@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import cast
 
 import pytest
 
+from tierwise.config.profile import DEFAULT
 from tierwise.kube.cluster import KubeCluster
-from tierwise.port import Objects, Version
+from tierwise.runtime.loop import SchedulerProfile
 from tierwise.runtime.service import LoopRunner, LoopTiming
 
 
@@ -49,13 +49,10 @@ def test_a_loop_without_an_end_of_a_turn_is_stuck(monkeypatch: pytest.MonkeyPatc
     assert "no turn has ended for 181 seconds" == service.live()
 
 
-class _Slow(_Cluster):
-    """A cluster in whose reading, which is part of a stage, time passes."""
+class _Filled(_Cluster):
+    """A cluster that can be run on until the first turn."""
 
     filled = True
-
-    def __init__(self, passes: Callable[[], None]) -> None:
-        self._passes = passes
 
     def __enter__(self) -> None:
         pass
@@ -63,38 +60,32 @@ class _Slow(_Cluster):
     def __exit__(self, *_: object) -> None:
         pass
 
-    def leading(self) -> bool:
-        return True
-
-    def note(self) -> str:
-        return ""
-
-    def wait(self, seen: Version, timeout: float) -> Version:
-        return Version(1)
-
-    def read(self) -> Objects:
-        self._passes()
-        return Objects()
-
 
 def test_a_cycle_that_does_not_end_is_not_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Health fails while a stage computes for longer than it may, and not before."""
-    now, said = 1000.0, list[str]()
-    monkeypatch.setattr(time, "monotonic", lambda: now)
+    """Health fails while a stage computes for longer than it may, and neither before nor between stages."""
+    now, said, started = 1000.0, list[tuple[str, str]](), list[LoopRunner]()
 
-    def passes() -> None:
+    def looked_at() -> float:
+        """Who looks at the clock is held up: for as long as a stage may take, and then for longer."""
         nonlocal now
-        for seconds in (80.0, 1.0):
-            now += seconds
-            said.append(service.live())
-        if said[-1]:  # the first to read only looks how long it may wait
+        for service in started:
+            now += 80.0
+            in_time = service.live()
+            now += 1.0
+            said.append((in_time, service.live()))
+            now -= 81.0
             service.stop()
+        return 1_800_000_000.0
 
-    cluster = cast(KubeCluster, _Slow(passes))
-    service = LoopRunner(cluster, [], with_controllers=True, pace=LoopTiming(), cycle_limit=80.0)
-    service.run()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    monkeypatch.setattr(time, "time", looked_at)
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    cluster = cast(KubeCluster, _Filled())
+    started.append(LoopRunner(cluster, [duty], with_controllers=False, pace=LoopTiming(), cycle_limit=80.0))
+    started[0].run()
 
-    assert ["", "", "", "reconciling has not ended for 81 seconds"] == said[:4]
+    assert ("", "scheduling has not ended for 81 seconds") in said
+    assert {""} == {in_time for in_time, _ in said}
 
 
 def test_who_hears_nothing_is_not_alive() -> None:
