@@ -46,9 +46,10 @@ class _World:
         )
 
     def turn(self, at: float, job: str) -> str:
-        """A turn at some time; the id of what it decides about a job."""
+        """A turn at some time, until all that it tells is written; the id of what it decides about a job."""
         self.now = at
         self._loop.run_once()
+        assert self.cluster.flush(60)
         return decision_id(at, job)
 
     def told(self, decision: str) -> dict[tuple[str, str], Json]:

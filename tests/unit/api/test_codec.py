@@ -114,13 +114,14 @@ def test_objects_are_named_by_kind_and_key(raw: Raw, expected: str) -> None:
     assert expected == codec.label(codec.decode(raw))
 
 
-def test_other_modules_can_register_kinds() -> None:
+def test_other_modules_can_register_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A registered kind is decoded, named, encoded, and has its quantities checked."""
 
     class Quota(msgspec.Struct, frozen=True):
         metadata: ObjectMeta
         top: core.ResourceList = {}
 
+    monkeypatch.setitem(codec.KINDS, ("quota.test", "Quota"), Quota)  # forgotten after the test
     codec.register("quota.test/v1", "Quota", Quota, namespaced=False, quantities=lambda quota: [("top", quota.top)])
     raw = manifest("Quota", "quota.test/v1", top={"cpu": "1"})
 
