@@ -6,7 +6,7 @@ the name of a proxy, to those with a token, which the printed address carries.
 
 from __future__ import annotations
 
-import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -28,6 +28,7 @@ NAME: Final = "tierwise"
 """What the certificate of a server is issued to."""
 
 _PLACE: Final = "127.0.0.1:8080"
+_LOOK: Final = 1.0  # seconds; a Ctrl-C that comes just before an endless wait would be noticed never
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -110,6 +111,7 @@ def until_interrupted(*lines: str) -> None:
     for line in lines:
         click.echo(line, err=True)
     try:
-        threading.Event().wait()
+        while True:
+            time.sleep(_LOOK)
     except KeyboardInterrupt:
         click.echo("", err=True)  # behind the ^C of the terminal
