@@ -23,17 +23,9 @@ from msgspec.structs import replace
 from tierwise.actions.diagnosis.rejection_cache import RejectionCache
 from tierwise.actions.enqueue import INCOMPLETE, admission_reason
 from tierwise.actions.placement.commit import commit, commit_each, commit_surplus, quota_exceeded_now
-from tierwise.actions.placement.demand import (
-    Demand,
-    RemainingTasks,
-    TaskGroup,
-    demand,
-    needs,
-    selections,
-    surplus,
-    surplus_groups,
-)
-from tierwise.actions.placement.fit import Placement, place_tasks
+from tierwise.actions.placement.demand import Demand, TaskGroup, demand, needs, selections, surplus, surplus_groups
+from tierwise.actions.placement.fit import Placement
+from tierwise.actions.placement.nominated import place_nominated, to_nominate
 from tierwise.actions.placement.plain_pods import (
     Kind,
     RowsAhead,
@@ -43,7 +35,7 @@ from tierwise.actions.placement.plain_pods import (
     place_run,
     plain_kind,
 )
-from tierwise.actions.placement.search import NoPlace, SearchResult, current_domain, search_group
+from tierwise.actions.placement.search import NoPlace, SearchResult
 from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus, place_surplus_group
 from tierwise.framework.cycle import Cycle
@@ -51,111 +43,14 @@ from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
 from tierwise.framework.kept_scores import KeptScores
 from tierwise.framework.ledger import Pool, Statement, job_ready, sub_ready
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, Phase, PodSet, SubJob, group_job
+from tierwise.model.job import Job, Phase
 from tierwise.model.reason import Reason, Rejection
-from tierwise.model.topology import ROOT
 
 if TYPE_CHECKING:
     from tierwise.actions.reservations import Reservations
     from tierwise.config.reservations import ReservationRules
 
-__all__ = ["Preempt", "Repair", "allocate", "place_nominated"]
-
-
-# A nominated gang is tried on its nominated nodes before any search.
-
-
-def place_nominated(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | None:
-    """Place every demanded task on its nominated node. If one does not fit, undo everything and return None."""
-    with cycle.ledger.statement() as statement:
-        placements: list[Placement] = []
-        for task_group in asked.task_groups:
-            found = _place_group(cycle, job, task_group)
-            if found is None:
-                return None
-            placements += found
-        if not _within_limits(cycle, job):
-            return None
-        statement.keep()
-        domain = current_domain(cycle, job)
-        return SearchResult(ROOT if domain is None else domain, tuple(placements), 0.0)
-
-
-def _place_group(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement] | None:
-    placements: list[Placement] = []
-    slots: list[RemainingTasks] = []
-    missing = task_group.need
-    for tasks_left in task_group.remaining:
-        rows = _nominated(cycle, tasks_left.pod_set, min(tasks_left.left, missing))
-        if tasks_left.pod_set.shape.best_effort and not len(rows):
-            slots.append(tasks_left)
-        placed = _place(cycle, Ask(tasks_left.pod_set.shape, task_group.sub, job), tasks_left.pod_set, rows)
-        if placed is None:
-            return None
-        placements += placed
-        missing -= len(rows)
-    if placements and 0 < missing <= sum(p.left for p in slots):
-        found = search_group(cycle, job, TaskGroup(task_group.sub, tuple(slots), missing))
-        if isinstance(found, SearchResult):
-            return [*placements, *found.placements]
-    return placements if missing <= 0 else None
-
-
-def _to_nominate(placements: Sequence[Placement]) -> Sequence[Placement]:
-    """Those that are kept for a gang that waits for room: best-effort tasks beside others find a slot when they go."""
-    others = [p for p in placements if p.pool is not Pool.IDLE or not p.pod_set.shape.best_effort]
-    return others or placements
-
-
-def _nominated(cycle: Cycle, pod_set: PodSet, most: int) -> Ints:
-    """The nominated rows of the next tasks in rank order, up to the first task without a nomination."""
-    nodes = []
-    for task in cycle.backlog.peek(pod_set, most):
-        if task.nominated < 0:
-            break
-        nodes.append(task.nominated)
-    return cycle.nodes.rows[np.array(nodes, dtype=np.int64)]
-
-
-def _place(cycle: Cycle, ask: Ask, pod_set: PodSet, rows: Ints) -> list[Placement] | None:
-    """Place tasks on these rows: on idle resources if every node has enough, else on future idle ones."""
-    if not len(rows):
-        return []
-    numbers = np.bincount(rows)
-    distinct = np.flatnonzero(numbers)
-    for pool in (Pool.IDLE, Pool.FUTURE_IDLE):
-        room = cycle.fit_counts.of(ask.shape).rows(pool)[distinct]
-        if (room >= numbers[distinct]).all() and _allowed(cycle, ask, distinct, pool):
-            placed = place_tasks(cycle, ask, pod_set, (distinct, numbers[distinct]), pool)
-            return [Placement(placed.sub, pod_set, rows, pool)]  # each task keeps its nominated node
-    return None
-
-
-def _allowed(cycle: Cycle, ask: Ask, rows: Ints, pool: Pool) -> bool:
-    moving = cycle.pipeline.moving(ask.shape)
-    return not moving or all(cycle.fits(ask, slice(row, row + 1), pool)[0] for row in rows.tolist())
-
-
-def _within_limits(cycle: Cycle, job: Job) -> bool:
-    if cycle.snapshot.on_several_trees(job):
-        from tierwise.actions.placement.fabrics import within_fabrics
-
-        return within_fabrics(cycle, job)
-    alternate = cycle.alternate_topology(job)
-    if alternate is not None:
-        options = cycle.pipeline.gather_options(job, job.minimum)
-        rows = [placed[0] for placed in map(cycle.ledger.placed_rows, job.subs) if placed is not None]
-        if not options or not rows:
-            return True
-        spread = alternate.topology.meet_rows(alternate.positions[np.concatenate(rows)])
-        return int(alternate.topology.tier[spread]) <= max(options[-1].tier, 1)
-    inner = (group_job(job, number) for number in range(1, len(job.inner_groups)))
-    gangs: tuple[Job | SubJob, ...] = (job, *inner, *job.subs)
-    for gang in gangs:
-        limit, here = cycle.pipeline.limit(gang), current_domain(cycle, gang)
-        if limit is not None and here is not None and int(cycle.topology.tier[here]) > limit:
-            return False
-    return True
+__all__ = ["Preempt", "Repair", "allocate"]
 
 
 class _Admission(msgspec.Struct, frozen=True):
@@ -581,7 +476,7 @@ class _Allocation:
                     return False
                 statement.keep()
                 bound = bound and late is None
-                placements = found.placements if bound else _to_nominate(found.placements)
+                placements = found.placements if bound else to_nominate(found.placements)
                 self._decide(job, placements, score=found.score, bound=bound, proposed=found.proposed)
                 return bound and self._cycle.backlog.some_left(job)
         if over is not None:
