@@ -15,6 +15,7 @@ from tests.support.plugin_table import plugin_table, plugins_at
 from tests.support.sight import cycle, sees
 from tests.support.strategies import profile
 
+from tierwise.actions.jobs_by_queue import Kind, plain_kind
 from tierwise.actions.placement import plain_pods
 from tierwise.bench.manifests import Manifest, daemon_pod, lone_pod, node, read_manifests
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
@@ -234,10 +235,10 @@ def test_names_are_ignored(plugin: str, pick: Random) -> None:
     """Plain pods of one kind pass the same gates and have the same place in the order of a plugin that promises it."""
     chosen = profile("gang", plugin)
     current = open_cycle(build(read_manifests(world(pick)), 0.0, chosen), chosen, plugins=plugin_table())
-    told: dict[plain_pods.Kind | None, set[object]] = {}
+    told: dict[Kind | None, set[object]] = {}
     for job in current.snapshot.waiting:
         answers = (current.pipeline.admit(job), current.pipeline.job_order(job))
-        told.setdefault(plain_pods.plain_kind(current, job), set()).add(answers)
+        told.setdefault(plain_kind(current, job), set()).add(answers)
 
     told.pop(None, None)
     assert [1] * len(told) == [len(answers) for answers in told.values()]

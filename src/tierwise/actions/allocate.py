@@ -11,30 +11,21 @@ important job could take resources that the preemptor needs beside those of its 
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.diagnosis.rejection_cache import RejectionCache
-from tierwise.actions.enqueue import INCOMPLETE, admission_reason
+from tierwise.actions.enqueue import INCOMPLETE
+from tierwise.actions.jobs_by_queue import JobsByQueue, Kind, QueuedJobs, ServedQueue, plain_kind
 from tierwise.actions.placement.commit import commit, commit_each, commit_surplus, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, needs, selections, surplus, surplus_groups
 from tierwise.actions.placement.fit import Placement
 from tierwise.actions.placement.nominated import place_nominated, to_nominate
-from tierwise.actions.placement.plain_pods import (
-    Kind,
-    RowsAhead,
-    is_pinned,
-    pinned_alike,
-    place_each,
-    place_run,
-    plain_kind,
-)
+from tierwise.actions.placement.plain_pods import RowsAhead, is_pinned, pinned_alike, place_each, place_run
 from tierwise.actions.placement.search import NoPlace, SearchResult
 from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus, place_surplus_group
@@ -43,7 +34,7 @@ from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
 from tierwise.framework.kept_scores import KeptScores
 from tierwise.framework.ledger import Pool, Statement, job_ready, sub_ready
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, Phase
+from tierwise.model.job import Job
 from tierwise.model.reason import Reason, Rejection
 
 if TYPE_CHECKING:
@@ -53,82 +44,8 @@ if TYPE_CHECKING:
 __all__ = ["Preempt", "Repair", "allocate"]
 
 
-class _Admission(msgspec.Struct, frozen=True):
-    """What holds for all plain pods of a kind: why they must not be tried, their place in the order, their line."""
-
-    reason: Reason | None
-    order: tuple[float, ...]
-    line: str
-
-
-Entry = tuple[tuple[object, ...], int, Job, Kind | None]
-"""A job in its line: sort key, number, job, and the kind of a plain pod."""
-
-
-class _Line:
-    """The jobs that wait in one queue, in their order: sorted once, with a heap for those that come back."""
-
-    def __init__(self) -> None:
-        self._sorted: list[Entry] = []  # the next one last
-        self._back: list[Entry] = []
-        self.batch = 1  # how many plain pods to take at once where each of them may be the last one in this turn
-
-    def __len__(self) -> int:
-        return len(self._sorted) + len(self._back)
-
-    def __iter__(self) -> Iterator[Job]:
-        return (entry[2] for entry in heapq.merge(reversed(self._sorted), sorted(self._back)))
-
-    def add(self, entry: Entry) -> None:
-        """Add a job before any is served; `sort` comes after the last one."""
-        self._sorted.append(entry)
-
-    def sort(self) -> None:
-        self._sorted.sort(reverse=True)
-
-    def push(self, entry: Entry) -> None:
-        heapq.heappush(self._back, entry)
-
-    def peek(self) -> Entry:
-        return self._back[0] if self._back_is_next() else self._sorted[-1]
-
-    def pop(self) -> Entry:
-        return heapq.heappop(self._back) if self._back_is_next() else self._sorted.pop()
-
-    def pop_kind(self, kind: Kind, most: float) -> list[Job]:
-        """The next jobs, as long as they are of a kind."""
-        found: list[Job] = []
-        waiting = self._sorted
-        while waiting and waiting[-1][3] == kind and len(found) < most and not self._back_is_next():
-            found.append(waiting.pop()[2])
-        return found
-
-    def goes_on(self, kind: Kind, number: int) -> bool:
-        """Whether the next jobs, up to that number, are of a kind, or the first and the last of them at least."""
-        waiting = self._sorted
-        return len(waiting) >= number and waiting[-number][3] == kind and waiting[-1][3] == kind
-
-    def _back_is_next(self) -> bool:
-        return bool(self._back) and (not self._sorted or self._back[0] < self._sorted[-1])
-
-
-_QueueEntry = tuple[tuple[object, ...], str]
-"""A queue among those that have jobs waiting: sort key, name."""
-
-
-class _Turn(msgspec.Struct, frozen=True):
-    """The queue that is being served, and the one that comes next where every placed task may change the order."""
-
-    queue: str
-    line: _Line
-    next: _QueueEntry | None
-
-
 Preempt = Callable[[Job], None]
 """Evicts victims for a rejected job, or adds to its rejection why it does not."""
-
-_GLOBAL_QUEUE = ""
-"""The key of the single waiting list where the profile orders all jobs globally; no queue has this name."""
 
 _MANY = 8
 """Plain pods of one kind that wait behind each other are placed together from this number on."""
@@ -163,88 +80,50 @@ class _Allocation:
         self._preempt = preempt
         self._repair = repair
         self._rejection_cache = RejectionCache(cycle, told_at_once=preempt is not None)
-        self._lines: dict[str, _Line] = {}
-        self._admissions: dict[Kind, _Admission] = {}
+        self._jobs = JobsByQueue(cycle)
         self._scores = KeptScores(cycle)
         self._ahead = RowsAhead(cycle, self._scores)
         self._batches: dict[int, int] = {}  # by elastic job: how many tasks to try in its next turn
-        self._turn = _Turn("", _Line(), None)
+        self._batch = 1  # how many plain pods to take at once where each of them may be the last one of its queue
         self._cut = 0  # searches that were cut short before the job that is served
-        self._queue_keys: dict[str, tuple[object, ...]] = {}  # where placing a job leaves the order of queues as it is
 
     def run(self) -> None:
-        for job in self._cycle.snapshot.waiting:
-            if self._cycle.backlog.open(job):
-                self._admit(job)
-        for line in self._lines.values():
-            line.sort()
-        queues = [(self._queue_key(name), name) for name in self._lines]
-        heapq.heapify(queues)
-        while queues:
-            if self._may_place() <= 0:
-                self._cycle.report.unfinished = True
-                break
-            _, name = heapq.heappop(queues)
-            line = self._lines[name]
-            overused = self._overused(name)
-            if overused is not None:
-                self._reject_waiting(line, overused)
-                continue
-            turn = _Turn(name, line, queues[0] if queues and self._cycle.pipeline.shares_move else None)
-            goes_on = self._serve_next(turn)
-            if line:
-                heapq.heappush(queues, (self._queue_key(name), name))
-                line.batch = min(2 * line.batch, len(line)) if goes_on and queues[0][1] == name else 1
+        self._jobs.admit(self._cycle.snapshot.waiting)
+        together = None
+        for queue in self._jobs.queues():
+            self._batch = min(2 * self._batch, len(queue.jobs)) if together == queue.name else 1
+            together = queue.name if self._serve_next(queue) else None
         self._rejection_cache.tell()
         if self._reservations is not None:
             self._reservations.tell()
 
-    def _serve_next(self, turn: _Turn) -> bool:
+    def _serve_next(self, queue: ServedQueue) -> bool:
         """Serve the next job of a queue, and with a plain pod those behind it that nobody distinguishes from it.
 
         Returns whether all of them were placed together.
         """
-        self._turn = turn
-        _, _, job, kind = turn.line.pop()
-        if kind is not None and self._in_turn_singly(kind, turn.line):
-            found = self._serve_each(job, turn.line)
+        job, kind = queue.jobs.pop()
+        if kind is not None and self._in_turn_singly(kind, queue.jobs):
+            found = self._serve_each(job, queue.jobs)
             if found is None:
                 return True
             fits = self._scores.has_room(found.subs[0].pod_sets[0].shape)
             job, kind = found, plain_kind(self._cycle, found) if fits else None
         if kind is None or not self._in_runs():
             if self._serve_safely(job):
-                self._push(job)
+                self._jobs.put_back(job)
             return False
-        alike = self._alike(job, kind, turn.line)
+        alike = self._alike(job, kind, queue)
         left = self._serve_together(alike)
         again = self._in_turn() and is_pinned(job)  # those behind one that waits may have room on their nodes
         for i, job in enumerate(left):
-            if i + len(alike) > len(left) and (self._is_over() or (again and i)):
+            if i + len(alike) > len(left) and (self._jobs.must_give_way() or (again and i)):
                 for other in left[i:]:
-                    self._push(other)
+                    self._jobs.put_back(other)
                 break
             if self._serve_safely(job):
-                self._push(job)
+                self._jobs.put_back(job)
         return not left
-
-    def _is_over(self) -> bool:
-        """Whether the queue that is being served has had its share, or another one comes first by now."""
-        queue, following = self._turn.queue, self._turn.next
-        if self._overused(queue) is not None:
-            return True
-        return following is not None and (self._queue_key(queue), queue) > following
-
-    def _may_place(self) -> float:
-        """How many more pods this cycle may bind before it leaves the rest to the next one.
-
-        Pods that are nominated do not count: the next cycle meets them again, and would come no further. Where shares
-        decide whose turn it is, cutting a cycle could change the order: it is done in one.
-        """
-        most = self._cycle.most_pods
-        if most is None or self._cycle.pipeline.shares_move:
-            return float("inf")
-        return most - self._cycle.report.bound
 
     # Plain pods: those of a Deployment are jobs of one task each, all alike, and there may be thousands.
 
@@ -254,9 +133,9 @@ class _Allocation:
         searched = pipeline.proposes or pipeline.delays or bool(self._reservations)
         return pipeline.gangs and not searched and self._cycle.inspect is None
 
-    def _in_turn_singly(self, kind: Kind, line: _Line) -> bool:
+    def _in_turn_singly(self, kind: Kind, jobs: QueuedJobs) -> bool:
         """Whether a plain pod and others behind it may be placed pod by pod, without a search for each of them."""
-        single = not self._cycle.ledger.followed and not line.goes_on(kind, _MANY - 1)
+        single = not self._cycle.ledger.followed and not jobs.are_alike(kind, _MANY - 1)
         return single and self._in_runs() and self._is_unlimited()
 
     def _is_unlimited(self) -> bool:
@@ -264,37 +143,37 @@ class _Allocation:
         pipeline = self._cycle.pipeline
         return not pipeline.has_quotas and not pipeline.watches_use and not pipeline.shares_move
 
-    def _serve_each(self, job: Job, line: _Line) -> Job | None:
+    def _serve_each(self, job: Job, jobs: QueuedJobs) -> Job | None:
         """Place plain pods of any kinds one after the other; the first one that has to be served otherwise."""
         if self._cycle.spares is not None:
             self._cycle.spares.serve(None)
-        (placed, rows), left = place_each(self._cycle, self._scores, self._singles(job, line))
+        (placed, rows), left = place_each(self._cycle, self._scores, self._singles(job, jobs))
         if placed:
             commit_each(self._cycle, placed, rows, action="allocate")
         return left
 
-    def _singles(self, job: Job, line: _Line) -> Iterator[Job]:
+    def _singles(self, job: Job, jobs: QueuedJobs) -> Iterator[Job]:
         """A plain pod and those behind it, each popped as it is asked for, up to the first of many that are alike."""
         yield job
-        most = self._may_place()
-        while line and (most := most - 1) > 0:
-            kind = line.peek()[3]
-            if kind is None or line.goes_on(kind, _MANY):
+        most = self._jobs.binds_left()
+        while jobs and (most := most - 1) > 0:
+            kind = jobs.peek()[3]
+            if kind is None or jobs.are_alike(kind, _MANY):
                 return
-            yield line.pop()[2]
+            yield jobs.pop()[0]
 
-    def _alike(self, job: Job, kind: Kind, line: _Line) -> list[Job]:
+    def _alike(self, job: Job, kind: Kind, queue: ServedQueue) -> list[Job]:
         """A plain pod, and those behind it in its queue that nobody distinguishes from it; these are popped."""
         if self._cycle.ledger.followed:
             return [job]  # what followers take, such as volumes, depends on the order
-        in_batches = self._turn.next is not None or (self._in_turn() and is_pinned(job))
-        most = min(line.batch if in_batches else float("inf"), self._may_place())
-        alike = [job, *line.pop_kind(kind, most - 1)]
-        while line and len(alike) < most:
-            _, _, other, another = line.peek()
+        in_batches = queue.following is not None or (self._in_turn() and is_pinned(job))
+        most = min(self._batch if in_batches else float("inf"), self._jobs.binds_left())
+        alike = [job, *queue.jobs.pop_alike(kind, most - 1)]
+        while queue.jobs and len(alike) < most:
+            _, _, other, another = queue.jobs.peek()
             if another is None or not pinned_alike(job, other):
                 break
-            alike.append(line.pop()[2])
+            alike.append(queue.jobs.pop()[0])
         return alike
 
     def _serve_together(self, alike: list[Job]) -> list[Job]:
@@ -339,7 +218,7 @@ class _Allocation:
             with self._cycle.ledger.statement():
                 if count:
                     charge(count)
-                    if self._is_over():
+                    if self._jobs.must_give_way():
                         return False
                 return may_use(count)
 
@@ -365,64 +244,6 @@ class _Allocation:
         with ledger.statement():
             ledger.count_leaving()
             return pipeline.quota_exceeded(job, request) is None
-
-    def _overused(self, queue: str) -> Reason | None:
-        if queue == _GLOBAL_QUEUE or not self._cycle.pipeline.watches_use:
-            return None
-        return self._cycle.pipeline.overused(self._cycle.snapshot.queues[queue])
-
-    def _reject_waiting(self, waiting: Iterable[Job], reason: Reason) -> None:
-        """Reject the jobs that still wait in an overused queue."""
-        for job in waiting:
-            if job.key not in self._cycle.report.rejections:
-                self._cycle.report.reject(job, Rejection("quota", job.key, reason))
-
-    def _queue_key(self, queue: str) -> tuple[object, ...]:
-        known = self._queue_keys.get(queue)
-        if known is None:
-            pipeline, queues = self._cycle.pipeline, self._cycle.snapshot.queues
-            known = pipeline.queue_key(queues[queue]) if queue != _GLOBAL_QUEUE else ()
-            if not pipeline.shares_move:
-                self._queue_keys[queue] = known
-        return known
-
-    def _admit(self, job: Job) -> None:
-        kind = plain_kind(self._cycle, job)
-        known = self._admission(job, kind)
-        if known.reason is None:
-            entry = ((known.order, job.created, job.order), job.number, job, kind)
-            line = self._lines.get(known.line)
-            if line is None:
-                line = self._lines[known.line] = _Line()
-            line.add(entry)
-        else:
-            self._cycle.nominations.drop(job)
-            self._cycle.report.reject(job, Rejection("gate", job.key, known.reason))
-
-    def _admission(self, job: Job, kind: Kind | None) -> _Admission:
-        """Whether a job is let in, and where it waits; plugins that ignore names are asked once for each kind."""
-        pipeline = self._cycle.pipeline
-        pending = job.phase is Phase.PENDING  # what has become of that is known by name
-        if pending or not pipeline.ignores_names or self._cycle.inspect is not None:
-            kind = None
-        known = self._admissions.get(kind) if kind is not None else None
-        if known is None:
-            reason = admission_reason(self._cycle, job)
-            order, line = (pipeline.job_order(job), self._line(job)) if reason is None else ((), "")
-            known = _Admission(reason, order, line)
-            if kind is not None:
-                self._admissions[kind] = known
-        return known
-
-    def _push(self, job: Job) -> None:
-        """Put a job back into its line."""
-        entry = (self._cycle.pipeline.job_key(job), job.number, job, plain_kind(self._cycle, job))
-        self._lines[self._line(job)].push(entry)
-
-    def _line(self, job: Job) -> str:
-        """The waiting list of a job."""
-        pipeline, queues = self._cycle.pipeline, self._cycle.snapshot.queues
-        return _GLOBAL_QUEUE if pipeline.global_queue else queues[job.queue].served_with
 
     def _serve_safely(self, job: Job) -> bool:
         """Serve a job. If a plugin fails, the job is rejected and the other jobs are still served."""
@@ -538,7 +359,7 @@ class _Allocation:
 
     def _consider_reserving(self, job: Job) -> None:
         if self._reservations is not None:
-            self._reservations.consider(job, self._line(job))
+            self._reservations.consider(job, self._jobs.queue_of(job))
 
     def _reject_or_preempt(self, job: Job, rejection: Rejection) -> bool:
         self._cycle.report.reject(job, rejection)
@@ -626,12 +447,12 @@ class _Allocation:
         """
         cycle, (sub,) = self._cycle, job.subs
         pod_set = next(surplus(cycle, job)).remaining[0].pod_set
-        shape, line = pod_set.shape, self._turn.line
+        shape = pod_set.shape
         batch = min(cycle.backlog.left(pod_set), self._batches.get(job.number, 1))
         rows = self._ahead.rows(Ask(shape, sub, job), batch)
 
         def may_use(count: int) -> bool:
-            if count and line and (cycle.pipeline.job_key(job), job.number) > line.peek()[:2]:
+            if count and not self._jobs.is_next(job):
                 return False
             cycle.ledger.count_leaving()  # surplus starts at once, while terminating pods still hold theirs
             return cycle.pipeline.quota_exceeded(job, shape.request) is None

@@ -10,7 +10,6 @@ Called by `allocate`, which serves pods that a run leaves over one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,38 +30,14 @@ from tierwise.model.topology import ROOT
 if TYPE_CHECKING:
     from tierwise.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm
 
-__all__ = ["Kind", "RowsAhead", "Run", "is_pinned", "pinned_alike", "place_each", "place_run", "plain_kind"]
+__all__ = ["RowsAhead", "Run", "is_pinned", "pinned_alike", "place_each", "place_run"]
 
 Run = tuple[Sequence[Job], Ints]
 """Pods that were placed together, in their order, and the row of each."""
 
-Kind = tuple[object, ...]
-"""What is known of a plain pod before it is placed, apart from its name and age."""
-
 _NONE: Ints = np.zeros(0, dtype=np.int64)
 _PINNED_BY = "metadata.name"
 _COMPARED = tuple(name for name in Shape.__struct_fields__ if name not in ("number", "request", "asked", "affinity"))
-_TRAITS = attrgetter(
-    *("queue", "priority", "phase", "scheduler", "declared", "satisfied", "not_preemptable", "never_preempts"),
-    *("unsupported", "unready", "refusal", "missing", "gangs", "ladder"),
-)
-
-
-def plain_kind(cycle: Cycle, job: Job) -> Kind | None:
-    """The kind of a job that is one task which no gang, topology or promise concerns; None for all other jobs.
-
-    Plugins that ignore names do not distinguish jobs of one kind, and no scorer or filter does.
-    """
-    if not job.lone or len(job.tasks) != 1 or len(job.subs) != 1 or job.minimum != 1:
-        return None
-    if job.constraint is not None or job.policies or job.roles or job.pattern is not None or job.gather is not None:
-        return None
-    sub = job.subs[0]
-    if len(sub.pod_sets) != 1 or sub.constraint is not None or sub.previous_domain or sub.ready:
-        return None
-    if job.repair is not None or job.declared_by is not None or job.further or cycle.nominations.holds(job):
-        return None
-    return (id(sub.pod_sets[0].shape), *_TRAITS(job))
 
 
 def is_pinned(job: Job) -> bool:
