@@ -185,6 +185,7 @@ class _Checks:
 
     def __init__(self, objects: Objects, context: ReviewContext) -> None:
         self._objects = objects
+        self._trials = devices.Trials()
         self._around = cluster_context(objects, context.capacity)
         self._nodes = objects.every(Node)
         self._layers = koordinator.known_layers(objects.every(ClusterNetworkTopology))
@@ -270,11 +271,11 @@ class _Checks:
             case NetworkTopology() | KepNetworkTopology():
                 return network_map.check(record, self._objects.raw(key) or {})
             case DeviceClass():
-                return devices.check_class(record)
+                return devices.check_class(record, self._trials)
             case ResourceClaim():
-                return devices.check_claim(record, self._objects.every(DeviceClass))
+                return devices.check_claim(record, self._objects.every(DeviceClass), self._trials)
             case ResourceClaimTemplate():
-                return devices.check_template(record, self._objects.every(DeviceClass))
+                return devices.check_template(record, self._objects.every(DeviceClass), self._trials)
             case ConfigMap():
                 return _of_config(record)
             case Unknown():

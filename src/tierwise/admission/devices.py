@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
 from tierwise.admission.findings import Issue, error, warning
 from tierwise.api.core import Pod, PodSpec
 from tierwise.api.resource import (
+    Device,
     DeviceClaim,
     DeviceClass,
     DeviceSelector,
@@ -17,22 +19,51 @@ from tierwise.api.resource import (
 )
 from tierwise.port import Objects
 
-__all__ = ["check_claim", "check_class", "check_pod", "check_template"]
+__all__ = ["Trials", "check_claim", "check_class", "check_pod", "check_template"]
+
+_TRIALS: Final = 2_000_000
+"""What selectors may cost together that are tried; those beyond it are only read."""
 
 
-def check_class(record: DeviceClass) -> Iterator[Issue]:
+class Trials:
+    """Tries selectors on a device without attributes: what costs too much there is of use nowhere."""
+
+    def __init__(self) -> None:
+        self._left = _TRIALS
+        self._known: dict[str, str] = {}
+
+    def fault(self, expression: str) -> str:
+        """What is wrong with a selector that can be read, as far as a trial tells; CelError where it cannot be."""
+        from tierwise.api.cel import LIMIT, EvaluationError, TooMuchWorkError, Work, selector
+
+        found = selector(expression)
+        if expression not in self._known and self._left >= LIMIT:
+            budget, self._known[expression] = Work(self._left), ""
+            try:
+                found.matches("", Device(name=""), budget)
+            except TooMuchWorkError as error:
+                self._known[expression] = str(error)
+            except EvaluationError:
+                pass  # such a device tells what it costs, and no more
+            self._left = budget.left
+        return self._known.get(expression, "")
+
+
+def check_class(record: DeviceClass, trials: Trials) -> Iterator[Issue]:
     """A class whose selectors cannot be read chooses no device."""
-    yield from _selectors("spec.selectors", record.spec.selectors)
+    yield from _selectors("spec.selectors", record.spec.selectors, trials)
 
 
-def check_claim(record: ResourceClaim, classes: Mapping[str, DeviceClass]) -> Iterator[Issue]:
+def check_claim(record: ResourceClaim, classes: Mapping[str, DeviceClass], trials: Trials) -> Iterator[Issue]:
     """A claim that asks for what is not known waits for ever."""
-    yield from _requests("spec.devices", record.spec.devices, classes)
+    yield from _requests("spec.devices", record.spec.devices, classes, trials)
 
 
-def check_template(record: ResourceClaimTemplate, classes: Mapping[str, DeviceClass]) -> Iterator[Issue]:
+def check_template(
+    record: ResourceClaimTemplate, classes: Mapping[str, DeviceClass], trials: Trials
+) -> Iterator[Issue]:
     """The same, for every claim that is made from it."""
-    yield from _requests("spec.spec.devices", record.spec.spec.devices, classes)
+    yield from _requests("spec.spec.devices", record.spec.spec.devices, classes, trials)
 
 
 def check_pod(pod: Pod, objects: Objects) -> Iterator[Issue]:
@@ -55,7 +86,7 @@ def _named(spec: PodSpec, namespace: str, objects: Objects) -> Iterator[Issue]:
                 yield warning(path, f"{kind} {name} does not exist: the pod will wait for it (ClaimNotReady)")
 
 
-def _requests(path: str, spec: DeviceClaim, classes: Mapping[str, DeviceClass]) -> Iterator[Issue]:
+def _requests(path: str, spec: DeviceClaim, classes: Mapping[str, DeviceClass], trials: Trials) -> Iterator[Issue]:
     if not spec.requests:
         yield error(f"{path}.requests", "a claim needs at least one request")
     for i, request in enumerate(spec.requests):
@@ -74,22 +105,25 @@ def _requests(path: str, spec: DeviceClaim, classes: Mapping[str, DeviceClass]) 
                 yield error(f"{own}.allocationMode", f'"{one.allocation_mode}" is neither ExactCount nor All')
             if one.count < 0 or (one.allocation_mode == "All" and one.count):
                 yield error(f"{own}.count", "it is for ExactCount alone, and greater than zero")
-            yield from _selectors(f"{own}.selectors", one.selectors)
+            yield from _selectors(f"{own}.selectors", one.selectors, trials)
     for i, constraint in enumerate(spec.constraints):
         if (constraint.match_attribute is None) is (constraint.distinct_attribute is None):
             yield error(f"{path}.constraints[{i}]", "exactly one of matchAttribute and distinctAttribute is needed")
 
 
-def _selectors(path: str, selectors: Sequence[DeviceSelector]) -> Iterator[Issue]:
-    from tierwise.api.cel import CelError, NotSupportedError, selector  # most collections have no selectors
+def _selectors(path: str, selectors: Sequence[DeviceSelector], trials: Trials) -> Iterator[Issue]:
+    from tierwise.api.cel import CelError, NotSupportedError  # most collections have no selectors
 
     for i, one in enumerate(selectors):
         if one.cel is None:
             yield warning(f"{path}[{i}]", "a selector of an unknown type: pods that need it will wait")
             continue
         try:
-            selector(one.cel.expression)
-        except NotSupportedError as fault:
+            fault = trials.fault(one.cel.expression)
+        except NotSupportedError as unread:
+            fault = str(unread)
+        except CelError as unread:
+            yield error(f"{path}[{i}].cel.expression", str(unread))
+            continue
+        if fault:
             yield warning(f"{path}[{i}].cel.expression", f"{fault}: nodes with devices are refused (DevicesUnusable)")
-        except CelError as fault:
-            yield error(f"{path}[{i}].cel.expression", str(fault))

@@ -295,12 +295,15 @@ TENANT_INPUTS: Final = (
     TenantInput(
         "selectors[].cel.expression",
         "time of the scheduler, which evaluates it on every kind of devices",
-        "1,000,000 units of Kubernetes' cost for one device, and as much again with 200 for each kind for all of them",
-        "its claim, which is a fault beyond that",
+        "1,000,000 units of Kubernetes' cost for one device, and as much again with 200 for each kind for all of them;"
+        " of all claims that wait 65,536 bytes and 2,000,000 units, shared fairly between namespaces",
+        "its claim, which is a fault beyond that; its namespace, whose further claims wait",
         NONE,
         "test_what_holds_itself_many_times_is_charged_for_each test_work_is_charged_by_what_is_touched"
         " test_a_selector_that_costs_too_much_keeps_nobody_else_waiting"
         " test_what_selectors_cost_is_counted_for_all_devices_together"
+        " test_many_dear_claims_of_one_tenant_keep_nobody_else_waiting"
+        " test_what_a_cycle_spends_does_not_grow_with_claims test_cheap_selectors_are_served_whoever_else_waits"
         " comparing-lists-of-lists-does-not-stop-the-scheduler",
         own=False,
     ),

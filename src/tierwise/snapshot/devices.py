@@ -24,10 +24,12 @@ from tierwise.api.quantity import milli
 from tierwise.api.resource import DeviceClaim, DeviceClass, ResourceClaim, ResourceSlice
 from tierwise.dialects.kubernetes.compute_domains import domains, template_names
 from tierwise.dialects.kubernetes.devices import (
+    ANY_CLAIM,
     EXTENDED_CLAIM,
     MOST_CONSUMERS,
     KindKeys,
     Planner,
+    Selectors,
     claim_name,
     compared_names,
     expressions,
@@ -35,6 +37,7 @@ from tierwise.dialects.kubernetes.devices import (
     extended_claim_name,
     extended_names,
     is_consumer,
+    looks_at,
     owns,
     pool_fault,
     unfit,
@@ -55,6 +58,7 @@ from tierwise.model.devices import (
     PlannedRequest,
 )
 from tierwise.port import Objects
+from tierwise.snapshot.selector_shares import beyond_evaluating, beyond_reading
 
 __all__ = ["NOTHING_ASKED", "Asked", "DeviceReader"]
 
@@ -63,9 +67,6 @@ _MOST_SETS: Final = 64
 
 _PLENTY: Final = 1 << 20
 """Of an extended resource whose devices serve several requests each."""
-
-_NAME: Final = "\0"
-"""Stands for the name of a claim in what is said of all claims alike."""
 
 _LONGEST: Final = 80
 _ENDED: Final = ("Succeeded", "Failed")
@@ -122,7 +123,9 @@ class DeviceReader:
         self._slice_kinds: dict[str, tuple[ResourceSlice, tuple[int, ...]]] = {}
         self._table = DeviceTable()
         self._usable: Ints = np.zeros(0, dtype=np.int64)
-        self._planner = Planner((), {})
+        self._selectors = Selectors()
+        self._planner = Planner((), {}, self._selectors)
+        self._unread: dict[str, str] = {}  # by claim: why its selectors are not looked at yet
         self._plans: dict[bytes, PlannedClaim | str] = {}
         self._served: dict[str, str] = {}
         self._sets: tuple[_Set, ...] = ()
@@ -200,6 +203,7 @@ class DeviceReader:
             self._sets, self._counted = (), frozenset()
             return meant
         table, kinds, kept = self._table, tuple(self._kinds), True  # what claims hold, but for those that were touched
+        unread = self._unread
         looks = self._look(objects, claims)
         if looks or described:
             self._publish(objects)
@@ -207,10 +211,13 @@ class DeviceReader:
             if kept:
                 touched |= self._renumber(table)
             else:
-                self._planner = Planner(tuple(self._kinds.values()), objects.every(DeviceClass))
+                kinds_now = tuple(self._kinds.values())
+                self._planner = Planner(kinds_now, objects.every(DeviceClass), self._selectors)
                 self._plans, self._asked = {}, {}
                 touched = set(self._users)
         self._take(claims, touched if kept else None)
+        self._unread |= beyond_evaluating(self._unallocated_specs(claims), self._planner)
+        touched |= {path for path in unread.keys() | self._unread.keys() if unread.get(path) != self._unread.get(path)}
         self._sort(claims)
         self.devices = Devices(
             self._table,
@@ -259,10 +266,15 @@ class DeviceReader:
 
     def _waiting(self, claims: Mapping[str, ResourceClaim]) -> Iterator[tuple[str, DeviceClaim, list[str]]]:
         """Claims that are to be allocated, and the pods that wait for each; extended resources among them."""
-        for path in sorted(self._unallocated):
+        for path in sorted(self._unallocated - self._unread.keys()):
             waiting = sorted(user for user in self._users[path] if not _ended(self._pods[user]))
             if waiting:
                 yield path, claims[path].spec.devices, waiting
+
+    def _unallocated_specs(self, claims: Mapping[str, ResourceClaim]) -> list[tuple[str, DeviceClaim]]:
+        """Those claims and what they ask for, the oldest first."""
+        waiting = ((claims[path].metadata.creation_timestamp, path, spec) for path, spec, _ in self._waiting(claims))
+        return [(path, spec) for _, path, spec in sorted(waiting, key=lambda one: (one[0], natural(one[1])))]
 
     def _follow_waiting(self, claims: Mapping[str, ResourceClaim], touched: Iterable[str]) -> None:
         """Note which of some claims are to be allocated."""
@@ -279,14 +291,17 @@ class DeviceReader:
         texts: dict[str, None] = {}
         for one in objects.every(DeviceClass).values():
             texts |= dict.fromkeys(given.cel.expression for given in one.spec.selectors if given.cel is not None)
+        self._unread = {}  # of those that wait now
+        self._unread = beyond_reading(self._unallocated_specs(claims))
         seen: set[int] = set()
         for _, spec, _ in self._waiting(claims):
             if id(spec) not in seen:
                 seen.add(id(spec))
-                texts |= dict.fromkeys(expressions(spec))
+                texts |= dict.fromkeys(chain.from_iterable(expressions(spec)))
                 names.update(compared_names(spec))
+        self._selectors.keep(texts.keys())
         for text in texts:
-            names |= _looks_at(text)
+            names |= looks_at(text)
         if names <= self._names or (("", "") in self._names):
             return False
         self._names = frozenset(names | self._names)
@@ -550,9 +565,11 @@ class DeviceReader:
         key, name = _encode(spec), f"ResourceClaim {path.rpartition('/')[2]}"
         found = self._plans.get(key)
         if found is None:
-            found = self._planner.plan(spec, name)
-            self._plans[key] = found.replace(name, _NAME) if isinstance(found, str) else found
-        return found.replace(_NAME, name) if isinstance(found, str) else found
+            found = self._plans[key] = self._planner.plan(spec, ANY_CLAIM)
+        if isinstance(found, str):
+            return found.replace(ANY_CLAIM, name)
+        faults = tuple([fault.replace(ANY_CLAIM, name) for fault in found.faults])
+        return replace(found, faults=faults) if faults else found
 
     def allocatable(self, native: Mapping[str, Ints], rows: int) -> dict[str, Ints]:
         """How many devices of each set every node has that nobody but its pods holds.
@@ -669,7 +686,7 @@ class DeviceReader:
             over = self._crowd(path, claim, users)
             if over:
                 return Asked(key=over.encode(), waits=over)
-            plan = self._plan(claim.spec.devices, name)
+            plan = self._unread.get(name) or self._plan(claim.spec.devices, name)
             if isinstance(plan, str):
                 return Asked(key=plan.encode(), waits=plan)
             asks.append(ClaimAsk(plan, claim.spec.devices, name if len(users) > 1 else ""))
@@ -682,7 +699,8 @@ class DeviceReader:
             wanted = replace(wanted, plan=plan)
         spec = wanted.spec if wanted is not None else None
         domain = self._domain_of(pod)
-        key = _encode((ties, [(one.spec, one.shared) for one in asks], spec, binding, domain))
+        faulty = path if any(one.plan.faults for one in asks) else ""  # faults name claims: others have their own
+        key = _encode((ties, [(one.spec, one.shared) for one in asks], spec, binding, domain, faulty))
         found = self._asked.get(key)
         if found is None or found.matched is not matched:
             found = self._asked[key] = DeviceAsk(tuple(ties), tuple(asks), matched, wanted, tuple(binding), domain)
@@ -801,15 +819,6 @@ def _containers(pod: Pod) -> tuple[Container, ...]:
 
 def _ended(pod: Pod) -> bool:
     return pod.status.phase in _ENDED
-
-
-def _looks_at(text: str) -> frozenset[tuple[str, str]]:
-    from tierwise.api.cel import CelError, selector  # most clusters have no selectors
-
-    try:
-        return selector(text).looks_at
-    except (CelError, RecursionError):
-        return frozenset()  # it fails on every device alike
 
 
 def _simple(plan: PlannedClaim) -> bool:

@@ -45,8 +45,8 @@ __all__ = ["LACKS_PODS", "give_verdicts"]
 _REFUSES = frozenset(("enqueue", "gate", "quota"))
 """Stages in which a job is held back whatever room there is."""
 
-_FOR_ROOM = frozenset(("ClusterOvercommitted", "PluginFailed", "WaitsForGang"))
-"""Reasons of these stages that are no matter of rights: room is short, or a turn went wrong."""
+_FOR_ROOM = frozenset(("ClusterOvercommitted", "PluginFailed", "WaitsForGang", "ClaimNotReady"))
+"""Reasons of these stages that are no matter of rights: room is short, a turn went wrong, or something is to come."""
 
 _OF_QUEUES = frozenset(("QueueOverDeserved", "QueueOverCapability", "QueueUnfit"))
 """Reasons that make a refusal one of rights in whatever stage they come up."""

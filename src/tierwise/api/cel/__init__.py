@@ -17,12 +17,14 @@ from tierwise.api.cel.check import check
 from tierwise.api.cel.cost import LIMIT, estimate
 from tierwise.api.cel.errors import CelError, CompileError, EvaluationError, NotSupportedError, TooMuchWorkError
 from tierwise.api.cel.evaluate import Environment, Evaluate, compiled
-from tierwise.api.cel.operators import Work
+from tierwise.api.cel.operators import TOO_MUCH, Work
 from tierwise.api.cel.syntax import Call, Comprehension, Literal, Name, Node, Select, children, parse
 from tierwise.api.cel.values import EveryKey, Named, QuantityValue, Semver, Value
 from tierwise.api.resource import Device, DeviceAttribute
 
 __all__ = [
+    "LIMIT",
+    "TOO_MUCH",
     "CelError",
     "CompileError",
     "EvaluationError",
@@ -70,32 +72,22 @@ class Selector(msgspec.Struct, frozen=True, eq=False):
 
 
 def selector(expression: str) -> Selector:
-    """The condition that an expression spells; CompileError where it is none, or the API server would refuse it.
-
-    It is tried on a device without attributes: what costs too much there is of use nowhere.
-    """
+    """The condition that an expression spells; CompileError where it is none, or the API server would refuse it."""
     found = _known(expression)
     if isinstance(found, CompileError):
         raise type(found)(str(found))
     return found
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=4096)
 def _known(expression: str) -> Selector | CompileError:
     """A selector, or why there is none: what takes long to refuse is refused at once the second time."""
     try:
-        found = _compiled(expression)
+        return _compiled(expression)
     except CompileError as error:
         return error
     except RecursionError:
         return NotSupportedError("nested too deeply")
-    try:
-        found.matches("", Device(name=""))
-    except TooMuchWorkError as error:
-        return NotSupportedError(str(error))
-    except EvaluationError:
-        pass
-    return found
 
 
 def _compiled(expression: str) -> Selector:

@@ -39,6 +39,9 @@ __all__ = [
 ]
 
 
+TOO_MUCH: Final = "it costs more than Kubernetes allows a selector"
+
+
 class Work:
     """The work that is left to an evaluation, in Kubernetes' units of cost."""
 
@@ -51,7 +54,7 @@ class Work:
         """Charge something; TooMuchWorkError where more is used than is allowed."""
         self.left -= cost
         if self.left < 0:
-            raise TooMuchWorkError("it costs more than Kubernetes allows a selector")
+            raise TooMuchWorkError(TOO_MUCH)
 
 
 Function = Callable[..., Value]

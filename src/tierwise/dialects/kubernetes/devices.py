@@ -7,8 +7,8 @@ become the requests of a claim.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -31,13 +31,18 @@ from tierwise.api.resource import (
 from tierwise.dialects.kubernetes.volumes import read_time
 from tierwise.model.devices import Extended, Kind, PlannedClaim, PlannedRequest
 
+if TYPE_CHECKING:
+    from tierwise.api.cel import CelError
+
 __all__ = [
+    "ANY_CLAIM",
     "EXTENDED_CLAIM",
     "MOST_CONSUMERS",
     "MOST_DEVICES",
     "Binding",
     "KindKeys",
     "Planner",
+    "Selectors",
     "binding_of",
     "claim_name",
     "compared_names",
@@ -46,6 +51,7 @@ __all__ = [
     "extended_claim_name",
     "extended_names",
     "is_consumer",
+    "looks_at",
     "owns",
     "pool_fault",
     "unfit",
@@ -56,6 +62,9 @@ MOST_CONSUMERS: Final = 256
 
 MOST_DEVICES: Final = 32
 """How many devices a claim can hold."""
+
+ANY_CLAIM: Final = "\0"
+"""Stands for the name of a claim in what is said of all claims alike."""
 
 EXTENDED_CLAIM: Final = "resource.kubernetes.io/extended-resource-claim"
 """The annotation of a claim that was made for the extended resources of its pod."""
@@ -69,7 +78,7 @@ _REQUEST_COST: Final = 1_000_000
 """What the selectors of one request may cost together beyond `_KIND_COST`: as much as Kubernetes allows one of them."""
 
 _KIND_COST: Final = 200
-"""What they may cost for each kind of devices: several times what people write."""
+"""What they may cost for each kind of devices that they tell apart: several times what people write."""
 
 Request = ExactDeviceRequest | DeviceSubRequest
 Names = frozenset[tuple[str, str]]
@@ -233,15 +242,25 @@ def _rest(device: Device) -> tuple[object, ...]:
 # -- what is asked for
 
 
-def expressions(spec: DeviceClaim) -> Iterable[str]:
-    """The selectors of a claim."""
+def expressions(spec: DeviceClaim) -> Iterable[tuple[str, ...]]:
+    """The selectors of a claim, for each of its requests that has any."""
     for request in spec.requests:
         for one in (request.exactly, *request.first_available):
-            if one is not None:
-                yield from (given.cel.expression for given in one.selectors if given.cel is not None)
+            if one is not None and one.selectors:
+                yield _texts(one.selectors)
 
 
 _ANY_DRIVER: Final = "*"
+
+
+def looks_at(text: str) -> Names:
+    """The attributes and capacities that a selector looks at, by domain and name."""
+    from tierwise.api.cel import CelError, selector  # most clusters have no selectors
+
+    try:
+        return selector(text).looks_at
+    except CelError:
+        return frozenset()  # it fails on every device alike
 
 
 def compared_names(spec: DeviceClaim) -> Iterable[tuple[str, str]]:
@@ -256,13 +275,51 @@ def compared_names(spec: DeviceClaim) -> Iterable[tuple[str, str]]:
             yield domain, name
 
 
-class Planner:
-    """Holds claims against kinds of devices; what a selector says of a kind is asked once."""
+class Selectors:
+    """What selectors say of devices and what saying it costs; of devices that they cannot tell apart one is asked."""
 
-    def __init__(self, kinds: Sequence[Kind], classes: Mapping[str, DeviceClass]) -> None:
+    def __init__(self) -> None:
+        self._said: dict[str, dict[object, tuple[bool | CelError | None, int]]] = {}  # None: it costs more than that
+
+    def keep(self, texts: Set[str]) -> None:
+        """Forget all others."""
+        self._said = {text: said for text, said in self._said.items() if text in texts}
+
+    def ask(self, text: str, kind: Kind, left: int) -> tuple[bool | CelError, int]:
+        """Whether a selector says yes to devices of a kind, or why it says nothing; and its cost, at most `left`.
+
+        What was found out before costs as much again, so that answers do not depend on what was asked before.
+        """
+        from tierwise.api.cel import LIMIT, TOO_MUCH, CelError, CompileError, TooMuchWorkError, Work, selector
+
+        try:
+            found = selector(text)
+        except CompileError as error:
+            return error, 0
+        said = self._said.setdefault(text, {})
+        key = KindKeys(kind.driver, found.looks_at).of(kind.device)
+        if key not in said or (said[key][0] is None and said[key][1] < left):
+            budget = Work(left)
+            answer: bool | CelError | None
+            try:
+                answer = found.matches(kind.driver, kind.device, budget)
+            except TooMuchWorkError as error:
+                answer = error if left >= LIMIT else None
+            except CelError as error:
+                answer = error
+            said[key] = answer, min(left - budget.left, left)
+        answer, cost = said[key]
+        return (answer, cost) if answer is not None and cost <= left else (TooMuchWorkError(TOO_MUCH), left)
+
+
+class Planner:
+    """Holds claims against kinds of devices; what selectors say of a kind is asked once."""
+
+    def __init__(self, kinds: Sequence[Kind], classes: Mapping[str, DeviceClass], selectors: Selectors) -> None:
         self._kinds = kinds
         self._classes = classes
-        self._selected: dict[tuple[str, ...], tuple[bytes, tuple[str, ...]]] = {}
+        self._selectors = selectors
+        self._selected: dict[tuple[str, ...], tuple[bytes, tuple[str, ...], int]] = {}
         self._requests: dict[tuple[object, ...], tuple[bytes, tuple[str, ...]]] = {}
 
     def of_class(self, name: str) -> bytes:
@@ -270,8 +327,16 @@ class Planner:
         found = self._classes.get(name)
         if found is None or any(one.cel is None for one in found.spec.selectors):
             return bytes(len(self._kinds))
-        answers, _ = self._select(_texts(found.spec.selectors), f"class {name}")
+        answers, *_ = self._select(_texts(found.spec.selectors), f"class {name}")
         return bytes(answer == _YES for answer in answers)
+
+    def cost(self, texts: tuple[str, ...], whose: str, left: int) -> int | None:
+        """What it costs to ask the selectors of a request about all kinds of devices; None where it is more."""
+        found = self._selected.get((whose, *texts)) or self._evaluate(texts, whose, left)
+        if found is None or found[2] > left:
+            return None
+        self._selected[whose, *texts] = found
+        return found[2]
 
     def plan(self, spec: DeviceClaim, name: str) -> PlannedClaim | str:
         """A claim as it can be searched for, or what is wrong with it in itself."""
@@ -331,8 +396,8 @@ class Planner:
         key = named.metadata.name, _texts(request.selectors), request.tolerations
         found = self._requests.get(key)
         if found is None:
-            first, said = self._select(_texts(named.spec.selectors), f"class {named.metadata.name}")
-            second, more = self._select(_texts(request.selectors), claim)
+            first, said, _ = self._select(_texts(named.spec.selectors), f"class {named.metadata.name}")
+            second, more, _ = self._select(_texts(request.selectors), claim)
             joined = bytearray(len(self._kinds))
             for i, kind in enumerate(self._kinds):
                 if first[i] != _YES:
@@ -349,43 +414,56 @@ class Planner:
             return answers
         return bytes(min(answer + shift, 255) if answer >= _FAULTS else answer for answer in answers)
 
-    def _select(self, texts: tuple[str, ...], whose: str) -> tuple[bytes, tuple[str, ...]]:
-        """Per kind, whether all of these selectors match; a fault ends the asking, as in Kubernetes."""
-        found = self._selected.get((whose, *texts))
-        if found is None:
-            found = self._selected[whose, *texts] = self._evaluate(texts, whose)
+    def _select(self, texts: tuple[str, ...], whose: str) -> tuple[bytes, tuple[str, ...], int]:
+        """Per kind, whether all of these selectors match; a fault ends the asking, as in Kubernetes. And its cost."""
+        found = self._selected.get((whose, *texts)) or self._evaluate(texts, whose)
+        assert found is not None  # it may cost as much as it needs
+        self._selected[whose, *texts] = found
         return found
 
-    def _evaluate(self, texts: tuple[str, ...], whose: str) -> tuple[bytes, tuple[str, ...]]:
+    def _evaluate(
+        self, texts: tuple[str, ...], whose: str, most: int | None = None
+    ) -> tuple[bytes, tuple[str, ...], int] | None:
+        """See `_select`; None where `most` is not enough to find out."""
         if not texts:
-            return bytes([_YES]) * len(self._kinds), ()
-        from tierwise.api.cel import (  # most clusters have no selectors
-            CelError,
-            CompileError,
-            TooMuchWorkError,
-            Work,
-            selector,
-        )
+            return bytes([_YES]) * len(self._kinds), (), 0
+        from tierwise.api.cel import CelError, CompileError, TooMuchWorkError  # most clusters have no selectors
 
-        answers, faults = bytearray(len(self._kinds)), dict[str, int]()
-        budget = Work(_REQUEST_COST + _KIND_COST * len(self._kinds))
+        keys = self._keys(texts)
+        answers, faults, known = bytearray(len(self._kinds)), dict[str, int](), dict[object, int]()
+        allowed = left = _REQUEST_COST + _KIND_COST * len(set(keys))
+        if most is not None:
+            allowed = left = min(allowed, most)
         for i, kind in enumerate(self._kinds):
+            if keys[i] in known:
+                answers[i] = known[keys[i]]
+                continue
             answers[i] = _YES
             for number, text in enumerate(texts):
-                try:
-                    if not selector(text).matches(kind.driver, kind.device, budget):
-                        answers[i] = 0
-                        break
-                except CelError as error:
-                    said = f"{whose}: selector #{number}: {error}"
-                    if len(faults) < _MOST_FAULTS // 4:
-                        faults.setdefault(said, len(faults))
-                    answers[i] = _FAULTS + faults.get(said, 0)
-                    if isinstance(error, CompileError | TooMuchWorkError):  # once is enough
-                        answers[i:] = bytes([answers[i]]) * (len(answers) - i)
-                        return bytes(answers), tuple(faults)
+                said, cost = self._selectors.ask(text, kind, left)
+                left -= cost
+                if said is False:
+                    answers[i] = 0
                     break
-        return bytes(answers), tuple(faults)
+                if isinstance(said, TooMuchWorkError) and left == 0 and allowed == most:
+                    return None
+                if isinstance(said, CelError):
+                    fault = f"{whose}: selector #{number}: {said}"
+                    if len(faults) < _MOST_FAULTS // 4:
+                        faults.setdefault(fault, len(faults))
+                    answers[i] = _FAULTS + faults.get(fault, 0)
+                    if isinstance(said, CompileError | TooMuchWorkError):  # once is enough
+                        answers[i:] = bytes([answers[i]]) * (len(answers) - i)
+                        return bytes(answers), tuple(faults), allowed - left
+                    break
+            known[keys[i]] = answers[i]
+        return bytes(answers), tuple(faults), allowed - left
+
+    def _keys(self, texts: tuple[str, ...]) -> list[object]:
+        """Per kind what these selectors see of it."""
+        names: Names = frozenset().union(*map(looks_at, texts))
+        drivers = {kind.driver: KindKeys(kind.driver, names) for kind in self._kinds}
+        return [drivers[kind.driver].of(kind.device) for kind in self._kinds]
 
 
 def _options(request: DeviceRequest) -> list[tuple[str, Request]]:

@@ -196,8 +196,8 @@ def _levels(number: int, asked: str) -> str:
 @pytest.mark.parametrize("levels", [7, 12])
 def test_what_holds_itself_many_times_is_charged_for_each(asked: str, levels: int) -> None:
     """A text of a few hundred characters that stands for billions of values is given up."""
-    with pytest.raises(CompileError):
-        selector(_levels(levels, asked))
+    with pytest.raises(CelError):
+        _matches(_levels(levels, asked))
 
 
 TWO_TEXTS = (  # which are alike and not one
@@ -236,7 +236,7 @@ AMOUNTS = "cel.bind(q, quantity('1e900'), cel.bind(r, quantity('1e-9'), "
 def test_work_is_charged_by_what_is_touched(expression: str) -> None:
     """What Kubernetes counts little for is counted all the same."""
     with pytest.raises(CelError):
-        selector(expression)
+        _matches(expression)
 
 
 def _maps(number: int) -> str:
@@ -287,7 +287,7 @@ def test_what_is_absorbed_is_not_the_end_of_work() -> None:
     """An error beside `true ||` does not matter, but work that was too much does."""
     assert _matches("1 / 0 == 0 || true")
     with pytest.raises(CelError):
-        selector(f"{_levels(9, 'z == z')} || true")
+        _matches(f"{_levels(9, 'z == z')} || true")
 
 
 def test_several_evaluations_share_a_budget() -> None:
