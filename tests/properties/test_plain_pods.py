@@ -16,7 +16,6 @@ from tests.support.sight import cycle, sees
 from tests.support.strategies import profile
 
 from tierwise.actions.jobs_by_queue import Kind, plain_kind
-from tierwise.actions.placement import plain_pods
 from tierwise.bench.manifests import Manifest, daemon_pod, lone_pod, node, read_manifests
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.explain.wire import pending_wire
@@ -32,10 +31,13 @@ from tierwise.framework.extension import (
     Overuse,
     QueueOrder,
     Quota,
+    StaticFilter,
 )
+from tierwise.model.arrays import Why
 from tierwise.model.job import Job
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
+from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
 from tierwise.scheduler import open_cycle
@@ -288,22 +290,32 @@ def test_scores_follow_the_shape(plugin: str, pick: Random) -> None:
 
 
 @pytest.mark.parametrize("room", [3, 1])
-def test_a_daemon_set_is_one_run(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_set_is_one_run(room: int) -> None:
     """Filters are asked once for all pods of a DaemonSet, and pods whose nodes are full are the only ones left over."""
-    runs: list[plain_pods.Run] = []
-    place_run = plain_pods.place_run
+    pins: list[int] = []
 
-    def noted(*given: Any, **more: Any) -> plain_pods.Run:
-        runs.append(place_run(*given, **more))
-        return runs[-1]
+    @takes_part(StaticFilter)
+    class Pins:
+        """A filter that objects to nothing and notes how many nodes it is asked about at once."""
 
-    monkeypatch.setattr("tierwise.actions.allocate.place_run", noted)
+        def __init__(self, _: Arguments, view: CycleView) -> None:
+            self._why = np.zeros(len(view.nodes), dtype=np.uint16)
+
+        def why_not(self, shape: Shape) -> Why:
+            nodes = shape.affinity.node_affinity if shape.affinity is not None else None
+            pins.append(len(nodes.required.node_selector_terms) if nodes is not None and nodes.required else -1)
+            return self._why
+
+    chosen = profile("gang", "predicates", "binpack", "pins")
     pods = [named(daemon_pod(0, f"n{i % 4}", bound=False), i) for i in range(8)]
-    report = cycle(build(read_manifests([*(small(i, room) for i in range(4)), *pods]), 0.0), DEFAULT)
+    snapshot = build(read_manifests([*(small(i, room) for i in range(4)), *pods]), 0.0, chosen)
+    report = cycle(snapshot, chosen, plugins={**PLUGINS, "pins": Pins})
 
-    placed, _ = runs[0]
-    assert min(room, 2) * 4 == len(placed) == len(report.decisions)
-    assert 8 - len(placed) == len(report.rejections)
+    placed = min(room, 2) * 4
+    assert placed == len(report.decisions)
+    assert 8 - placed == len(report.rejections)
+    assert [0, 4] == pins[:2]
+    assert len(report.rejections) == len(pins[2:])
 
 
 def test_a_pinned_pod_that_preempts_comes_before_those_behind_it() -> None:

@@ -11,7 +11,7 @@ important job could take resources that the preemptor needs beside those of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol
 
@@ -20,20 +20,18 @@ from msgspec.structs import replace
 
 from tierwise.actions.diagnosis.rejection_cache import RejectionCache
 from tierwise.actions.enqueue import INCOMPLETE
-from tierwise.actions.jobs_by_queue import JobsByQueue, Kind, QueuedJobs, ServedQueue, plain_kind
-from tierwise.actions.placement.commit import commit, commit_each, commit_surplus, quota_exceeded_now
+from tierwise.actions.jobs_by_queue import JobsByQueue
+from tierwise.actions.placement.commit import commit, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, needs, selections, surplus, surplus_groups
 from tierwise.actions.placement.fit import Placement
 from tierwise.actions.placement.nominated import place_nominated, to_nominate
-from tierwise.actions.placement.plain_pods import RowsAhead, is_pinned, pinned_alike, place_each, place_run
 from tierwise.actions.placement.search import NoPlace, SearchResult
 from tierwise.actions.placement.sub_groups import find_place
 from tierwise.actions.placement.surplus import place_surplus, place_surplus_group
+from tierwise.actions.plain_pods import PlainPods
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Abstained, Ask, Delay, Proposal
-from tierwise.framework.kept_scores import KeptScores
+from tierwise.framework.extension import Abstained, Delay, Proposal
 from tierwise.framework.ledger import Pool, Statement, job_ready, sub_ready
-from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason, Rejection
 
@@ -46,9 +44,6 @@ __all__ = ["Preempt", "Repair", "allocate"]
 
 Preempt = Callable[[Job], None]
 """Evicts victims for a rejected job, or adds to its rejection why it does not."""
-
-_MANY = 8
-"""Plain pods of one kind that wait behind each other are placed together from this number on."""
 
 _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed now: others are gated or missing")
 
@@ -81,169 +76,18 @@ class _Allocation:
         self._repair = repair
         self._rejection_cache = RejectionCache(cycle, told_at_once=preempt is not None)
         self._jobs = JobsByQueue(cycle)
-        self._scores = KeptScores(cycle)
-        self._ahead = RowsAhead(cycle, self._scores)
-        self._batches: dict[int, int] = {}  # by elastic job: how many tasks to try in its next turn
-        self._batch = 1  # how many plain pods to take at once where each of them may be the last one of its queue
+        self._plain_pods = PlainPods(cycle, self._jobs, self._reservations, preempts=preempt is not None)
         self._cut = 0  # searches that were cut short before the job that is served
 
     def run(self) -> None:
         self._jobs.admit(self._cycle.snapshot.waiting)
-        together = None
         for queue in self._jobs.queues():
-            self._batch = min(2 * self._batch, len(queue.jobs)) if together == queue.name else 1
-            together = queue.name if self._serve_next(queue) else None
+            for job in self._plain_pods.serve(queue):
+                if self._serve_safely(job):
+                    self._jobs.put_back(job)
         self._rejection_cache.tell()
         if self._reservations is not None:
             self._reservations.tell()
-
-    def _serve_next(self, queue: ServedQueue) -> bool:
-        """Serve the next job of a queue, and with a plain pod those behind it that nobody distinguishes from it.
-
-        Returns whether all of them were placed together.
-        """
-        job, kind = queue.jobs.pop()
-        if kind is not None and self._in_turn_singly(kind, queue.jobs):
-            found = self._serve_each(job, queue.jobs)
-            if found is None:
-                return True
-            fits = self._scores.has_room(found.subs[0].pod_sets[0].shape)
-            job, kind = found, plain_kind(self._cycle, found) if fits else None
-        if kind is None or not self._in_runs():
-            if self._serve_safely(job):
-                self._jobs.put_back(job)
-            return False
-        alike = self._alike(job, kind, queue)
-        left = self._serve_together(alike)
-        again = self._in_turn() and is_pinned(job)  # those behind one that waits may have room on their nodes
-        for i, job in enumerate(left):
-            if i + len(alike) > len(left) and (self._jobs.must_give_way() or (again and i)):
-                for other in left[i:]:
-                    self._jobs.put_back(other)
-                break
-            if self._serve_safely(job):
-                self._jobs.put_back(job)
-        return not left
-
-    # Plain pods: those of a Deployment are jobs of one task each, all alike, and there may be thousands.
-
-    def _in_runs(self) -> bool:
-        """Whether plain pods may be placed without a search for each of them."""
-        pipeline = self._cycle.pipeline
-        searched = pipeline.proposes or pipeline.delays or bool(self._reservations)
-        return pipeline.gangs and not searched and self._cycle.inspect is None
-
-    def _in_turn_singly(self, kind: Kind, jobs: QueuedJobs) -> bool:
-        """Whether a plain pod and others behind it may be placed pod by pod, without a search for each of them."""
-        single = not self._cycle.ledger.followed and not jobs.are_alike(kind, _MANY - 1)
-        return single and self._in_runs() and self._is_unlimited()
-
-    def _is_unlimited(self) -> bool:
-        """Whether nothing but room on nodes says how many plain pods may go before it is the turn of somebody else."""
-        pipeline = self._cycle.pipeline
-        return not pipeline.has_quotas and not pipeline.watches_use and not pipeline.shares_move
-
-    def _serve_each(self, job: Job, jobs: QueuedJobs) -> Job | None:
-        """Place plain pods of any kinds one after the other; the first one that has to be served otherwise."""
-        if self._cycle.spares is not None:
-            self._cycle.spares.serve(None)
-        (placed, rows), left = place_each(self._cycle, self._scores, self._singles(job, jobs))
-        if placed:
-            commit_each(self._cycle, placed, rows, action="allocate")
-        return left
-
-    def _singles(self, job: Job, jobs: QueuedJobs) -> Iterator[Job]:
-        """A plain pod and those behind it, each popped as it is asked for, up to the first of many that are alike."""
-        yield job
-        most = self._jobs.binds_left()
-        while jobs and (most := most - 1) > 0:
-            kind = jobs.peek()[3]
-            if kind is None or jobs.are_alike(kind, _MANY):
-                return
-            yield jobs.pop()[0]
-
-    def _alike(self, job: Job, kind: Kind, queue: ServedQueue) -> list[Job]:
-        """A plain pod, and those behind it in its queue that nobody distinguishes from it; these are popped."""
-        if self._cycle.ledger.followed:
-            return [job]  # what followers take, such as volumes, depends on the order
-        in_batches = queue.following is not None or (self._in_turn() and is_pinned(job))
-        most = min(self._batch if in_batches else float("inf"), self._jobs.binds_left())
-        alike = [job, *queue.jobs.pop_alike(kind, most - 1)]
-        while queue.jobs and len(alike) < most:
-            _, _, other, another = queue.jobs.peek()
-            if another is None or not pinned_alike(job, other):
-                break
-            alike.append(queue.jobs.pop()[0])
-        return alike
-
-    def _serve_together(self, alike: list[Job]) -> list[Job]:
-        """Place plain pods as one run, each where it would have gone in its own turn; those that are left over."""
-        cycle, in_turn = self._cycle, self._in_turn()
-
-        def allowed(jobs: Sequence[Job]) -> int:
-            request = jobs[0].subs[0].pod_sets[0].shape.request
-            return self._may_go(
-                len(jobs),
-                lambda count: cycle.ledger.charge_each(jobs[:count], request),
-                lambda count: self._may_use(jobs[count], request),
-            )
-
-        found = cycle.attempt(alike[0], lambda _: place_run(cycle, self._ahead, alike, allowed, in_turn=in_turn))
-        if isinstance(found, Reason):
-            return alike
-        placed, rows = found
-        commit_each(cycle, placed, rows, action="allocate")
-        if len(placed) == len(alike):
-            return []
-        numbers = {job.number for job in placed}
-        return [job for job in alike if job.number not in numbers]
-
-    def _in_turn(self) -> bool:
-        """Whether nobody may be placed before a plain pod that finds no place now, as `place_run` explains."""
-        pipeline = self._cycle.pipeline
-        limited = pipeline.has_quotas or pipeline.watches_use or pipeline.shares_move
-        return limited or self._preempt is not None or self._cycle.ledger.any_releasing
-
-    def _may_go(self, most: int, charge: Callable[[int], None], may_use: Callable[[int], bool]) -> int:
-        """How many tasks may be placed one after the other before it is the turn of somebody else.
-
-        `charge` adds so many of them to what is used, and `may_use` says whether one more may be used after so many.
-        """
-        pipeline = self._cycle.pipeline
-        if self._is_unlimited():
-            return most
-
-        def goes(count: int) -> bool:
-            """Whether one more may go after so many of them."""
-            with self._cycle.ledger.statement():
-                if count:
-                    charge(count)
-                    if self._jobs.must_give_way():
-                        return False
-                return may_use(count)
-
-        if not pipeline.rises_with_use:
-            return next((count for count in range(most) if not goes(count)), most)
-        if goes(most - 1):
-            return most
-        low, high = -1, most - 1  # one may go after `low` of them, and not after `high`
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if goes(middle) else (low, middle)
-        return high
-
-    def _may_use(self, job: Job, request: Ints) -> bool:
-        """Whether the queue of a plain pod may use what it asks for, beside what its terminating pods still hold."""
-        pipeline, ledger = self._cycle.pipeline, self._cycle.ledger
-        if not pipeline.has_quotas:
-            return True
-        if pipeline.quota_exceeded(job, request) is not None:
-            return False
-        if not ledger.queue_leaving.any():
-            return True
-        with ledger.statement():
-            ledger.count_leaving()
-            return pipeline.quota_exceeded(job, request) is None
 
     def _serve_safely(self, job: Job) -> bool:
         """Serve a job. If a plugin fails, the job is rejected and the other jobs are still served."""
@@ -439,50 +283,9 @@ class _Allocation:
             groups = (replace(group, need=self._allowed(job, group)) for group in surplus(self._cycle, job))
             return any(group.need and place_surplus(self._cycle, job, group) for group in groups)
 
-    def _place_elastic(self, job: Job) -> bool:
-        """Place tasks of an elastic gang on their own, until it is the turn of another job; whether any was placed.
-
-        Where placing a task moves the shares, each of them is a decision in a turn of its own. This is for gangs
-        without constraints, whose tasks go where scores lead them; all others place one task in each turn.
-        """
-        cycle, (sub,) = self._cycle, job.subs
-        pod_set = next(surplus(cycle, job)).remaining[0].pod_set
-        shape = pod_set.shape
-        batch = min(cycle.backlog.left(pod_set), self._batches.get(job.number, 1))
-        rows = self._ahead.rows(Ask(shape, sub, job), batch)
-
-        def may_use(count: int) -> bool:
-            if count and not self._jobs.is_next(job):
-                return False
-            cycle.ledger.count_leaving()  # surplus starts at once, while terminating pods still hold theirs
-            return cycle.pipeline.quota_exceeded(job, shape.request) is None
-
-        def charge(count: int) -> None:
-            cycle.ledger.charge(job, shape.request * count)
-
-        number = self._may_go(len(rows), charge, may_use) if len(rows) else 0
-        self._batches[job.number] = 2 * batch if number == batch else 1
-        if not number:
-            return False
-        rows = rows[:number]
-        before = cycle.ledger.placed_span(job)
-        charge(number)
-        cycle.ledger.count_placed(sub, pod_set, *np.unique(rows, return_counts=True), pool=Pool.IDLE)
-        self._ahead.place(shape, rows)
-        commit_surplus(cycle, job, Placement(sub, pod_set, rows, Pool.IDLE), before)
-        return True
-
-    def _is_elastic(self, job: Job) -> bool:
-        """Whether the tasks beyond a gang's minimum may go anywhere, each for itself."""
-        sub = job.subs[0]
-        free = len(job.subs) == 1 and not job.policies and job.constraint is None and sub.constraint is None
-        plain = free and job.gather is None and not job.further and not job.ranks and job.pattern is None
-        in_order = self._in_runs() and not self._cycle.ledger.followed
-        return plain and in_order and self._cycle.pipeline.limit(job) is None
-
     def _place_surplus(self, job: Job) -> bool:
         """Place the surplus that fits idle resources: all of it, or one task where placing a task moves the shares."""
-        if self._cycle.pipeline.shares_move and self._is_elastic(job) and self._place_elastic(job):
+        if self._plain_pods.place_elastic(job):
             return self._cycle.backlog.some_left(job)
         placements: list[Placement] = []
         left: list[TaskGroup] = []

@@ -1,0 +1,469 @@
+"""Plain pods: jobs of one task that may go anywhere, of which a Deployment or a DaemonSet makes thousands.
+
+Served one by one, each of them would cost a whole search. Pods that no plugin distinguishes are taken from their queue
+together and placed as one run, each where it would have gone by itself. The pods of a DaemonSet differ in the node that
+they are pinned to: each is looked for on that node alone. Tasks beyond the minimum of a gang without constraints are
+placed likewise where shares decide after each of them who is served next.
+
+Called by `allocate`, which searches for the jobs that `PlainPods` does not place. Nothing is decided here that would
+not be decided if every job were searched for, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.actions.jobs_by_queue import JobsByQueue, Kind, QueuedJobs, ServedQueue, plain_kind
+from tierwise.actions.placement.commit import commit_each, commit_surplus
+from tierwise.actions.placement.demand import surplus
+from tierwise.actions.placement.fit import Placement
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask
+from tierwise.framework.kept_scores import KeptScores
+from tierwise.framework.ledger import Pool
+from tierwise.framework.pipeline import PluginError
+from tierwise.framework.placer import best_row, place_in_order
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Job
+from tierwise.model.reason import Reason
+from tierwise.model.shape import Shape
+from tierwise.model.topology import ROOT
+
+if TYPE_CHECKING:
+    from tierwise.actions.reservations import Reservations
+    from tierwise.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm
+
+__all__ = ["PlainPods"]
+
+_MANY = 8
+"""Plain pods of one kind that wait behind each other are placed as one run from this number on."""
+
+_NONE: Ints = np.zeros(0, dtype=np.int64)
+_PINNED_BY = "metadata.name"
+_COMPARED = tuple(name for name in Shape.__struct_fields__ if name not in ("number", "request", "asked", "affinity"))
+
+
+class PlainPods:
+    """Places plain pods of the queue that is served, and surplus tasks that may go anywhere, without a search."""
+
+    def __init__(self, cycle: Cycle, jobs: JobsByQueue, reservations: Reservations | None, *, preempts: bool) -> None:
+        pipeline = cycle.pipeline
+        self._cycle, self._jobs = cycle, jobs
+        self._reservations, self._preempts = reservations, preempts
+        self._unlimited = not (pipeline.has_quotas or pipeline.watches_use or pipeline.shares_move)
+        self._scores = KeptScores(cycle)
+        self._ahead = RowsAhead(cycle, self._scores)
+        self._batch = 1  # how many pods to take at once where each of them may be the last one before another queue
+        self._placed_all: str | None = None  # the queue that was served last, if all that was taken of it was placed
+        self._surplus_batches: dict[int, int] = {}  # by elastic job: how many tasks to try when it is served next
+
+    def serve(self, queue: ServedQueue) -> Iterator[Job]:
+        """Pop the next job of a queue and, if it is a plain pod, place it with those behind it that may go with it.
+
+        Yields the jobs that have to be searched for: a gang, or the plain pods that are left over, one by one.
+        """
+        self._batch = min(2 * self._batch, len(queue.jobs)) if self._placed_all == queue.name else 1
+        self._placed_all = queue.name
+        job, kind = queue.jobs.pop()
+        if kind is not None and self._skips_search() and self._are_few_alike(kind, queue.jobs):
+            unplaced = self._place_each(self._pop_few_alike(job, queue.jobs))
+            if unplaced is None:
+                return
+            fits = self._scores.has_room(_shape(unplaced))
+            job, kind = unplaced, plain_kind(self._cycle, unplaced) if fits else None
+        if kind is None or not self._skips_search():
+            self._placed_all = None
+            yield job
+            return
+        in_order = self._in_order()
+        alike = self._pop_alike(job, kind, queue, in_order=in_order)
+        left = self._place_run(alike, in_order=in_order)
+        again = in_order and _is_pinned(job)  # those behind one that waits may have room on their nodes
+        for i, job in enumerate(left):
+            self._placed_all = None
+            if (i or len(left) < len(alike)) and (self._jobs.must_give_way() or (again and i)):
+                for other in left[i:]:
+                    self._jobs.put_back(other)
+                return
+            yield job
+
+    def place_elastic(self, job: Job) -> bool:
+        """Place tasks of an elastic gang until another job or queue comes first; whether any was placed.
+
+        Where placing a task moves the shares, each of them is a decision of its own. This is for gangs without
+        constraints, whose tasks go where scores lead them; all others place one task each time they are served.
+        """
+        if not self._is_elastic(job):
+            return False
+        cycle, (sub,) = self._cycle, job.subs
+        pod_set = next(surplus(cycle, job)).remaining[0].pod_set
+        shape = pod_set.shape
+        batch = min(cycle.backlog.left(pod_set), self._surplus_batches.get(job.number, 1))
+        rows = self._ahead.rows(Ask(shape, sub, job), batch)
+
+        def allows(count: int) -> bool:
+            if count and not self._jobs.is_next(job):
+                return False
+            cycle.ledger.count_leaving()  # surplus starts at once, while terminating pods still hold theirs
+            return cycle.pipeline.quota_exceeded(job, shape.request) is None
+
+        def charge(count: int) -> None:
+            cycle.ledger.charge(job, shape.request * count)
+
+        number = self._number_allowed(len(rows), charge, allows)
+        self._surplus_batches[job.number] = 2 * batch if number == batch else 1
+        if not number:
+            return False
+        rows = rows[:number]
+        before = cycle.ledger.placed_span(job)
+        charge(number)
+        cycle.ledger.count_placed(sub, pod_set, *np.unique(rows, return_counts=True), pool=Pool.IDLE)
+        self._ahead.place(shape, rows)
+        commit_surplus(cycle, job, Placement(sub, pod_set, rows, Pool.IDLE), before)
+        return True
+
+    def _skips_search(self) -> bool:
+        """Whether no plugin and no onlooker has to be asked about each job by itself."""
+        pipeline = self._cycle.pipeline
+        searched = pipeline.proposes or pipeline.delays or bool(self._reservations)
+        return pipeline.gangs and not searched and self._cycle.inspect is None
+
+    def _in_order(self) -> bool:
+        """Whether nobody may be placed before a plain pod that finds no place now.
+
+        It may preempt, wait for what is being released, or have another reason to wait once its queue has used more.
+        """
+        return not self._unlimited or self._preempts or self._cycle.ledger.any_releasing
+
+    def _is_elastic(self, job: Job) -> bool:
+        """Whether shares decide after each task, and the tasks beyond a gang's minimum may go anywhere."""
+        pipeline, sub = self._cycle.pipeline, job.subs[0]
+        if not pipeline.shares_move or not self._skips_search() or self._cycle.ledger.followed:
+            return False
+        free = len(job.subs) == 1 and not job.policies and job.constraint is None and sub.constraint is None
+        plain = free and job.gather is None and not job.further and not job.ranks and job.pattern is None
+        return plain and pipeline.limit(job) is None
+
+    # Which pods go together.
+
+    def _are_few_alike(self, kind: Kind, jobs: QueuedJobs) -> bool:
+        """Whether few pods of a kind wait behind each other, and nothing but free resources limits any pod."""
+        return self._unlimited and not self._cycle.ledger.followed and not jobs.are_alike(kind, _MANY - 1)
+
+    def _pop_few_alike(self, job: Job, jobs: QueuedJobs) -> Iterator[Job]:
+        """A plain pod and those behind it, each popped as it is asked for, up to the first of many that are alike."""
+        yield job
+        most = self._jobs.binds_left()
+        while jobs and (most := most - 1) > 0:
+            kind = jobs.peek()[3]
+            if kind is None or jobs.are_alike(kind, _MANY):
+                return
+            yield jobs.pop()[0]
+
+    def _pop_alike(self, job: Job, kind: Kind, queue: ServedQueue, *, in_order: bool) -> list[Job]:
+        """A plain pod, and those behind it in its queue that nobody distinguishes from it."""
+        if self._cycle.ledger.followed:
+            return [job]  # what followers take, such as volumes, depends on the order
+        in_batches = queue.following is not None or (in_order and _is_pinned(job))
+        most = min(self._batch if in_batches else float("inf"), self._jobs.binds_left())
+        alike = [job, *queue.jobs.pop_alike(kind, most - 1)]
+        while queue.jobs and len(alike) < most:
+            _, _, other, another = queue.jobs.peek()
+            if another is None or not _pinned_alike(job, other):
+                break
+            alike.append(queue.jobs.pop()[0])
+        return alike
+
+    # Placing them.
+
+    def _place_each(self, jobs: Iterable[Job]) -> Job | None:
+        """Place plain pods of any kinds on idle resources, one after the other, each on the node that is best for it.
+
+        Returns the first one that finds no node, or that needs a search; those behind it are not looked at.
+        """
+        cycle = self._cycle
+        if cycle.spares is not None:
+            cycle.spares.serve(None)
+        placed: list[Job] = []
+        nodes: list[int] = []
+        free: dict[int, bool] = {}  # by identity of a shape: its pods need no search
+        left = None
+        with cycle.ledger.statement() as statement:
+            statement.keep()  # what is placed stays, whatever becomes of the next one
+            for job in jobs:
+                shape = _shape(job)
+                if id(shape) not in free:
+                    limited = _pin(shape) is not None or cycle.pipeline.limit(job) is not None
+                    free[id(shape)] = not shape.best_effort and not limited
+                row = self._best_row(Ask(shape, job.subs[0], job)) if free[id(shape)] else -1
+                if row < 0:
+                    left = job
+                    break
+                cycle.ledger.place_one(shape, row)
+                placed.append(job)
+                nodes.append(row)
+            rows = np.array(nodes, dtype=np.int64)
+            if placed:
+                cycle.ledger.count_each([job.subs[0] for job in placed], _shape(placed[0]), rows)
+                cycle.ledger.charge_all(placed, np.stack([_shape(job).request for job in placed], axis=1))
+        self._decide(placed, rows)
+        return left
+
+    def _best_row(self, ask: Ask) -> int:
+        """The best row for a task; -1 also where a plugin fails, which fails again when the job is searched for."""
+        try:
+            row = self._scores.best(ask)
+            return best_row(self._cycle, ask, self._cycle.topology.span(ROOT), Pool.IDLE) if row is None else row
+        except PluginError:
+            return -1
+
+    def _place_run(self, alike: list[Job], *, in_order: bool) -> list[Job]:
+        """Place plain pods that nobody distinguishes on idle resources; returns those that are left over."""
+        found = self._cycle.attempt(alike[0], lambda _: self._run(alike, in_order=in_order))
+        if isinstance(found, Reason):
+            return alike
+        placed, rows = found
+        self._decide(placed, rows)
+        if len(placed) == len(alike):
+            return []
+        numbers = {job.number for job in placed}
+        return [job for job in alike if job.number not in numbers]
+
+    def _run(self, alike: Sequence[Job], *, in_order: bool) -> tuple[Sequence[Job], Ints]:
+        """The pods that were placed, and the row of each; the run ends where its queue may not use more."""
+        cycle, first, shape = self._cycle, alike[0], _shape(alike[0])
+        pinned = _pin(shape) is not None and any(_shape(job) is not shape for job in alike)
+        if cycle.pipeline.limit(first) is not None or (pinned and cycle.pipeline.moving(shape)):
+            return (), _NONE
+        if pinned:
+            jobs, rows = _on_pins(cycle, alike, in_order=in_order)
+        else:
+            rows = self._ahead.rows(Ask(shape, first.subs[0], first), len(alike))
+            jobs = alike[: len(rows)]
+        count = self._number_allowed(
+            len(jobs),
+            lambda count: cycle.ledger.charge_each(jobs[:count], shape.request),
+            lambda count: self._within_quotas(jobs[count], shape.request),
+        )
+        if count:
+            with cycle.ledger.statement() as statement:
+                cycle.ledger.count_each([job.subs[0] for job in jobs[:count]], shape, rows[:count])
+                cycle.ledger.charge_each(jobs[:count], shape.request)
+                self._ahead.place(shape, rows[:count])
+                statement.keep()
+        return jobs[:count], rows[:count]
+
+    def _decide(self, placed: Sequence[Job], rows: Ints) -> None:
+        """Add the decisions, and count a search for each pod as if it had been made."""
+        if placed:
+            commit_each(self._cycle, placed, rows, action="allocate")
+        self._cycle.report.search_counts.trials += len(placed)
+        self._cycle.report.search_counts.domains += len(placed)
+
+    def _number_allowed(self, most: int, charge: Callable[[int], None], allows: Callable[[int], bool]) -> int:
+        """How many tasks may be placed one after the other before one may not, or another queue comes first.
+
+        `charge` adds so many of them to what is used, and `allows` says whether one more may go after so many.
+        """
+        if self._unlimited or not most:
+            return most
+
+        def one_more(count: int) -> bool:
+            with self._cycle.ledger.statement():
+                if count:
+                    charge(count)
+                    if self._jobs.must_give_way():
+                        return False
+                return allows(count)
+
+        if not self._cycle.pipeline.rises_with_use:
+            return next((count for count in range(most) if not one_more(count)), most)
+        if one_more(most - 1):
+            return most
+        low, high = -1, most - 1  # one may go after `low` of them, and not after `high`
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if one_more(middle) else (low, middle)
+        return high
+
+    def _within_quotas(self, job: Job, request: Ints) -> bool:
+        """Whether the queue of a plain pod may use what it asks for, beside what its terminating pods still hold."""
+        pipeline, ledger = self._cycle.pipeline, self._cycle.ledger
+        if not pipeline.has_quotas:
+            return True
+        if pipeline.quota_exceeded(job, request) is not None:
+            return False
+        if not ledger.queue_leaving.any():
+            return True
+        with ledger.statement():
+            ledger.count_leaving()
+            return pipeline.quota_exceeded(job, request) is None
+
+
+class _Plan(msgspec.Struct):
+    """Rows of the next tasks, and how much of what was placed since is known to agree with them."""
+
+    rows: Ints
+    used: int  # how many of the rows are taken, or more where it was used to the end
+    seen: int  # entries of the history
+    moved: int  # entries of the ledger's list of changed rows
+    length: int  # of the next plan, if this one is used to the end
+
+
+class RowsAhead:
+    """The rows of the next tasks of an ask, for as long as nobody but tasks of its shape is placed, and just there.
+
+    Where queues take turns, or an elastic gang places one task in each of its turns, a task finds its row without a
+    look at all nodes. A plan that was used to the end is followed by one of twice its length, any other by one of as
+    many rows as are wanted at the time: so little is planned in vain.
+    """
+
+    def __init__(self, cycle: Cycle, scores: KeptScores) -> None:
+        self._cycle = cycle
+        self._scores = scores
+        self._plans: dict[object, _Plan] = {}
+        self._history: list[tuple[Shape, Ints, int, int]] = []  # with how many changes of the ledger before and after
+
+    def rows(self, ask: Ask, count: int) -> Ints:
+        """Rows for up to `count` tasks, in their order, of a job without constraints."""
+        who = id(ask.shape) if self._cycle.pipeline.scores_by_shape else (id(ask.shape), ask.job.queue, ask.job.lone)
+        plan = self._plans.get(who)
+        length = count
+        if plan is not None and self._holds(plan, ask.shape):
+            if plan.used + count <= len(plan.rows) or len(plan.rows) < plan.length // 2:
+                return plan.rows[plan.used : plan.used + count]
+            length = max(count, plan.length)
+        if length == 1:
+            row = self._scores.best(ask)
+            if row is not None:
+                rows = np.full(int(row >= 0), row, dtype=np.int64)
+                self._plans[who] = _Plan(rows, 0, len(self._history), self._cycle.ledger.moved.length, 2)
+                return rows
+        before = self._cycle.ledger.moved.length
+        rows = place_in_order(self._cycle, ask, length, self._cycle.topology.span(ROOT), Pool.IDLE)
+        after = self._cycle.ledger.moved.length
+        if after > before:  # it has tried them on the ledger, and undone that
+            self._history.append((ask.shape, _NONE, before, after))
+        self._plans[who] = _Plan(rows, 0, len(self._history), after, 2 * length)
+        return rows[:count]
+
+    def place(self, shape: Shape, rows: Ints) -> None:
+        """Place tasks on these rows, which may repeat, in this order."""
+        ledger, before = self._cycle.ledger, self._cycle.ledger.moved.length
+        if len(rows) == 1:
+            ledger.place_one(shape, int(rows[0]))
+        else:
+            ledger.place(shape, *np.unique(rows, return_counts=True), pool=Pool.IDLE)
+        self._history.append((shape, rows, before, ledger.moved.length))
+
+    def _holds(self, plan: _Plan, shape: Shape) -> bool:
+        """Whether all that has changed since is tasks of the shape on the rows of the plan."""
+        for placed, rows, before, after in self._history[plan.seen :]:
+            planned = plan.rows[plan.used : plan.used + len(rows)]  # fewer where the plan ends: then what went is right
+            other = len(rows) and (placed is not shape or planned.tobytes() != rows[: len(planned)].tobytes())
+            if other or before != plan.moved:
+                return False
+            plan.used += len(rows)
+            plan.moved = after
+        plan.seen = len(self._history)
+        return plan.moved == self._cycle.ledger.moved.length
+
+
+# Pins: the node that the controller of a DaemonSet names in the affinity of each of its pods.
+
+
+def _is_pinned(job: Job) -> bool:
+    return _pin(_shape(job)) is not None
+
+
+def _pinned_alike(one: Job, other: Job) -> bool:
+    """Whether no plugin distinguishes two plain pods, but for the nodes that they are pinned to."""
+    a, b = _shape(one), _shape(other)
+    same = one.queue == other.queue and _pin(a) is not None and _pin(b) is not None
+    return same and _equal_but_for_pins(a, b)
+
+
+def _on_pins(cycle: Cycle, alike: Sequence[Job], *, in_order: bool) -> tuple[Sequence[Job], Ints]:
+    """The pods whose nodes have room for them, and the row of each.
+
+    Filters are asked for all of them at once, as for a pod that may stand on any of these nodes. Nobody is placed by
+    its pin where a pod that may stand on no node has one to go to: such a profile heeds no node affinity.
+    """
+    shapes = [_shape(job) for job in alike]
+    rows = np.array([cycle.nodes.row.get(_pin(shape) or "", -1) for shape in shapes], dtype=np.int64)
+    terms = tuple(dict.fromkeys(_required(shape)[0] for shape in shapes))
+    if not cycle.pipeline.why_not(_with_terms(shapes[0], ())).all():
+        return (), rows[:0]
+    allowed = cycle.pipeline.why_not(_with_terms(shapes[0], terms)) == 0
+    room = np.zeros(len(allowed) + 1, dtype=np.int64)  # the last for nodes that do not exist
+    able = np.flatnonzero(allowed)
+    room[able] = shapes[0].max_tasks(cycle.ledger.free(shapes[0].asked, able, Pool.IDLE))
+    fits = _numbered(rows) < room[rows]
+    if in_order and not fits.all():
+        fits[int(np.argmin(fits)) :] = False
+    return [job for job, fit in zip(alike, fits.tolist(), strict=True) if fit], rows[fits]
+
+
+def _numbered(rows: Ints) -> Ints:
+    """How many entries before each name the same row."""
+    order = np.argsort(rows, kind="stable")
+    ordered = rows[order]
+    begins = np.flatnonzero(np.diff(ordered, prepend=ordered[0] - 1))
+    lengths = np.diff(begins, append=len(rows))
+    numbers = np.empty(len(rows), dtype=np.int64)
+    numbers[order] = np.arange(len(rows)) - np.repeat(begins, lengths)
+    return numbers
+
+
+def _shape(job: Job) -> Shape:
+    return job.subs[0].pod_sets[0].shape
+
+
+def _required(shape: Shape) -> tuple[NodeSelectorTerm, ...]:
+    nodes = shape.affinity.node_affinity if shape.affinity is not None else None
+    return nodes.required.node_selector_terms if nodes is not None and nodes.required is not None else ()
+
+
+def _pin(shape: Shape) -> str | None:
+    """The node that a DaemonSet's controller has pinned a pod to; None where it may choose or has claims to heed."""
+    terms = _required(shape)
+    if len(terms) != 1 or terms[0].match_expressions or len(terms[0].match_fields) != 1:
+        return None
+    (field,) = terms[0].match_fields
+    named = field.key == _PINNED_BY and field.operator == "In" and len(field.values) == 1
+    return field.values[0] if named and shape.devices is None and shape.volumes is None else None
+
+
+def _equal_but_for_pins(a: Shape, b: Shape) -> bool:
+    return (
+        all(getattr(a, name) == getattr(b, name) for name in _COMPARED)
+        and np.array_equal(a.request, b.request)
+        and _besides_pin(a) == _besides_pin(b)
+    )
+
+
+def _besides_pin(shape: Shape) -> tuple[object, ...]:
+    """The wishes and rules of a pinned shape's affinity."""
+    affinity, nodes, _ = _pinned(shape)
+    return nodes.preferred, affinity.pod_affinity, affinity.pod_anti_affinity
+
+
+def _with_terms(shape: Shape, terms: tuple[NodeSelectorTerm, ...]) -> Shape:
+    """A pinned shape whose alternatives of nodes are these instead of its pin."""
+    affinity, nodes, required = _pinned(shape)
+    others = replace(nodes, required=replace(required, node_selector_terms=terms))
+    return replace(shape, affinity=replace(affinity, node_affinity=others))
+
+
+def _pinned(shape: Shape) -> tuple[Affinity, NodeAffinity, NodeSelector]:
+    """The affinity of a pinned shape, and the parts of it that hold its pin."""
+    assert shape.affinity is not None
+    nodes = shape.affinity.node_affinity
+    assert nodes is not None
+    assert nodes.required is not None
+    return shape.affinity, nodes, nodes.required
