@@ -184,3 +184,60 @@ def test_mark_that_cannot_be_is_set_anew(world: World, mark: str) -> None:
     world.put(group, *pods)
 
     assert [1, 0] == [world.turn(), world.turn(after=PATIENCE)]
+
+
+def _sub_groups(bound: int, *, minimum: int = 1) -> list[Json]:
+    """A running gang of three sub-groups of two pods, of which so many pods are bound; a gang needs two pods."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "u", "controller": True}
+    group = pod_group("g", 2 * minimum, {"phase": "Running"})
+    selector = {"matchLabels": {"app": "g"}}
+    policy = {"name": "p", "subGroupSize": 2, "labelSelector": selector, "matchLabelKeys": ["part"]}
+    group["spec"]["subGroupPolicy"] = [policy | {"minSubGroups": minimum}]
+    pods = [pod(f"p{i}", cpu="4", on=f"n{i // 2}" if i < bound else "", group="g") for i in range(6)]
+    for i, found in enumerate(pods):
+        found["metadata"] |= {"ownerReferences": [owner], "creationTimestamp": MADE}
+        found["metadata"]["labels"] = {"app": "g", "part": f"s{i // 2}"}
+        if i < bound:
+            scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": BOUND}
+            found["status"]["conditions"] = [scheduled]
+    return [group, *pods]
+
+
+def _on_nodes(world: World) -> list[str]:
+    return sorted(found["metadata"]["name"] for found in world.api.all("pods") if found["spec"].get("nodeName"))
+
+
+def test_half_a_sub_group_beyond_the_minimum_is_released(world: World) -> None:
+    """The gang has its minimum and goes on; the pod whose partner finds no room gives its own back."""
+    world.put(*_sub_groups(3), pod("theirs", cpu="1", on="n1"))
+
+    world.turn()
+
+    assert ["p0", "p1", "theirs"] == _on_nodes(world)
+    assert [] == world.marks(PARTIAL)
+
+
+def test_half_a_sub_group_has_its_time(world: World) -> None:
+    """Its last pod was bound 50 seconds ago: in ten seconds it goes, and not before."""
+    group, *pods = _sub_groups(3)
+    pods[2]["status"]["conditions"][0]["lastTransitionTime"] = LATER
+    world.put(group, *pods, pod("theirs", cpu="1", on="n1"))
+
+    assert [4, 4, 3] == [world.turn(), world.turn(after=PATIENCE - 51), world.turn(after=1)]
+
+
+def test_half_a_sub_group_whose_rest_finds_a_place_stays(world: World) -> None:
+    """However long it has been one."""
+    world.put(*_sub_groups(3))
+
+    assert 4 == world.turn()
+    assert ["p0", "p1", "p2", "p3"] == _on_nodes(world)
+
+
+def test_sub_group_that_lost_a_pod_is_not_released(world: World) -> None:
+    """A pod that is younger than the first binding of the sub-group is a replacement; its policies deal with it."""
+    group, *pods = _sub_groups(3)
+    pods[3]["metadata"]["creationTimestamp"] = LATER
+    world.put(group, *pods, pod("theirs", cpu="1", on="n1"))
+
+    assert [4, 4] == [world.turn(), world.turn(after=PATIENCE)]

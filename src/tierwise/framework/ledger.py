@@ -15,7 +15,7 @@ future from their eviction on.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ParamSpec, Protocol, TypeVar
@@ -37,6 +37,7 @@ __all__ = [
     "Pool",
     "Statement",
     "Tally",
+    "halves",
     "job_ready",
     "part_of_whole",
     "ready_tasks",
@@ -830,10 +831,7 @@ def part_of_whole(ledger: Ledger, sub: SubJob, job: Job) -> bool:
     if not sub_ready(ledger, sub):
         return False
     whole = whole_groups(job, [sub_ready(ledger, other) for other in job.subs]) if sub.inner_group >= 0 else []
-    number = sub.inner_group
-    while number >= 0 and whole[number]:
-        number = job.inner_groups[number].parent
-    return number < 0
+    return all(whole[number] for number in _around(job, sub.inner_group))
 
 
 def stands_in_part(ledger: Ledger, job: Job) -> bool:
@@ -847,6 +845,33 @@ def stands_in_part(ledger: Ledger, job: Job) -> bool:
     if not job_ready(ledger, job):
         return True
     return bool(job.policies) and not job.satisfied and not all(part_of_whole(ledger, sub, job) for sub in begun)
+
+
+def halves(ledger: Ledger, job: Job, begun: Collection[SubJob]) -> list[tuple[SubJob, ...]]:
+    """The units of a job, each by its sub-jobs, that are whole or of no use, and of which a part alone stands.
+
+    `begun` are sub-jobs of which tasks stand. A unit is the sub-job itself, or the largest inner group around it that
+    is not whole: what stands in it is of no use either.
+    """
+    if not job.policies or job.satisfied:
+        return []
+    whole = whole_groups(job, [sub_ready(ledger, other) for other in job.subs]) if job.inner_groups else []
+    units: dict[int | str, tuple[SubJob, ...]] = {}
+    for sub in begun:
+        around = list(_around(job, sub.inner_group))
+        broken = next((number for number in reversed(around) if not whole[number]), -1)
+        if broken >= 0:
+            units[broken] = tuple([other for other in job.subs if broken in _around(job, other.inner_group)])
+        elif not sub_ready(ledger, sub):
+            units[sub.key] = (sub,)
+    return list(units.values())
+
+
+def _around(job: Job, number: int) -> Iterator[int]:
+    """An inner group and those around it, from the inside out."""
+    while number >= 0:
+        yield number
+        number = job.inner_groups[number].parent
 
 
 def roles_count(job: Job) -> bool:

@@ -31,14 +31,14 @@ __all__ = ["bound_at", "bound_together", "overbound", "owned", "partial_since"]
 # pod was there from the beginning and still has no node, while no other has come, was bound in part.
 
 
-def partial_since(objects: Objects, job: Job) -> float | None:
-    """When the last pod of a gang was bound that was never whole; None where it was, or nothing tells."""
+def partial_since(objects: Objects, tasks: Sequence[Task]) -> float | None:
+    """When the last pod was bound of a gang, or a part of one, that was never whole; None else, or if nothing tells."""
     pods = objects.every(Pod)
-    standing = [pods[task.key] for task in job.tasks if task.status is Status.RUNNING and task.key in pods]
-    waiting = [pods[task.key] for task in job.tasks if task.status is Status.PENDING and task.key in pods]
+    standing = [pods[task.key] for task in tasks if task.status is Status.RUNNING and task.key in pods]
+    waiting = [pods[task.key] for task in tasks if task.status is Status.PENDING and task.key in pods]
     bound = [bound_at(pod) for pod in standing]
     times = [time for time in bound if time is not None]
-    if not waiting or len(standing) + len(waiting) < len(job.tasks) or len(times) < len(standing) or not times:
+    if not waiting or len(standing) + len(waiting) < len(tasks) or len(times) < len(standing) or not times:
         return None
     first = min(times)
     return max(times) if all(_made(pod) <= first for pod in waiting) else None

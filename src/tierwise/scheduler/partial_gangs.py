@@ -5,6 +5,9 @@ cycle places missing pods beside those that run, so a partial gang is normally c
 after some time, its pods are evicted, because they hold resources without use. A gang that was whole and has lost pods
 since is not meant: its policies and replacements deal with it.
 
+A sub-group beyond the gang's minimum is whole or not at all as well. Where a part of one stands, its own pods show
+whether it was ever whole and how long it has waited, and these alone are evicted.
+
 The marks are annotations on the gang's pod group, in every language, so they survive a restart. A gang that is declared
 only by annotations of its pods has no such object; there the pods themselves show how long it has waited. Pods without
 an owner that would create them again are never evicted; a message says so.
@@ -16,11 +19,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
 from tierwise.api.meta import format_time, parse_time
-from tierwise.framework.ledger import Ledger, job_ready
+from tierwise.framework.ledger import Ledger, halves, job_ready
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase, Status, SubJob, Task
 from tierwise.model.snapshot import Snapshot
@@ -65,7 +69,7 @@ PATIENCE: Final = 60.0
 RELEASE: Final = "release"
 """The stage that evictions of this kind name."""
 
-_RELEASED: Final = "a part of gang {gang} was bound, and the rest has found no place for {patience:.0f} seconds"
+_RELEASED: Final = "a part of {unit} was bound, and the rest has found no place for {patience:.0f} seconds"
 _TAKEN_BACK: Final = "its node was given more than it has, and gang {gang} was bound last"
 _ONE_GANG: Final = ("PodGroup", "CompositePodGroup", "PodGang")
 """Kinds of which an object declares one gang, and can keep its marks."""
@@ -131,9 +135,28 @@ def release(
         effects += (Evict(_pod_key(pod), _TAKEN_BACK.format(gang=job.key), job.key, RELEASE) for pod in lost)
         if found is not None:
             effects += _by_mark(case, *found, snapshot.now)
-        elif not whole and ((lost and never) or (case.rejected and _waited(partial_since(objects, job), snapshot.now))):
+        elif not whole and (
+            (lost and never) or (case.rejected and _waited(partial_since(objects, job.tasks), snapshot.now))
+        ):
             effects += _evict(case, None)
+        if whole or (not never and not any(isinstance(one, Evict) and one.by == job.key for one in effects)):
+            effects += _halves(objects, report, after, case, found[0] if found is not None else None, snapshot.now)
     return effects
+
+
+def _halves(
+    objects: Objects, report: CycleReport, after: Ledger, case: _Case, key: Key | None, now: float
+) -> Iterator[Effect]:
+    """Release sub-groups beyond the minimum of which a part stands; the rest of the gang stays where it is."""
+    job, standing = case.job, {_pod_key(pod).path: pod for pod in case.standing}
+    begun = [sub for sub in job.subs if any(task.key in standing for task in sub.tasks)] if job.policies else []
+    units = halves(after, job, begun)
+    placed = {task.key for one in report.decisions if one.job is job for p in one.placed for task in p.tasks}
+    for unit in units:
+        tasks = [task for sub in unit for task in sub.tasks]
+        if _waited(partial_since(objects, tasks), now) and not any(task.key in placed for task in tasks):
+            pods = [standing[task.key] for task in tasks if task.key in standing]
+            yield from _evict(replace(case, standing=pods), key, "sub-group " + ", ".join(sub.key for sub in unit))
 
 
 class _Case(msgspec.Struct, frozen=True):
@@ -220,8 +243,8 @@ def _held(objects: Objects, job: Job) -> tuple[Key, Object] | None:
     return None
 
 
-def _evict(case: _Case, key: Key | None) -> Iterator[Effect]:
-    text = _RELEASED.format(gang=case.job.key, patience=PATIENCE)
+def _evict(case: _Case, key: Key | None, unit: str = "") -> Iterator[Effect]:
+    text = _RELEASED.format(unit=unit or f"gang {case.job.key}", patience=PATIENCE)
     alone = []
     for pod in case.standing:
         if owned(pod):
