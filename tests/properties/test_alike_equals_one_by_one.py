@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from tests.support.draw import Gang, Groups, draw, objects_of
 from tests.support.strategies import Scene, node_names, trees
 
+from tierwise.actions.placement.alike import place_alike
+from tierwise.actions.placement.bounds import Room, held
+from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.demand import Demand, demand
 from tierwise.actions.placement.fit import Placement
 from tierwise.actions.placement.search import NOW_ONLY, NoPlace, SearchResult, candidates, search_group
-from tierwise.actions.placement.uniform_groups import groups_held, place_uniform, uniform_groups
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
@@ -41,10 +43,11 @@ def _open(scene: Scene) -> tuple[Cycle, Job, Demand]:
 
 
 def _at_once(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | None:
-    uniform = uniform_groups(cycle, job, asked)
-    assert uniform is not None
+    whole = parts_of(cycle, job, asked)
+    assert whole is not None
+    assert whole.kind is not None
     with cycle.ledger.statement():
-        found = place_uniform(cycle, uniform, tuple(candidates(cycle, job, ROOT)))
+        found = place_alike(cycle, job, whole, tuple(candidates(cycle, job, ROOT)))
     return found if isinstance(found, SearchResult) else None
 
 
@@ -114,12 +117,13 @@ def test_groups_placed_in_racks_count_when_spines_are_compared() -> None:
 def test_held_is_what_can_be_placed(scene: Scene) -> None:
     """The number of groups that a domain is said to hold is the number that can be placed there, no more, no less."""
     cycle, job, asked = _open(scene)
-    uniform = uniform_groups(cycle, job, asked)
-    assert uniform is not None
-    held = groups_held(cycle, uniform, Pool.IDLE)
+    whole = parts_of(cycle, job, asked)
+    assert whole is not None
+    assert whole.kind is not None
+    said = held(Room(cycle, Pool.IDLE), whole.parts[0])
     for domain in range(len(cycle.topology)):
         number = 0
         with cycle.ledger.statement():
             for task_group in asked.task_groups:
                 number += not isinstance(search_group(cycle, job, task_group, within=domain, pools=NOW_ONLY), NoPlace)
-        assert min(int(held[domain]), len(asked.task_groups)) == number
+        assert min(int(said[domain]), len(asked.task_groups)) == number

@@ -13,9 +13,10 @@ import numpy as np
 
 from tierwise.actions.diagnosis.diagnose import searched
 from tierwise.actions.diagnosis.domain_scores import score_domains
+from tierwise.actions.placement.bounds import Room, held
+from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.demand import Demand, demand
 from tierwise.actions.placement.fit import place_tasks
-from tierwise.actions.placement.uniform_groups import groups_held, uniform_groups
 from tierwise.config.profile import Profile
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
@@ -92,18 +93,20 @@ def _basis(current: Cycle, decision: Decision) -> DecisionBasis:
 
 def _groups(current: Cycle, job: Job, asked: Demand) -> tuple[GroupCounts, ...]:
     """Tier by tier how many sub-groups the best domain holds; nothing where they differ or nothing limits the job."""
-    uniform, limit = uniform_groups(current, job, asked), current.pipeline.limit(job)
-    if uniform is None or limit is None:
+    whole, limit = parts_of(current, job, asked), current.pipeline.limit(job)
+    if whole is None or whole.kind is None or limit is None or job.inner_groups or len(whole.parts[0].bundle) > 1:
+        return ()
+    if any(map(current.pipeline.moving, whole.shapes)):
         return ()
     topology = current.topology
-    held = np.minimum(groups_held(current, uniform, Pool.FUTURE_IDLE), len(asked.task_groups))
+    able = np.minimum(held(Room(current, Pool.FUTURE_IDLE), whole.parts[0]), len(asked.task_groups))
     found = []
     for tier in sorted({int(t) for t in topology.tier.tolist() if t <= limit}):
         domains = np.flatnonzero(topology.tier == tier)
-        best = int(domains[np.lexsort((topology.rank[domains], -held[domains]))[0]])
-        holding = int((held[domains] >= len(asked.task_groups)).sum())
+        best = int(domains[np.lexsort((topology.rank[domains], -able[domains]))[0]])
+        holding = int((able[domains] >= len(asked.task_groups)).sum())
         found.append(
-            GroupCounts(tier, len(domains), topology.name[best], int(held[best]), len(asked.task_groups), holding)
+            GroupCounts(tier, len(domains), topology.name[best], int(able[best]), len(asked.task_groups), holding)
         )
     return tuple(found)
 

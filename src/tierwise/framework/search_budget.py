@@ -22,12 +22,11 @@ _MEMORY: Final = ("cells",)
 class SearchBudget(msgspec.Struct, frozen=True):
     """The bound of each search."""
 
-    steps: int = STEPS  # places that sub-groups of one shape are given in one domain, by counting
-    mixed_steps: int = 20_000  # the same for sub-groups of several shapes
+    steps: int = STEPS  # of a search for sub-groups, in all domains; a mixture counts as 10, a trial as 25
+    mixed_steps: int = 20_000  # mixtures in one domain
     trials: int = 400  # sub-groups that are tried on the ledger in one domain
     ways: int = 64  # selections of tasks for a sub-group that has more than it needs
-    nested_steps: int = 20_000  # steps for groups of groups, in all domains
-    tight_steps: int = 5_000  # of these, for their tighter domains first
+    tight_steps: int = 5_000  # of these, for the tighter domains of groups of groups first
     orders: int = 4  # kinds of tasks that are placed first where the order decides
     cells: int = 2**23  # of arrays that are kept to count mixtures
     work: int = 2**28  # such cells that are added up

@@ -13,13 +13,14 @@ from itertools import islice
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.actions.placement.alike import holds
+from tierwise.actions.placement.bounds import Room, held
+from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.demand import Demand, TaskGroup, needs
 from tierwise.actions.placement.fit import put
 from tierwise.actions.placement.gather import everything, rows_of, slot_tree_of
-from tierwise.actions.placement.nested_groups import parts_held, parts_of
 from tierwise.actions.placement.search import BOTH, NoPlace, SearchResult, candidates, current_domain, search_group
 from tierwise.actions.placement.sub_groups import search_inner_group
-from tierwise.actions.placement.uniform_groups import bundled_groups, groups_held, holds, uniform_groups
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
@@ -503,19 +504,17 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
     Tasks of one plain shape are counted. Others are counted one shape at a time, which may be too many, so the most
     promising domains are filled to see how many fit together.
     """
-    nested = parts_of(cycle, job, demand) if job.inner_groups else None
-    if nested is not None and nested.kind is not None and not cycle.pipeline.moving(_first_shape(demand)):
-        each = nested.parts[0]
-        return each.pods, parts_held(cycle, each, Pool.FUTURE_IDLE)[group] * each.pods
-    uniform = uniform_groups(cycle, job, demand) if len(demand.task_groups) > 1 else None
-    if uniform is not None:
-        return uniform.size, groups_held(cycle, uniform, Pool.FUTURE_IDLE)[group] * uniform.size
-    bundled = bundled_groups(cycle, job, demand) if len(demand.task_groups) > 1 else None
-    if bundled is not None and not cycle.ledger.any_releasing:
-        held = np.minimum(groups_held(cycle, bundled, Pool.IDLE)[group], len(demand.task_groups))
-        best = int(np.lexsort((cycle.topology.rank[group], -held))[0])
-        if holds(cycle, bundled, int(group[best]), int(held[best])):  # no other takes more: none is counted too low
-            return 0, held * bundled.size
+    several = job.inner_groups or len(demand.task_groups) > 1
+    whole = parts_of(cycle, job, demand) if several else None
+    if whole is not None and whole.kind is not None and not any(map(cycle.pipeline.moving, whole.parts[0].shapes)):
+        each = whole.parts[0]
+        if len(each.leaves[0].bundle) == 1:
+            return each.pods, held(Room(cycle, Pool.FUTURE_IDLE), each)[group] * each.pods
+        if not cycle.ledger.any_releasing:
+            able = np.minimum(held(Room(cycle, Pool.IDLE), each)[group], whole.chosen)
+            best = int(np.lexsort((cycle.topology.rank[group], -able))[0])
+            if holds(cycle, whole, int(group[best]), int(able[best])):  # no other takes more: none is counted too low
+                return 0, able * each.pods
     left: dict[Shape, int] = {}  # task groups of one shape share its room
     for tasks_left in (tasks_left for task_group in demand.task_groups for tasks_left in task_group.remaining):
         left[tasks_left.pod_set.shape] = left.get(tasks_left.pod_set.shape, 0) + tasks_left.left

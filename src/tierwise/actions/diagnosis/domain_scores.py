@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from tierwise.actions.placement.backtracking import pack
+from tierwise.actions.placement.assign import assign
+from tierwise.actions.placement.bounds import Room, may_hold
+from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, surplus
-from tierwise.actions.placement.fit import bound
+from tierwise.actions.placement.problem import Budget
 from tierwise.actions.placement.search import BOTH, NoPlace, fit_any_way
 from tierwise.actions.placement.sub_groups import shortlist
 from tierwise.framework.cycle import Cycle
@@ -27,7 +29,7 @@ def score_domains(cycle: Cycle, job: Job, sub: SubJob) -> dict[str, float]:
     for group in cycle.pipeline.gradients(gang):
         holding = [
             d
-            for d in group[bound(cycle, task_group, group, Pool.FUTURE_IDLE)].tolist()
+            for d in group[may_hold(Room(cycle, Pool.FUTURE_IDLE), task_group, group)].tolist()
             if _holds(cycle, job, task_group, d)
         ]
         if holding:
@@ -53,11 +55,14 @@ def _scores(cycle: Cycle, task_group: TaskGroup, group: Ints, holding: list[int]
 
 def _of_job(cycle: Cycle, job: Job, asked: Demand) -> dict[str, float]:
     """A job's score for a domain is the sum of its sub-jobs' best scores in it."""
+    whole = parts_of(cycle, job, asked)
+    if whole is None:
+        return {}
     for group in cycle.pipeline.gradients(job):
         found = {}
         for domain in shortlist(cycle, job, asked, group)[0].tolist():
             with cycle.ledger.statement():
-                packing = pack(cycle, job, asked.task_groups, asked.spares, domain)
+                packing = assign(cycle, job, whole, domain, Budget(cycle.budget.steps))
                 if packing.placements is not None:
                     found[cycle.topology.name[domain]] = packing.score
         if found:

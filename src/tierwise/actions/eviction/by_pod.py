@@ -30,13 +30,14 @@ from tierwise.actions.eviction.node_costs import (
 )
 from tierwise.actions.eviction.price_bounds import Price
 from tierwise.actions.eviction.victims import EvictionPlan, choose
+from tierwise.actions.placement.bounds import Room, may_hold_each
 from tierwise.actions.placement.demand import Demand, TaskGroup
-from tierwise.actions.placement.fit import bound_without
 from tierwise.actions.placement.gather import slot_tree_on
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor
 from tierwise.framework.gathering import GatherOption, Quanta, SlotTree
+from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.topology import ROOT
 
@@ -121,7 +122,8 @@ class _Planner:
                 )
             return
         freed = self._cause.running.freed(self._candidates, len(self._cycle.nodes))
-        able = allowed[bound_without(self._cycle, self._asked, allowed, freed)]
+        room = Room(self._cycle, Pool.FUTURE_IDLE, freed=freed)
+        able = allowed[may_hold_each(room, self._asked, allowed)]
         if self._by_node and self._prices is None and ROOT in able:
             yield self._single_nodes()
         for tier in np.unique(topology.tier[able]).tolist():

@@ -14,9 +14,9 @@ from typing import Protocol
 import numpy as np
 
 from tierwise.actions.eviction.mixtures import Mixture
+from tierwise.actions.placement.bounds import Room
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.fabrics import search_fabrics
-from tierwise.actions.placement.fit import fit_counts_without
 from tierwise.actions.placement.gather import gather_group
 from tierwise.actions.placement.search import SearchResult, search_group
 from tierwise.actions.placement.sub_groups import search_job
@@ -574,8 +574,9 @@ class _Tried:
         for resource in asked.tolist():
             amounts = running.request[resource, inside]
             freed[resource] = summed(running.row[inside] - span.start, amounts, span.stop - span.start)
-        room = {number: fit_counts_without(cycle, shape, freed, span) for number, shape in shapes.items()}
-        free = cycle.ledger.free(asked, span, Pool.FUTURE_IDLE) + freed[asked]
+        there = Room(cycle, Pool.FUTURE_IDLE, freed=freed, span=span)
+        room = {number: there.rows(shape) for number, shape in shapes.items()}
+        free = there.free(asked)
         needed = np.zeros(len(asked), dtype=np.int64)
         for group in self._asked.task_groups:
             left = [(r.pod_set.shape, r.left) for r in group.remaining]

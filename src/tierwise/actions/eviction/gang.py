@@ -37,9 +37,9 @@ from tierwise.actions.eviction.preemptors import (
 )
 from tierwise.actions.eviction.price_bounds import DomainBounds, Price, StandingTasks
 from tierwise.actions.eviction.victims import UNLIMITED, EvictionPlan, PutOff, first_of, make_plan
+from tierwise.actions.placement.bounds import Room, may_hold_each
 from tierwise.actions.placement.commit import commit, quota_exceeded_now
 from tierwise.actions.placement.demand import Demand, demand, needs
-from tierwise.actions.placement.fit import bound_without
 from tierwise.actions.placement.search import candidates, current_domain
 from tierwise.api.plurals import count
 from tierwise.config.actions import ACTIONS
@@ -331,7 +331,8 @@ class GangPreemptor:
         going = np.zeros(len(running), dtype=bool)
         going[local] = self._cycle.pipeline.could_go(preemptor, local)
         freed = self._standing.freed_on_rows("could go", going)
-        return set(domains[bound_without(self._cycle, planning.asked, domains, freed)].tolist())
+        room = Room(self._cycle, Pool.FUTURE_IDLE, freed=freed)
+        return set(domains[may_hold_each(room, planning.asked, domains)].tolist())
 
     def _plan(self, planning: _Planning, domain: int, bound: Price, limit: Price) -> EvictionPlan | PutOff | None:
         """The cheapest plan that is found for one domain, where it costs at least `bound`; put off beyond a limit."""
@@ -508,7 +509,8 @@ class GangPreemptor:
         """The domains that the job may use and that could hold it if every candidate were gone."""
         cycle = self._cycle
         every = self._allowed(preemptor.job)
-        able = every[bound_without(cycle, asked, every, self._standing.freed_on_rows("eligible", eligible))]
+        room = Room(cycle, Pool.FUTURE_IDLE, freed=self._standing.freed_on_rows("eligible", eligible))
+        able = every[may_hold_each(room, asked, every)]
         most = self._options.max_domains
         if most is None or len(able) <= most:
             return able

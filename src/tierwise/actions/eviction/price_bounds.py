@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.actions.placement.bounds import Room
 from tierwise.actions.placement.demand import Demand
-from tierwise.actions.placement.fit import fit_counts_without
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool
@@ -217,7 +217,8 @@ class DomainBounds:
         """How many tasks of a shape each row takes once all are gone who may go."""
         found = self._fit_counts.get(shape.number)
         if found is None:
-            found = fit_counts_without(self._cycle, shape, self._standing.freed_on_rows("going", self._going))
+            freed = self._standing.freed_on_rows("going", self._going)
+            found = Room(self._cycle, Pool.FUTURE_IDLE, freed=freed).rows(shape)
             self._fit_counts[shape.number] = found
         return found
 

@@ -12,19 +12,18 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
+from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import Picks, place
 from tierwise.framework.walk import walk
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.ranks import rank_homes
-from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
-__all__ = ["Placement", "bound", "bound_without", "fit", "fit_counts_without", "largest_first", "place_tasks", "put"]
+__all__ = ["Placement", "fit", "largest_first", "place_tasks", "put"]
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -34,50 +33,6 @@ class Placement(msgspec.Struct, frozen=True):
     pod_set: PodSet
     rows: Ints
     pool: Pool
-
-
-def bound(cycle: Cycle, task_group: TaskGroup, domains: Ints, pool: Pool) -> Bools:
-    """Which domains may hold a task group, by counting: exact for one plain shape, otherwise never too strict."""
-    if len(task_group.remaining) == 1 and not task_group.roles:
-        tasks_left = task_group.remaining[0]
-        if tasks_left.left < task_group.need:
-            return np.zeros(len(domains), dtype=bool)
-        enough: Bools = cycle.fit_counts.of(tasks_left.pod_set.shape).domains(pool)[domains] >= task_group.need
-        return enough
-    total = np.zeros(len(domains), dtype=np.int64)
-    roles = {number: np.zeros(len(domains), dtype=np.int64) for number in task_group.roles}
-    for tasks_left in task_group.remaining:
-        fitting = np.minimum(cycle.fit_counts.of(tasks_left.pod_set.shape).domains(pool)[domains], tasks_left.left)
-        total += fitting
-        if tasks_left.pod_set.role_number in roles:
-            roles[tasks_left.pod_set.role_number] += fitting
-    result: Bools = total >= task_group.need
-    for role, least in task_group.roles.items():
-        result &= roles[role] >= least
-    return result
-
-
-def bound_without(cycle: Cycle, asked: Demand, domains: Ints, freed: Ints) -> Bools:
-    """Which domains may hold a demand once so much is freed (resources x rows); each task group counts on its own."""
-    result = np.ones(len(domains), dtype=bool)
-    fit_counts: dict[int, Ints] = {}
-    for task_group in asked.task_groups:
-        total = np.zeros(len(domains), dtype=np.int64)
-        for tasks_left in task_group.remaining:
-            shape = tasks_left.pod_set.shape
-            if shape.number not in fit_counts:
-                fit_counts[shape.number] = cycle.topology.totals(fit_counts_without(cycle, shape, freed))
-            total += np.minimum(fit_counts[shape.number][domains], tasks_left.left)
-        result &= total >= task_group.need
-    return result
-
-
-def fit_counts_without(cycle: Cycle, shape: Shape, freed: Ints, span: slice | None = None) -> Ints:
-    """How many tasks of a shape each row of a span, or of all, takes once so much is freed (resources x rows)."""
-    rows = span or slice(0, len(cycle.nodes))
-    room = shape.max_tasks(cycle.ledger.free(shape.asked, rows, Pool.FUTURE_IDLE) + freed[shape.asked])
-    room[cycle.fit_counts.of(shape).why[rows] != 0] = 0
-    return room
 
 
 def fit(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> list[Placement] | None:

@@ -13,8 +13,9 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.actions.placement.bounds import Room, may_hold
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.fit import Placement, bound, fit, largest_first
+from tierwise.actions.placement.fit import Placement, fit, largest_first
 from tierwise.actions.placement.proposals import try_proposal, units_of
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Gradients, Proposal
@@ -131,7 +132,7 @@ def fit_any_way(
     """Place a task group below a domain.
 
     A task group of several shapes is tried in several orders, placed by score. If all fail, `tied_tasks` tries the
-    places that pod affinity may tie tasks to, and where filters do not move `mixed_shapes` counts which mixtures the
+    places that pod affinity may tie tasks to, and where filters do not move `mixtures` counts which mixtures the
     nodes take.
     """
     for tried in _orders(cycle, job, task_group, domain, pools):
@@ -151,7 +152,7 @@ def fit_any_way(
             return placements
     if len(shapes) == 1:  # there is no mixture
         return NoPlace.of(bounded=not all(map(cycle.pipeline.order_free, shapes.values())))
-    from tierwise.actions.placement.mixed_shapes import OutOfBoundError, fit_mixed  # rarely needed
+    from tierwise.actions.placement.mixtures import OutOfBoundError, fit_mixed  # rarely needed
 
     try:
         placements = _placed(fit_mixed, cycle, job, task_group, domain, pools)
@@ -202,7 +203,7 @@ def ordered(
     surplus as well, score, room for the surplus, name.
     """
     cycle.report.search_counts.domains += len(group)
-    feasible = group[bound(cycle, task_group, group, pools[-1])]
+    feasible = group[may_hold(Room(cycle, pools[-1]), task_group, group)]
     if len(feasible):
         scores = cycle.pipeline.score_domains(task_group.sub, feasible)
         for i in _best_first(cycle, task_group, feasible, scores, near):
@@ -222,7 +223,7 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
         if place is not None:
             keys.append(cycle.topology.meeting_tiers(place)[domains])
     if cycle.ledger.any_releasing:
-        keys.append(~bound(cycle, task_group, domains, Pool.IDLE))
+        keys.append(~may_hold(Room(cycle, Pool.IDLE), task_group, domains))
     left = np.arange(len(domains))
     for key in reversed(keys):
         left = left[key[left] == key[left].min()]

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from tierwise.actions.placement.fit import fit_counts_without
+from tierwise.actions.placement.bounds import Room
 from tierwise.actions.placement.search import current_domain
 from tierwise.api.plurals import count
 from tierwise.api.repair import SPARES
@@ -178,7 +178,7 @@ class Spares:
         without = free
         if len(lent):
             freed = cycle.running.freed(lent, len(cycle.nodes))
-            without = np.where(like, fit_counts_without(cycle, shape, freed), 0)
+            without = np.where(like, Room(cycle, Pool.FUTURE_IDLE, freed=freed).rows(shape), 0)
         counts = np.zeros(len(cycle.nodes), dtype=np.int64)
         left, due = self._most[job.number], 0
         for domain in self._domains(job):

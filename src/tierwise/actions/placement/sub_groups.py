@@ -1,19 +1,22 @@
 """Place a job with several sub-jobs: one domain for the job, and one inside it for each sub-job, chosen together.
 
 Gradients of the job are tried from the tightest tier outwards; of a gradient the domain with the highest sum of sub-job
-scores is chosen. Sub-jobs of equal tasks go to `uniform_groups`, which computes the sums for all domains at once; all
-others go to `backtracking`, which is tried for a shortlist of domains. Nested jobs go to `nested_groups`.
+scores is chosen. Parts that are alike go to `alike`, which computes the sums for all domains at once; all others go to
+`assign`, which is tried for a shortlist of domains.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tierwise.actions.placement.alike import place_alike
+from tierwise.actions.placement.bounds import Room, may_hold_each, may_hold_together
+from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.demand import Demand
-from tierwise.actions.placement.fit import Placement, bound
+from tierwise.actions.placement.fit import Placement
+from tierwise.actions.placement.problem import Budget, Packing, Part
 from tierwise.actions.placement.search import (
     BOTH,
     NoPlace,
@@ -25,16 +28,12 @@ from tierwise.actions.placement.search import (
     search_group,
     surplus_keys,
 )
-from tierwise.actions.placement.uniform_groups import bundled_groups, place_uniform, uniform_groups
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job
+from tierwise.model.job import Job, SubJob
 from tierwise.model.topology import ROOT
-
-if TYPE_CHECKING:
-    from tierwise.actions.placement.backtracking import Packing
 
 __all__ = ["find_place", "search_inner_group", "search_job", "shortlist"]
 
@@ -84,65 +83,50 @@ def _find_anywhere(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPl
 
 def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) -> SearchResult | NoPlace:
     """Find a place for all sub-jobs that the job's minimum needs."""
-    if job.inner_groups:
-        return search_inner_group(cycle, job, demand, within=within)
-    groups = tuple(candidates(cycle, job, within))
-    uniform = (uniform_groups(cycle, job, demand) or bundled_groups(cycle, job, demand)) if not demand.open else None
-    if uniform is not None:
-        found = place_uniform(cycle, uniform, groups)
-        if isinstance(found, SearchResult):
-            return found
-        if found is NoPlace.PROVEN and not cycle.ledger.any_releasing and len(demand.spares) == 0:
-            return found  # no domain holds it, by counting
-    from tierwise.actions.placement.backtracking import pack  # slow to import, and most jobs have alike groups or none
-
-    return _search_unlike(
-        cycle, job, demand, groups, lambda domain: pack(cycle, job, demand.task_groups, demand.spares, domain)
-    )
+    return search_inner_group(cycle, job, demand, within=within)
 
 
 def search_inner_group(
     cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH
 ) -> SearchResult | NoPlace:
-    """Find a place for what an inner group of a nested job lacks; the first of them is the job itself."""
-    from tierwise.actions.placement.nested_groups import Budget, pack_nested, parts_of, place_alike  # rarely needed
-
+    """Find a place for what a job, or an inner group of a nested one, lacks."""
     whole = parts_of(cycle, job, demand)
     if whole is None or not isinstance(whole.gang, Job):
         return NoPlace.PROVEN
     groups = tuple(candidates(cycle, whole.gang, within))
-    shape = demand.task_groups[0].remaining[0].pod_set.shape
-    if whole.kind is not None and not cycle.pipeline.moving(shape):
+    if whole.kind is not None and not any(map(cycle.pipeline.moving, whole.parts[0].shapes)):
         found = place_alike(cycle, job, whole, groups)
-        if found is not None:
+        if isinstance(found, SearchResult):
             return found
-        if not cycle.ledger.any_releasing or Pool.FUTURE_IDLE not in pools:
-            return NoPlace.PROVEN  # counting is exact here: no domain holds it
-    steps = cycle.budget.nested_steps
-    budget, done = Budget(steps), set[int]()
-
-    def attempt(domain: int) -> Packing:
-        """Within what is left of the budget, unless it has succeeded once."""
-        packing = pack_nested(cycle, job, whole, domain, Budget(steps) if domain in done else budget, pools)
-        if packing.placements is not None:
-            done.add(domain)
-        return packing
-
-    return _search_unlike(cycle, whole.gang, demand, groups, attempt)
-
-
-_Attempt = Callable[[int], "Packing"]
-"""Places a demand below a domain, on the ledger, if it can."""
+        releasing = cycle.ledger.any_releasing and Pool.FUTURE_IDLE in pools
+        replaceable = whole.optional and not whole.counts_parts  # by sub-groups that may be others
+        if found is NoPlace.PROVEN and not releasing and not replaceable:
+            return found  # no domain holds it, by counting
+    return _search_unlike(cycle, job, demand, groups, whole, pools)
 
 
 def _search_unlike(
-    cycle: Cycle, job: Job, demand: Demand, groups: Gradients, attempt: _Attempt
+    cycle: Cycle, job: Job, demand: Demand, groups: Gradients, whole: Part, pools: tuple[Pool, ...]
 ) -> SearchResult | NoPlace:
+    """The best place by `assign`, which is asked about the first few domains that pass every bound."""
+    from tierwise.actions.placement.assign import assign  # slow to import, and most jobs have alike groups or none
+
+    budget, given = Budget(cycle.budget.steps), dict[int, int]()
+
+    def attempt(domain: int) -> Packing:
+        """Within half of what is left of the budget; the same again where the domain is tried once more."""
+        again = domain in given
+        mine = Budget(given.setdefault(domain, budget.left // 2))
+        before = mine.left
+        packing = assign(cycle, job, whole, domain, mine, pools)
+        budget.left -= 0 if again else before - mine.left
+        return packing
+
     bounded = False
     # Where filters move, what is placed first decides what fits, and not every order is tried.
-    moving = any(cycle.pipeline.moving(p.pod_set.shape) for group in demand.task_groups for p in group.remaining)
+    moving = any(map(cycle.pipeline.moving, whole.shapes))
     for group in groups:
-        able, levels = shortlist(cycle, job, demand, group)
+        able, levels = shortlist(cycle, whole.gang, demand, group)
         found, hit = _best_of(cycle, able, levels, attempt)
         bounded |= hit or (moving and len(able) > 0)
         if found is not None:
@@ -150,17 +134,16 @@ def _search_unlike(
     return NoPlace.of(bounded=bounded)
 
 
-def shortlist(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[Ints, Ints]:
+def shortlist(cycle: Cycle, job: Job | SubJob, demand: Demand, group: Ints) -> tuple[Ints, Ints]:
     """The domains of a gradient that pass every bound, and for each the tier around it that holds the surplus as well.
 
     The lowest tier comes first, then the highest sum of sub-job scores.
     """
     cycle.report.search_counts.domains += len(group)
-    fits = _whole_bound(cycle, demand, group)
+    room = Room(cycle, Pool.FUTURE_IDLE)
+    feasible = group
     if not demand.spares:
-        for task_group in demand.task_groups:
-            fits &= bound(cycle, task_group, group, Pool.FUTURE_IDLE)
-    feasible = group[fits]
+        feasible = group[may_hold_together(room, demand, group) & may_hold_each(room, demand, group)]
     if len(feasible) < 2:
         return feasible, feasible
     worth = sum(cycle.pipeline.score_domains(task_group.sub, feasible) for task_group in demand.task_groups)
@@ -171,19 +154,8 @@ def shortlist(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[Ints
     return feasible[order], ahead[0][order] if ahead else np.zeros(len(order), dtype=np.int64)
 
 
-def _whole_bound(cycle: Cycle, demand: Demand, group: Ints) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Which domains have capacity for all task groups together, shape by shape."""
-    needs: dict[int, int] = {}
-    shapes = {}
-    for task_group in demand.task_groups:
-        if len(task_group.remaining) == 1:
-            shape = task_group.remaining[0].pod_set.shape
-            shapes[shape.number] = shape
-            needs[shape.number] = needs.get(shape.number, 0) + task_group.need
-    fits = np.ones(len(group), dtype=bool)
-    for number, need in needs.items() if not demand.spares else ():
-        fits &= cycle.fit_counts.of(shapes[number]).domains(Pool.FUTURE_IDLE)[group] >= need
-    return fits
+_Attempt = Callable[[int], Packing]
+"""Places a demand below a domain, on the ledger, if it can."""
 
 
 def _best_of(cycle: Cycle, domains: Ints, levels: Ints, attempt: _Attempt) -> tuple[SearchResult | None, bool]:

@@ -1,0 +1,313 @@
+"""Place parts that are alike at every level, all at once: a domain for the job, and inner domains for its parts.
+
+Called by `sub_groups`. Tasks of alike parts are interchangeable, so what a domain holds of them is counted for all
+candidates at once (`bounds.held`), and placing a part lowers that number by one wherever it is placed. The result
+equals placing one part after the other, each in the best domain of its tightest gradient.
+
+For parts of several shapes, such as a leader and its workers, the count may be too high: where the nodes do not take
+what was counted, the caller searches again without it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.actions.placement.bounds import Room, held
+from tierwise.actions.placement.demand import TaskGroup
+from tierwise.actions.placement.fit import Placement
+from tierwise.actions.placement.problem import Part
+from tierwise.actions.placement.proposals import group_units, picks_of
+from tierwise.actions.placement.search import (
+    NOW_ONLY,
+    NoPlace,
+    SearchResult,
+    by_score,
+    candidates,
+    current_domain,
+    pending,
+    search_group,
+    surplus_keys,
+)
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask, Gradients, Proposal, Units
+from tierwise.framework.ledger import Pool
+from tierwise.framework.placer import Picks
+from tierwise.framework.walk import walk
+from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.job import Job
+from tierwise.model.topology import ROOT
+
+__all__ = ["holds", "place_alike"]
+
+
+def place_alike(cycle: Cycle, job: Job, whole: Part, gradients: Gradients) -> SearchResult | NoPlace:
+    """Place what a job lacks in the best candidate of the first gradient that holds it, on idle resources.
+
+    `BOUNDED` where the best candidate does not hold what was counted, which may be too many for several shapes.
+    """
+    room = Room(cycle, Pool.IDLE)
+    able = held(room, whole.parts[0])
+    if not job.inner_groups:
+        return _Leaves(cycle, whole, room).search(gradients, able)
+    near = current_domain(cycle, job)
+    for group in gradients:
+        cycle.report.search_counts.domains += len(group)
+        feasible = group[able[group] >= whole.chosen]
+        if len(feasible):
+            best, score = _best(cycle, whole, feasible, near)
+            with cycle.ledger.statement() as statement:
+                placements = _place(cycle, job, whole, best, near)
+                if placements is not None:
+                    statement.keep()
+                    return SearchResult(best, tuple(placements), score)
+    return NoPlace.PROVEN
+
+
+def holds(cycle: Cycle, whole: Part, domain: int, number: int) -> bool:
+    """Whether a domain holds so many leaves of a group on idle resources: they are placed, and nothing stays."""
+    with cycle.ledger.statement():
+        return _Leaves(cycle, replace(whole, chosen=number), Room(cycle, Pool.IDLE)).place(domain) is not None
+
+
+# Groups of groups: one after the other.
+
+
+def _best(cycle: Cycle, part: Part, feasible: Ints, near: int | None) -> tuple[int, float]:
+    """The best domain for a group: near the job's placed tasks, then one that holds the surplus, score and name."""
+    scores = cycle.pipeline.score_domains(next(part.task_groups()).sub, feasible)
+    distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
+    ahead = surplus_keys(cycle, part.gang, feasible, pending(cycle, part.gang), part.pods)
+    best = int(np.lexsort((cycle.topology.rank[feasible], *by_score(scores, ahead), distance))[0])
+    return int(feasible[best]), float(scores[best])
+
+
+def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) -> list[Placement] | None:
+    """Place the parts of a group below a domain that holds them; what the job has placed by now is `near`."""
+    first, placements = part.parts[0], list[Placement]()
+    if first.task_group is not None and first.limit is not None:
+        room = Room(cycle, Pool.IDLE)
+        found = _Leaves(cycle, part, room).search((np.array([domain]),), held(room, first))
+        return list(found.placements) if isinstance(found, SearchResult) else None
+    for inner in part.parts[: part.chosen]:
+        if inner.task_group is not None:
+            placed = search_group(cycle, job, inner.task_group, within=domain, pools=NOW_ONLY)
+            inside = list(placed.placements) if isinstance(placed, SearchResult) else None
+        else:
+            inside = _place_group(cycle, job, inner, domain, near)
+        if inside is None:
+            return None
+        placements += inside
+        if inner.task_group is None:
+            here = cycle.topology.meet_rows(np.concatenate([placement.rows for placement in inside]))
+            near = here if near is None else cycle.topology.meet(near, here)
+    return placements
+
+
+def _place_group(cycle: Cycle, job: Job, part: Part, within: int, near: int | None) -> list[Placement] | None:
+    """Place a group in the best domain of its tightest gradient inside another."""
+    able = held(Room(cycle, Pool.IDLE), part.parts[0])
+    gradients = (group[able[group] >= part.chosen] for group in candidates(cycle, part.gang, within))
+    feasible = next((group for group in gradients if len(group)), None)
+    return None if feasible is None else _place(cycle, job, part, _best(cycle, part, feasible, near)[0], near)
+
+
+# Leaves of one group: all at once.
+
+
+class _Leaves:
+    """The leaves of a group that are needed, each inside one domain of at most their limit."""
+
+    def __init__(self, cycle: Cycle, whole: Part, room: Room) -> None:
+        assert isinstance(whole.gang, Job)
+        self._cycle = cycle
+        self._gang = whole.gang
+        self._room = room
+        self._leaf = whole.parts[0]
+        assert self._leaf.limit is not None
+        self._limit = self._leaf.limit
+        self._task_groups = tuple(p.task_group for p in whole.parts[: whole.chosen] if p.task_group is not None)
+        self._spares = len(whole.parts) - whole.chosen
+        self._sub = next(whole.task_groups()).sub
+
+    def search(self, gradients: Gradients, able: Ints) -> SearchResult | NoPlace:
+        """Place them in the best candidate of the first gradient that holds them; a proposal is tried first."""
+        cycle, number = self._cycle, len(self._task_groups)
+        units = self._units()
+        for group in gradients:
+            cycle.report.search_counts.domains += len(group)
+            feasible = group[able[group] >= number]
+            if not len(feasible):
+                continue
+            said = cycle.pipeline.propose(self._gang, units, feasible) if units is not None else None
+            if units is not None and isinstance(said, Proposal):
+                worth = self._worth(np.array([said.domain]))
+                return SearchResult(said.domain, tuple(self._follow(units, said)), float(worth[0]), said)
+            feasible = np.sort(feasible)  # preorder, so that inner domains find their owner by bisection
+            score = self._worth(feasible)
+            best = self._best(feasible, score, able)
+            with cycle.ledger.statement() as statement:
+                placed = self.place(int(feasible[best]))
+                if placed is None:
+                    return NoPlace.BOUNDED
+                statement.keep()
+                return SearchResult(int(feasible[best]), tuple(placed), float(score[best]), said)
+        return NoPlace.PROVEN
+
+    def _units(self) -> Units | None:
+        """The units to ask a recommendation for; None if no plugin recommends, or tasks of the job are placed."""
+        cycle = self._cycle
+        if not cycle.pipeline.proposes or len(self._leaf.bundle) > 1 or current_domain(cycle, self._gang) is not None:
+            return None
+        ((shape, size),) = self._leaf.bundle
+        return group_units(cycle, shape, groups=len(self._task_groups), size=size, limit=self._limit)
+
+    def _follow(self, units: Units, proposal: Proposal) -> list[Placement]:
+        ((shape, size),) = self._leaf.bundle
+        ask = Ask(shape, self._sub, self._gang)
+        self._cycle.report.search_counts.trials += 1
+        dealt = self._write(ask, picks_of(self._cycle, ask, units, proposal), size)
+        return [self._stand(task_group, 0, rows) for task_group, rows in zip(self._task_groups, dealt, strict=False)]
+
+    def _best(self, feasible: Ints, score: Floats, able: Ints) -> int:
+        """The best candidate: near the job's placed tasks, then one that holds the surplus, score, room and name."""
+        cycle, number = self._cycle, len(self._task_groups)
+        near = current_domain(cycle, self._gang)
+        distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
+        ahead = surplus_keys(
+            cycle,
+            self._gang,
+            feasible,
+            pending(cycle, self._gang),
+            number * self._leaf.pods,
+            also=able >= number + self._spares,
+        )
+        keys = (cycle.topology.rank[feasible], *by_score(score, ahead), distance)
+        return int(np.lexsort(keys)[0])
+
+    def _worth(self, feasible: Ints) -> Floats:
+        """For each candidate the sum of its leaves' scores, each leaf in the best inner domain that is left."""
+        topology = self._cycle.topology
+        near = current_domain(self._cycle, self._gang)
+        inner, owner = self._inner(feasible)
+        room = self._copies()[inner]
+        missing = np.full(len(feasible), len(self._task_groups), dtype=np.int64)
+        score = np.zeros(len(feasible))
+        tiers = topology.tier[inner]
+        for tier in sorted(set(tiers.tolist())):
+            at = np.flatnonzero(tiers == tier)
+            at = at[room[at] > 0]
+            if len(at) and missing.any():
+                number = self._fill((inner[at], owner[at], room[at]), missing, near)
+                worth = self._cycle.pipeline.score_domains(self._sub, inner[at], copies=number)
+                score += np.bincount(owner[at], weights=worth, minlength=len(feasible))
+                missing -= np.bincount(owner[at], weights=number, minlength=len(feasible)).astype(np.int64)
+                _charge_above(topology.last, inner, room, at, number)
+        return score
+
+    def _copies(self) -> Ints:
+        """How many leaves each domain takes by itself, now."""
+        return held(self._room, replace(self._leaf, limit=None))
+
+    def _inner(self, feasible: Ints) -> tuple[Ints, Ints]:
+        """The domains below the candidates that are within the leaves' limit, and the candidate of each."""
+        topology = self._cycle.topology
+        within = np.flatnonzero(topology.tier <= self._limit)
+        owner = np.searchsorted(feasible, within, side="right") - 1
+        inside = (owner >= 0) & (within < topology.last[feasible[owner]])
+        return within[inside], owner[inside]
+
+    def _fill(self, tier: tuple[Ints, Ints, Ints], missing: Ints, near: int | None) -> Ints:
+        """Assign leaves to domains of one tier in the order of preference, until each candidate has enough."""
+        domains, owner, room = tier
+        topology = self._cycle.topology
+        distance = topology.meeting_tiers(near)[domains] if near is not None else np.zeros(len(domains))
+        scores = self._cycle.pipeline.score_domains(self._sub, domains)
+        keys = (topology.rank[domains], *by_score(scores, self._with_surplus(domains)), distance, owner)
+        order = np.lexsort(keys)
+        taken = np.cumsum(room[order])
+        starts: Bools = np.append(True, owner[order][1:] != owner[order][:-1])
+        before = taken - room[order]
+        base = np.maximum.accumulate(np.where(starts, before, 0))
+        result = np.empty(len(domains), dtype=np.int64)
+        result[order] = np.clip(missing[owner[order]] - (before - base), 0, room[order])
+        return result
+
+    def place(self, domain: int) -> list[Placement] | None:
+        """Write the leaves to the ledger below one domain, tier by tier, close to the first one.
+
+        None where nodes do not take what was counted, or no more is counted before all have a place.
+        """
+        placements: list[Placement] = []
+        left = self._task_groups
+        for tier in self._cycle.topology.by_tier(domain, self._limit):
+            room = self._copies()[tier]
+            able, room = tier[room > 0], room[room > 0]
+            if left and len(able):
+                near = current_domain(self._cycle, self._gang)
+                if near is None:
+                    near = self._first(able)
+                owner = np.zeros(len(able), dtype=np.int64)
+                number = self._fill((able, owner, room), np.array([len(left)]), near)
+                placed = self._place_tier(able[number > 0], number[number > 0], left)
+                if placed is None:
+                    return None
+                placements += placed
+                left = left[int(number.sum()) :]
+        return placements if not left else None
+
+    def _first(self, able: Ints) -> int:
+        """The domain of the first leaf."""
+        scores = self._cycle.pipeline.score_domains(self._sub, able)
+        keys = (self._cycle.topology.rank[able], *by_score(scores, self._with_surplus(able)))
+        return int(able[np.lexsort(keys)[0]])
+
+    def _with_surplus(self, domains: Ints) -> tuple[Ints, ...]:
+        """Which domains also hold a leaf's surplus."""
+        return surplus_keys(self._cycle, self._sub, domains, pending(self._cycle, self._sub), self._leaf.pods)
+
+    def _place_tier(self, domains: Ints, numbers: Ints, task_groups: tuple[TaskGroup, ...]) -> list[Placement] | None:
+        """Place a number of leaves in each of some disjoint, ascending domains; task groups are used in order.
+
+        The largest tasks of all go first, because they fit the fewest nodes. None where a domain takes too few.
+        """
+        cycle, bundle = self._cycle, self._leaf.bundle
+        scale = np.maximum(cycle.ledger.domain_allocatable[:, ROOT], 1)
+        order = sorted(range(len(bundle)), key=lambda i: -float((bundle[i][0].request / scale).max()))
+        dealt: dict[int, list[Ints]] = {}
+        for i in order:
+            shape, count = bundle[i]
+            ask = Ask(shape, self._sub, self._gang)
+            picked = []
+            for domain, number in zip(domains.tolist(), (numbers * count).tolist(), strict=True):
+                picked.append(walk(cycle, ask, number, domain, Pool.IDLE))
+                if int(picked[-1][1].sum()) < number:
+                    return None
+            dealt[i] = self._write(ask, picked, count)
+        return [
+            self._stand(task_group, i, dealt[i][number])
+            for number, task_group in enumerate(task_groups[: int(numbers.sum())])
+            for i in range(len(bundle))
+        ]
+
+    def _write(self, ask: Ask, picked: list[Picks], count: int) -> list[Ints]:
+        """Write the rows of one shape of whole leaves to the ledger, and deal them: `count` to each leaf, in order."""
+        rows = np.concatenate([rows for rows, _ in picked])
+        counts = np.concatenate([counts for _, counts in picked])
+        self._cycle.ledger.place(ask.shape, rows, counts, pool=Pool.IDLE)
+        self._cycle.ledger.charge(ask.job, ask.shape.request * counts.sum())
+        each = [np.repeat(rows, counts) for rows, counts in picked]
+        return [rows[i : i + count] for rows in each for i in range(0, len(rows), count)]
+
+    def _stand(self, task_group: TaskGroup, part: int, rows: Ints) -> Placement:
+        pod_set, each = task_group.remaining[part].pod_set, np.ones(len(rows), dtype=np.int64)
+        self._cycle.ledger.count_placed(task_group.sub, pod_set, rows, each, pool=Pool.IDLE)
+        return Placement(task_group.sub, pod_set, rows, Pool.IDLE)
+
+
+def _charge_above(last: Ints, inner: Ints, room: Ints, at: Ints, used: Ints) -> None:
+    """Subtract what the domains `at` use from the capacity of the domains around them."""
+    own = np.zeros(len(inner), dtype=np.int64)
+    own[at] = used
+    upto = np.concatenate(([0], np.cumsum(own)))
+    room -= upto[np.searchsorted(inner, last[inner])] - upto[:-1]

@@ -1,0 +1,449 @@
+"""Assign the parts of a job to domains inside one, with backtracking: exact within a budget of steps.
+
+Called by `sub_groups`. The search chooses a domain for one part after the other, from the outside inwards, and says
+whether the tasks fit by asking a *ground*, the cheapest that is exact first:
+
+- `_Slices`, one plain shape: tasks may be split freely inside a domain, so an assignment is feasible exactly when no
+  domain, at any tier, gets more tasks than its fit count. Integers alone are compared.
+- `_Trials`, several shapes or rules between pods: each step places a task group on the ledger, by score.
+- `mixtures.Mixtures`, several plain shapes, where trials find nothing: domains take mixtures of shapes, by counting.
+
+There is one budget for all of them, and a search that stops there says so.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.actions.placement.build import tightness
+from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
+from tierwise.actions.placement.fit import Placement, fit
+from tierwise.actions.placement.problem import Budget, Counts, Packing, Part, plus
+from tierwise.actions.placement.search import BOTH, GRAIN, candidates, current_domain, ordered
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.ledger import Pool, job_ready, sub_ready
+from tierwise.model.job import Job
+
+__all__ = ["Chosen", "Frame", "Ground", "Option", "assign"]
+
+
+class Option(msgspec.Struct, frozen=True, eq=False):
+    """A domain for a part, its score, and for a leaf which of its tasks it takes, where there is a choice."""
+
+    place: int
+    worth: float
+    task_group: TaskGroup | None = None
+
+
+Chosen = list[tuple[Part, Option]]
+"""Leaves with the place of each."""
+
+
+class Frame(msgspec.Struct, frozen=True, eq=False):
+    """A group whose domain is chosen: which of its parts is next, and what those that are placed add up to."""
+
+    part: Part
+    domain: int
+    next: int
+    have: Counts
+    outer: Frame | None
+
+    def key(self) -> tuple[int, ...]:
+        around = self.outer.key() if self.outer is not None else ()
+        return (self.part.number, self.domain, self.next, *self.have, *around)
+
+    def domains(self) -> Iterator[int]:
+        frame: Frame | None = self
+        while frame is not None:
+            yield frame.domain
+            frame = frame.outer
+
+
+def assign(cycle: Cycle, job: Job, whole: Part, domain: int, budget: Budget, pools: tuple[Pool, ...] = BOTH) -> Packing:
+    """Place what a job lacks below a domain. The caller owns the statement, and rewinds."""
+    moving = any(map(cycle.pipeline.moving, whole.shapes))
+    once = len({leaf.gang.number for leaf in whole.leaves}) == len(whole.leaves)
+    if once and not moving and len(whole.shapes) == 1:
+        return _counted(cycle, job, whole, domain, budget, pools)
+    mark = cycle.ledger.mark()
+    tried = _Trials(cycle, job, whole, domain, pools).run(budget, cycle.budget.trials)
+    if tried.placements is not None:
+        return tried
+    if len(whole.shapes) == 1 or moving or not once:  # task groups were tried one by one, never sharing nodes
+        return Packing(None, bounded=tried.bounded or moving or len(whole.shapes) > 1)
+    cycle.ledger.rewind(mark)
+    from tierwise.actions.placement.mixtures import Mixtures  # slow to import, and rarely needed
+
+    return Mixtures.place(cycle, job, whole, domain, pools, budget)
+
+
+def _counted(cycle: Cycle, job: Job, whole: Part, domain: int, budget: Budget, pools: tuple[Pool, ...]) -> Packing:
+    """The widest domain that a group may use leaves most to those inside it, so these alone decide whether there is a
+    place; tighter ones are tried before them as long as that takes few steps.
+    """
+    if any(part.task_group is None for part in whole.parts):
+        found = _Slices(cycle, job, whole, domain, pools, tight=True).run(budget, cycle.budget.tight_steps)
+        if found.placements is not None or not found.bounded:
+            return found
+    return _Slices(cycle, job, whole, domain, pools, tight=False).run(budget, budget.left)
+
+
+class Ground(ABC):
+    """A depth-first search below a domain: a stack of choices, each for the next part of the innermost open group.
+
+    Subclasses say which domains a part may have, and whether what is put into them fits.
+    """
+
+    cost = 1
+    """Steps that a choice counts as."""
+
+    def __init__(self, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...]) -> None:
+        self._cycle = cycle
+        self._job = job
+        self._whole = whole
+        self._domain = domain
+        self._pools = pools
+        self._near = current_domain(cycle, job)
+        self._bounded = False
+        self._dead: set[tuple[object, ...]] = set()
+        self._known: dict[tuple[int, int], list[Option]] = {}
+        subs = [task_group.sub for task_group in whole.task_groups()]
+        self._tied = [here for sub in subs if (here := current_domain(cycle, sub)) is not None]
+
+    def run(self, budget: Budget, most: int) -> Packing:
+        """Place all that is needed, within the budget and so many choices."""
+        chosen = self.solve(budget, most)
+        placements = self.write(chosen) if chosen is not None else None
+        if chosen is None or placements is None:  # what was counted together may not fit in turn
+            return Packing(None, bounded=self._bounded or chosen is not None)
+        return Packing(placements, sum(option.worth for _, option in chosen), self._bounded)
+
+    def solve(self, budget: Budget, most: int) -> Chosen | None:
+        """A domain for every part that is needed; None if there is none, or the search stops at its bound."""
+        self._left = most = min(most, budget.left // self.cost)
+        chosen: Chosen = []
+        found = self._solve(chosen)
+        budget.left -= (most - max(self._left, 0)) * self.cost
+        return chosen if found else None
+
+    def _solve(self, chosen: Chosen) -> bool:
+        start = Frame(self._whole, self._domain, 0, (0,) * len(self._whole.lacks), None)
+        if self.covered(start):
+            return True
+        stack = [(self._state(start), self._choices(start, chosen))]
+        while stack:
+            state, choices = stack[-1]
+            for frame in choices:
+                if frame is None:
+                    return True
+                if self._bounded:
+                    return False
+                further = self._state(frame)
+                if further not in self._dead:
+                    stack.append((further, self._choices(frame, chosen)))
+                    break
+            else:
+                self._dead.add(state)
+                stack.pop()
+        return False
+
+    def _choices(self, frame: Frame, chosen: Chosen) -> Iterator[Frame | None]:
+        """Every way to go on, each in force until the next one is asked for: a domain for the next part, or none.
+
+        None stands for the end: all that is needed has a place.
+        """
+        parts, this = frame.part.parts, frame.next
+        if this == len(parts) or not self.hopeful(frame):
+            return
+        part = parts[this]
+        for option in self.options(part, frame.domain):
+            self._left -= 1
+            if self._left < 0:
+                self._bounded = True
+                yield frame
+                return
+            if part.task_group is None:
+                inside = Frame(part, option.place, 0, (0,) * len(part.lacks), self._after(frame, part, this + 1))
+                yield inside
+            elif self.put(part, option):
+                chosen.append((part, option))
+                yield self._after(frame, part, this + 1)
+                chosen.pop()
+                self.take_back(part, option)
+        if frame.part.optional:
+            later = this + 1
+            while part.kind is not None and later < len(parts) and parts[later].kind == part.kind:
+                later += 1  # where this part leads nowhere, one like it leads nowhere either
+            yield self._after(frame, None, later)
+
+    def _after(self, frame: Frame, placed: Part | None, following: int) -> Frame | None:
+        """Where to go on: in the group around it where this one lacks nothing more; None at the end."""
+        have = plus(frame.have, placed.adds) if placed is not None else frame.have
+        after = Frame(frame.part, frame.domain, following, have, frame.outer)
+        return frame.outer if self.covered(after) else after
+
+    def _state(self, frame: Frame) -> tuple[object, ...]:
+        return (*frame.key(), *self.state(frame))
+
+    def covered(self, frame: Frame) -> bool:
+        """Whether a group lacks nothing more."""
+        return all(have >= least for have, least in zip(frame.have, frame.part.lacks, strict=True))
+
+    def hopeful(self, frame: Frame) -> bool:
+        """Whether the rest of a group may be enough, and fit, by counting alone."""
+        most = plus(frame.have, frame.part.still_to_come[frame.next])
+        return all(reached >= least for reached, least in zip(most, frame.part.lacks, strict=True))
+
+    @abstractmethod
+    def state(self, frame: Frame) -> tuple[object, ...]:
+        """What decides, beside a frame, whether the search can go on from it."""
+
+    @abstractmethod
+    def options(self, part: Part, within: int) -> Iterator[Option]:
+        """The domains to try for a part."""
+
+    @abstractmethod
+    def put(self, part: Part, option: Option) -> bool:
+        """Note that a leaf is placed, if it can be."""
+
+    @abstractmethod
+    def take_back(self, part: Part, option: Option) -> None:
+        """Undo the last `put`."""
+
+    @abstractmethod
+    def write(self, chosen: Chosen) -> list[Placement] | None:
+        """The placements of what was chosen, on the ledger; None where that does not fit after all."""
+
+    # Domains.
+
+    def ranked(self, task_group: TaskGroup, within: int) -> Iterator[Option]:
+        """Domains below one that may hold a task group, in the order of preference."""
+        for group in candidates(self._cycle, task_group.sub, within):
+            for domain, score in ordered(self._cycle, task_group, group, self._near, self._pools):
+                yield Option(domain, score)
+
+    def outermost(self, task_group: TaskGroup, within: int) -> list[Option]:
+        """The widest domains that a task group may use, best first; a tighter one inside is chosen when it is
+        placed.
+        """
+        groups = tuple(candidates(self._cycle, task_group.sub, within))
+        if not groups:
+            return []
+        every = np.concatenate(groups)
+        widest = every[~np.isin(self._cycle.topology.parent[every], every)]
+        found = ordered(self._cycle, task_group, widest, self._near, self._pools)
+        return [Option(domain, score) for domain, score in found]
+
+    def of_group(self, part: Part, within: int, *, widest: bool) -> list[Option]:
+        """The domains below one that a group may use, tightest tier first, or the widest of them alone."""
+        groups = [np.asarray(group) for group in candidates(self._cycle, part.gang, within)]
+        if widest and groups:
+            every = np.concatenate(groups)
+            groups = [every[~np.isin(self._cycle.topology.parent[every], every)]]
+        sub = next(part.task_groups()).sub
+        found: list[Option] = []
+        for group in groups:
+            scores = self._cycle.pipeline.score_domains(sub, group)
+            near = self._near
+            far = self._cycle.topology.meeting_tiers(near)[group] if near is not None else np.zeros(len(group))
+            order = np.lexsort((self._cycle.topology.rank[group], -np.rint(scores * GRAIN), far))
+            found += (Option(int(group[i]), float(scores[i])) for i in order)
+        return found
+
+    def known(self, part: Part, within: int, *, widest: bool) -> list[Option]:
+        """The domains for a part that counting decides about, looked up once."""
+        key = (part.number, within)
+        if key not in self._known:
+            if part.task_group is not None:
+                self._known[key] = self.outermost(part.task_group, within)
+            else:
+                self._known[key] = self.of_group(part, within, widest=widest)
+        return self._known[key]
+
+    def is_tied(self, place: int) -> bool:
+        """Whether tasks of a sub-job that is to be completed stand in a place, or around it."""
+        contains = self._cycle.topology.contains
+        return any(contains(place, domain) or contains(domain, place) for domain in self._tied)
+
+
+class _Slices(Ground):
+    """One shape: task groups are assigned to domains by counting, then placed."""
+
+    def __init__(
+        self, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...], *, tight: bool
+    ) -> None:
+        super().__init__(cycle, job, whole, domain, pools)
+        self._tight = tight
+        (shape,) = whole.shapes
+        self._room: list[int] = cycle.fit_counts.of(shape).domains(pools[-1]).tolist()
+        self._used: dict[int, int] = {}
+        self._fewest: dict[tuple[int, int, int], int] = {}
+
+    def solve(self, budget: Budget, most: int) -> Chosen | None:
+        return None if self._crowded() else super().solve(budget, most)
+
+    def _crowded(self) -> bool:
+        """Whether there are more task groups of a size, or larger, than the domains that each needs one of could take.
+
+        Counted at once, and enough to refuse what steps would take long to.
+        """
+        if any(part.optional for part in self._groups(self._whole)):
+            return False
+        own = [(leaf.limit, leaf.pods) for leaf in self._whole.leaves if leaf.limit is not None]
+        topology, inside = self._cycle.topology, np.zeros(len(self._room), dtype=bool)
+        inside[topology.below(self._domain)] = True
+        for limit in {limit for limit, _ in own}:
+            within = inside & (topology.tier <= limit)
+            widest = np.flatnonzero(within & ~np.append(within, False)[topology.parent])
+            room = np.array(self._room)[widest]
+            sizes = np.array(sorted(need for tier, need in own if tier <= limit))
+            for i in np.unique(sizes, return_index=True)[1].tolist():
+                if int((room // sizes[i]).sum()) < len(sizes) - i:
+                    return True
+        return False
+
+    def _groups(self, part: Part) -> Iterator[Part]:
+        if part.task_group is None:
+            yield part
+            for inner in part.parts:
+                yield from self._groups(inner)
+
+    def state(self, frame: Frame) -> tuple[object, ...]:
+        return (frozenset(self._used.items()),)
+
+    def hopeful(self, frame: Frame) -> bool:
+        return super().hopeful(frame) and self._room[frame.domain] >= self._least(frame)
+
+    def _least(self, frame: Frame) -> int:
+        """The fewest tasks that a group still lacks."""
+        lacks = frame.part.lacks[0] - frame.have[0]
+        if not frame.part.counts_parts:
+            return lacks
+        key = (frame.part.number, frame.next, lacks)
+        if key not in self._fewest:
+            self._fewest[key] = sum(sorted(part.pods for part in frame.part.parts[frame.next :])[:lacks])
+        return self._fewest[key]
+
+    def options(self, part: Part, within: int) -> Iterator[Option]:
+        """The places with enough room, one of each kind: alike siblings are the same choice for later parts."""
+        tried: set[tuple[int, ...]] = set()
+        for option in self.known(part, within, widest=not self._tight):
+            if self._room[option.place] >= part.pods and (kind := self._kind(option.place)) not in tried:
+                tried.add(kind)
+                yield option
+
+    def _kind(self, place: int) -> tuple[int, ...]:
+        """What tells a place from its siblings: the rooms and tiers in it, and itself where a sub-job is tied to it."""
+        topology = self._cycle.topology
+        inner = topology.below(place)
+        own = (place,) if self.is_tied(place) else ()
+        return (int(topology.parent[place]), *own, *self._room[inner], *topology.tier[inner].tolist())
+
+    def put(self, part: Part, option: Option) -> bool:
+        if any(self._room[d] < part.pods for d in self._above(option.place)):
+            return False
+        self._charge(option.place, part.pods)
+        return True
+
+    def take_back(self, part: Part, option: Option) -> None:
+        self._charge(option.place, -part.pods)
+
+    def _charge(self, place: int, need: int) -> None:
+        for d in self._above(place):
+            self._room[d] -= need
+        self._used[place] = self._used.get(place, 0) + need
+        if not self._used[place]:
+            del self._used[place]
+
+    def _above(self, place: int) -> list[int]:
+        """The place and the domains around it, up to the one that is being packed."""
+        chain = [place]
+        while chain[-1] != self._domain:
+            chain.append(int(self._cycle.topology.parent[chain[-1]]))
+        return chain
+
+    def write(self, chosen: Chosen) -> list[Placement] | None:
+        """None where releasing room, which is counted per node, fits in sum and not in turn."""
+        depth = self._cycle.topology.chains
+        groups = [(part.task_group, option.place) for part, option in chosen if part.task_group is not None]
+        placements: list[Placement] = []
+        for group, place in sorted(groups, key=lambda c: (-len(depth[c[1]]), *tightness(self._cycle, c[0]))):
+            found = self._keep_best(group, place)
+            if found is None:
+                return None
+            placements += found
+        return placements
+
+    def _keep_best(self, task_group: TaskGroup, place: int) -> list[Placement] | None:
+        """Place a task group in the tightest and best domain below a place that holds it."""
+        for option in self.ranked(task_group, place):
+            with self._cycle.ledger.statement() as statement:
+                found = fit(self._cycle, self._job, task_group, option.place, self._pools)
+                if found is not None:
+                    statement.keep()
+                    return found
+        return None
+
+
+class _Trials(Ground):
+    """Anything: each step places a task group on the ledger."""
+
+    cost = 25
+
+    def __init__(self, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...]) -> None:
+        super().__init__(cycle, job, whole, domain, pools)
+        self._placed: list[tuple[int, list[Placement]]] = []  # with the mark of the ledger before it
+
+    def covered(self, frame: Frame) -> bool:
+        """A job is asked on the ledger: which roles its tasks have depends on those that found a place."""
+        if frame.part.counts_parts:
+            return super().covered(frame)
+        return job_ready(self._cycle.ledger, self._job, waiting=True)
+
+    def hopeful(self, frame: Frame) -> bool:
+        return super().hopeful(frame) if frame.part.counts_parts else True
+
+    def state(self, frame: Frame) -> tuple[object, ...]:
+        return (object(),)  # no two ways of placing tasks are the same
+
+    def options(self, part: Part, within: int) -> Iterator[Option]:
+        if part.task_group is None:
+            yield from self.of_group(part, within, widest=False)
+            return
+        task_group = self._unused(part.task_group)
+        too_early = task_group.extra and not sub_ready(self._cycle.ledger, task_group.sub, waiting=True)
+        if task_group.remaining and not too_early:
+            for option in self.ranked(task_group, within):
+                yield replace(option, task_group=task_group)
+
+    def _unused(self, task_group: TaskGroup) -> TaskGroup:
+        """The task group without the tasks that other task groups of its sub-job have taken."""
+        if not task_group.extra:
+            return task_group
+        every = [placement for _, found in self._placed for placement in found]
+        taken = {id(p.pod_set): sum(len(q.rows) for q in every if q.pod_set is p.pod_set) for p in task_group.remaining}
+        left = (RemainingTasks(p.pod_set, p.left - taken[id(p.pod_set)]) for p in task_group.remaining)
+        return replace(task_group, remaining=tuple(tasks_left for tasks_left in left if tasks_left.left > 0))
+
+    def put(self, part: Part, option: Option) -> bool:
+        assert option.task_group is not None
+        mark = self._cycle.ledger.mark()
+        self._cycle.report.search_counts.trials += 1
+        found = fit(self._cycle, self._job, option.task_group, option.place, self._pools)
+        if found is None:
+            self._cycle.ledger.rewind(mark)
+            return False
+        self._placed.append((mark, found))
+        return True
+
+    def take_back(self, part: Part, option: Option) -> None:
+        mark, _ = self._placed.pop()
+        self._cycle.ledger.rewind(mark)
+
+    def write(self, chosen: Chosen) -> list[Placement] | None:
+        return [placement for _, found in self._placed for placement in found]

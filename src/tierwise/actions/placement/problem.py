@@ -1,0 +1,84 @@
+"""What is to be placed: a tree of parts, each in a domain of its own inside that of the part around it.
+
+A *leaf* is a task group of a sub-job. A *group* is a job, or a group of groups: parts of it are placed until they add
+up to what it lacks. A nested group lacks a number of parts, and each part counts as one. A job with sub-groups lacks
+tasks, whole sub-groups of each policy and tasks of each role, all at once: so both are vectors of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import msgspec
+
+from tierwise.actions.placement.demand import TaskGroup
+from tierwise.actions.placement.fit import Placement
+from tierwise.model.job import Job, SubJob
+from tierwise.model.shape import Shape
+
+__all__ = ["Budget", "Counts", "Packing", "Part", "plus"]
+
+Counts = tuple[int, ...]
+
+
+def plus(one: Counts, other: Counts) -> Counts:
+    """Their sum, number by number."""
+    return tuple(a + b for a, b in zip(one, other, strict=True))
+
+
+class Part(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """A task group, or a group of which further parts must be placed."""
+
+    number: int  # tells the parts of a job apart
+    gang: Job | SubJob
+    limit: int | None
+    pods: int  # the fewest that it takes
+    adds: Counts  # what it counts for in the group around it
+    task_group: TaskGroup | None = None
+    bundle: tuple[tuple[Shape, int], ...] = ()  # of a leaf that may be alike others: so many tasks of each pod set
+    lacks: Counts = ()  # what the parts of a group must add up to
+    parts: tuple[Part, ...] = ()  # those that can be placed, the chosen ones first
+    chosen: int = 0  # how many of them would be enough
+    optional: bool = False  # whether parts may be left out, because others can replace them
+    kind: tuple[object, ...] | None = None  # the same for parts that are alike; None where one is like no other
+
+    @property
+    def counts_parts(self) -> bool:
+        """Whether a group lacks a number of parts, whichever they are."""
+        return len(self.lacks) == 1
+
+    @cached_property
+    def leaves(self) -> tuple[Part, ...]:
+        """All task groups in it, as parts."""
+        return (self,) if self.task_group is not None else tuple(leaf for part in self.parts for leaf in part.leaves)
+
+    @cached_property
+    def shapes(self) -> frozenset[Shape]:
+        """The shapes of all its tasks."""
+        return frozenset(left.pod_set.shape for group in self.task_groups() for left in group.remaining)
+
+    @cached_property
+    def still_to_come(self) -> tuple[Counts, ...]:
+        """What the parts from each one on add up to."""
+        sums = [(0,) * len(self.lacks)]
+        for part in reversed(self.parts):
+            sums.append(plus(sums[-1], part.adds))
+        return tuple(reversed(sums))
+
+    def task_groups(self) -> Iterator[TaskGroup]:
+        return (leaf.task_group for leaf in self.leaves if leaf.task_group is not None)
+
+
+class Budget(msgspec.Struct):
+    """Steps that a search may still take, in all the domains that it looks at."""
+
+    left: int
+
+
+class Packing(msgspec.Struct):
+    """The result of a search in one domain."""
+
+    placements: list[Placement] | None
+    score: float = 0.0
+    bounded: bool = False
