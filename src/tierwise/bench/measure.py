@@ -165,15 +165,15 @@ class Pass(msgspec.Struct, frozen=True):
 
 @contextmanager
 def gc_off() -> Iterator[None]:
-    """Without garbage collection, and with everything that exists already out of its sight."""
+    """Without garbage collection, and without garbage of before."""
+    enabled = gc.isenabled()
     gc.collect()
-    gc.freeze()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
-        gc.unfreeze()
+        if enabled:
+            gc.enable()
 
 
 def best_of(repeats: int, action: Callable[[], object], *, clock: Callable[[], float] = time.perf_counter) -> float:
