@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Final, TypeVar
 
 import msgspec
@@ -284,7 +285,7 @@ def _check_parameters(name: str, plugin: type, point: type, method: str) -> None
 
     An unused parameter may have a leading underscore. Names in another order would mean swapped arguments.
     """
-    asked = list(inspect.signature(getattr(point, method)).parameters.values())[1:]
+    asked = _parameters(point, method)
     positional = [p.name for p in asked if p.kind is not p.KEYWORD_ONLY]
     bound = isinstance(inspect.getattr_static(plugin, method), staticmethod | classmethod)
     given = positional if bound else ["self", *positional]
@@ -306,6 +307,12 @@ def _check_parameters(name: str, plugin: type, point: type, method: str) -> None
         spelled = ", ".join(p.name if p.kind is not p.KEYWORD_ONLY else f"{p.name}=…" for p in asked)
         text = f"{plugin.__name__}.{method} must take ({spelled}), as {point.__name__} calls it"
         raise InputError(f"plugin {name}: {text}")
+
+
+@cache
+def _parameters(point: type, method: str) -> tuple[inspect.Parameter, ...]:
+    """What a point hands to a method, without `self`."""
+    return tuple(inspect.signature(getattr(point, method)).parameters.values())[1:]
 
 
 def _check_others(name: str, plugin: type, points: tuple[type, ...]) -> None:
