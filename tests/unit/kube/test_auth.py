@@ -76,7 +76,7 @@ def _told(found: Access) -> tuple[object, ...]:
 def _official(file: Path) -> tuple[object, ...]:
     """The same file as the official client reads it."""
     found = Configuration()
-    official.load_kube_config(str(file), client_configuration=found)  # type: ignore[no-untyped-call]
+    official.load_kube_config(str(file), client_configuration=found)
     tls = ssl.create_default_context(cafile=found.ssl_ca_cert)
     verify = ssl.CERT_REQUIRED if found.verify_ssl else ssl.CERT_NONE
     trusted = [str(entry["subject"]) for entry in tls.get_ca_certs()]
