@@ -11,7 +11,7 @@ from tests.support.half_gangs import FAULTS, LANGUAGES, ShakyWorld, drawn
 from tierwise.port import key_of
 from tierwise.scheduler.partial_gangs import PATIENCE
 
-WORLDS = size(3, 40)
+WORLDS = size(3, 40, quick=2)
 STEPS = 7
 
 

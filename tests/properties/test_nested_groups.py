@@ -6,7 +6,7 @@ import json
 import random
 
 import pytest
-from tests.support.depth import DEEP
+from tests.support.depth import size
 from tests.support.languages import (
     RACK,
     SPINE,
@@ -41,7 +41,7 @@ from tierwise.scheduler import cycle
 from tierwise.sim.rounds import schedule
 from tierwise.snapshot.builder import build
 
-BATCHES, SIZE = (20, 200) if DEEP else (2, 36)
+BATCHES, SIZE = size(2, 20), size(36, 200, quick=12)
 KINDS = ("alike", "unlike", "choosing", "elastic", "running", "shapes")
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.support.depth import DEEP
+from tests.support.depth import size
 from tests.support.draw import allocate
 from tests.support.oracle import feasible, puzzle_of, random_instance, solvable
 from tests.support.reference import Judge
 
-BATCHES, SIZE = (40, 250) if DEEP else (3, 60)
+BATCHES, SIZE = size(3, 40), size(60, 250, quick=20)
 KINDS = ("one-level", "alike", "unlike", "running", "elastic")
 
 

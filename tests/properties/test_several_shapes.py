@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.support.depth import DEEP
+from tests.support.depth import size
 from tests.support.draw import Gang, Outcome, allocate
 from tests.support.oracle import Puzzle, puzzle_of
 from tests.support.reference import Judge
 from tests.support.shapes_oracle import random_mixture, tightest
 
-BATCHES, SIZE = (40, 100) if DEEP else (2, 28)
+BATCHES, SIZE = size(2, 40), size(28, 100, quick=10)
 KINDS = ("one-level", "alike", "bundles", "unlike", "running", "elastic")
 
 

@@ -10,7 +10,7 @@ from tests.support.volumes import objects
 
 from tierwise.sim.rounds import schedule
 
-_CLUSTERS = size(80, 4000)
+_CLUSTERS = size(80, 4000, quick=32)
 
 
 def test_binds_keep_all_rules_while_victims_are_still_there() -> None:

@@ -21,9 +21,13 @@ _LEAST = 5  # but at so many, where there are
 _MORE = 30  # about what the deep profile has for each example of the thorough one
 
 
-def size(usual: int, deep: int) -> int:
-    """A number of cycles, instances or nodes: the first in every run, the second in a deep one."""
-    return deep if DEEP else usual
+def size(usual: int, deep: int, *, quick: int | None = None) -> int:
+    """A number of cycles, instances or nodes: the first in every run, the second in a deep one; `quick` in `make test`,
+    where every run would be too long for it.
+    """
+    if DEEP:
+        return deep
+    return quick if QUICK and quick is not None else usual
 
 
 def examples(thorough: int) -> settings:
