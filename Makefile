@@ -35,9 +35,9 @@ test: style ## Check style, types and layers, and run all tests
 	exit $$((tests ? tests : typed))
 
 # What `test` leaves out for the sake of its few minutes: more examples, the same ones each time.
-properties: $(READY) ## Run the properties and the fuzzers with more examples, and all benchmark rows: a few minutes
-	@echo "== properties and benchmark rows"
-	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/properties tests/fuzz tests/bench $(ARGS)
+properties: $(READY) ## Run the properties and the fuzzers with more examples, all benchmark rows and all lies: a few minutes
+	@echo "== properties, benchmark rows and lies"
+	@HYPOTHESIS_PROFILE=thorough $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal tests/properties tests/fuzz tests/bench tests/contract/test_lies.py $(ARGS)
 
 # And what both leave out: many more examples, new ones each time, and larger worlds.
 test-deep: $(READY) ## Run the tests at full size, for new counter-examples: an hour or more

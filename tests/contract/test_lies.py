@@ -12,6 +12,7 @@ import pytest
 from tests.contract.fake_api import LIES, FakeApi, Json
 from tests.contract.manifests import node, pod, pod_group
 from tests.contract.waiting import eventually
+from tests.support.depth import QUICK
 
 from tierwise.api.core import Pod
 from tierwise.api.volcano import Queue
@@ -26,7 +27,11 @@ from tierwise.runtime.loop import Loop, SchedulerProfile
 QUEUE: Json = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}}
 P0 = Key("", "Pod", "default", "p0")
 
-lies = pytest.mark.parametrize("lie", LIES)
+
+def lies(first: int) -> pytest.MarkDecorator:
+    """Every lie; in `make test` some of them, others in the next test."""
+    every = [*LIES, *LIES][first % len(LIES) :]
+    return pytest.mark.parametrize("lie", every[: 3 if QUICK else len(LIES)])
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +61,7 @@ def _until(holds: Callable[[], bool]) -> bool:
     return holds()
 
 
-@lies
+@lies(0)
 @pytest.mark.parametrize("path", [r"^/api/v1$", r"^/apis/scheduling.volcano.sh/v1beta1$"])
 def test_which_kinds_are_served(api: FakeApi, lie: str, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A kind is not taken for one that is not served."""
@@ -67,7 +72,7 @@ def test_which_kinds_are_served(api: FakeApi, lie: str, path: str, monkeypatch: 
         assert {"q"} == set(cluster.read().every(Queue))
 
 
-@lies
+@lies(3)
 def test_lists(api: FakeApi, lie: str, caplog: pytest.LogCaptureFixture) -> None:
     """An empty list is not believed of anybody who says no version."""
     api.fail("GET", r"/pods\?limit", lie)
@@ -78,7 +83,7 @@ def test_lists(api: FakeApi, lie: str, caplog: pytest.LogCaptureFixture) -> None
         assert "GET /api/v1/pods" in caplog.text
 
 
-@lies
+@lies(6)
 def test_watches(api: FakeApi, lie: str) -> None:
     """What is no event breaks the watch off, and the next one goes on where it was."""
     api.fail("GET", r"/pods\?.*watch=true", lie)
@@ -89,7 +94,7 @@ def test_watches(api: FakeApi, lie: str) -> None:
         assert eventually(cluster, lambda: _pods(cluster) == ["default/p0", "default/p1"])
 
 
-@lies
+@lies(9)
 def test_kinds_that_are_installed_later(api: FakeApi, lie: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The look for further kinds goes on."""
     monkeypatch.setattr("tierwise.kube.cluster._LATE", 0.02)
@@ -102,7 +107,7 @@ def test_kinds_that_are_installed_later(api: FakeApi, lie: str, monkeypatch: pyt
         assert eventually(cluster, lambda: "q" in cluster.read().every(Queue))
 
 
-@lies
+@lies(12)
 def test_checks_against_fresh_lists(api: FakeApi, lie: str) -> None:
     """A check that hears nonsense mends nothing and forgets nobody; the next one does."""
     with KubeCluster(Access(api.url), ClusterOptions(check_every=0.05)) as cluster:
@@ -115,7 +120,7 @@ def test_checks_against_fresh_lists(api: FakeApi, lie: str) -> None:
         assert eventually(cluster, lambda: _pods(cluster) == ["default/p0", "default/p1", "default/p2"])
 
 
-@lies
+@lies(15)
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
 def test_the_lease(api: FakeApi, lie: str, method: str) -> None:
     """It is taken, renewed and given back once the server is heard again."""
@@ -129,7 +134,7 @@ def test_the_lease(api: FakeApi, lie: str, method: str) -> None:
     assert "" == held["holderIdentity"]
 
 
-@lies
+@lies(18)
 def test_giving_the_lease_back(api: FakeApi, lie: str) -> None:
     """Who ends does not fail because the last answer was none."""
     options = ClusterOptions(lease=LeaseOptions("tierwise", "kube-system", "we"))
@@ -140,7 +145,7 @@ def test_giving_the_lease_back(api: FakeApi, lie: str) -> None:
     assert "we" == api.get("leases", "tierwise", "kube-system")["spec"]["holderIdentity"]
 
 
-@lies
+@lies(21)
 @pytest.mark.parametrize("method", ["POST", "GET", "PATCH"])
 def test_events(api: FakeApi, lie: str, method: str) -> None:
     """One event may be lost; those after it are written."""
@@ -156,7 +161,7 @@ def test_events(api: FakeApi, lie: str, method: str) -> None:
         assert _until(lambda: len(api.all("events")) == 2)
 
 
-@lies
+@lies(24)
 def test_binds(api: FakeApi, lie: str) -> None:
     """The pod is looked up, because nobody knows whether it was bound, and bound again."""
     api.fail("POST", "/binding", lie)
@@ -169,7 +174,7 @@ def test_binds(api: FakeApi, lie: str) -> None:
         assert "n0" == api.get("pods", "p0")["spec"]["nodeName"]
 
 
-@lies
+@lies(27)
 def test_statuses(api: FakeApi, lie: str) -> None:
     """A status whose answer was none is written again, and a cycle goes on."""
     api.put(pod_group("g", 1), pod("p1", group="g"))
@@ -183,7 +188,7 @@ def test_statuses(api: FakeApi, lie: str) -> None:
         assert "n0" == api.get("pods", "p1")["spec"]["nodeName"]
 
 
-@lies
+@lies(30)
 def test_secrets(api: FakeApi, lie: str) -> None:
     """Who asks for one hears that the server cannot be heard, and nothing else."""
     api.fail("GET", "/secrets/s", lie, times=6)
