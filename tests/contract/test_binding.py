@@ -19,6 +19,13 @@ from tierwise.port import Bind, Create, Evict, Key, Nominate, Outcome
 SIZE = 4
 
 
+@pytest.fixture(autouse=True)
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for long between two attempts."""
+    for module in ("client", "binder"):
+        monkeypatch.setattr(f"tierwise.kube.{module}.pause", lambda *_, **__: 0.01)
+
+
 @pytest.fixture
 def api() -> Iterator[FakeApi]:
     """A server with a few objects."""

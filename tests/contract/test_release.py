@@ -18,6 +18,13 @@ MADE, BOUND, LATER = stamp(START - 500), stamp(START - 100), stamp(START - 50)
 VOLCANO, OBJECT, ANNOTATED, GROUP = "volcano", "object", "annotated", "group"
 
 
+@pytest.fixture(autouse=True)
+def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for long between two attempts."""
+    for module in ("client", "binder"):
+        monkeypatch.setattr(f"tierwise.kube.{module}.pause", lambda *_, **__: 0.01)
+
+
 @pytest.fixture
 def world() -> Iterator[World]:
     """A server, a client of it, and a loop."""

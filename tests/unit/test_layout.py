@@ -133,15 +133,14 @@ def _glossary() -> list[str]:
 
 def _names() -> set[str]:
     """Every name in the sources, files and folders included, as words: `PodSet` and `POD_SET` are "pod set"."""
-    found: set[str] = set()
+    parts: set[str] = set()
     for file in PACKAGE.rglob("*.py"):
-        found |= {f" {part.replace('_', ' ')} " for part in (file.stem, file.parent.name)}
+        parts |= {file.stem, file.parent.name}
         for node in ast.walk(ast.parse(file.read_text())):
             name = getattr(node, "name", None) or getattr(node, "id", None) or getattr(node, "attr", None)
             if isinstance(name, str):
-                spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name).replace("_", " ").lower()
-                found.add(f" {spaced} ")
-    return found
+                parts.add(name)
+    return {f" {re.sub(r'(?<=[a-z0-9])(?=[A-Z])', ' ', part).replace('_', ' ').lower()} " for part in parts}
 
 
 def test_glossary_is_short_and_has_each_word_once() -> None:

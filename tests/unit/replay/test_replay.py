@@ -86,8 +86,8 @@ def test_every_job_is_somewhere_and_gpu_hours_add_up(name: str, seed: int, perio
 
 def compare(seed: int = 3) -> Comparison:
     """A small comparison with failing hosts and evictions."""
-    trace = synthetic_trace("synthetic:jobs=60,gap=15,mean=3000,largest=32,priorities=2", seed)
-    incidents = draw(len(FABRIC.nodes), trace.span, between=5_000.0, repair=2000.0, seed=seed)
+    trace = synthetic_trace("synthetic:jobs=24,gap=30,mean=3000,largest=32,priorities=2", seed)
+    incidents = draw(len(FABRIC.nodes), trace.span, between=2_000.0, repair=2000.0, seed=seed)
     names = ("default", "random", "preempting", "patient", "repair", "spares")
     return Comparison(FABRIC, trace, [contender(name) for name in names], Rules(seed=seed, incidents=incidents))
 

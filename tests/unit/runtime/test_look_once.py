@@ -83,7 +83,8 @@ def test_without_pods_there_is_nothing_to_see() -> None:
         _look(_server(forbidden="pods"))
 
 
-def test_a_server_that_is_not_there_is_bad_input() -> None:
+def test_a_server_that_is_not_there_is_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
     """The address stands in the message."""
+    monkeypatch.setattr("tierwise.kube.client.pause", lambda *_, **__: 0.0)
     with pytest.raises(InputError, match=r"http://127\.0\.0\.1:9: the API server cannot be reached"):
         asyncio.run(list_once(Access("http://127.0.0.1:9"), lambda plural: None))
