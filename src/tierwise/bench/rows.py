@@ -25,6 +25,7 @@ from tierwise.bench.proposals import p10a, p10b
 from tierwise.bench.reading import p7, p8
 from tierwise.bench.realistic import REALISTIC
 from tierwise.bench.replays import s3a, s3b
+from tierwise.bench.searches import g1a, g1b, g2a, g2b, g3, g4
 from tierwise.bench.services import c14, n1, p11
 from tierwise.bench.volumes import v1a, v1b, v1c
 from tierwise.bench.worlds import CLASSES, GangSpec, cluster, flat_cluster, jobs, mix, snapshot, with_leaders
@@ -204,6 +205,12 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "S3b": s3b,
     "E1": e1,
     "N1": n1,
+    "G1a": g1a,
+    "G1b": g1b,
+    "G2a": g2a,
+    "G2b": g2b,
+    "G3": g3,
+    "G4": g4,
     "C1a": c1a,
     "C1b": c1b,
     "C1c": c1c,
