@@ -36,6 +36,7 @@ from tierwise.actions.eviction.preemptors import (
     without_never_preempting,
 )
 from tierwise.actions.eviction.price_bounds import DomainBounds, Price, StandingTasks
+from tierwise.actions.eviction.review import review
 from tierwise.actions.eviction.victims import UNLIMITED, EvictionPlan, PutOff, first_of, make_plan
 from tierwise.actions.placement.bounds import Room, may_hold_each
 from tierwise.actions.placement.commit import commit, quota_exceeded_now
@@ -543,7 +544,7 @@ class GangPreemptor:
             if found is None or not job_ready(cycle.ledger, job, waiting=True):
                 return False
             statement.keep()
-        victims = self._with_remainder(preemptor, plan)
+        victims, before = self._with_remainder(preemptor, plan), len(cycle.report.evictions)
         self._gone[victims] = True
         cycle.evict(self._eviction(job, victim) for victim in victims.tolist())
         idle = not len(victims) and all(placement.pool is Pool.IDLE for placement in found.placements)
@@ -551,6 +552,10 @@ class GangPreemptor:
         bound = bound and quota_exceeded_now(cycle, job, found.placements) is None
         commit(cycle, job, found.placements, action=self._action, score=found.score, bound=bound)
         cycle.report.add_eviction_attempt(job, replace(self._with_attempt(plan, looked), loss=loss))
+        if dragged.any():  # whom a group that falls as one makes needless stays, before anybody takes the room
+            review(cycle, before)
+            self._gone[victims] = False
+            self._gone[[self._running.at(e.task) for e in cycle.report.evictions[before:]]] = True
         return True
 
     def _may_all_go(self, preemptor: Preemptor, victims: Ints) -> bool:

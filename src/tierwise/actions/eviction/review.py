@@ -11,7 +11,7 @@ from collections import Counter
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.config.actions import EVICTING
+from tierwise.config.actions import EVICTING, EVICTING_BY_POD
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.framework.report import Eviction
@@ -46,13 +46,17 @@ def review(cycle: Cycle, since: int) -> None:
 
 
 def _units(cycle: Cycle, evictions: list[Eviction]) -> list[list[Eviction]]:
-    """What is spared together: all of a gang that was broken or that falls as one, everybody else alone."""
+    """What is spared together: all of a gang that was broken or that falls as one, everybody else alone.
+
+    Where pods fall one by one, no minimum keeps the pods of a gang together.
+    """
     units: dict[object, list[Eviction]] = {}
     ready, lost = cycle.ledger.ready, Counter(eviction.job.key for eviction in evictions)
     for eviction in reversed(evictions):
         job = eviction.job
         stands = int(ready[[sub.number for sub in job.subs]].sum())
-        broken = job.together or stands < job.minimum <= stands + lost[job.key]
+        falls = eviction.action not in EVICTING_BY_POD and stands < job.minimum <= stands + lost[job.key]
+        broken = job.together or falls
         units.setdefault(job.key if broken else eviction.task.key, []).append(eviction)
     return list(units.values())
 
@@ -67,10 +71,15 @@ def _have_room(cycle: Cycle, victims: Ints) -> bool:
 
 
 def _quotas_allow(cycle: Cycle, evictions: list[Eviction]) -> bool:
-    """Whether no job that somebody went for is now beyond its quota."""
+    """Whether no job that somebody went for is now beyond its quota, in anything that it uses."""
     jobs: dict[str, Job] = {e.by.key: e.by for e in evictions if e.by is not None}
-    nothing = np.zeros(len(cycle.view.axis), dtype=np.int64)
-    return all(cycle.pipeline.quota_exceeded(job, nothing) is None for job in jobs.values())
+    for job in jobs.values() if cycle.pipeline.has_quotas else ():
+        held = cycle.ledger.job_used[:, job.number].copy()
+        with cycle.ledger.statement():
+            cycle.ledger.charge(job, -held)  # quotas look at what is asked for
+            if cycle.pipeline.quota_exceeded(job, held) is not None:
+                return False
+    return True
 
 
 def _tell(cycle: Cycle, unit: list[Eviction]) -> None:
