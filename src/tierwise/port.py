@@ -739,7 +739,8 @@ class Cluster(Protocol):
         """Write statuses and events behind everything else, without waiting for it.
 
         Told again `by` the same one (if that is not ""), they replace all statuses that it told before and that are
-        not written yet: it tells each time all that differs from what `read` shows. Of one object the newest counts.
+        not written yet: it tells each time all that differs from what `read` shows. Of one object the newest status
+        counts, and beside it the newest of each set of annotations that are told without a status.
         A warning belongs to the status of its object that is told with it; every other event is written in any case.
         """
 

@@ -28,6 +28,14 @@ _PAUSE: Final = 0.015
 of it, however much waits."""
 
 
+_Slot = tuple[Key, frozenset[str] | None]
+"""Of which the newest counts: the status of an object, or some of its annotations alone."""
+
+
+def _slot(effect: PatchStatus) -> _Slot:
+    return effect.key, None if effect.status else frozenset(effect.annotations)
+
+
 class _Told(msgspec.Struct, frozen=True):
     """What is to be written about one object."""
 
@@ -48,31 +56,31 @@ class Publisher:
         self._write = write
         self._recorder = recorder
         self._binding = binding
-        self._waiting: Outbox[Key, _Told] = Outbox()
-        self._by: dict[str, set[Key]] = {}  # whose statuses were told last by whom
-        self._under_way: dict[Key, _Told] = {}
-        self._written: dict[Key, _Told] = {}  # since somebody told something: who did may not have seen it yet
+        self._waiting: Outbox[_Slot, _Told] = Outbox()
+        self._by: dict[str, set[_Slot]] = {}  # whose statuses were told last by whom
+        self._under_way: dict[_Slot, _Told] = {}
+        self._written: dict[_Slot, _Told] = {}  # since somebody told something: who did may not have seen it yet
         self._some = asyncio.Event()
 
     def tell(self, effects: Sequence[PatchStatus | RecordEvent], by: str) -> None:
         """Write these instead of all that the same one told before; "" replaces nothing but statuses of one object."""
-        statuses = {effect.key: effect for effect in effects if isinstance(effect, PatchStatus)}
+        statuses = {_slot(effect): effect for effect in effects if isinstance(effect, PatchStatus)}
         warnings: dict[Key, list[RecordEvent]] = {}
         for effect in effects:
             if isinstance(effect, RecordEvent):
-                if effect.type == "Warning" and effect.about in statuses:
+                if effect.type == "Warning" and (effect.about, None) in statuses:
                     warnings.setdefault(effect.about, []).append(effect)
                 else:
                     self._recorder.record(effect)
-        for key, status in statuses.items():
-            told = _Told(status, tuple(warnings.get(key, ())))
-            if told == self._under_way.get(key) or told == self._written.get(key):
-                self._waiting.drop(key.namespace, key)
+        for slot, status in statuses.items():
+            told = _Told(status, tuple(warnings.get(slot[0], ())) if slot[1] is None else ())
+            if told == self._under_way.get(slot) or told == self._written.get(slot):
+                self._waiting.drop(slot[0].namespace, slot)
             else:
-                self._waiting.put(key.namespace, key, told)
+                self._waiting.put(slot[0].namespace, slot, told)
         if by:
-            for key in self._by.get(by, set()) - statuses.keys():
-                self._waiting.drop(key.namespace, key)
+            for slot in self._by.get(by, set()) - statuses.keys():
+                self._waiting.drop(slot[0].namespace, slot)
             self._by[by] = set(statuses)
             self._written.clear()
         if self._waiting:
@@ -97,16 +105,16 @@ class Publisher:
             self._some.clear()
             await self._some.wait()
 
-    async def _one(self, key: Key, told: _Told) -> None:
-        self._under_way[key] = told
+    async def _one(self, slot: _Slot, told: _Told) -> None:
+        self._under_way[slot] = told
         try:
             outcome = await self._write(told.status)
         finally:
-            if self._under_way.get(key) is told:
-                del self._under_way[key]
+            if self._under_way.get(slot) is told:
+                del self._under_way[slot]
         if outcome.ok:
-            self._written[key] = told
+            self._written[slot] = told
             for warning in told.warnings:
                 self._recorder.record(warning)
         elif not outcome.withheld:
-            log.warning("the status of %s was not written: %s", key, outcome.error)
+            log.warning("the status of %s was not written: %s", slot[0], outcome.error)

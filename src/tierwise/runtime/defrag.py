@@ -28,7 +28,7 @@ from tierwise.api.defrag_record import (
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
 from tierwise.explain.defrag import DefragPlan
-from tierwise.port import Cluster, Effect, Evict, Key, Outcome, Prepare, RecordEvent, decided_on
+from tierwise.port import Cluster, Evict, Key, Outcome, Prepare, RecordEvent, decided_on
 from tierwise.sim.changes import Scenario
 from tierwise.sim.defrag_execution import begin, proceed
 
@@ -123,7 +123,7 @@ class DefragExecutor:
             if not outcome.ok:  # somebody else was faster: what to do is decided anew
                 self.refused = (outcome.error,)
                 return record
-            self._cluster.apply(self._events(record, found.record))
+            self._cluster.tell(self._events(record, found.record))
         outcomes = self._cluster.apply(decided_on(read, found.effects))
         self.refused = tuple(
             f"{o.effect.pod.path}: {o.error}" for o in outcomes if isinstance(o.effect, Evict) and not o.ok
@@ -143,7 +143,7 @@ class DefragExecutor:
         (outcome,) = self._cluster.apply([effect])
         return outcome
 
-    def _events(self, before: DefragRecord, after: DefragRecord) -> Sequence[Effect]:
+    def _events(self, before: DefragRecord, after: DefragRecord) -> Sequence[RecordEvent]:
         """What people are told of the record itself."""
         if after.phase is before.phase and len(after.finished) == len(before.finished):
             return ()

@@ -20,7 +20,7 @@ from tierwise.explain.eta import Eta, EtaReport, eta_text
 from tierwise.model.expected_ends import started_at
 from tierwise.model.reason import namespace_of
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Cluster, Effect, Key, Objects, PatchStatus
+from tierwise.port import Cluster, Key, Objects, PatchStatus
 from tierwise.runtime.loop import LoopPass
 from tierwise.scheduler.guard import Crash
 from tierwise.sim.eta import Forecasts, forecasts, summary, waiting_snapshot
@@ -71,9 +71,7 @@ class ForecastWriter:
         report = summary(found, profile, errors=self._errors)
         for job in found.waiting:
             self._errors.note(job.key, report.now, range_of_runs(found.starts(job)))
-        effects = forecast_effects(self._cluster.read(), report)
-        if effects:
-            self._cluster.apply(effects)
+        self._cluster.tell(forecast_effects(self._cluster.read(), report), "forecasts")
 
 
 def _ahead(turn: LoopPass) -> Forecasts:
@@ -84,9 +82,9 @@ def _ahead(turn: LoopPass) -> Forecasts:
     return forecasts(snapshot, turn.profile)
 
 
-def forecast_effects(objects: Objects, report: EtaReport) -> list[Effect]:
+def forecast_effects(objects: Objects, report: EtaReport) -> list[PatchStatus]:
     """The annotations of podGroups of which something else is to be said than what they have."""
-    found: list[Effect] = []
+    found: list[PatchStatus] = []
     for eta in report.jobs:
         namespace, _, name = eta.job.partition("/")
         key = Key(_GROUP, "PodGroup", namespace, name)

@@ -24,6 +24,7 @@ from tierwise.framework.declaration import Idle
 from tierwise.framework.extension import Factory
 from tierwise.framework.registry import extended
 from tierwise.framework.report import CycleReport
+from tierwise.kube.outbox import Outbox
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
 from tierwise.port import (
@@ -100,6 +101,10 @@ log = logging.getLogger(__name__)
 
 _MOST: Final = 20
 """Passes of the controllers in one turn: what they still want then has its place in the next one."""
+
+_MOST_WRITES: Final = 500
+"""Writes of controllers in one turn, and of marks and evictions behind it, of all namespaces in turn: a tenant with
+thousands of pods does not hold it up."""
 
 
 _MOST_FAILURES: Final = 1000
@@ -193,9 +198,11 @@ class Loop:
         defrag: DefragController | None = None,
         observers: Sequence[Observer] = (),
         most_pods: int | None = _MOST_PODS,
+        most_writes: int = _MOST_WRITES,
     ) -> None:
         """`clock` gives seconds since the epoch, `ticks` seconds that never jump; `fetching` goes with controllers,
-        `defrag` with the scheduler. A cycle places `most_pods` at most, and the next one follows at once.
+        `defrag` with the scheduler. A cycle places `most_pods` at most, controllers write `most_writes` before it, and
+        the next turn follows at once.
         """
         self._cluster = cluster
         self._duties = duties
@@ -207,6 +214,8 @@ class Loop:
         self._observers = observers
         self._profile = duties[0].profile if duties else DEFAULT
         self._controllers = controllers.Controllers(self._profile)
+        self._most_writes = most_writes
+        self._reconciled: list[Effect] = []  # what controllers last asked for, and was done
         self._refused = RefusedEvictions()
         self._guard = Guard(ticks, self._crashed)
         self._untold: list[RecordEvent] = []  # events about objects that were set aside, and about plugins
@@ -311,11 +320,11 @@ class Loop:
 
     def run_once(self) -> None:
         """Everything once."""
-        guard = self._guard
+        guard, more = self._guard, False
         if self._with_controllers:
             if self._fetching is not None:
                 guard.call("fetching", self._fetch)
-            guard.call("reconciling", self._reconcile)
+            more = bool(guard.call("reconciling", self._reconcile))
         self.unfinished, self._took = False, 0.0
         for index in range(len(self._duties)):
             rehearse = partial(self._rehearse, index)
@@ -324,6 +333,7 @@ class Loop:
                 guard.run("scheduling", self._cluster.read(), partial(self._schedule, index, whole=False), rehearse)
         if not self.unfinished:
             self._conclude_all()  # where the cycle that was to do it has failed
+        self.unfinished = self.unfinished or more
         if self._defrag is not None:
             guard.call("defragmenting", self._defrag.step)
         events, self._untold = self._untold, []
@@ -358,9 +368,13 @@ class Loop:
         assert self._fetching is not None
         _complain(self._cluster.apply(self._fetching.step(self._cluster.read())))
 
-    def _reconcile(self) -> None:
-        """The controllers until they have nothing more to do; what failed is tried again in the next turn."""
-        done: list[Effect] = []
+    def _reconcile(self) -> bool:
+        """The controllers until they have nothing more to do; what failed is tried again in the next turn.
+
+        Whether they left something to do for a turn that follows at once: beyond so many writes a cycle comes first.
+        """
+        left = self._most_writes
+        done, self._reconciled = self._reconciled, []
         for _ in range(_MOST):
             now, read = self._clock(), self._cluster.read()
             act = partial(self._controllers.run, now=now)
@@ -368,16 +382,21 @@ class Loop:
             with self._computes("reconciling"):
                 asked = self._guard.run("reconciling", read, act, rehearse)
             if not asked:
-                return
+                return False
+            asked = _in_turn(asked, left)
             if asked == done:
                 # The server keeps something else than what was written; writing it again would change nothing.
                 log.error("%s was done, and is asked for again", _named(asked[0]))
-                return
+                return False
             outcomes = self._cluster.apply(decided_on(read, asked))
             _complain(outcomes)
             if not any(outcome.ok for outcome in outcomes):
-                return
-            done = asked
+                return False
+            done, left = asked, left - len(asked)
+            if left <= 0:
+                self._reconciled = done
+                return True
+        return False
 
     def _rehearse(self, index: int, objects: Objects) -> None:
         """Everything that a turn computes, anew and without effects: raises where an object makes the turn raise."""
@@ -484,7 +503,12 @@ class Loop:
         else:
             self._published[index] = self._ticks()
         decision = partial(decision_id, snapshot.now)
-        back = release(objects, snapshot, report, decision, self._marks[index])
+        wanted = release(objects, snapshot, report, decision, self._marks[index])
+        back = _in_turn(wanted, self._most_writes)
+        if len(back) < len(wanted):
+            # A mark must stand before the status that makes its gang queue again: that waits with it.
+            self.unfinished, later = True, {_about(effect) for effect in wanted} - {_about(effect) for effect in back}
+            asked = [effect for effect in asked if not (isinstance(effect, PatchStatus) and effect.key in later)]
         released = list(self._cluster.apply(decided_on(objects, back)))
         asked += pod_events(snapshot, [*outcomes, *released])
         told = [effect for effect in asked if isinstance(effect, PatchStatus | RecordEvent)]
@@ -512,6 +536,16 @@ class Loop:
             again = self._again[index]
             self._again[index] = told if again is None else min(told, again)
         return fresh
+
+
+def _in_turn(effects: list[Effect], most: int) -> list[Effect]:
+    """As many effects, of each namespace in turn and of each in its order; those that are left are asked for again."""
+    if len(effects) <= most:
+        return effects
+    rows: Outbox[int, Effect] = Outbox(len(effects))
+    for number, effect in enumerate(effects):
+        rows.put(_about(effect).namespace, number, effect)
+    return [effects[number] for number in sorted(rows.take()[0] for _ in range(most))]
 
 
 def _without(report: CycleReport, fresh: Container[str]) -> CycleReport:
@@ -544,15 +578,18 @@ def _complain(outcomes: Sequence[Outcome]) -> None:
 
 def _named(effect: Effect) -> str:
     """An effect without the manifest that it may carry."""
+    return f"{type(effect).__name__} {_about(effect)}"
+
+
+def _about(effect: Effect) -> Key:
     match effect:
         case Create(raw):
-            subject = key_of_raw(raw)
+            return key_of_raw(raw)
         case Bind() | Evict() | Nominate():
-            subject = effect.pod
+            return effect.pod
         case RecordEvent():
-            subject = effect.about
+            return effect.about
         case Update() | Delete() | PatchStatus() | Prepare():
-            subject = effect.key
+            return effect.key
         case _:
             assert_never(effect)
-    return f"{type(effect).__name__} {subject}"

@@ -30,7 +30,8 @@ class _Server:
         self.held += 1
         await self.gate.wait()
         self.held -= 1
-        self.wrote.append(f"{effect.key.name}={effect.status['phase']}")
+        told = effect.status.get("phase") or effect.annotations.get("expected")
+        self.wrote.append(f"{effect.key.name}={told}")
         if self.fails:
             self.fails -= 1
             return Outcome(effect, ok=False, error="not today")
@@ -182,3 +183,19 @@ def test_what_is_told_while_it_is_written_is_written_once() -> None:
         return server.wrote
 
     assert ["g=Pending", "h=Running"] == asyncio.run(run())
+
+
+def test_annotations_wait_beside_the_status_of_their_object() -> None:
+    """Who tells an annotation alone neither loses it to a status nor takes that away; of both the newest counts."""
+
+    def forecast(text: str) -> PatchStatus:
+        return PatchStatus(_key("g"), {}, {"expected": text})
+
+    def script(publisher: Publisher, _: _Server) -> None:
+        publisher.tell([_status("g", "Pending")], "0")
+        publisher.tell([forecast("soon")], "forecasts")
+        publisher.tell([_status("g", "Inqueue")], "0")
+        publisher.tell([forecast("late")], "forecasts")
+        publisher.tell([_status("g", "Running")], "0")
+
+    assert ["g=Running", "g=late"] == _play(script)

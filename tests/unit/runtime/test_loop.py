@@ -13,6 +13,7 @@ from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
 from tierwise.api.meta import format_time
+from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT
 from tierwise.port import (
     Bind,
@@ -31,6 +32,7 @@ from tierwise.runtime import loop as loop_module
 from tierwise.runtime.loop import Loop, LoopPass, RefusedEvictions, SchedulerProfile
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Crash
+from tierwise.scheduler.partial_gangs import DIMINISHED
 from tierwise.sim.cluster import EmbeddedCluster
 
 NOW = 1_800_000_000.0
@@ -604,3 +606,60 @@ def test_a_plugin_that_was_left_out_has_its_say_again_after_its_time() -> None:
     loop.run_once()
 
     assert {"default/a-0"} == _placed(cluster)
+
+
+def _job(name: str, namespace: str) -> Raw:
+    template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "10m"}}}]}}
+    spec: Raw = {"minAvailable": 1, "schedulerName": "tierwise"}
+    spec["tasks"] = [{"name": "w", "replicas": 1, "template": template}]
+    meta = {"name": name, "namespace": namespace, "uid": f"{namespace}-{name}"}
+    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def _bounded(cluster: EmbeddedCluster, most: int) -> Loop:
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    return Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, most_writes=most)
+
+
+def test_what_controllers_write_in_a_turn_is_bounded_and_shared() -> None:
+    """A tenant's many jobs keep neither another's nor the cycle waiting; the rest follows at once."""
+    cluster = _Refusing([node("n0"), *(_job(f"j{i}", "many") for i in range(30)), _job("one", "zone")])
+    loop, before, bound = _bounded(cluster, 12), 0, list[int]()
+    for _ in range(60):
+        loop.run_once()
+        made = [e for e in cluster.asked[before:] if isinstance(e, Create | Update)]
+        assert len(made) <= 12
+        before = len(cluster.asked)
+        bound.append(sum(bool(p.spec.node_name) for p in cluster.read().every(Pod).values()))
+        if len(bound) == 2:
+            assert cluster.read().every(Pod)["zone/one-w-0"].spec.node_name == "n0"
+            assert loop.unfinished
+        if not loop.unfinished:
+            break
+
+    assert 31 == bound[-1]
+
+
+def _half(name: str, namespace: str) -> list[Raw]:
+    """A gang that ran, of which one of two pods is gone."""
+    moved = {"namespace": namespace}
+    raws = [pod_group(name, 2, {"phase": "Running", "running": 2}), pod(f"{name}-0", group=name, on="n0")]
+    return [{**raw, "metadata": {**raw["metadata"], **moved}} for raw in raws]
+
+
+def test_marks_of_a_turn_are_bounded_and_stand_before_the_phase() -> None:
+    """Of many gangs that lost a pod some are marked in each turn, and none queues again before it is."""
+    gangs = [raw for i in range(9) for raw in _half(f"g{i}", "many")]
+    cluster = _Refusing([node("n0"), *gangs, *_half("one", "zone")])
+    loop, marked = _bounded(cluster, 4), list[int]()
+    for _ in range(20):
+        loop.run_once()
+        groups = cluster.read().every(PodGroup)
+        marks = {path for path, group in groups.items() if group.metadata.annotations.get(DIMINISHED)}
+        assert set() == {path for path, group in groups.items() if group.status.phase != "Running"} - marks
+        assert "zone/one" in marks
+        marked.append(len(marks))
+        if not loop.unfinished:
+            break
+
+    assert [4, 8, 10] == marked
