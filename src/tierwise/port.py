@@ -7,7 +7,7 @@ does I/O, and no package below `sim` and `kube` knows which cluster it is used w
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from collections.abc import Collection, ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
@@ -26,11 +26,13 @@ __all__ = [
     "HYPERNODE_ANNOTATION",
     "PATH_ANNOTATION",
     "SUB_GROUPS_ANNOTATION",
+    "Begun",
     "Bind",
     "Cluster",
     "Create",
     "Delete",
     "Effect",
+    "Ended",
     "Evict",
     "Key",
     "Nominate",
@@ -726,6 +728,29 @@ class Outcome(msgspec.Struct, frozen=True):
     withheld: bool = False  # nothing was tried, because of what became of another effect or of the lease
 
 
+class Begun(Protocol):
+    """Effects that are under way."""
+
+    def done(self) -> bool:
+        """Whether all outcomes are known."""
+
+    def __call__(self) -> Sequence[Outcome]:
+        """The outcomes, one for each effect, in order; waits for them."""
+
+
+class Ended(msgspec.Struct, frozen=True):
+    """Effects that have been carried out."""
+
+    outcomes: Sequence[Outcome]
+
+    def done(self) -> bool:
+        """Nothing is waited for."""
+        return True
+
+    def __call__(self) -> Sequence[Outcome]:
+        return self.outcomes
+
+
 class Cluster(Protocol):
     """A place where pods run: look at it, act on it, wait for it to change."""
 
@@ -744,10 +769,10 @@ class Cluster(Protocol):
         A warning belongs to the status of its object that is told with it; every other event is written in any case.
         """
 
-    def begin(self, binds: Sequence[Bind]) -> Callable[[], Sequence[Outcome]]:
+    def begin(self, binds: Sequence[Bind]) -> Begun:
         """Begin to perform binds: reads show them as done from now on, and those that fail no longer.
 
-        The function that is returned waits for the outcomes, one for each bind, in order. One batch at a time.
+        Further ones may be begun before these have ended; who was asked for first is sent first.
         """
 
     def wait(self, since: Version, timeout: float) -> Version:

@@ -77,6 +77,36 @@ def test_binds_under_way_are_assumed(api: FakeApi, cluster: KubeCluster) -> None
     assert ["n0", "n0", "n0", ""] == [pod.spec.node_name for pod in cluster.read().every(Pod).values()]
 
 
+def test_further_binds_do_not_wait_for_those_under_way(api: FakeApi, cluster: KubeCluster) -> None:
+    """Each batch has its own outcomes: what fails in one keeps nothing back in another."""
+    api.fail("POST", "/p0/binding", "freeze")
+    api.fail("POST", "/p1/binding", 404)
+    first = cluster.begin([Bind(_key(0), "n0", gang="default/f"), Bind(_key(1), "n0", gang="default/g")])
+    second = cluster.begin([Bind(_key(i), "n0", gang="default/g") for i in (2, 3)])
+    answers = [outcome.ok for outcome in second()]
+    under_way = first.done(), second.done()
+    api.thaw()
+
+    assert ([True, True], (False, True)) == (answers, under_way)
+    assert [True, False] == [outcome.ok for outcome in first()]
+
+
+def test_batches_together_send_so_many_at_once(api: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More at once costs the server more than it gains, however many cycles have asked for it."""
+    monkeypatch.setattr("tierwise.kube.binder.IN_FLIGHT", 1)
+    api.fail("POST", "/p0/binding", "freeze")
+    with KubeCluster(Access(api.url)) as cluster:
+        assert cluster.synced(timeout=60)
+        batches = [cluster.begin([Bind(_key(i), "n0", gang=f"default/g{i}")]) for i in range(SIZE)]
+        assert api.frozen.wait(60)
+        cluster.apply([Create(pod_group("h", 1))])  # what comes later has been answered, and they still wait
+        sent = _binds(api)
+        api.thaw()
+
+        assert [True] * SIZE == [outcome.ok for batch in batches for outcome in batch()]
+        assert 1 == sent
+
+
 def test_withheld_binds_are_not_assumed(api: FakeApi, cluster: KubeCluster) -> None:
     """A gang that cannot be whole any more is not sent, and nobody reads its pods as placed."""
     binds = [*(Bind(_key(i), "n0", gang="default/g") for i in range(SIZE)), Bind(_key(9), "n0", gang="default/g")]

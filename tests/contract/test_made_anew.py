@@ -13,7 +13,7 @@ from tests.support import volumes
 
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
-from tierwise.port import Bind, Delete, Effect, Evict, Key, Nominate, Outcome, Prepare, decided_on
+from tierwise.port import Begun, Bind, Delete, Effect, Evict, Key, Nominate, Outcome, Prepare, decided_on
 
 POD = Key("", "Pod", "default", "p1")
 CLAIM = Key("", "PersistentVolumeClaim", "default", "c1")
@@ -27,10 +27,18 @@ class _Interrupted(KubeCluster):
 
     def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
         """Carry out effects, after what happens in between."""
+        self._happens(effects)
+        return super().apply(effects)
+
+    def begin(self, binds: Sequence[Bind]) -> Begun:
+        """The same for binds."""
+        self._happens(binds)
+        return super().begin(binds)
+
+    def _happens(self, effects: Sequence[Effect]) -> None:
         happens, self.between = self.between, None if effects else self.between
         if happens is not None and effects:
             happens()
-        return super().apply(effects)
 
 
 class _Disks(World):

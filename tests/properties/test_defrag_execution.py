@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 from hypothesis import given, settings
@@ -17,9 +17,11 @@ from tierwise.api.errors import InputError
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
 from tierwise.port import (
+    Begun,
     Bind,
     Create,
     Effect,
+    Ended,
     Evict,
     Key,
     Objects,
@@ -117,9 +119,8 @@ class Troubled:
     def tell(self, effects: Sequence[PatchStatus | RecordEvent], by: str = "") -> None:
         self.apply(effects)
 
-    def begin(self, binds: Sequence[Bind]) -> Callable[[], Sequence[Outcome]]:
-        outcomes = self.apply(binds)
-        return lambda: outcomes
+    def begin(self, binds: Sequence[Bind]) -> Begun:
+        return Ended(self.apply(binds))
 
     def _one(self, effect: Effect, i: int, number: int, present: dict[str, Fault]) -> Outcome:
         if isinstance(effect, Evict):

@@ -49,17 +49,25 @@ class Binder:
         self._store = store
         self._pods = pods
         self._may = may  # whether we may still write
-        self._broken: dict[str, str] = {}  # gangs of which a bind has failed in this batch -> which
+        self._slots = asyncio.Semaphore(IN_FLIGHT)  # of all batches together: who came first is sent first
         self._lookups: set[asyncio.Task[None]] = set()
         self.in_flight = 0  # binds that await their answer
 
     async def bind(self, binds: Sequence[Bind]) -> list[Outcome]:
-        """Bind pods; one outcome each, in order."""
-        self._broken = {}
+        """Bind pods; one outcome each, in order. Others may be under way."""
+        broken: dict[str, str] = {}  # gangs of which a bind has failed in this batch -> which
         for bind in binds:
-            if _gang(bind) not in self._broken and (fault := self._fault(bind)):
-                self._broken[_gang(bind)] = f"{bind.pod}: {fault}"
-        return await each(binds, self._one, IN_FLIGHT)
+            if _gang(bind) not in broken and (fault := self._fault(bind)):
+                broken[_gang(bind)] = f"{bind.pod}: {fault}"
+
+        async def one(bind: Bind) -> Outcome:
+            async with self._slots:
+                outcome = await self._one(bind, broken.get(_gang(bind), ""))
+            if not outcome.ok and not outcome.withheld:
+                broken.setdefault(_gang(bind), f"{bind.pod}: {outcome.error}")
+            return outcome
+
+        return await each(binds, one, IN_FLIGHT)
 
     def _fault(self, bind: Bind) -> str:
         """What has happened since the decision that makes a bind pointless."""
@@ -84,8 +92,9 @@ class Binder:
             return f"{key} is gone, and another of its name is there"
         return f"{key} is leaving" if meta.deletion_timestamp else ""
 
-    async def _one(self, bind: Bind) -> Outcome:
-        if broken := self._broken.get(_gang(bind)):
+    async def _one(self, bind: Bind, broken: str) -> Outcome:
+        """Bind one pod, unless its gang is `broken` for a reason."""
+        if broken:
             return self._withheld(bind, f"withheld, because its gang would not be whole: {broken}")
         pod, fault = self._store.pod(bind.pod), self._fault(bind)
         if pod is None or fault:
@@ -119,7 +128,6 @@ class Binder:
         task = asyncio.get_running_loop().create_task(self._settle(bind, pod))
         self._lookups.add(task)
         task.add_done_callback(self._lookups.discard)
-        self._broken.setdefault(_gang(bind), f"{bind.pod}: {_UNKNOWN}")
         return Outcome(bind, ok=False, error=_UNKNOWN)
 
     async def _send(self, bind: Bind, pod: Pod) -> None:
@@ -194,7 +202,6 @@ class Binder:
         return Outcome(bind, ok=True)
 
     def _failed(self, bind: Bind, error: str) -> Outcome:
-        self._broken.setdefault(_gang(bind), f"{bind.pod}: {error}")
         self._forget(bind)
         return Outcome(bind, ok=False, error=error)
 

@@ -37,7 +37,7 @@ from tierwise.kube.publisher import Publisher
 from tierwise.kube.reflector import Reflector
 from tierwise.kube.store import Store
 from tierwise.kube.writer import Writer
-from tierwise.port import Bind, Effect, Objects, Outcome, PatchStatus, RecordEvent, Version
+from tierwise.port import Begun, Bind, Effect, Objects, Outcome, PatchStatus, RecordEvent, Version
 
 __all__ = ["ClusterOptions", "ConnectionFigures", "KubeCluster", "read_secret"]
 
@@ -102,6 +102,18 @@ class _StoppedError(Exception):
     """We were asked to end."""
 
 
+class _Binds(msgspec.Struct, frozen=True):
+    """Binds that are under way in the other thread."""
+
+    answers: Future[list[Outcome]]
+
+    def done(self) -> bool:
+        return self.answers.done()
+
+    def __call__(self) -> list[Outcome]:
+        return self.answers.result()
+
+
 class KubeCluster:
     """Objects from informers, effects as requests."""
 
@@ -120,7 +132,7 @@ class KubeCluster:
         self._terms = 0  # how often we took the lease or lost it
         self._term = 0  # the term in which pods and nodes have been listed; 0 while there is none
         self._deciding = 0  # the term that the scheduler's thread acts in
-        self._begun: list[Future[list[Outcome]]] = []  # binds that are under way
+        self._begun: list[_Binds] = []  # binds that are under way
         self._catching_up: asyncio.Task[None] | None = None
         self._synced = threading.Event()
         self._loop = asyncio.new_event_loop()
@@ -162,12 +174,12 @@ class KubeCluster:
         """Carry out effects; returns when the outcome of each is known, or known to be unknown."""
         return self._call(self._writer.apply(effects)) if effects else []
 
-    def begin(self, binds: Sequence[Bind]) -> Callable[[], list[Outcome]]:
+    def begin(self, binds: Sequence[Bind]) -> Begun:
         """Begin binds, which are assumed to be done until their outcomes are known; they go on while others decide."""
         self._writer.assume(binds)
-        begun = asyncio.run_coroutine_threadsafe(self._writer.apply(binds), self._loop)
+        begun = _Binds(asyncio.run_coroutine_threadsafe(self._writer.apply(binds), self._loop))
         self._begun.append(begun)
-        return begun.result
+        return begun
 
     def tell(self, effects: Sequence[PatchStatus | RecordEvent], by: str = "") -> None:
         """Write statuses and events in the background; see the port."""

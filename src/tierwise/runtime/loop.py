@@ -28,11 +28,13 @@ from tierwise.kube.outbox import Outbox
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
 from tierwise.port import (
+    Begun,
     Bind,
     Cluster,
     Create,
     Delete,
     Effect,
+    Ended,
     Evict,
     Key,
     Nominate,
@@ -130,6 +132,16 @@ _MOST_PODS: Final = 2000
 _UNTOLD: Final = 10.0
 """Seconds for which statuses may wait while cycles follow each other at once: binds come first."""
 
+_SHARE: Final = 4.0
+"""So many times as long as telling all who wait took is not told again: whoever makes thousands of objects that cannot
+be scheduled has a part of the loop's time, and not all of it."""
+
+_MOST_BINDS: Final = 256
+"""Binds under way beyond which the next are not sent before the oldest have ended."""
+
+_LOOK: Final = 0.01
+"""Seconds between two looks whether binds that are under way have ended, where nothing else happens."""
+
 _NEVER: Final = Version(2**62)
 """To wait for the time alone."""
 
@@ -170,7 +182,14 @@ class _UnderWay(msgspec.Struct, frozen=True):
     objects: Objects
     seconds: dict[str, float]
     begun: float  # by a clock that never jumps
-    outcomes: Callable[[], Sequence[Outcome]]
+    pods: int  # that are being bound
+    binds: Begun
+    at_once: bool  # nothing was waited for: all is told together
+
+    @property
+    def jobs(self) -> frozenset[str]:
+        """Whom it has placed."""
+        return frozenset([decision.job.key for decision in self.report.decisions])
 
 
 class Observer(Protocol):
@@ -227,10 +246,11 @@ class Loop:
         self._again: list[float | None] = [None for _ in duties]  # when time alone lets a cycle decide otherwise
         self._checked = [ticks()] * len(duties)  # when each was last compared with a fresh one
         self._most_pods = most_pods
-        self._under_way: dict[int, _UnderWay] = {}
+        self._under_way: list[list[_UnderWay]] = [[] for _ in duties]  # the oldest first
         self._idle: dict[str, float] = {}  # plugins that are left out, and until when
         self.computing: tuple[str, float] | None = None  # the stage that computes, since when: a watchdog looks
-        self._published = [ticks()] * len(duties)  # when each last wrote all statuses
+        self._published = [ticks()] * len(duties)  # when each last told all statuses
+        self._telling = [0.0] * len(duties)  # how long that took
         self._took = 0.0  # seconds that the last turn read and decided for
         self.unfinished = False  # whether the last turn left jobs to the next one
         self.turned = ticks()  # when the last turn ended
@@ -278,7 +298,7 @@ class Loop:
         while not stopping():
             # Without the lease there is nothing to do at any time; getting the lease counts as a change.
             goes_on = self.unfinished and may()
-            version = self._cluster.wait(seen, 0.0 if goes_on else self._wait_time(period) if may() else period)
+            version = self._wait(seen, 0.0 if goes_on else self._wait_time(period) if may() else period)
             if stopping():
                 return
             if version != seen >= 0 and not goes_on:
@@ -286,18 +306,30 @@ class Loop:
             # Noted before reading, so that what changes from here on brings another turn.
             seen = version
             if may():
-                self.run_once()
+                self._turn()
             else:
                 self._conclude_all()
                 self.turned = self._ticks()
+
+    def _wait(self, seen: Version, timeout: float) -> Version:
+        """Wait for a change, and see to binds as they end."""
+        while any(self._under_way) and timeout > _LOOK:
+            version = self._cluster.wait(seen, _LOOK)
+            for index, _ in enumerate(self._under_way):
+                self._guard.call("binding", partial(self._conclude_ended, index))
+            if version != seen:
+                return version
+            timeout -= _LOOK
+        return self._cluster.wait(seen, timeout)
 
     def _let_come(self, version: Version, rest: float) -> None:
         """What comes together is decided together: a gang's pods arrive one by one. `rest` seconds at most.
 
         The longer reading and deciding took the last time, the longer must nothing come: else a large cluster in which
-        something changes all the time would be read all the time.
+        something changes all the time would be read all the time. Where changes come without end, twice that is enough.
         """
-        lull, left = min(rest, max(_LULL, self._took)), rest
+        lull = min(rest, max(_LULL, self._took))
+        left = min(rest, 2 * lull)
         while left > 0.0:
             latest = self._cluster.wait(_NEVER, min(lull, left))
             if latest == version:
@@ -319,7 +351,12 @@ class Loop:
         return period if due is None else max(_LEAST, min(period, due - self._clock()))
 
     def run_once(self) -> None:
-        """Everything once."""
+        """Everything once; all of it has happened then."""
+        self._turn()
+        self._conclude_all()
+
+    def _turn(self) -> None:
+        """Controllers, scheduler and defragmentation; binds may still be under way after it."""
         guard, more = self._guard, False
         if self._with_controllers:
             if self._fetching is not None:
@@ -331,10 +368,9 @@ class Loop:
             if not guard.run("scheduling", self._cluster.read(), partial(self._schedule, index), rehearse):
                 # No object is to blame: where a plugin cannot be made, its jobs wait and say so.
                 guard.run("scheduling", self._cluster.read(), partial(self._schedule, index, whole=False), rehearse)
-        if not self.unfinished:
-            self._conclude_all()  # where the cycle that was to do it has failed
         self.unfinished = self.unfinished or more
         if self._defrag is not None:
+            self._conclude_all()
             guard.call("defragmenting", self._defrag.step)
         events, self._untold = self._untold, []
         if events:
@@ -437,39 +473,46 @@ class Loop:
         self._again[index] = min((at for at in report.delays.values() if at > snapshot.now), default=None)
         seconds = {s: end - begin for s, begin, end in zip(("read", "build", "decide"), marks, marks[1:], strict=False)}
         asked = decided_on(objects, effects(snapshot, report))
-        earlier = self._under_way.pop(index, None)
-        done = earlier.outcomes() if earlier is not None else ()
-        begun, outcomes = self._ticks(), None
-        binds = [effect for effect in asked if isinstance(effect, Bind)]
-        if report.unfinished and len(binds) == len(asked):
-            # The next cycle decides while these are under way.
-            outcomes = self._cluster.begin(binds)
-            self._under_way[index] = _UnderWay(snapshot, report, objects, seconds, begun, outcomes)
-        if earlier is not None:
-            self._conclude(index, earlier, done)
-        if outcomes is None:
-            found = self._cluster.apply(asked)
-            self._conclude(index, _UnderWay(snapshot, report, objects, seconds, begun, lambda: found), found)
+        binds, under_way = [effect for effect in asked if isinstance(effect, Bind)], self._under_way[index]
+        alone = len(binds) == len(asked)
+        # What is more than binds may build on all that was asked for before.
+        while under_way and not (alone and sum(turn.pods for turn in under_way) <= _MOST_BINDS):
+            self._conclude_oldest(index)
+        begun = self._ticks()
+        sent = self._cluster.begin(binds) if binds and alone else Ended(self._cluster.apply(asked))
+        at_once = sent.done() and not under_way
+        under_way.append(_UnderWay(snapshot, report, objects, seconds, begun, len(binds), sent, at_once))
+        if not at_once and self._may_tell(index, report):
+            # Nobody who waits is kept from the word by binds of others; whoever is being bound hears when that is done.
+            _complain(self._publish(index, snapshot, report, (), placed=False, waiting=True))
+        self._conclude_ended(index)
         return True
 
     def _conclude_all(self) -> None:
         """Wait for all binds that are under way, and see to what follows from them."""
-        for index in list(self._under_way):
-            earlier = self._under_way.pop(index)
-            self._guard.call("binding", partial(self._conclude, index, earlier, earlier.outcomes()))
+        for index, under_way in enumerate(self._under_way):
+            while under_way:
+                self._guard.call("binding", partial(self._conclude_oldest, index))
 
-    def _conclude(self, index: int, turn: _UnderWay, done: Sequence[Outcome]) -> None:
+    def _conclude_ended(self, index: int) -> None:
+        """See to what follows from binds that have ended: in the order of their cycles."""
+        while self._under_way[index] and self._under_way[index][0].binds.done():
+            self._conclude_oldest(index)
+
+    def _conclude_oldest(self, index: int) -> None:
         """See to what follows from the outcomes of a cycle: statuses and events, and who is told of the turn."""
-        snapshot, decided, outcomes, duty = turn.snapshot, turn.report, list(done), self._duties[index]
+        turn, duty = self._under_way[index].pop(0), self._duties[index]
+        snapshot, outcomes = turn.snapshot, list(turn.binds())
         applied = self._ticks()
         self._refused.note(outcomes, applied)
-        report = amended(decided, outcomes)
+        report = amended(turn.report, outcomes)
         self._tell_failures(report)
-        outcomes += self._publish(index, snapshot, report, outcomes)
+        waiting = turn.at_once and self._may_tell(index, report)
+        outcomes += self._publish(index, snapshot, report, outcomes, placed=True, waiting=waiting)
         _complain(outcomes)
         seconds = turn.seconds | {"apply": applied - turn.begun, "publish": self._ticks() - applied}
         drift = self._drift(index, turn.objects, snapshot)
-        told = LoopPass(snapshot, report, outcomes, duty.profile, seconds, drift, turn.objects, decided)
+        told = LoopPass(snapshot, report, outcomes, duty.profile, seconds, drift, turn.objects, turn.report)
         for observer in self._observers:
             self._guard.call("telling of a turn", partial(observer.saw, told))
 
@@ -486,36 +529,79 @@ class Loop:
             self._readers[index] = fresh
         return found
 
-    def _publish(
-        self, index: int, snapshot: Snapshot, report: CycleReport, outcomes: Sequence[Outcome]
-    ) -> list[Outcome]:
-        """Status, conditions and events; and the release of gangs that stay a part.
+    def _may_tell(self, index: int, report: CycleReport) -> bool:
+        """Whether it is time to tell all who wait; where it is not, a turn comes when it is.
 
         Where the next cycle follows at once, statuses wait for it: it asks for those again that still hold.
         """
-        objects = self._guard.over(self._cluster.read())
-        fresh = self._fresh(index, snapshot, report)
-        asked = self._statuses[index].write(objects, snapshot, _without(report, fresh))
-        asked += pod_conditions(objects, snapshot, report, {path for paths in fresh.values() for path in paths})
-        by = str(index)
-        if report.unfinished and self._ticks() - self._published[index] < _UNTOLD:
-            asked, by = [effect for effect in asked if not _waits(effect)], ""
-        else:
-            self._published[index] = self._ticks()
-        decision = partial(decision_id, snapshot.now)
-        wanted = release(objects, snapshot, report, decision, self._marks[index])
-        back = _in_turn(wanted, self._most_writes)
-        if len(back) < len(wanted):
-            # A mark must stand before the status that makes its gang queue again: that waits with it.
-            self.unfinished, later = True, {_about(effect) for effect in wanted} - {_about(effect) for effect in back}
-            asked = [effect for effect in asked if not (isinstance(effect, PatchStatus) and effect.key in later)]
-        released = list(self._cluster.apply(decided_on(objects, back)))
+        rest = _UNTOLD if report.unfinished else min(_UNTOLD, _SHARE * self._telling[index])
+        left = self._published[index] + rest - self._ticks()
+        if left > 0.0 and not report.unfinished:
+            self._turn_again(index, self._clock() + left)
+        return left <= 0.0
+
+    def _turn_again(self, index: int, at: float) -> None:
+        again = self._again[index]
+        self._again[index] = at if again is None else min(at, again)
+
+    def _publish(
+        self,
+        index: int,
+        snapshot: Snapshot,
+        report: CycleReport,
+        outcomes: Sequence[Outcome],
+        *,
+        placed: bool,
+        waiting: bool,
+    ) -> list[Outcome]:
+        """Status, conditions and events of jobs that were `placed`, and of all others, which are `waiting`.
+
+        With these, gangs that stay a part are released. Nothing is told of jobs whose binds are under way.
+        """
+        objects, begun, by = self._guard.over(self._cluster.read()), self._ticks(), ""
+        asked: list[Effect] = []
+        released: list[Outcome] = []
+        later: set[Key] = set()
+        under_way = frozenset().union(*(turn.jobs for turn in self._under_way[index]))
+        if waiting:
+            fresh = self._fresh(index, snapshot, report)
+            asked += self._statuses[index].write(objects, snapshot, _without(report, fresh), under_way)
+            asked += pod_conditions(objects, snapshot, report, {path for paths in fresh.values() for path in paths})
+            released, later = self._release(index, objects, snapshot, report)
+            by, self._published[index] = str(index), self._ticks()
+            self._telling[index] = self._published[index] - begun
+        elif placed:
+            own = {decision.job.key for decision in report.decisions}.difference(under_way)
+            asked += self._statuses[index].write_some(objects, snapshot, report, own)
+            refused = {key: said for key, said in report.rejections.items() if key in own}
+            if refused:  # a gang that stands in part is marked before it is told so
+                asked += pod_conditions(objects, snapshot, replace(report, rejections=refused))
+                released, later = self._release(index, objects, snapshot, report, refused)
+            if report.unfinished:
+                asked = [effect for effect in asked if not _waits(effect)]
+        # A mark must stand before the status that makes its gang queue again: that waits with it.
+        asked = [effect for effect in asked if not (isinstance(effect, PatchStatus) and effect.key in later)]
         asked += pod_events(snapshot, [*outcomes, *released])
         told = [effect for effect in asked if isinstance(effect, PatchStatus | RecordEvent)]
         self._cluster.tell(told, by)
         if len(told) < len(asked):
             self._cluster.apply([effect for effect in asked if not isinstance(effect, PatchStatus | RecordEvent)])
         return released
+
+    def _release(
+        self,
+        index: int,
+        objects: Objects,
+        snapshot: Snapshot,
+        report: CycleReport,
+        whose: Container[str] | None = None,
+    ) -> tuple[list[Outcome], set[Key]]:
+        """Release gangs that stay a part; and about whom something is left to do in a turn that follows at once."""
+        wanted = release(objects, snapshot, report, partial(decision_id, snapshot.now), self._marks[index], whose)
+        back = _in_turn(wanted, self._most_writes)
+        self.unfinished = self.unfinished or len(back) < len(wanted)
+        outcomes = self._cluster.apply(decided_on(objects, back))
+        return list(outcomes), {_about(effect) for effect in wanted} - {_about(effect) for effect in back}
 
     def _fresh(self, index: int, snapshot: Snapshot, report: CycleReport) -> dict[str, list[str]]:
         """Gangs with their pods that are told nothing yet: the group is not known, or too few pods of it are, and has
@@ -532,9 +618,7 @@ class Loop:
         self._arriving[index] = known
         fresh = {key: paths for key, paths in arriving.items() if now - known[key][1] < _ON_ITS_WAY}
         if fresh:
-            told = self._clock() + _ON_ITS_WAY - (now - min(known[key][1] for key in fresh))
-            again = self._again[index]
-            self._again[index] = told if again is None else min(told, again)
+            self._turn_again(index, self._clock() + _ON_ITS_WAY - (now - min(known[key][1] for key in fresh)))
         return fresh
 
 

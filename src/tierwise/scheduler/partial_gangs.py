@@ -15,7 +15,7 @@ an owner that would create them again are never evicted; a message says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -109,15 +109,21 @@ def release(
     report: CycleReport,
     decision: Callable[[str], str],
     marks: Marks | None = None,
+    whose: Container[str] | None = None,
 ) -> list[Effect]:
-    """Marks to set and to take away, and pods of marked gangs to evict; `decision` names that about a job."""
+    """Marks to set and to take away, and pods of marked gangs to evict; `decision` names that about a job.
+
+    Of these jobs alone, where `whose` says so.
+    """
     bound, back, marked = _bound(report), overbound(objects, snapshot), (marks or Marks()).follow(objects)
     named = {*back, *bound, *marked}
     others = [job for job in snapshot.jobs if job.key in named and job.settled] if named else []
     asked = [
         job
         for job in sorted([*snapshot.unsettled, *others], key=lambda job: job.number)
-        if job.declared and (job.key in back or _in_question(objects, job, marked, report, bound))
+        if job.declared
+        and (whose is None or job.key in whose)
+        and (job.key in back or _in_question(objects, job, marked, report, bound))
     ]
     if not asked:
         return []

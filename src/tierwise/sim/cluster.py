@@ -7,7 +7,7 @@ a node gets its grace period, until the simulated kubelet removes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.api import codec
@@ -16,10 +16,12 @@ from tierwise.api.core import Pod
 from tierwise.api.ladder import LADDER
 from tierwise.controllers.stamp import stamp
 from tierwise.port import (
+    Begun,
     Bind,
     Create,
     Delete,
     Effect,
+    Ended,
     Evict,
     Key,
     Nominate,
@@ -230,10 +232,9 @@ class EmbeddedCluster:
         """Statuses and events, at once."""
         self.apply(effects)
 
-    def begin(self, binds: Sequence[Bind]) -> Callable[[], list[Outcome]]:
+    def begin(self, binds: Sequence[Bind]) -> Begun:
         """The same for binds, which take no time here."""
-        outcomes = self.apply(binds)
-        return lambda: outcomes
+        return Ended(self.apply(binds))
 
     def remove(self, keys: Iterable[Key]) -> None:
         """Let objects be gone for good: nothing of theirs runs any more."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from tierwise.api.codec import Raw
@@ -31,13 +31,15 @@ _PHASES: Final = {
 }
 
 
-def gang_statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
-    """Status patches and events of the gangs that a cycle changed."""
+def gang_statuses(
+    objects: Objects, snapshot: Snapshot, report: CycleReport, whose: Callable[[Job], bool]
+) -> Iterator[Effect]:
+    """Status patches and events of the gangs of some jobs that a cycle changed."""
     gangs = objects.every(Gang)
     if not gangs:
         return
     others = objects.every(PodGroup)
-    for job in snapshot.jobs:
+    for job in filter(whose, snapshot.jobs):
         for key in pod_groups_of(job):
             if key in gangs and (job.gangs or key not in others):
                 yield from _of_gang(objects, report, job, gangs[key], decision_id(snapshot.now, job.key))

@@ -7,7 +7,7 @@ applies these effects after those of the scheduler.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -58,30 +58,38 @@ class StatusWriter:
         self._topology: Topology | None = None
         self._told: dict[str, tuple[Task, ...]] = {}  # by job, the tasks for which nothing was left to write
 
-    def write(self, objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
-        """As `statuses`, of groups that have changed since they were last written, or that this cycle decided about."""
-        decisions: dict[str, list[Decision]] = {}
-        for decision in report.decisions:
-            decisions.setdefault(decision.job.key, []).append(decision)
-        heard = {*decisions, *report.rejections, *report.phases, *(e.job.key for e in report.evictions)}
+    def write(
+        self, objects: Objects, snapshot: Snapshot, report: CycleReport, without: Container[str] = frozenset()
+    ) -> list[Effect]:
+        """As `statuses`, of groups that have changed since they were last written, or that this cycle decided about.
+
+        Nothing is said of the jobs in `without`: they come later.
+        """
         writer = _Writer(objects, snapshot, report, self._pods)
+        heard = {*writer.decisions, *report.rejections, *report.phases, *(e.job.key for e in report.evictions)}
         effects: list[Effect] = []
         for job in self._changed(objects, snapshot, heard):
-            own = decisions.get(job.key, [])
-            asked = list(
-                writer.of(job, own) if job.declared_by is None else language_status(objects, snapshot, report, job, own)
-            )
+            asked = writer.effects(job) if job.key not in without else []
             self._told[job.key] = job.tasks
-            for effect in asked:
-                if isinstance(effect, PatchStatus):
-                    self._told.pop(job.key, None)
+            if job.key in without or any(isinstance(effect, PatchStatus) for effect in asked):
+                del self._told[job.key]
             effects += asked
         return [
             *effects,
-            *gang_statuses(objects, snapshot, report),
+            *gang_statuses(objects, snapshot, report, lambda job: job.key not in without),
             *_complaints(snapshot, report),
             *history_effects(objects, snapshot),
         ]
+
+    def write_some(
+        self, objects: Objects, snapshot: Snapshot, report: CycleReport, whose: Collection[str]
+    ) -> list[Effect]:
+        """The same of these jobs alone; all others come later."""
+        if not whose:
+            return []
+        writer = _Writer(objects, snapshot, report, self._pods)
+        effects = [e for job in snapshot.jobs if job.declared and job.key in whose for e in writer.effects(job)]
+        return [*effects, *gang_statuses(objects, snapshot, report, lambda job: job.key in whose)]
 
     def count(self, objects: Objects) -> list[Effect]:
         """The counts of groups whose pods have changed, for callers who know that all else of a status holds."""
@@ -138,9 +146,19 @@ class _Writer:
         self._report = report
         self._pods = pods
         self._reserved = {reservation.job.key: reservation for reservation in report.reservations}
+        self.decisions: dict[str, list[Decision]] = {}
+        for decision in report.decisions:
+            self.decisions.setdefault(decision.job.key, []).append(decision)
 
-    def of(self, job: Job, decisions: list[Decision]) -> Iterator[Effect]:
-        """What becomes of one group."""
+    def effects(self, job: Job) -> list[Effect]:
+        """What becomes of one group, in whatever language."""
+        own = self.decisions.get(job.key, [])
+        if job.declared_by is None:
+            return list(self._of(job, own))
+        return list(language_status(self._objects, self._snapshot, self._report, job, own))
+
+    def _of(self, job: Job, decisions: list[Decision]) -> Iterator[Effect]:
+        """What becomes of one group of Volcano's."""
         namespace, _, name = job.key.partition("/")
         key = Key(_GROUP, "PodGroup", namespace, name)
         record = self._objects.record(key)

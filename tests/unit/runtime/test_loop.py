@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pytest
 from tests.contract.manifests import node, pod, pod_group
@@ -16,6 +16,7 @@ from tierwise.api.meta import format_time
 from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT
 from tierwise.port import (
+    Begun,
     Bind,
     Create,
     Effect,
@@ -172,7 +173,6 @@ def test_statuses_wait_for_seconds_only() -> None:
     duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: float(next(ticks)), most_pods=1)
     loop.run_once()
-    loop.run_once()
 
     assert (True, ["g"]) == (loop.unfinished, _groups_told(cluster))
 
@@ -185,6 +185,140 @@ def test_binds_under_way_are_waited_for_at_the_end() -> None:
     loop.run(period=0.0, rest=0.0, stopping=lambda: loop.unfinished, may=lambda: True)
 
     assert [1] == [sum(outcome.ok for outcome in turn.outcomes) for turn in watcher.turns]
+
+
+class _Slow(_Refusing):
+    """Binds show at once, and what becomes of them is known when somebody waits for it, or after so many looks."""
+
+    def __init__(self, manifests: Sequence[Raw], looks: int) -> None:
+        super().__init__(manifests)
+        self.looks = looks
+        self.watcher = _Watcher()
+        self.begun: list[tuple[str, int]] = []  # of each batch the first pod, and how many turns had ended by then
+
+    def begin(self, binds: Sequence[Bind]) -> Begun:
+        self.begun.append((binds[0].pod.name, len(self.watcher.turns)))
+        return _UnderWay(self, self.apply(binds))
+
+
+class _UnderWay:
+    def __init__(self, cluster: _Slow, outcomes: list[Outcome]) -> None:
+        self._cluster, self._outcomes = cluster, outcomes
+
+    def done(self) -> bool:
+        self._cluster.looks -= 1
+        return self._cluster.looks < 0
+
+    def __call__(self) -> list[Outcome]:
+        return self._outcomes
+
+
+def _turning(cluster: _Slow, stopping: Callable[[], bool], period: float = 1.0) -> None:
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, observers=[cluster.watcher])
+    loop.run(period=period, rest=0.0, stopping=stopping, may=lambda: True)
+
+
+def test_who_comes_while_binds_are_under_way_does_not_wait_for_them() -> None:
+    """The next cycle decides and sends its binds; what became of them is told in the order of the cycles."""
+    cluster, coming = _Slow([node("n0"), *_gangs("g")], looks=1000), [_gangs("h"), _gangs("i")]
+
+    def stopping() -> bool:
+        if coming and len(cluster.begun) + len(coming) == 3:
+            cluster.apply([Create(raw) for raw in coming.pop(0)])
+        return len(cluster.begun) == 3
+
+    _turning(cluster, stopping, period=0.0)
+
+    assert [("g0", 0), ("h0", 0), ("i0", 0)] == cluster.begun
+    told = [decision.job.key for turn in cluster.watcher.turns for decision in turn.report.decisions]
+    assert ["default/g", "default/h", "default/i"] == told
+    assert ["g", "h", "i"] == _groups_told(cluster)
+
+
+def test_who_waits_is_told_before_the_binds_of_others_have_ended() -> None:
+    """A gang that is being bound hears when that is done; one that has no place need not wait for it."""
+    cluster = _Slow([node("n0"), *_gangs("g"), pod_group("w", 1), pod("w0", cpu="99", group="w")], looks=20)
+    words: list[list[str]] = []
+
+    def stopping() -> bool:
+        told = [e for e in cluster.asked if isinstance(e, PatchStatus) and e.key.kind == "PodGroup"]
+        names = sorted({e.key.name for e in told})
+        if names not in words:
+            words.append(names)
+        return bool(cluster.watcher.turns)
+
+    _turning(cluster, stopping)
+
+    assert [[], ["w"], ["g", "w"]] == words
+    assert ["Running"] == [e.status["phase"] for e in cluster.asked if isinstance(e, PatchStatus) and e.key.name == "g"]
+
+
+def test_not_too_many_binds_are_under_way() -> None:
+    """Where the server falls behind, what was sent first is waited for before more is sent."""
+    names = "abcdefgh"
+    cluster, coming = _Slow([node(f"n{i}", cpu="1000") for i in range(8)], looks=10_000), list(names)
+
+    def stopping() -> bool:
+        if coming and len(cluster.begun) + len(coming) == len(names):
+            name = coming.pop(0)
+            gang = [pod_group(name, 100), *(pod(f"{name}{i}", cpu="1", group=name) for i in range(100))]
+            cluster.apply([Create(raw) for raw in gang])
+        return len(cluster.begun) == len(names)
+
+    _turning(cluster, stopping, period=0.0)
+
+    assert [0, 0, 0, 1, 2, 3, 4, 5] == [ended for _, ended in cluster.begun]
+
+
+class _Tired(_Refusing):
+    """Whatever is asked of it takes a second, and who waits for it waits for as long as it may."""
+
+    now = NOW
+
+    def apply(self, effects: Sequence[Effect]) -> list[Outcome]:
+        self.now += 1.0
+        return super().apply(effects)
+
+    def tell(self, effects: Sequence[PatchStatus | RecordEvent], by: str = "") -> None:
+        super().apply(effects)
+
+    def wait(self, since: Version, timeout: float) -> Version:
+        version = super().wait(since, 0.0)
+        self.now += timeout if version == since else 0.0
+        return version
+
+    def put(self, manifests: Sequence[Raw]) -> None:
+        super().apply([Create(raw) for raw in manifests])
+
+    def groups(self) -> list[str]:
+        """The groups that were told something since the last time."""
+        told = {e.key.name for e in self.asked if isinstance(e, PatchStatus) and e.key.kind == "PodGroup"}
+        self.asked.clear()
+        return sorted(told)
+
+
+def test_telling_all_who_wait_takes_a_part_of_the_time() -> None:
+    """The longer it took, the later it comes again, but it comes; pods are bound in between, and hear of it."""
+    large = {name: [pod_group(name, 1), pod(f"{name}0", cpu="99", group=name)] for name in "wv"}
+    cluster, coming = _Tired([node("n0"), *large["w"]]), [large["v"], _gangs("g")]
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: cluster.now, ticks=lambda: cluster.now)
+    words: list[tuple[float, list[str]]] = []
+
+    def stopping() -> bool:
+        told = cluster.groups()
+        if told:
+            words.append((cluster.now - NOW, told))
+        if told and coming:
+            cluster.put([raw for manifests in coming for raw in manifests])
+            coming.clear()
+            cluster.asked.clear()
+        return cluster.now > NOW + 30.0
+
+    loop.run(period=60.0, rest=0.0, stopping=stopping, may=lambda: True)
+
+    assert [(2.0, ["w"]), (3.0, ["g"]), (8.0, ["v"])] == words
 
 
 def _wanting_claims() -> list[Raw]:
@@ -300,12 +434,13 @@ def test_follower_is_not_stuck() -> None:
     ("coming", "took", "waits"),
     [
         (0, 0.0, [0.01]),
-        (2, 0.0, [0.01, 0.01, 0.01]),
-        (99, 0.0, [0.01, 0.01, 0.01, 0.01, 0.01]),
-        (99, 0.02, [0.02, 0.02, 0.01]),
+        (1, 0.0, [0.01, 0.01]),
+        (99, 0.0, [0.01, 0.01]),
+        (99, 0.02, [0.02, 0.02]),
+        (99, 0.04, [0.04, 0.01]),
         (0, 3.0, [0.05]),
     ],
-    ids=["nothing more", "some", "without end", "slow turns", "very slow turns"],
+    ids=["nothing more", "some", "without end", "slow turns", "slower turns", "very slow turns"],
 )
 def test_what_comes_together_is_decided_together(coming: int, took: float, waits: list[float]) -> None:
     """After a change the loop waits while more come, for a while: a gang's pods arrive one by one.
