@@ -22,11 +22,20 @@ from tierwise.actions.diagnosis.rejection_cache import RejectionCache
 from tierwise.actions.enqueue import INCOMPLETE
 from tierwise.actions.jobs_by_queue import JobsByQueue
 from tierwise.actions.placement.commit import commit, quota_exceeded_now
-from tierwise.actions.placement.demand import Demand, TaskGroup, demand, needs, selections, surplus, surplus_groups
+from tierwise.actions.placement.demand import (
+    Demand,
+    TaskGroup,
+    demand,
+    needs,
+    selections,
+    surplus,
+    surplus_groups,
+    whole_first,
+)
 from tierwise.actions.placement.fit import Placement
 from tierwise.actions.placement.nominated import place_nominated, to_nominate
 from tierwise.actions.placement.search import NoPlace, SearchResult
-from tierwise.actions.placement.sub_groups import find_place
+from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.surplus import place_surplus, place_surplus_group
 from tierwise.actions.plain_pods import PlainPods
 from tierwise.framework.cycle import Cycle
@@ -374,21 +383,15 @@ def _quota_reason(cycle: Cycle, job: Job, asked: Demand) -> Reason | None:
 
 
 def _search(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
-    if cycle.pipeline.gather_options(job, asked.tasks):
-        return _gather(cycle, job, asked.task_groups[0]) or NoPlace.PROVEN
-    return find_place(cycle, job, asked)
-
-
-def _gather(cycle: Cycle, job: Job, least: TaskGroup) -> SearchResult | None:
-    """Place a gathered job as a whole; if it does not fit whole, or a quota forbids that, place its minimum."""
-    from tierwise.actions.placement.gather import everything, gather_group  # rarely needed, and slow to import
-
-    whole = everything(least)
-    over = _quota_reason(cycle, job, Demand((whole,))) if whole.need > least.need else None
-    task_groups = (whole, least) if over is None and whole.need > least.need else (least,)
-    return next(
-        (found for task_group in task_groups if (found := gather_group(cycle, job, task_group)) is not None), None
-    )
+    """Find a place; for a gathered job as a whole, and if there is none, or a quota forbids that, for its minimum."""
+    bounded = False
+    for each in whole_first(cycle, job, asked):
+        if each is asked or _quota_reason(cycle, job, each) is None:
+            found = solve(cycle, job, each)
+            if isinstance(found, SearchResult):
+                return found
+            bounded |= found is NoPlace.BOUNDED
+    return NoPlace.of(bounded=bounded)
 
 
 def _must_be_whole(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:

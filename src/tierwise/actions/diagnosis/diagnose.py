@@ -20,7 +20,7 @@ from tierwise.actions.placement.demand import Demand, TaskGroup, needs
 from tierwise.actions.placement.fit import put
 from tierwise.actions.placement.gather import everything, rows_of, slot_tree_of
 from tierwise.actions.placement.search import BOTH, NoPlace, SearchResult, candidates, current_domain, search_group
-from tierwise.actions.placement.sub_groups import search_inner_group
+from tierwise.actions.placement.solve import solve
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
@@ -376,7 +376,7 @@ def _inner_group(cycle: Cycle, job: Job, asked: Demand, within: int) -> Rejectio
     if not asked.task_groups or limit is None:
         return None
     with cycle.ledger.statement():
-        if search_inner_group(cycle, job, asked, within=within) is not NoPlace.PROVEN:
+        if solve(cycle, job, asked, within=within) is not NoPlace.PROVEN:
             return None
     groups = tuple(_searched_for(cycle, gang, within))
     here = current_domain(cycle, gang) is not None

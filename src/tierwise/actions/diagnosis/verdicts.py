@@ -25,9 +25,17 @@ import numpy as np
 from msgspec.structs import astuple, replace
 
 from tierwise.actions.diagnosis.diagnose import asked_pods, diagnose
-from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup, asks_beyond, demand, surplus
+from tierwise.actions.placement.demand import (
+    Demand,
+    RemainingTasks,
+    TaskGroup,
+    asks_beyond,
+    demand,
+    surplus,
+    whole_first,
+)
 from tierwise.actions.placement.search import NoPlace, current_domain
-from tierwise.actions.placement.sub_groups import find_place
+from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, job_ready, roles_count
@@ -357,12 +365,7 @@ class _Judge:
             return True  # what it lacks is a tree, and not room
         if not asked.task_groups:
             return any(place_surplus(cycle, job, task_group) for task_group in task_groups)
-        if cycle.pipeline.gather_options(job, asked.tasks):
-            from tierwise.actions.placement.gather import everything, gather_group
-
-            least = asked.task_groups[0]
-            return any(gather_group(cycle, job, task_group) is not None for task_group in (least, everything(least)))
-        return find_place(cycle, job, asked) is not NoPlace.PROVEN
+        return any(solve(cycle, job, each) is not NoPlace.PROVEN for each in whole_first(cycle, job, asked))
 
     def _uncertain(self, task_groups: Sequence[TaskGroup]) -> bool:
         shapes = [tasks_left.pod_set.shape for task_group in task_groups for tasks_left in task_group.remaining]

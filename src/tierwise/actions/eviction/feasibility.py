@@ -16,10 +16,8 @@ import numpy as np
 from tierwise.actions.eviction.mixtures import Mixture
 from tierwise.actions.placement.bounds import Room
 from tierwise.actions.placement.demand import Demand, TaskGroup
-from tierwise.actions.placement.fabrics import search_fabrics
-from tierwise.actions.placement.gather import gather_group
-from tierwise.actions.placement.search import SearchResult, search_group
-from tierwise.actions.placement.sub_groups import search_job
+from tierwise.actions.placement.search import SearchResult
+from tierwise.actions.placement.solve import solve
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
@@ -132,20 +130,8 @@ def quota_objection(cycle: Cycle, preemptor: Preemptor, victims: Ints) -> Reason
 
 def place_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> SearchResult | None:
     """Search a place for the demand inside one domain, on the ledger as it is; what is found stays on it."""
-    job = preemptor.job
-    if cycle.pipeline.gather_options(job, asked.tasks):
-        found = gather_group(cycle, job, asked.task_groups[0])
-        inside = found is not None and domain <= found.domain < int(cycle.topology.last[domain])
-        return found if inside else None
-    if cycle.snapshot.on_several_trees(job):
-        placed = search_fabrics(cycle, job, asked)
-        inside = isinstance(placed, SearchResult) and domain <= placed.domain < int(cycle.topology.last[domain])
-        return placed if inside and isinstance(placed, SearchResult) else None
-    if job.policies:
-        searched = search_job(cycle, job, asked, within=domain)
-    else:
-        searched = search_group(cycle, job, asked.task_groups[0], within=domain)
-    return searched if isinstance(searched, SearchResult) and _as_allowed(cycle, preemptor, searched) else None
+    found = solve(cycle, preemptor.job, asked, within=domain)
+    return found if isinstance(found, SearchResult) and _as_allowed(cycle, preemptor, found) else None
 
 
 def _as_allowed(cycle: Cycle, preemptor: Preemptor, found: SearchResult) -> bool:

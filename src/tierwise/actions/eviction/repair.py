@@ -21,8 +21,8 @@ from msgspec.structs import replace
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, demand, needs
 from tierwise.actions.placement.search import SearchResult, current_domain
+from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.spares import Spares, like_nodes
-from tierwise.actions.placement.sub_groups import find_place
 from tierwise.api.core import Taint
 from tierwise.api.plurals import count, verb
 from tierwise.api.repair import OnNodeLoss, RepairTerms
@@ -271,8 +271,8 @@ class Replacements:
             return
         with self._cycle.ledger.statement():
             self._spares.open_all()
-            found = _find(self._cycle, job, asked)
-        if found is not None:
+            found = solve(self._cycle, job, asked)
+        if isinstance(found, SearchResult):
             number = sum(kept.values())
             more = f" and {count(len(kept) - 1, 'other gang')}" if len(kept) > 1 else ""
             owners = f"{next(iter(kept))}{more}"
@@ -309,7 +309,8 @@ class Replacements:
         with cycle.ledger.statement():
             if len(victims):
                 cycle.ledger.evict(cycle.running, victims, cycle.snapshot.jobs)
-            return _find(cycle, job, asked) is not None and job_ready(cycle.ledger, job, waiting=True)
+            found = solve(cycle, job, asked)
+            return isinstance(found, SearchResult) and job_ready(cycle.ledger, job, waiting=True)
 
     def _whole_gangs(self, victims: Sequence[int]) -> Ints:
         """The victims, with all of the gangs that would stand below their minimum."""
@@ -326,8 +327,8 @@ class Replacements:
     def _evict_borrowers(self, job: Job, asked: Demand, victims: Ints) -> None:
         cycle, running = self._cycle, self._cycle.running
         cycle.ledger.evict(running, victims, cycle.snapshot.jobs)
-        found = _find(cycle, job, asked)
-        assert found is not None  # it was there with fewer gone
+        found = solve(cycle, job, asked)
+        assert isinstance(found, SearchResult)  # it was there with fewer gone
         owners = [cycle.snapshot.jobs[number] for number in running.job[victims].tolist()]
         tasks = [running.tasks[victim] for victim in victims.tolist()]
         cycle.evict(Eviction(t, owner, job, REPAIR, _GIVES_BACK) for t, owner in zip(tasks, owners, strict=True))
@@ -397,18 +398,8 @@ class Replacements:
             return None
         if trial.pipeline.quota_exceeded(moved, needs(asked, len(trial.view.axis))) is not None:
             return None
-        found = _find(trial, moved, asked)
-        return found if found is not None and job_ready(trial.ledger, moved, waiting=True) else None
-
-
-def _find(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | None:
-    """A place for what a job lacks, on the ledger as it is."""
-    if cycle.pipeline.gather_options(job, asked.tasks):
-        from tierwise.actions.placement.gather import gather_group  # rarely needed, and slow to import
-
-        return gather_group(cycle, job, asked.task_groups[0])
-    found = find_place(cycle, job, asked)
-    return found if isinstance(found, SearchResult) else None
+        found = solve(trial, moved, asked)
+        return found if isinstance(found, SearchResult) and job_ready(trial.ledger, moved, waiting=True) else None
 
 
 def _parts(job: Job, asked: Demand, gone: Collection[str]) -> Iterator[_Part]:

@@ -1,6 +1,6 @@
 """Place parts that are alike at every level, all at once: a domain for the job, and inner domains for its parts.
 
-Called by `sub_groups`. Tasks of alike parts are interchangeable, so what a domain holds of them is counted for all
+Called by `solve`. Tasks of alike parts are interchangeable, so what a domain holds of them is counted for all
 candidates at once (`bounds.held`), and placing a part lowers that number by one wherever it is placed. The result
 equals placing one part after the other, each in the best domain of its tightest gradient.
 

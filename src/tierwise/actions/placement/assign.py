@@ -1,6 +1,6 @@
 """Assign the parts of a job to domains inside one, with backtracking: exact within a budget of steps.
 
-Called by `sub_groups`. The search chooses a domain for one part after the other, from the outside inwards, and says
+Called by `solve`. The search chooses a domain for one part after the other, from the outside inwards, and says
 whether the tasks fit by asking a *ground*, the cheapest that is exact first:
 
 - `_Slices`, one plain shape: tasks may be split freely inside a domain, so an assignment is feasible exactly when no

@@ -1,6 +1,6 @@
 """A demand as a placement problem: the parts that a job, or an inner group of it, lacks.
 
-Called by `sub_groups` and by diagnosis. Reads the ledger, and changes nothing.
+Called by `solve` and by diagnosis. Reads the ledger, and changes nothing.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ __all__ = [
     "selections",
     "surplus",
     "surplus_groups",
+    "whole_first",
 ]
 
 
@@ -160,6 +161,15 @@ def surplus_groups(cycle: Cycle, job: Job) -> Iterator[Demand]:
             asked = _Choice(cycle, job).nested(i)
             if asked.enough:
                 yield asked
+
+
+def whole_first(cycle: Cycle, job: Job, asked: Demand) -> tuple[Demand, ...]:
+    """What is tried to be placed at once: of a gathered job all that is left, then its minimum."""
+    if not cycle.pipeline.gather_options(job, asked.tasks):
+        return (asked,)
+    (least,) = asked.task_groups
+    every = sum(tasks_left.left for tasks_left in least.remaining)
+    return (Demand((replace(least, need=every),)), asked) if every > least.need else (asked,)
 
 
 def needs(asked: Demand, resources: int) -> Ints:

@@ -6,6 +6,7 @@ Called by `allocate`, for the minimum and for the surplus. Tasks of one shape ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice, permutations
 from math import lcm, prod
@@ -16,7 +17,8 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
 from tierwise.actions.placement.fit import Placement, place_tasks
-from tierwise.actions.placement.search import BOTH, NOW_ONLY, SearchResult
+from tierwise.actions.placement.mixtures import OutOfBoundError
+from tierwise.actions.placement.search import BOTH, NOW_ONLY, NoPlace, SearchResult
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.gathering import Gathered, GatherOption, Quanta, SlotTree
@@ -45,7 +47,8 @@ __all__ = [
 # from the nodes up, so a solution is found if there is one. `gathering` does the same for one shape, where numbers
 # suffice.
 #
-# The work grows with the number of mixtures, so there is a bound, and `fits_bound` says whether a demand is within it.
+# The work grows with the number of mixtures, so there is a bound: `fits_bound` says whether a demand is within it, and
+# OutOfBoundError that adding up took too long.
 
 
 Mix = tuple[int, ...]
@@ -76,7 +79,9 @@ class _Part(msgspec.Struct, frozen=True):
 class Mixture:
     """So many tasks of each shape, on the room that rows have for them."""
 
-    def __init__(self, slot_tree: SlotTree, counts: Mix, requests: Ints, free: Ints, *, open_to: Bools) -> None:
+    def __init__(
+        self, slot_tree: SlotTree, counts: Mix, requests: Ints, free: Ints, *, open_to: Bools, work: int = 2**28
+    ) -> None:
         """`requests` are (shapes x resources), `free` (resources x rows); filters let `open_to`, (shapes x rows)."""
         self._counts = counts
         self._size = tuple(count + 1 for count in counts)
@@ -87,6 +92,7 @@ class Mixture:
         self._ground = SlotTree(
             slot_tree.topology, slot_tree.rank, most[self._kind_of], slot_tree.drawn, slot_tree.standing
         )
+        self._work = work
 
     def find(self, option: GatherOption, first: Callable[[Iterator[Gathered]], Iterator[Gathered]]) -> MixedDeal | None:
         """The best domain of the way's tier that takes all tasks, of the first that are tried.
@@ -117,6 +123,20 @@ class Mixture:
     def of_row(self, row: int) -> Bools:
         """Which mixtures a row has room for."""
         result: Bools = self._kinds[self._kind_of[row]].reshape(self._size)
+        return result
+
+    def sums(self, one: Bools, other: Bools) -> Bools:
+        """Every sum of a mixture of one set and a mixture of the other; OutOfBoundError where that takes too long."""
+        few, many = sorted((one, other), key=np.count_nonzero)
+        added = np.argwhere(few)
+        self._work -= len(added) * many.size
+        if self._work < 0:
+            raise OutOfBoundError
+        result = np.zeros_like(many)
+        for mix in added.tolist():
+            shifted = tuple(slice(number, None) for number in mix)
+            kept = tuple(slice(0, size - number) for size, number in zip(many.shape, mix, strict=True))
+            result[shifted] |= many[kept]
         return result
 
     def in_steps(self, placements: Bools, quantum: int, held: int) -> Bools:
@@ -181,7 +201,7 @@ class _Dealing:
                 break
             placements = self._of_row(number) if is_row else self._of_domain(number)
             parts.append(_Part(number, is_row, placements))
-            tables.append(_sums(tables[-1], placements))
+            tables.append(self._mixture.sums(tables[-1], placements))
         return parts, tables
 
     def _ordered(self, domain: int) -> Iterator[tuple[int, bool, bool]]:
@@ -230,23 +250,12 @@ class _Dealing:
         return self._mixture.least(np.argwhere(able))
 
 
-def _sums(one: Bools, other: Bools) -> Bools:
-    """Every sum of a mixture of one set and a mixture of the other."""
-    few, many = sorted((one, other), key=np.count_nonzero)
-    result = np.zeros_like(many)
-    for mix in np.argwhere(few):
-        shifted = tuple(slice(int(number), None) for number in mix)
-        kept = tuple(slice(0, size - int(number)) for size, number in zip(many.shape, mix, strict=True))
-        result[shifted] |= many[kept]
-    return result
-
-
 def gather_group(
     cycle: Cycle, job: Job, task_group: TaskGroup, *, pools: tuple[Pool, ...] = BOTH
-) -> SearchResult | None:
+) -> SearchResult | NoPlace:
     """The best place for a task group of a gathered job."""
     classes = _classes(task_group)
-    count = sum(c.count for c in classes)
+    count, cut = sum(c.count for c in classes), cycle.report.search_counts.cut
     for option in cycle.pipeline.gather_options(job, count):
         for pool in pools if cycle.ledger.any_releasing else pools[:1]:
             cycle.report.search_counts.trials += 1
@@ -255,7 +264,8 @@ def gather_group(
                 if found is not None:
                     statement.keep()
                     return found
-    return None
+    moving = any(cycle.pipeline.moving(c.shape) for c in classes)  # then rows are tried, and not in every way
+    return NoPlace.of(bounded=moving or cycle.report.search_counts.cut > cut)
 
 
 def gather_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
@@ -267,7 +277,7 @@ def gather_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placem
     fewest = 0 if cycle.pipeline.moving(shape) else max(most - 1, 0)  # where nodes change, fewer may fit than counted
     for number in range(most, fewest, -1):
         found = gather_group(cycle, job, replace(task_group, need=number), pools=NOW_ONLY)
-        if found is not None:
+        if isinstance(found, SearchResult):
             return list(found.placements)
     return []
 
@@ -356,8 +366,9 @@ def _try(
     if len(classes) == 1:
         return None
     if not moving and option.pipeline == 1:
-        if fits_bound(cycle, tuple(c.count for c in classes)):
-            return _mixed(cycle, job, sub, classes, option, pool)
+        with suppress(OutOfBoundError):
+            if fits_bound(cycle, tuple(c.count for c in classes)):
+                return _mixed(cycle, job, sub, classes, option, pool)
         cycle.report.search_counts.cut += 1
     return _class_by_class(cycle, job, sub, classes, option, pool) if not option.multiples else None
 
@@ -373,7 +384,9 @@ def _mixed(
     slot_tree = slot_tree_on(cycle, sub, job, np.zeros(len(cycle.nodes), dtype=np.int64))
     counts = tuple(c.count for c in classes)
     every = rows_of(cycle, job, np.arange(len(cycle.nodes)))
-    mixture = Mixture(slot_tree, counts, requests[:, asked], free[:, every], open_to=open_to[:, every])
+    mixture = Mixture(
+        slot_tree, counts, requests[:, asked], free[:, every], open_to=open_to[:, every], work=cycle.budget.work
+    )
     found = mixture.find(option, lambda each: cycle.first(each, cycle.budget.mixed_places))
     if found is None:
         return None

@@ -1,6 +1,6 @@
 """Find the best domain for a task group: gradient by gradient, comparing all domains of a gradient.
 
-`search_group` serves a single sub-job and a job without sub-jobs; `sub_groups` serves a job with several. On success
+`search_group` serves a single sub-job and a job without sub-jobs; `solve` serves a job with several. On success
 the placement is on the ledger; on failure the ledger is unchanged.
 """
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.fit import Placement, put
 from tierwise.actions.placement.search import NOW_ONLY, NoPlace, SearchResult, candidates, current_domain, search_group
-from tierwise.actions.placement.sub_groups import search_inner_group
+from tierwise.actions.placement.solve import solve
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import sub_ready
@@ -65,16 +65,9 @@ def _note(cycle: Cycle, found: NoPlace) -> None:
 
 def place_surplus_group(cycle: Cycle, job: Job, asked: Demand) -> list[Placement]:
     """Place what an inner group of a nested job lacks, whole or not at all."""
-    if cycle.snapshot.on_several_trees(job):
-        from tierwise.actions.placement.fabrics import search_fabrics
-
-        placed = search_fabrics(cycle, job, asked, pools=NOW_ONLY)
-        if isinstance(placed, SearchResult):
-            return list(placed.placements)
-        _note(cycle, placed)
-        return []
-    for outer in _domains(cycle, job, job.inner_groups[asked.inner_group].parent):
-        found = search_inner_group(cycle, job, asked, within=outer, pools=NOW_ONLY)
+    outer = [ROOT] if cycle.snapshot.on_several_trees(job) else None
+    for domain in outer or _domains(cycle, job, job.inner_groups[asked.inner_group].parent):
+        found = solve(cycle, job, asked, within=domain, pools=NOW_ONLY)
         if isinstance(found, SearchResult):
             return list(found.placements)
         _note(cycle, found)

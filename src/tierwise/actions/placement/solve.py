@@ -1,8 +1,9 @@
-"""Place a job with several sub-jobs: one domain for the job, and one inside it for each sub-job, chosen together.
+"""Find a place for a demand: the one entry for jobs of every kind, for all actions and for diagnosis.
 
-Gradients of the job are tried from the tightest tier outwards; of a gradient the domain with the highest sum of sub-job
-scores is chosen. Parts that are alike go to `alike`, which computes the sums for all domains at once; all others go to
-`assign`, which is tried for a shortlist of domains.
+A job without sub-groups is one task group (`search`). The parts of any other are a tree (`build`): gradients of the job
+are tried from the tightest tier outwards, and of a gradient the domain with the highest sum of scores is chosen. Parts
+that are alike go to `alike`, which computes the sums for all domains at once; others go to `assign`, which is tried for
+a shortlist of domains. Constraints on other trees than the one that rows follow go to `gather` and `fabrics`.
 """
 
 from __future__ import annotations
@@ -35,61 +36,80 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, SubJob
 from tierwise.model.topology import ROOT
 
-__all__ = ["find_place", "search_inner_group", "search_job", "shortlist"]
+__all__ = ["shortlist", "solve"]
 
 _SHORTLIST = 8
 """How many candidates of a gradient are packed to compare their scores; more only if all of these fail."""
 
 
-def find_place(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
-    """Find a place for the minimum of a job that is not gathered.
+def solve(
+    cycle: Cycle, job: Job, asked: Demand, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH
+) -> SearchResult | NoPlace:
+    """Find a place for a demand of a job inside a domain; what is found is on the ledger.
 
     A job whose tasks share what is made with the place of the first is looked for in one place of those that can have
     it. A job whose sub-jobs find no place is looked for in the places that pod affinity may tie it to.
     """
+
+    def anywhere() -> SearchResult | NoPlace:
+        return _on_its_trees(cycle, job, asked, within, pools)
+
+    if cycle.pipeline.gather_options(job, asked.tasks):
+        return anywhere()
     shared = cycle.pipeline.shared_places(job)
     if shared is not None:
-        found = _confined(cycle, job, asked, shared)
+        found = _confined(cycle, asked, job, shared, anywhere)
         if isinstance(found, SearchResult):
             return found
-    found = _find_anywhere(cycle, job, asked)
+    found = anywhere()
     if isinstance(found, NoPlace) and job.policies:
         ties = [tie for shape in pending(cycle, job) for tie in cycle.pipeline.ties(shape)]
         if ties:
             from tierwise.actions.placement.tied_tasks import common_places  # rarely needed
 
-            return _confined(cycle, job, asked, common_places(ties))
+            return _confined(cycle, asked, job, common_places(ties), anywhere)
     return found
 
 
-def _confined(cycle: Cycle, job: Job, asked: Demand, places: Ints) -> SearchResult | NoPlace:
+def _confined(
+    cycle: Cycle, asked: Demand, job: Job, places: Ints, search: Callable[[], SearchResult | NoPlace]
+) -> SearchResult | NoPlace:
     from tierwise.actions.placement.confined import search_confined  # rarely needed
 
-    return search_confined(cycle, job, asked, places, lambda: _find_anywhere(cycle, job, asked))
+    return search_confined(cycle, job, asked, places, search)
 
 
-def _find_anywhere(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
+def _on_its_trees(
+    cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]
+) -> SearchResult | NoPlace:
+    """Find a place by the tree, or the trees, that the constraints of a job are on."""
+    if cycle.pipeline.gather_options(job, asked.tasks):
+        from tierwise.actions.placement.gather import gather_group  # rarely needed, and slow to import
+
+        return _inside(cycle, gather_group(cycle, job, asked.task_groups[0], pools=pools), within)
     if cycle.snapshot.on_several_trees(job):
         from tierwise.actions.placement.fabrics import search_fabrics  # rarely needed
 
-        return search_fabrics(cycle, job, asked)
+        return _inside(cycle, search_fabrics(cycle, job, asked, pools=pools), within)
     if not job.policies:
-        return search_group(cycle, job, asked.task_groups[0])
-    found = search_job(cycle, job, asked)
+        return search_group(cycle, job, asked.task_groups[0], within=within, pools=pools)
+    found = _search_parts(cycle, job, asked, within, pools)
     if isinstance(found, NoPlace) and asked.alternatives is not None:
-        return search_job(cycle, job, asked.alternatives)
+        return _search_parts(cycle, job, asked.alternatives, within, pools)
     return found
 
 
-def search_job(cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT) -> SearchResult | NoPlace:
-    """Find a place for all sub-jobs that the job's minimum needs."""
-    return search_inner_group(cycle, job, demand, within=within)
+def _inside(cycle: Cycle, found: SearchResult | NoPlace, within: int) -> SearchResult | NoPlace:
+    """What was found on another tree, where it is inside a domain of this one."""
+    if isinstance(found, NoPlace) or within <= found.domain < int(cycle.topology.last[within]):
+        return found
+    return NoPlace.BOUNDED
 
 
-def search_inner_group(
-    cycle: Cycle, job: Job, demand: Demand, *, within: int = ROOT, pools: tuple[Pool, ...] = BOTH
+def _search_parts(
+    cycle: Cycle, job: Job, demand: Demand, within: int, pools: tuple[Pool, ...]
 ) -> SearchResult | NoPlace:
-    """Find a place for what a job, or an inner group of a nested one, lacks."""
+    """Find a place for what a job of several parts, or an inner group of a nested one, lacks."""
     whole = parts_of(cycle, job, demand)
     if whole is None or not isinstance(whole.gang, Job):
         return NoPlace.PROVEN
