@@ -317,14 +317,24 @@ class Told(msgspec.Struct, frozen=True):
         )
 
 
+_TRIED: list[tuple[Scene, Profile, rounds.History]] = []
+"""The last cycle that told whether a world starves; the first that a property asks for is mostly the same one."""
+
+
 def once(scene: Scene, chosen: Profile, order: Random | None = None) -> Told:
     """One cycle."""
-    return _told(_noted(scene, rounds.schedule(objects(scene, order), chosen, now=0.0, cycles=1)))
+    if order is None and _TRIED and _TRIED[0][0] is scene and _TRIED[0][1] is chosen:
+        history = _TRIED.pop()[2]
+    else:
+        history = rounds.schedule(objects(scene, order), chosen, now=0.0, cycles=1)
+    return _told(_noted(scene, history))
 
 
 def starves(scene: Scene, chosen: Profile) -> bool:
     """Whether a cycle evicts somebody; what comes of it is nothing that a property has seen."""
-    return bool(rounds.schedule(objects(scene), chosen, now=0.0, cycles=1).evictions)
+    history = rounds.schedule(objects(scene), chosen, now=0.0, cycles=1)
+    _TRIED[:] = [(scene, chosen, history)]
+    return bool(history.evictions)
 
 
 def _noted(scene: Scene, history: rounds.History) -> rounds.History:
