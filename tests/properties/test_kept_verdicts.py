@@ -7,10 +7,10 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from msgspec.structs import replace
 from tests.properties.test_reader import EVICTING, manifest, moved, seldom, some, with_devices
-from tests.support.depth import examples, seeds
+from tests.support.depth import seeds, size
 from tests.support.sight import cycle, saw, sees
 from tests.support.strategies import profile
 
@@ -113,7 +113,7 @@ def _told(snapshot: Snapshot, by: Profile) -> tuple[object, ...]:
 @pytest.mark.parametrize("what", DRAWN)
 @sees(refusals=30, taken_over=5)
 @given(pick=seeds())
-@examples(15)
+@settings(max_examples=size(15, 450, quick=3))
 def test_kept_verdicts_say_what_new_ones_say(by: str, what: str, pick: Random) -> None:
     """Nodes, trees, pods, queues, quotas, classes, volumes and devices come, change and go between cycles."""
     reader, objects = Reader(PROFILES[by]), Objects()
