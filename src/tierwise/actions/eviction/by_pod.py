@@ -38,7 +38,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor
 from tierwise.framework.gathering import GatherOption, Quanta, SlotTree
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Bools, Ints
 from tierwise.model.topology import ROOT
 
 __all__ = ["plans_by_pod"]
@@ -48,21 +48,40 @@ _ROWS = 8
 
 
 def plans_by_pod(
-    cycle: Cycle, preemptor: Preemptor, asked: Demand, candidates: Ints, *, allowed: Ints, victim_order: VictimOrder
+    cycle: Cycle,
+    preemptor: Preemptor,
+    asked: Demand,
+    candidates: Ints,
+    gone: Bools,
+    *,
+    allowed: Ints,
+    victim_order: VictimOrder,
 ) -> tuple[Iterator[EvictionPlan], tuple[int, ...]]:
     """The plans of the first kind of place that can be made, the cheapest first, and the domains that they are for.
 
-    `allowed` are the domains in which a job is searched.
+    `allowed` are the domains in which a job is searched, `gone` those who are evicted already. Counting does not see
+    what a group that falls as one loses elsewhere, so plans are made without such groups as well.
     """
-    planner = _Planner(cycle, preemptor, asked, candidates, victim_order)
-    for kind in planner.kinds(allowed):
-        bounds = planner.bounds(kind)
-        if bounds is None:
-            plans = [plan for place in kind if (plan := planner.plan(place)) is not None]
-            bounds = [(plan.price, plan) for plan in plans]
+    together = preemptor.running.jobs.together[preemptor.running.job[candidates]]
+    choices = (candidates, candidates[~together]) if together.any() else (candidates,)
+    planners = [_Planner(cycle, preemptor, asked, chosen, gone, victim_order) for chosen in choices]
+    for kind in planners[0].kinds(allowed):
+        bounds = [(price, found, planner) for planner in planners for price, found in planner.bounds(kind)]
         if bounds:
-            return planner.cheapest_first(bounds), tuple(found.domain for _, found in bounds)
+            return _cheapest_first(bounds), tuple(dict.fromkeys(found.domain for _, found, _ in bounds))
     return iter(()), ()
+
+
+def _cheapest_first(bounds: list[tuple[Price, _Place | EvictionPlan, _Planner]]) -> Iterator[EvictionPlan]:
+    """Plans by price; one is made once nothing else can be cheaper."""
+    ahead = [(price, i, found) for i, (price, found, _) in enumerate(bounds)]
+    heapify(ahead)
+    while ahead:
+        _, i, found = heappop(ahead)
+        if isinstance(found, EvictionPlan):
+            yield found
+        elif (plan := bounds[i][2].plan(found)) is not None:
+            heappush(ahead, (plan.price, i, plan))
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -76,9 +95,16 @@ class _Place(msgspec.Struct, frozen=True):
 
 class _Planner:
     def __init__(
-        self, cycle: Cycle, preemptor: Preemptor, asked: Demand, candidates: Ints, victim_order: VictimOrder
+        self,
+        cycle: Cycle,
+        preemptor: Preemptor,
+        asked: Demand,
+        candidates: Ints,
+        gone: Bools,
+        victim_order: VictimOrder,
     ) -> None:
         self._cycle = cycle
+        self._gone = gone
         self._cause = preemptor
         self._asked = asked
         self._candidates = candidates
@@ -164,27 +190,16 @@ class _Planner:
 
     # -- who
 
-    def bounds(self, places: list[_Place]) -> list[tuple[Price, _Place | EvictionPlan]] | None:
-        """What plans for these places cost at least, where they can be made; None where only trying tells."""
+    def bounds(self, places: list[_Place]) -> list[tuple[Price, _Place | EvictionPlan]]:
+        """What plans for these places cost at least, where they can be made; the plans where only trying tells."""
         prices, over = self._prices, self._cycle.pipeline.quota_exceeded(self._cause.job, self._cause.need)
-        if prices is None or self._by_node or self._on_other_trees or over is not None:
-            return None
-        if any(place.quanta is not None for place in places):
-            return None
+        tried = prices is None or self._by_node or self._on_other_trees or over is not None
+        if prices is None or tried or any(place.quanta is not None for place in places):
+            plans = [plan for place in places if (plan := self.plan(place)) is not None]
+            return [(plan.price, plan) for plan in plans]
         each = rates(prices)
         least = [(at_least(prices, each, place.span, self._asked.tasks), place) for place in places]
         return [((*prices.told(price), float(place.name)), place) for price, place in least if price is not None]
-
-    def cheapest_first(self, bounds: list[tuple[Price, _Place | EvictionPlan]]) -> Iterator[EvictionPlan]:
-        """Plans by price; one is made once nothing else can be cheaper."""
-        ahead = [(price, i, found) for i, (price, found) in enumerate(bounds)]
-        heapify(ahead)
-        while ahead:
-            _, i, found = heappop(ahead)
-            if isinstance(found, EvictionPlan):
-                yield found
-            elif (plan := self.plan(found)) is not None:
-                heappush(ahead, (plan.price, i, plan))
 
     @property
     def _on_other_trees(self) -> bool:
@@ -239,9 +254,10 @@ class _Planner:
         return None if taken is None else self._as_plan(place, np.sort(taken))
 
     def _as_plan(self, place: _Place, victims: Ints) -> EvictionPlan:
-        """Compared by what the victims cost, then by name."""
+        """Compared by what the victims cost, with all who fall with them, then by name."""
         running, tasks = self._cause.running, self._asked.tasks
-        cost = price_of(self._cycle, running, victims, self._manner, tasks=tasks, priorities=self._priorities)
+        falling = running.with_groups(victims, self._gone)
+        cost = price_of(self._cycle, running, falling, self._manner, tasks=tasks, priorities=self._priorities)
         by_job = victims[np.argsort(running.job[victims], kind="stable")]
         bundles = _by_job(running.job, by_job)
         return EvictionPlan(place.domain, victims, bundles, tuple(range(len(bundles))), (*cost, float(place.name)))

@@ -267,8 +267,9 @@ class GangPreemptor:
         if self._options.victim_order is not None:
             preemptor = with_losses(self._cycle, preemptor)
             allowed, victim_order = self._allowed(preemptor.job), self._options.victim_order
+            candidates, gone = self._candidates(preemptor), self._evicted
             plans, planned = plans_by_pod(
-                self._cycle, preemptor, asked, self._candidates(preemptor), allowed=allowed, victim_order=victim_order
+                self._cycle, preemptor, asked, candidates, gone, allowed=allowed, victim_order=victim_order
             )
             return preemptor, plans, tuple(self._cycle.topology.name[domain] for domain in planned)
         eligible = self._eligible(preemptor)
