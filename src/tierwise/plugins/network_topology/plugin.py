@@ -158,11 +158,14 @@ class NetworkTopologyAware:
         return self._topology if alternate is None else alternate.topology
 
     def never_fits(self, job: Job, need: Ints) -> Reason | None:
-        """A gang larger than every domain that it may use cannot be placed by any eviction."""
-        limit = self.limit(job)
+        """A gang larger than every domain that it may use cannot be placed by any eviction.
+
+        Of what it does not ask for, a domain may have less than nothing: volumes that are attached beyond a limit.
+        """
+        limit, asked = self.limit(job), need > 0
         groups = (np.array([ROOT]),) if limit is None else tuple(self._topology.by_tier(ROOT, limit))
         for group in reversed(groups):
-            if (self._ledger.domain_allocatable[:, group] >= need[:, None]).all(axis=0).any():
+            if (self._ledger.domain_allocatable[:, group] >= need[:, None])[asked].all(axis=0).any():
                 return None
         where = "the cluster" if limit is None else f"every hyperNode within tier {limit}"
         return Reason("LargerThanAnyDomain", "network-topology-aware", f"its minimum is larger than {where}")
