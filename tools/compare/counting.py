@@ -23,6 +23,7 @@ class Answer:
     nominated: dict[str, str] = field(default_factory=dict)
     evicted: list[str] = field(default_factory=list)
     error: str = ""
+    by: dict[str, str] = field(default_factory=dict)  # the gang that each victim goes for, where it is told
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,8 @@ def _room(world: World, answer: Answer) -> Iterator[Fault]:
 
 def _rules(world: World, answer: Answer) -> Iterator[Fault]:
     for key, name in sorted({**answer.bound, **answer.nominated}.items()):
+        if not name:
+            continue  # nominated, without a word about where
         pod, node = world.pods[key], world.nodes[name]
         gang = frozenset({pod.gang})
         hard = [taint for taint in node.taints if taint["effect"] in ("NoSchedule", "NoExecute")]
@@ -233,7 +236,7 @@ def _victims(world: World, answer: Answer) -> Iterator[Fault]:
     if not for_whom:
         yield Fault("evicted for nobody", gone)
         return
-    for budget in world.budgets.values():
+    for budget in world.budgets.values() if world.budgets_bind else ():
         if sum(world.pods[key].gang == budget.gang for key in answer.evicted) > budget.allowed:
             yield Fault("disruption budget exceeded", frozenset({budget.gang}))
     guarded = [key for key in answer.evicted if world.pods[key].protected]

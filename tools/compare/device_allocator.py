@@ -10,16 +10,22 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import drawn_devices
 import numpy as np
-from drawn_devices import draw, made
+from drawn_devices import made
 from kube_scheduler import HERE, go_module
 
+sys.path.insert(0, str(HERE.parents[1]))
+from tests.support import selectors
+
 from tierwise.api import codec
+from tierwise.api.cel import CompileError, selector
 from tierwise.model.devices import Devices
 from tierwise.plugins.kubernetes.device_allocation import AllocationFault, DeviceState, Reach, allocate
 from tierwise.port import Objects
@@ -31,6 +37,48 @@ Raw = dict[str, Any]
 def build() -> Path:
     """The program around Kubernetes' allocator; built once for each version and each state of our file."""
     return go_module("device-allocator", HERE / "device_allocator.go")
+
+
+_MOST = 1_000_000
+"""What a selector may cost by estimate; beyond it the API server refuses it."""
+
+
+_STEPS = 1_000_000
+"""After how many steps a search is given up; none that is drawn here takes as many."""
+
+
+def draw(seed: int) -> tuple[list[Raw], list[str]]:
+    """Nodes, devices, classes and claims; half of the selectors are drawn by the grammar of `device_selectors`.
+
+    Of these, such as the API server accepts, which is compared there; none uses a list of a device, which the allocator
+    does not know unless a gate is on.
+    """
+    objects, claims = drawn_devices.draw(seed)
+    dice = random.Random(f"selectors {seed}")
+    for found in _selectors(objects):
+        if dice.random() < 0.5:
+            found["expression"] = _accepted(dice)
+    return objects, claims
+
+
+def _selectors(part: Any) -> list[Raw]:
+    if isinstance(part, list):
+        return [found for one in part for found in _selectors(one)]
+    if not isinstance(part, dict):
+        return []
+    own = [part["cel"]] if "cel" in part else []
+    return own + [found for one in part.values() for found in _selectors(one)]
+
+
+def _accepted(dice: random.Random) -> str:
+    while True:
+        expression, _ = selectors.draw(dice.randrange(10**9))
+        lists = any(name in expression for name in ("lanes", "ports"))
+        try:
+            if not lists and selector(expression).most <= _MOST:
+                return expression
+        except CompileError:
+            continue
 
 
 def ours_of(objects: list[Raw], claims: list[str]) -> dict[str, Raw]:
@@ -51,7 +99,7 @@ def ours_of(objects: list[Raw], claims: list[str]) -> dict[str, Raw]:
     found: dict[str, Raw] = {}
     for row, name in enumerate(snapshot.nodes.names):
         try:
-            chosen = allocate(devices.table, reach, row, [one.plan for one in ask.claims], state)
+            chosen = allocate(devices.table, reach, row, [one.plan for one in ask.claims], state, most=_STEPS)
         except AllocationFault as fault:
             found[name] = {"error": str(fault)}
             continue

@@ -139,6 +139,7 @@ class World:
     gangs: dict[str, Gang] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
     budgets: dict[str, Budget] = field(default_factory=dict)
+    budgets_bind: bool = True  # or are they a price, which is paid where nothing else makes room
 
     def inside(self, domain: str) -> set[str]:
         """The nodes below a domain."""
@@ -185,7 +186,7 @@ def draw(seed: int, without: tuple[str, ...] = ()) -> World:
     if "backfill" not in actions:
         dice.on -= {"best-effort"}  # nobody would place these pods
     world = World(seed, actions, "capacity" if "trees" in dice.on else share, dice.on)
-    _draw_nodes(world, base)
+    draw_nodes(world, base)
     _draw_queues(world, dice)
     few, missed = base.randint(0, 4), 0
     for number in range(40 if "crowded" in dice.on else few):
@@ -197,9 +198,9 @@ def draw(seed: int, without: tuple[str, ...] = ()) -> World:
     for number in range(base.randint(1, 4)):
         _draw_gang(world, dice, f"gang{number}", running=False)
     if "taints" in dice.on:
-        _draw_taints(world, dice.of("taints"))
+        draw_taints(world, dice.of("taints"))
     if "budgets" in dice.on:
-        _draw_budgets(world, dice.of("budgets"))
+        draw_budgets(world, dice.of("budgets"))
     if "leaving" in dice.on:
         leaves = dice.of("leaving")
         for pod in world.pods.values():
@@ -207,7 +208,8 @@ def draw(seed: int, without: tuple[str, ...] = ()) -> World:
     return world
 
 
-def _draw_nodes(world: World, dice: random.Random) -> None:
+def draw_nodes(world: World, dice: random.Random) -> None:
+    """Racks of nodes, two spines above them."""
     racks = dice.choice((1, 2, 3, 4, 4))
     for rack in range(racks):
         members = []
@@ -274,9 +276,9 @@ def _draw_gang(world: World, dice: Dice, name: str, *, running: bool, round_: in
     if "starving" in dice.on and own["starving"].random() < 0.8:
         _starve(world, gang, own["starving"], running=running)
     size = base.randint(1, 4) if running else base.choice((1, 2, 2, 3, 4, 6))
-    asks = {"w": _ask(base)}
+    asks = {"w": ask_of(base)}
     if "roles" in dice.on and own["roles"].random() < 0.6 and size > 1:
-        asks = {"m": _ask(own["roles"]), **asks}
+        asks = {"m": ask_of(own["roles"]), **asks}
     if "best-effort" in dice.on and own["best-effort"].random() < 0.4:
         asks[own["best-effort"].choice(sorted(asks))] = {}
     rules = Pod(key, "w", {}, app=base.choice(("x", "y")))
@@ -288,7 +290,7 @@ def _draw_gang(world: World, dice: Dice, name: str, *, running: bool, round_: in
         else:
             rules.node_terms = [drawn_rules.node_term(own["affinity"]) for _ in range(own["affinity"].randint(1, 2))]
     if "spread" in dice.on and own["spread"].random() < 0.6:
-        rules.spread = [_spread(own["spread"], name)]
+        rules.spread = [spread_of(own["spread"], name)]
     if "topology" in dice.on and not running:
         gang.limit = own["topology"].choice((None, None, ("hard", 1), ("hard", 2), ("soft", 1)))
     roles = {"m": max(1, size // 3), "w": size - max(1, size // 3)} if len(asks) > 1 else {"w": size}
@@ -317,7 +319,7 @@ def _draw_gang(world: World, dice: Dice, name: str, *, running: bool, round_: in
     if gang.parts and gang.parts.minimum:
         gang.minimum = min(gang.minimum, gang.parts.minimum * gang.parts.size)
     if running:
-        stay = [(k, pod) for k, pod in pods if _put(world, own["crowded"], k, pod)]
+        stay = [(k, pod) for k, pod in pods if put(world, own["crowded"], k, pod)]
         for k, _ in stay:
             del world.pods[k]
         if not stay:
@@ -352,14 +354,16 @@ def _leaves(world: World) -> list[str]:
     return [name for name in sorted(world.queues) if name not in parents and name != "root"]
 
 
-def _ask(dice: random.Random) -> dict[str, int]:
+def ask_of(dice: random.Random) -> dict[str, int]:
+    """What one pod asks for."""
     ask = {"cpu": dice.choice((1, 1, 2, 2, 3, 4)), "memory": dice.randint(1, 16)}
     if dice.random() < 0.3:
         ask["nvidia.com/gpu"] = dice.choice((1, 2, 4))
     return ask
 
 
-def _spread(dice: random.Random, name: str) -> Raw:
+def spread_of(dice: random.Random, name: str) -> Raw:
+    """A constraint over the pods of one gang."""
     found: Raw = {"maxSkew": dice.randint(1, 2), "topologyKey": dice.choice((ZONE, HOST))}
     found |= {"whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"gang": name}}}
     if dice.random() < 0.4:
@@ -367,7 +371,7 @@ def _spread(dice: random.Random, name: str) -> Raw:
     return found
 
 
-def _put(world: World, dice: random.Random, key: str, pod: Pod) -> bool:
+def put(world: World, dice: random.Random, key: str, pod: Pod) -> bool:
     """Let a pod run where there is room; running pods need not obey rules that are asked of new ones."""
     fitting = [n for n in sorted(world.nodes) if all(world.free(n)[r] >= a for r, a in {**pod.ask, "pods": 1}.items())]
     pod.node = dice.choice(fitting) if fitting else ""
@@ -376,14 +380,16 @@ def _put(world: World, dice: random.Random, key: str, pod: Pod) -> bool:
     return bool(pod.node)
 
 
-def _draw_taints(world: World, dice: random.Random) -> None:
+def draw_taints(world: World, dice: random.Random) -> None:
+    """Taints and cordons of some nodes."""
     for node in world.nodes.values():
         if dice.random() < 0.35:
             node.taints = [drawn_rules.taint(dice) for _ in range(dice.randint(1, 2))]
         node.cordoned = dice.random() < 0.05
 
 
-def _draw_budgets(world: World, dice: random.Random) -> None:
+def draw_budgets(world: World, dice: random.Random) -> None:
+    """Disruption budgets of some gangs that run."""
     for key, gang in world.gangs.items():
         running = sum(bool(world.pods[k].node) for k in world.members(key))
         if running and dice.random() < 0.5:
@@ -440,19 +446,12 @@ def _end(world: World, gang: str) -> None:
 
 def manifests(world: World) -> list[Raw]:
     """The world as objects."""
-    objects = [_object("v1", "Namespace", "ns")]
-    for name, node in world.nodes.items():
-        shown = _shown(node.amounts)
-        status = {"allocatable": shown, "capacity": shown, "conditions": [{"type": "Ready", "status": "True"}]}
-        spec: Raw = {"taints": list(node.taints)} if node.taints else {}
-        if node.cordoned:
-            spec["unschedulable"] = True
-        objects.append(_object("v1", "Node", name, labels=node.labels, spec=spec, status=status))
+    objects = cluster(world)
     for name, (tier, below) in world.domains.items():
         kind = "Node" if tier == 1 else "HyperNode"
         listed = [{"type": kind, "selector": {"exactMatch": {"name": m}}} for m in below]
         objects.append(
-            _object("topology.volcano.sh/v1alpha1", "HyperNode", name, spec={"tier": tier, "members": listed})
+            as_object("topology.volcano.sh/v1alpha1", "HyperNode", name, spec={"tier": tier, "members": listed})
         )
     for name, queue in world.queues.items():
         spec = {"weight": queue.weight, "reclaimable": queue.reclaimable}
@@ -460,18 +459,38 @@ def manifests(world: World) -> list[Raw]:
             spec["parent"] = queue.parent
         for field_, amounts in (("deserved", queue.deserved), ("capability", queue.capability)):
             if amounts:
-                spec[field_] = _shown(amounts)
+                spec[field_] = shown(amounts)
         if queue.guarantee:
-            spec["guarantee"] = {"resource": _shown(queue.guarantee)}
-        objects.append(_object("scheduling.volcano.sh/v1beta1", "Queue", name, spec=spec, status={"state": "Open"}))
+            spec["guarantee"] = {"resource": shown(queue.guarantee)}
+        objects.append(as_object("scheduling.volcano.sh/v1beta1", "Queue", name, spec=spec, status={"state": "Open"}))
     for name, value in PRIORITIES.items():
-        objects.append({**_object("scheduling.k8s.io/v1", "PriorityClass", name), "value": value})
-    for name, budget in world.budgets.items():
-        chosen = {"matchLabels": {"gang": world.gangs[budget.gang].name}}
-        made = _object("policy/v1", "PodDisruptionBudget", name, namespace="ns", spec={"selector": chosen})
-        objects.append({**made, "status": {"disruptionsAllowed": budget.allowed}})
+        objects.append({**as_object("scheduling.k8s.io/v1", "PriorityClass", name), "value": value})
+    objects += budgets(world)
     objects += [_pod_group(gang) for gang in world.gangs.values()]
     objects += [_pod(world, key) for key in world.pods]
+    return objects
+
+
+def cluster(world: World) -> list[Raw]:
+    """The namespace and the nodes."""
+    objects = [as_object("v1", "Namespace", "ns")]
+    for name, node in world.nodes.items():
+        amounts = shown(node.amounts)
+        status = {"allocatable": amounts, "capacity": amounts, "conditions": [{"type": "Ready", "status": "True"}]}
+        spec: Raw = {"taints": list(node.taints)} if node.taints else {}
+        if node.cordoned:
+            spec["unschedulable"] = True
+        objects.append(as_object("v1", "Node", name, labels=node.labels, spec=spec, status=status))
+    return objects
+
+
+def budgets(world: World) -> list[Raw]:
+    """The disruption budgets."""
+    objects = []
+    for name, budget in world.budgets.items():
+        chosen = {"matchLabels": {"gang": world.gangs[budget.gang].name}}
+        made = as_object("policy/v1", "PodDisruptionBudget", name, namespace="ns", spec={"selector": chosen})
+        objects.append({**made, "status": {"disruptionsAllowed": budget.allowed}})
     return objects
 
 
@@ -488,8 +507,8 @@ def _pod_group(gang: Gang) -> Raw:
         if gang.parts.limit is not None:
             policy["networkTopology"] = {"mode": "hard", "highestTierAllowed": gang.parts.limit}
         spec["subGroupPolicy"] = [policy]
-    made = _object("scheduling.volcano.sh/v1beta1", "PodGroup", gang.name, namespace="ns", spec=spec)
-    made["metadata"]["creationTimestamp"] = _time(gang.created)
+    made = as_object("scheduling.volcano.sh/v1beta1", "PodGroup", gang.name, namespace="ns", spec=spec)
+    made["metadata"]["creationTimestamp"] = as_time(gang.created)
     return {**made, "status": {"phase": gang.phase}}
 
 
@@ -499,10 +518,15 @@ def _pod(world: World, key: str) -> Raw:
     labels = {"gang": gang.name, "app": pod.app} | ({"part": pod.part} if pod.part else {})
     notes = {GROUP: gang.name, "volcano.sh/task-spec": pod.role}
     notes |= {"volcano.sh/preemptable": "false"} if pod.protected else {}
-    made = _object("v1", "Pod", name, namespace="ns", labels=labels, annotations=notes)
-    made["metadata"]["creationTimestamp"] = _time(gang.created)
-    resources = {"requests": _shown(pod.ask), "limits": _shown(pod.ask)} if pod.ask else {}
+    made = as_object("v1", "Pod", name, namespace="ns", labels=labels, annotations=notes)
     spec: Raw = {"schedulerName": "volcano", "priorityClassName": gang.priority, "priority": PRIORITIES[gang.priority]}
+    return complete(made, pod, spec, gang.created)
+
+
+def complete(made: Raw, pod: Pod, spec: Raw, created: int) -> Raw:
+    """A pod's object with what the pod asks for, its rules, and how far it is."""
+    made["metadata"]["creationTimestamp"] = as_time(created)
+    resources = {"requests": shown(pod.ask), "limits": shown(pod.ask)} if pod.ask else {}
     spec["containers"] = [{"name": "main", "image": "x", "resources": resources}]
     if pod.tolerations:
         spec["tolerations"] = pod.tolerations
@@ -515,7 +539,7 @@ def _pod(world: World, key: str) -> Raw:
     status: Raw = {"phase": "Pending"}
     if pod.node:
         spec["nodeName"] = pod.node
-        status = {"phase": "Running", "startTime": _time(gang.created)}
+        status = {"phase": "Running", "startTime": as_time(created)}
     elif pod.nominated:
         status["nominatedNodeName"] = pod.nominated
     if pod.leaving:
@@ -524,15 +548,18 @@ def _pod(world: World, key: str) -> Raw:
     return {**made, "spec": spec, "status": status}
 
 
-def _time(minute: int) -> str:
+def as_time(minute: int) -> str:
+    """A minute of the first hours of 2026."""
     return f"2026-01-01T{minute // 60:02d}:{minute % 60:02d}:00Z"
 
 
-def _shown(amounts: dict[str, int]) -> dict[str, str]:
+def shown(amounts: dict[str, int]) -> dict[str, str]:
+    """Amounts as Kubernetes writes them."""
     return {name: f"{amount}Gi" if name == "memory" else str(amount) for name, amount in amounts.items()}
 
 
-def _object(version: str, kind: str, name: str, **parts: Raw | str) -> Raw:
+def as_object(version: str, kind: str, name: str, **parts: Raw | str) -> Raw:
+    """An object with its name, and what else is given."""
     meta: Raw = {"name": name, "uid": f"{kind}-{name}".lower()}
     for key in ("namespace", "labels", "annotations"):
         if key in parts:

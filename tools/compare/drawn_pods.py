@@ -76,9 +76,15 @@ def draw_with_devices(seed: int, without: tuple[str, ...] = ()) -> tuple[list[Ra
     return with_devices(random.Random(f"devices {seed}"), objects), config
 
 
-def draw_for_preemption(seed: int, without: tuple[str, ...] = ()) -> tuple[list[Raw], str]:
-    """A crowded cluster in which a more important pod finds no room, with disruption budgets."""
-    dice = Dice(seed, CHANCES, (*without, "nominated", "leaving", "resizes", "minDomains"))
+def draw_for_preemption(
+    seed: int, without: tuple[str, ...] = (), *, volumes: bool = False, devices: bool = False
+) -> tuple[list[Raw], str]:
+    """A crowded cluster in which a more important pod finds no room, with disruption budgets.
+
+    With volumes or devices little else than room and these keeps pods off nodes.
+    """
+    alone = ("nominated", "leaving") if volumes or devices else ()
+    dice = Dice(seed, CHANCES, (*without, *alone, "resizes", "minDomains"))
     base = dice.of("base")
     objects = [_namespace(base, name) for name in ("default", "team-a", "team-b")]
     nodes = [_node(base, dice, f"n{i}") for i in range(base.randint(1, 4))]
@@ -96,6 +102,8 @@ def draw_for_preemption(seed: int, without: tuple[str, ...] = ()) -> tuple[list[
         if own.random() < 0.7:
             pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": own.choice(("500m", "1", "2"))}}
         objects.append(pod)
+    if "nominated" in dice.on:
+        objects += _nominated(dice, nodes, [o for o in objects if o["kind"] == "Pod"])
     for number in range(own.choice((0, 0, 1, 2))):
         chosen = {"matchLabels": {"app": own.choice(("x", "y"))}}
         meta = {"name": f"pdb{number}", "namespace": own.choice(("default", "team-a"))}
@@ -108,21 +116,33 @@ def draw_for_preemption(seed: int, without: tuple[str, ...] = ()) -> tuple[list[
     pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": own.choice(("1", "2", "3"))}}
     pod["metadata"]["creationTimestamp"] = "2026-01-01T01:00:00Z"
     objects.append(pod)
+    if volumes or devices:
+        _lay_bare(objects)
+    if volumes:
+        objects = with_volumes(random.Random(f"volumes {seed}"), objects)
+    if devices:
+        objects = with_devices(random.Random(f"devices {seed}"), objects)
     return objects, json.dumps(_configuration([]))
 
 
 def _bare(seed: int, without: tuple[str, ...]) -> tuple[list[Raw], str]:
     objects, config = draw(seed, (*without, "nominated"))
+    _lay_bare(objects, ask={"cpu": "100m"})
+    return objects, config
+
+
+def _lay_bare(objects: list[Raw], ask: Raw | None = None) -> None:
+    """Take away what else keeps pods off nodes; each keeps what its first container asks for, or asks for this."""
     for pod in (o for o in objects if o["kind"] == "Pod"):
         for field in ("affinity", "topologySpreadConstraints", "nodeSelector", "hostNetwork"):
             pod["spec"].pop(field, None)
-        pod["spec"]["containers"] = [{"name": "c0", "image": "app:v1", "resources": {"requests": {"cpu": "100m"}}}]
+        asked = ask or pod["spec"]["containers"][0]["resources"].get("requests", {})
+        pod["spec"]["containers"] = [{"name": "c0", "image": "app:v1", "resources": {"requests": asked}}]
         pod["spec"].pop("initContainers", None)
         pod["spec"].pop("resources", None)
     for node in (o for o in objects if o["kind"] == "Node"):
         node["spec"] = {}
         node["status"]["allocatable"]["pods"] = "110"
-    return objects, config
 
 
 def _name_twice(dice: random.Random, pod: Raw) -> None:

@@ -15,6 +15,8 @@ from drawn_rules import PREFERRED, REQUIRED, Raw
 from excuses import Cause
 
 Fits = Callable[[list[Raw], str], list[str]]
+IMPORTANT = 100_000
+"""A priority beyond that of every pod that is drawn."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def _other_pools(case: Question, theirs: Raw, ours: Raw) -> Question | None:
     """Pools of other nodes that keep a node from giving all of its devices are not there."""
     del ours
     pools = set()
-    for node, refusal in theirs.get("refused", {}).items():
+    for node, refusal in (theirs.get("refused") or {}).items():
         _, mark, rest = refusal.partition("asks for all devices, but resource pool ")
         pool = rest.partition("/")[2].split(" ")[0].rstrip(",.:")
         if mark and not pool.startswith(node):
@@ -143,7 +145,8 @@ def _nominees_elsewhere(case: Question, theirs: Raw, ours: Raw) -> Question | No
     """Nobody is nominated elsewhere, where all nodes in question are refused here for rules between pods."""
     fit = {name for name, node in ours["nodes"].items() if node["now"]}
     wrong = fit ^ set(theirs.get("feasible") or ())
-    if not wrong or not all(set(ours["nodes"][name]["reasons"]) & _BETWEEN_PODS for name in wrong - fit):
+    refused = [ours["nodes"].get(name, {"reasons": ()})["reasons"] for name in wrong - fit]
+    if not wrong or not all(set(reasons) & _BETWEEN_PODS for reasons in refused):
         return None
 
     def elsewhere(one: Raw) -> bool:
@@ -190,7 +193,26 @@ def _victims_elsewhere(case: Question, theirs: Raw, ours: Raw) -> Question | Non
         for pod in (o for o in objects if o["kind"] == "Pod"):
             key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
             if key in ours.get("victims", ()) and pod["spec"]["nodeName"] != ours["chosen"]:
-                pod["spec"]["priority"] = 100000
+                pod["spec"]["priority"] = IMPORTANT
+                found = True
+        return found
+
+    return case.changed(change)
+
+
+def _needed_neighbours(case: Question, theirs: Raw, ours: Raw) -> Question | None:
+    """On the node that a pod with required affinity gets, those who stay are too important to be taken away."""
+    del theirs
+    if not case.objects[-1]["spec"].get("affinity", {}).get("podAffinity", {}).get(REQUIRED):
+        return None
+
+    def change(objects: list[Raw]) -> bool:
+        found = False
+        for pod in (o for o in objects[:-1] if o["kind"] == "Pod"):
+            key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            stays = key not in ours.get("victims", ()) and pod["spec"].get("nodeName") == ours.get("chosen")
+            if stays and pod["spec"].get("priority", 0) < IMPORTANT:
+                pod["spec"]["priority"] = IMPORTANT
                 found = True
         return found
 
@@ -222,6 +244,44 @@ def _released_first(case: Question, theirs: Raw, ours: Raw) -> Question | None:
     return case.changed(change)
 
 
+def _lesser_nominees(case: Question, theirs: Raw, ours: Raw) -> Question | None:
+    """Where victims are looked for, no less important pod is nominated, and nobody leaves its node."""
+    del theirs, ours
+    own = case.objects[-1]["spec"].get("priority", 0)
+    waiting = [o for o in case.objects if o.get("status", {}).get("nominatedNodeName")]
+    lesser = [o for o in waiting if o["spec"].get("priority", 0) < own]
+    nodes = {o["status"]["nominatedNodeName"] for o in lesser}
+
+    def goes(one: Raw) -> bool:
+        leaves = one["kind"] == "Pod" and "deletionTimestamp" in one["metadata"]
+        return one in lesser or (leaves and one["spec"].get("nodeName") in nodes)
+
+    return case.changed(lambda objects: _drop(objects, goes)) if case.preempt else None
+
+
+def _leaving_is_room(case: Question, theirs: Raw, ours: Raw) -> Question | None:
+    """Where victims are looked for, nobody leaves but for those whose slots nominated pods wait for."""
+    del theirs, ours
+    nodes = {o["metadata"]["name"] for o in case.objects if o["kind"] == "Node"}
+    return case.changed(lambda objects: _drop(objects, lambda one: _leaves(one, nodes))) if case.preempt else None
+
+
+def _devices_of_victims(case: Question, theirs: Raw, ours: Raw) -> Question | None:
+    """Victims that hold devices are too important to be any."""
+    del theirs
+
+    def change(objects: list[Raw]) -> bool:
+        found = False
+        for pod in (o for o in objects[:-1] if o["kind"] == "Pod" and o["spec"].get("resourceClaims")):
+            key = f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"
+            if key in ours.get("victims", ()) and pod["spec"].get("priority", 0) < IMPORTANT:
+                pod["spec"]["priority"] = IMPORTANT
+                found = True
+        return found
+
+    return case.changed(change)
+
+
 def _leaves(one: Raw, nodes: set[str]) -> bool:
     meta = one["metadata"]
     going = one["kind"] == "Pod" and "deletionTimestamp" in meta and not meta["name"].startswith("victim")
@@ -236,6 +296,10 @@ def causes(fits: Fits) -> list[Cause[Question, Raw]]:
         Cause("scores are weighed with nodes that take the pod later", _normalised_over_later_nodes),
         Cause("rules between pods see nominated pods of other nodes", _nominees_elsewhere),
         Cause("victims on other nodes", _victims_elsewhere),
+        Cause("a less important pod that the pod must be near", _needed_neighbours),
+        Cause("room of pods on their way out comes before victims", _leaving_is_room),
+        Cause("a less important nominated pod is a neighbour", _lesser_nominees),
+        Cause("victims give their devices back", _devices_of_victims),
         Cause("a nominated pod takes what is being released first", _released_first),
         Cause("an empty selector of topology spread, and nominated pods", _empty_spread),
         Cause("negated namespace selector", _negated),

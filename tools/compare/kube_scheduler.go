@@ -198,7 +198,8 @@ func run(ctx context.Context, f framework.Framework, snapshot *cache.Snapshot, p
 			return found, status.AsError()
 		}
 		statuses.SetAbsentNodesStatus(status)
-		return found, preemption(ctx, f, state, pod, statuses, preempt, &found)
+		preemption(ctx, f, state, pod, statuses, preempt, &found)
+		return found, nil
 	}
 	fitting := []fwk.NodeInfo{}
 	for _, node := range all {
@@ -215,7 +216,8 @@ func run(ctx context.Context, f framework.Framework, snapshot *cache.Snapshot, p
 		}
 	}
 	if len(fitting) == 0 {
-		return found, preemption(ctx, f, state, pod, statuses, preempt, &found)
+		preemption(ctx, f, state, pod, statuses, preempt, &found)
+		return found, nil
 	}
 	if !f.HasScorePlugins() {
 		return found, nil
@@ -237,21 +239,17 @@ func run(ctx context.Context, f framework.Framework, snapshot *cache.Snapshot, p
 	return found, nil
 }
 
-// preemption looks for victims, if it is asked to.
+// preemption looks for victims, if it is asked to; where plugins fail at it, there are none, as in the scheduler.
 func preemption(
 	ctx context.Context, f framework.Framework, state fwk.CycleState, pod *v1.Pod, statuses *framework.NodeToStatus, asked bool, found *answer,
-) error {
+) {
 	if !asked {
-		return nil
+		return
 	}
 	result, status := f.RunPostFilterPlugins(ctx, state, pod, statuses)
-	if status.Code() == fwk.Error {
-		return status.AsError()
-	}
 	if status.IsSuccess() && result != nil && result.NominatingInfo != nil {
 		found.Chosen = result.NominatedNodeName
 	}
-	return nil
 }
 
 // nominated has the waiting pods that nodes are kept for.

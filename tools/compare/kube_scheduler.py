@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import collections
+import functools
 import json
 import sys
 import tempfile
@@ -87,13 +88,30 @@ def ours_of(case: Question, folder: Path) -> Raw:
     profile.write_text(case.config)
     files = ["-f", str(manifest), "--config", str(profile), "-o", "json", "--now", NOW]
     found = _run(["explain", *files, "--pod", POD])
-    if case.preempt and "error" not in found:
-        decided = _run(["schedule", *files, "--cycles", "1"])
-        if "error" in decided:
-            return decided
-        found["chosen"] = decided["nominations"].get(POD, "")
-        found["victims"] = sorted(one["pod"] for one in decided["evictions"])
-    return found
+    return found | _decided(case) if case.preempt and "error" not in found else found
+
+
+def _decided(case: Question) -> Raw:
+    """The node that tierwise nominates the pod to, and its victims, in one cycle; no controller acts before."""
+    from tierwise.api import codec
+    from tierwise.api.meta import parse_time
+    from tierwise.config.kube import read_kube
+    from tierwise.port import Objects
+    from tierwise.scheduler import cycle
+    from tierwise.snapshot.builder import build
+
+    profile = read_kube(json.loads(case.config))
+    objects = Objects.of((codec.decode(raw), raw) for raw in case.objects)
+    snapshot = build(objects, now=parse_time(NOW), profile=profile)
+    report = cycle(snapshot, profile)
+    nominated = {
+        task.key: snapshot.nodes.names[row]
+        for decision in report.decisions
+        if not decision.bound
+        for placed in decision.placed
+        for task, row in zip(placed.tasks, placed.rows, strict=True)
+    }
+    return {"chosen": nominated.get(POD, ""), "victims": sorted(one.task.key for one in report.evictions)}
 
 
 def _run(words: list[str]) -> Raw:
@@ -215,7 +233,9 @@ def main() -> int:
     parser.add_argument("--only", type=int, help="draw this one seed, and print its manifests and both answers")
     parser.add_argument("--volumes", action="store_true", help="draw storage, and pods that use it")
     parser.add_argument("--devices", action="store_true", help="draw devices, and pods that claim them")
-    parser.add_argument("--preemption", action="store_true", help="draw full clusters, and compare victims")
+    parser.add_argument(
+        "--preemption", action="store_true", help="draw full clusters, and compare victims; with the others too"
+    )
     parser.add_argument("--without", default="", help=f"features not to draw, of {', '.join(drawn_pods.CHANCES)}")
     parser.add_argument("--show", type=int, default=3, help="seeds shown for each class")
     options = parser.parse_args()
@@ -224,11 +244,12 @@ def main() -> int:
     except go_programs.UnavailableError as reason:
         print(f"skipped the comparison with kube-scheduler: {reason}", file=sys.stderr)
         return go_programs.SKIPPED
+    crowded = functools.partial(drawn_pods.draw_for_preemption, volumes=options.volumes, devices=options.devices)
     drawn = drawn_pods.draw
     for wanted, other in (
         (options.volumes, drawn_pods.draw_with_volumes),
         (options.devices, drawn_pods.draw_with_devices),
-        (options.preemption, drawn_pods.draw_for_preemption),
+        (options.preemption, crowded),
     ):
         drawn = other if wanted else drawn
     seeds = [options.only] if options.only is not None else range(options.seed, options.seed + options.clusters)

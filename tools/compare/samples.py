@@ -20,7 +20,14 @@ SAMPLES = {
     "kube-scheduler's filters and scores": ("kube_scheduler", "--clusters", "600", "--seed", "1"),
     "kube-scheduler's storage": ("kube_scheduler", "--volumes", "--clusters", "200", "--seed", "1"),
     "kube-scheduler's devices": ("kube_scheduler", "--devices", "--clusters", "200", "--seed", "1"),
-    "kube-scheduler's preemption": ("kube_scheduler", "--preemption", "--clusters", "190", "--seed", "1"),
+    "kube-scheduler's preemption": ("kube_scheduler", "--preemption", "--clusters", "200", "--seed", "1"),
+    "kube-scheduler's preemption with storage": (
+        *("kube_scheduler", "--preemption", "--volumes", "--clusters", "120", "--seed", "101"),
+    ),
+    "kube-scheduler's preemption with devices": (
+        *("kube_scheduler", "--preemption", "--devices", "--clusters", "100", "--seed", "101"),
+    ),
+    "kube-scheduler's pod groups": ("pod_groups", "--clusters", "40", "--seed", "1"),
     "Kubernetes' allocator of devices": ("device_allocator", "--clusters", "300", "--seed", "1"),
     "Kubernetes' selectors of devices": ("device_selectors", "--selectors", "2000", "--seed", "1"),
 }

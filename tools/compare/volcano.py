@@ -26,7 +26,8 @@ import go_programs
 from counting import Answer, audit, broken
 from drawn_gangs import World
 from excuses import Tally, explain
-from volcano_causes import CAUSES, differing, served
+from gang_causes import differing, served
+from volcano_causes import CAUSES
 
 HERE = Path(__file__).resolve().parent
 NOW = "2026-01-01T03:00:00Z"
