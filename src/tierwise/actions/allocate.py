@@ -1,8 +1,17 @@
 """allocate: place pending jobs, one queue and one job at a time; the gang's minimum first, its surplus afterwards.
 
-A job whose minimum fits idle resources is bound. A job that fits only with resources that are still being released is
-nominated, and those resources stay reserved for it. A job that does not fit is rejected with a reason, and the ledger
-is left unchanged.
+What happens to a gang:
+
+1. **Order.** It waits in its queue until that is the first of all queues, and the gang the first job of it
+   (`jobs_by_queue`). Plain pods that need no search are placed together when it is their turn (`plain_pods`).
+2. **Minimum.** What its minimum lacks (`demand`) is searched for as a whole, within the quotas of its queue and beside
+   the reservations of other jobs. A nominated gang is first tried on its nominated nodes. If all of it fits idle
+   resources the gang is bound. If some of it fits only resources that are still being released, the whole gang is
+   nominated, and its resources stay reserved for it.
+3. **Refusal.** If the minimum finds no place, the ledger is left unchanged, and the gang is rejected with a reason.
+   Then room may be made for it, or a place in the future reserved.
+4. **Surplus.** A gang that has its minimum goes back into its queue. When it is served again, as many of its other
+   tasks are bound as fit idle resources.
 
 Called by `scheduler.cycle`. It evicts nothing itself: where the profile preempts immediately, as kube-scheduler does,
 the caller passes `preempt`, which is called for each rejected job before the next job is served. Otherwise a less
@@ -11,7 +20,7 @@ important job could take resources that the preemptor needs beside those of its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Protocol
 
@@ -21,12 +30,11 @@ from msgspec.structs import replace
 from tierwise.actions.diagnosis.rejection_cache import RejectionCache
 from tierwise.actions.enqueue import INCOMPLETE
 from tierwise.actions.jobs_by_queue import JobsByQueue
-from tierwise.actions.placement.commit import commit, quota_exceeded_now
+from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import (
     Demand,
     TaskGroup,
     demand,
-    needs,
     selections,
     surplus,
     surplus_groups,
@@ -34,13 +42,13 @@ from tierwise.actions.placement.demand import (
 )
 from tierwise.actions.placement.fit import Placement
 from tierwise.actions.placement.nominated import place_nominated, to_nominate
+from tierwise.actions.placement.quotas import over_quota, over_quota_as_placed, over_quota_at_once, over_quota_now
 from tierwise.actions.placement.search import NoPlace, SearchResult
 from tierwise.actions.placement.solve import solve
-from tierwise.actions.placement.surplus import place_surplus, place_surplus_group
+from tierwise.actions.placement.surplus import place_allowed_surplus, place_surplus_group
 from tierwise.actions.plain_pods import PlainPods
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Abstained, Delay, Proposal
-from tierwise.framework.ledger import Pool, Statement, job_ready, sub_ready
+from tierwise.framework.ledger import Pool, Statement, job_ready
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason, Rejection
 
@@ -49,7 +57,6 @@ if TYPE_CHECKING:
     from tierwise.config.reservations import ReservationRules
 
 __all__ = ["Preempt", "Repair", "allocate"]
-
 
 Preempt = Callable[[Job], None]
 """Evicts victims for a rejected job, or adds to its rejection why it does not."""
@@ -72,43 +79,51 @@ def allocate(
     reservations: ReservationRules | None = None,
 ) -> None:
     """Place the pending tasks of all jobs that have left phase Pending."""
-    _Allocation(cycle, preempt=preempt, repair=repair, reservations=reservations).run()
+    reserved = None
+    if reservations is not None:
+        from tierwise.actions.reservations import Reservations  # few profiles reserve, and importing must stay cheap
+
+        reserved = Reservations(cycle, reservations, _search)
+    _Allocation(cycle, preempt, repair, reserved).run()
 
 
 class _Allocation:
+    """One pass over the jobs that wait. What serves a job returns whether the job goes back into its queue."""
+
     def __init__(
-        self, cycle: Cycle, *, preempt: Preempt | None, repair: Repair | None, reservations: ReservationRules | None
+        self, cycle: Cycle, preempt: Preempt | None, repair: Repair | None, reservations: Reservations | None
     ) -> None:
         self._cycle = cycle
-        self._reservations = _reservations(cycle, reservations) if reservations is not None else None
+        self._reservations = reservations
         self._preempt = preempt
         self._repair = repair
         self._rejection_cache = RejectionCache(cycle, told_at_once=preempt is not None)
         self._jobs = JobsByQueue(cycle)
-        self._plain_pods = PlainPods(cycle, self._jobs, self._reservations, preempts=preempt is not None)
+        self._plain_pods = PlainPods(cycle, self._jobs, reservations, preempts=preempt is not None)
         self._cut = 0  # searches that were cut short before the job that is served
 
     def run(self) -> None:
+        """Serve the first job of the first queue until no jobs wait; a job that has more to place goes back."""
         self._jobs.admit(self._cycle.snapshot.waiting)
         for queue in self._jobs.queues():
             for job in self._plain_pods.serve(queue):
-                if self._serve_safely(job):
+                if self._serve(job):
                     self._jobs.put_back(job)
         self._rejection_cache.tell()
         if self._reservations is not None:
             self._reservations.tell()
 
-    def _serve_safely(self, job: Job) -> bool:
+    def _serve(self, job: Job) -> bool:
         """Serve a job. If a plugin fails, the job is rejected and the other jobs are still served."""
         with self._reservations.charging(job) if self._reservations is not None else nullcontext():
-            more = self._cycle.attempt(job, self._serve)
+            more = self._cycle.attempt(job, self._place)
         if isinstance(more, Reason):
             self._cycle.report.reject(job, Rejection("gate", job.key, more))
             return False
         return more
 
-    def _serve(self, job: Job) -> bool:
-        """Try to place a job once. Returns whether it goes back into its queue to place more tasks."""
+    def _place(self, job: Job) -> bool:
+        """Place what a job's minimum lacks, or surplus if it lacks nothing."""
         self._cut = self._cycle.report.search_counts.cut
         self._cycle.show(job, replaces=self._preempt is not None)
         nominated = self._cycle.nominations.holds(job)
@@ -121,69 +136,43 @@ class _Allocation:
         if not asked.enough:
             self._cycle.report.reject(job, Rejection("gate", job.key, _HELD_BACK))
             return False
-        if not asked.task_groups:
-            return self._place_surplus_beside_reservations(job)
-        return self._place_minimum(job, asked, nominated=nominated)
+        if asked.task_groups:
+            return self._place_minimum(job, asked, nominated=nominated)
+        return self._place_surplus_beside_reservations(job)
+
+    # The minimum: found within quotas and beside reservations, then bound or nominated.
 
     def _place_minimum(self, job: Job, asked: Demand, *, nominated: bool) -> bool:
-        over = _quota_reason(self._cycle, job, asked)
-        known = self._rejection_cache.lookup(job, asked) if over is None else self._over(job, over)
+        """Bind or nominate a gang with all that its minimum lacks, or refuse it."""
+        over = over_quota(self._cycle, job, asked)
+        known = self._rejection_cache.lookup(job, asked) if over is None else self._quota_rejection(job, over)
         if known is not None:
             return self._refuse(job, known)
         with self._cycle.ledger.statement() as statement:
             found, over = self._find_within_quotas(job, asked, statement, nominated=nominated)
-            if isinstance(found, Reason):
-                self._cycle.report.reject(job, Rejection("place", job.key, found))
-                self._consider_reserving(job)
-                return False
             if isinstance(found, SearchResult) and over is None and job_ready(self._cycle.ledger, job, waiting=True):
-                delay = self._delay(job, found)
-                if delay is not None:
-                    self._cycle.report.delay(job, delay)
-                    statement.rewind()
-                    self._consider_reserving(job)
-                    return False
-                bound = all(placement.pool is Pool.IDLE for placement in found.placements)
-                late = quota_exceeded_now(self._cycle, job, found.placements) if bound else None
-                if late is not None and not nominated:  # terminating pods still count in its queue
-                    self._cycle.report.reject(job, Rejection("quota", job.key, late))
-                    return False
-                statement.keep()
-                bound = bound and late is None
-                placements = found.placements if bound else to_nominate(found.placements)
-                self._decide(job, placements, score=found.score, bound=bound, proposed=found.proposed)
-                return bound and self._cycle.backlog.some_left(job)
+                return self._start(job, found, statement, nominated=nominated)
+        if isinstance(found, Reason):
+            self._cycle.report.reject(job, Rejection("place", job.key, found))
+            self._consider_reserving(job)
+            return False
         if over is not None:
-            return self._refuse(job, self._over(job, over))
-        from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
-
-        like = self._rejection_cache.similar(job, asked)
-        bounded = found is NoPlace.BOUNDED or asked.cut or self._cut_short
-        rejection = diagnose(self._cycle, job, asked, bounded=bounded, like=like)
-        self._rejection_cache.add(job, asked, rejection)
-        return self._refuse(job, rejection)
-
-    @property
-    def _cut_short(self) -> bool:
-        """Whether a search for the job that is served was cut short."""
-        return self._cycle.report.search_counts.cut > self._cut
-
-    def _over(self, job: Job, over: Reason) -> Rejection:
-        """Quotas do not allow a job's minimum, in any selection of tasks that was looked at."""
-        return Rejection("quota", job.key, over, bounded=self._cut_short)
+            return self._refuse(job, self._quota_rejection(job, over))
+        return self._refuse(job, self._diagnose(job, asked, bounded=found is NoPlace.BOUNDED))
 
     def _find_within_quotas(
         self, job: Job, asked: Demand, statement: Statement, *, nominated: bool
     ) -> tuple[SearchResult | NoPlace | Reason, Reason | None]:
         """A place for tasks that the quotas allow, or what the first selection of tasks finds and why it may not."""
+        cycle = self._cycle
         found = self._find_beside_reservations(job, asked, statement, nominated=nominated)
-        over = self._quota_reason_for_placed(job, asked, found) if isinstance(found, SearchResult) else None
+        over = over_quota_as_placed(cycle, job, asked, found.placements) if isinstance(found, SearchResult) else None
         if over is None and not (isinstance(found, NoPlace) and asked.narrowed):
             return found, over
         statement.rewind()
-        for others in self._cycle.first(selections(self._cycle, job, asked), self._cycle.budget.selections):
+        for others in cycle.first(selections(cycle, job, asked), cycle.budget.selections):
             other = self._find_beside_reservations(job, others, statement, nominated=False)
-            if isinstance(other, SearchResult) and self._quota_reason_for_placed(job, others, other) is None:
+            if isinstance(other, SearchResult) and over_quota_as_placed(cycle, job, others, other.placements) is None:
                 return other, None
             statement.rewind()
         return NoPlace.BOUNDED if isinstance(found, NoPlace) else found, over
@@ -192,8 +181,10 @@ class _Allocation:
         self, job: Job, asked: Demand, statement: Statement, *, nominated: bool
     ) -> SearchResult | NoPlace | Reason:
         """A place with which all reservations hold, or why the job has to leave the one that it could have."""
-        found = self._find(job, asked, nominated=nominated)
-        if nominated or not self._reservations or not isinstance(found, SearchResult):
+        if nominated:
+            return place_nominated(self._cycle, job, asked) or _search(self._cycle, job, asked)
+        found = _search(self._cycle, job, asked)
+        if not self._reservations or not isinstance(found, SearchResult):
             return found
         objection = self._reservations.objection(job, found)
         if objection is None:
@@ -203,19 +194,40 @@ class _Allocation:
             other = _search(self._cycle, job, asked)
         return other if isinstance(other, SearchResult) else objection
 
+    def _start(self, job: Job, found: SearchResult, statement: Statement, *, nominated: bool) -> bool:
+        """Bind a gang that is on the ledger with its minimum, or nominate it; unless a plugin or a quota delays it."""
+        delay = None
+        if self._cycle.pipeline.delays:
+            delay = self._cycle.pipeline.defer(job, np.concatenate([placement.rows for placement in found.placements]))
+        if delay is not None:
+            self._cycle.report.delay(job, delay)
+            statement.rewind()
+            self._consider_reserving(job)
+            return False
+        idle = all(placement.pool is Pool.IDLE for placement in found.placements)
+        late = over_quota_now(self._cycle, job, found.placements) if idle else None
+        if late is not None and not nominated:  # terminating pods still count in its queue
+            self._cycle.report.reject(job, Rejection("quota", job.key, late))
+            return False
+        statement.keep()
+        bound = idle and late is None
+        placements = found.placements if bound else to_nominate(found.placements)
+        score, proposed = found.score, found.proposed
+        commit(self._cycle, job, placements, action="allocate", score=score, bound=bound, proposed=proposed)
+        return bound and self._cycle.backlog.some_left(job)
+
+    # The refusal: a reason, then room that is made at once, or a reservation.
+
     def _refuse(self, job: Job, rejection: Rejection) -> bool:
-        """Reject a job's minimum, try to preempt for it where the profile does so immediately, else reserve a place."""
-        more = self._reject_or_preempt(job, rejection)
-        if rejection.stage != "quota" and job.key in self._cycle.report.rejections and not more:
+        """Reject a job's minimum; then preempt for it where the profile does so immediately, else reserve a place."""
+        self._cycle.report.reject(job, rejection)
+        more = self._make_room(job)
+        if not more and rejection.stage != "quota" and job.key in self._cycle.report.rejections:
             self._consider_reserving(job)
         return more
 
-    def _consider_reserving(self, job: Job) -> None:
-        if self._reservations is not None:
-            self._reservations.consider(job, self._jobs.queue_of(job))
-
-    def _reject_or_preempt(self, job: Job, rejection: Rejection) -> bool:
-        self._cycle.report.reject(job, rejection)
+    def _make_room(self, job: Job) -> bool:
+        """Evict for a rejected job, unless it fits where less important jobs are nominated."""
         if self._repair is not None and self._repair.make_room(job):
             return False
         preempt, self._preempt = self._preempt, None
@@ -247,33 +259,29 @@ class _Allocation:
         cycle.nominations.restore(withdrawn)
         return None
 
-    def _delay(self, job: Job, found: SearchResult) -> Delay | None:
-        if not self._cycle.pipeline.delays:
-            return None
-        return self._cycle.pipeline.defer(job, np.concatenate([placement.rows for placement in found.placements]))
+    def _consider_reserving(self, job: Job) -> None:
+        if self._reservations is not None:
+            self._reservations.consider(job, self._jobs.queue_of(job))
 
-    def _quota_reason_for_placed(self, job: Job, asked: Demand, found: SearchResult) -> Reason | None:
-        """Check the quotas again with the tasks that were placed.
+    def _quota_rejection(self, job: Job, over: Reason) -> Rejection:
+        """Quotas do not allow a job's minimum, in any selection of tasks that was looked at."""
+        return Rejection("quota", job.key, over, bounded=self._cut_short)
 
-        Where the tasks of a job differ, the search may choose other tasks than those that the quotas were checked with.
-        """
-        if not self._cycle.pipeline.has_quotas:
-            return None
-        given = np.zeros(len(self._cycle.view.axis), dtype=np.int64)
-        for placement in found.placements:
-            given += placement.pod_set.shape.request * len(placement.rows)
-        if (given == needs(asked, len(given))).all():
-            return None
-        with self._cycle.ledger.statement():
-            self._cycle.ledger.charge(job, -given)  # these amounts are charged already
-            return self._cycle.pipeline.quota_exceeded(job, given)
+    def _diagnose(self, job: Job, asked: Demand, *, bounded: bool) -> Rejection:
+        """Why a job's minimum finds no place; remembered for jobs that ask for the same."""
+        from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
 
-    def _find(self, job: Job, asked: Demand, *, nominated: bool) -> SearchResult | NoPlace:
-        if nominated:
-            kept = place_nominated(self._cycle, job, asked)
-            if kept is not None:
-                return kept
-        return _search(self._cycle, job, asked)
+        like = self._rejection_cache.similar(job, asked)
+        rejection = diagnose(self._cycle, job, asked, bounded=bounded or asked.cut or self._cut_short, like=like)
+        self._rejection_cache.add(job, asked, rejection)
+        return rejection
+
+    @property
+    def _cut_short(self) -> bool:
+        """Whether a search for the job that is served was cut short."""
+        return self._cycle.report.search_counts.cut > self._cut
+
+    # The surplus: tasks beyond the minimum, from idle resources alone.
 
     def _place_surplus_beside_reservations(self, job: Job) -> bool:
         """Place the surplus, without anything that is reserved from before the job's end on."""
@@ -286,114 +294,59 @@ class _Allocation:
             self._cycle.report.reject(job, Rejection("place", job.key, blocking))
         return more
 
-    def _some_surplus_fits(self, job: Job) -> bool:
-        """Whether a task beyond the minimum would have a place if nothing were reserved."""
-        with self._cycle.ledger.statement():
-            groups = (replace(group, need=self._allowed(job, group)) for group in surplus(self._cycle, job))
-            return any(group.need and place_surplus(self._cycle, job, group) for group in groups)
-
     def _place_surplus(self, job: Job) -> bool:
-        """Place the surplus that fits idle resources: all of it, or one task where placing a task moves the shares."""
+        """Bind the surplus that fits: all of it, or what goes first where placing a task moves the shares."""
+        cycle = self._cycle
         if self._plain_pods.place_elastic(job):
-            return self._cycle.backlog.some_left(job)
-        placements: list[Placement] = []
+            return cycle.backlog.some_left(job)
         left: list[TaskGroup] = []
-        for asked in surplus_groups(self._cycle, job):
-            placed = self._place_group(job, asked)
+        for asked in surplus_groups(cycle, job):
+            placed = place_surplus_group(cycle, job, asked)
             if placed:  # what else there is to place depends on it
-                self._decide(job, placed, score=0.0, bound=True)
-                return self._cycle.backlog.some_left(job)
+                return self._bind_surplus(job, placed)
             left += asked.task_groups
-        for task_group in surplus(self._cycle, job):
-            allowed = self._allowed(job, task_group)
-            placed = place_surplus(self._cycle, job, replace(task_group, need=allowed)) if allowed else []
+        placements: list[Placement] = []
+        for task_group in surplus(cycle, job):
+            placed = place_allowed_surplus(cycle, job, task_group)
+            if placed and cycle.pipeline.shares_move:
+                return self._bind_surplus(job, placed)
             placements += placed
             missing = task_group.need - sum(len(placement.rows) for placement in placed)
             if missing:
                 left.append(replace(task_group, need=missing))
-            if placed and self._cycle.pipeline.shares_move:
-                self._decide(job, placed, score=0.0, bound=True)
-                return self._cycle.backlog.some_left(job)
         if placements:
-            self._decide(job, placements, score=0.0, bound=True)
+            self._bind_surplus(job, placements)
         if left:
-            self._cycle.report.reject(job, self._surplus_rejection(job, left))
-        elif self._cycle.backlog.some_left(job):
-            self._cycle.report.reject(job, Rejection("gate", job.key, INCOMPLETE))
+            cycle.report.reject(job, self._surplus_rejection(job, left))
+        elif cycle.backlog.some_left(job):
+            cycle.report.reject(job, Rejection("gate", job.key, INCOMPLETE))
         return False
 
-    def _place_group(self, job: Job, asked: Demand) -> list[Placement]:
-        """Place an inner group beyond the minimum, if quotas allow all of it now."""
-        with self._cycle.ledger.statement():
-            self._cycle.ledger.count_leaving()  # surplus starts at once, while terminating pods still hold theirs
-            if _quota_reason(self._cycle, job, asked) is not None:
-                return []
-        return place_surplus_group(self._cycle, job, asked)
+    def _bind_surplus(self, job: Job, placements: list[Placement]) -> bool:
+        commit(self._cycle, job, placements, action="allocate", score=0.0, bound=True)
+        return self._cycle.backlog.some_left(job)
 
-    def _allowed(self, job: Job, task_group: TaskGroup) -> int:
-        """How many tasks of a task group quotas allow now; at most one where placing a task moves the shares."""
-        single = len(task_group.remaining) == 1
-        together = _must_be_whole(self._cycle, job, task_group) or bool(
-            self._cycle.pipeline.gather_options(job, task_group.need)
-        )
-        wanted = 1 if single and self._cycle.pipeline.shares_move and not together else task_group.need
+    def _some_surplus_fits(self, job: Job) -> bool:
+        """Whether a task beyond the minimum would have a place if nothing were reserved."""
         with self._cycle.ledger.statement():
-            self._cycle.ledger.count_leaving()  # surplus starts at once, while terminating pods still hold theirs
-            if not single:
-                over = self._cycle.pipeline.quota_exceeded(
-                    job, needs(Demand((task_group,)), len(self._cycle.view.axis))
-                )
-                return 0 if over is not None else wanted
-            allowed = self._cycle.pipeline.headroom(job, task_group.remaining[0].pod_set.shape.request, wanted)
-        return 0 if _must_be_whole(self._cycle, job, task_group) and allowed < task_group.need else allowed
+            return any(place_allowed_surplus(self._cycle, job, group) for group in surplus(self._cycle, job))
 
     def _surplus_rejection(self, job: Job, left: list[TaskGroup]) -> Rejection:
-        first = left[0].remaining[0].pod_set.shape
-        with self._cycle.ledger.statement():
-            self._cycle.ledger.count_leaving()
-            over = self._cycle.pipeline.quota_exceeded(job, first.request)
+        over = over_quota_at_once(self._cycle, job, left[0].remaining[0].pod_set.shape.request)
         if over is not None:
             return Rejection("quota", job.key, over)
         from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
 
         return diagnose(self._cycle, job, Demand(tuple(left)), bounded=self._cut_short)
 
-    def _decide(
-        self,
-        job: Job,
-        placements: Iterable[Placement],
-        *,
-        score: float,
-        bound: bool,
-        proposed: Proposal | Abstained | None = None,
-    ) -> None:
-        commit(self._cycle, job, placements, action="allocate", score=score, bound=bound, proposed=proposed)
-
-
-def _reservations(cycle: Cycle, rules: ReservationRules) -> Reservations:
-    from tierwise.actions.reservations import Reservations  # few profiles reserve, and importing must stay cheap
-
-    return Reservations(cycle, rules, _search)
-
-
-def _quota_reason(cycle: Cycle, job: Job, asked: Demand) -> Reason | None:
-    if not cycle.pipeline.has_quotas:
-        return None
-    return cycle.pipeline.quota_exceeded(job, needs(asked, len(cycle.view.axis)))
-
 
 def _search(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
     """Find a place; for a gathered job as a whole, and if there is none, or a quota forbids that, for its minimum."""
     bounded = False
     for each in whole_first(cycle, job, asked):
-        if each is asked or _quota_reason(cycle, job, each) is None:
+        if each is asked or over_quota(cycle, job, each) is None:
             found = solve(cycle, job, each)
             if isinstance(found, SearchResult):
                 return found
             bounded |= found is NoPlace.BOUNDED
     return NoPlace.of(bounded=bounded)
-
-
-def _must_be_whole(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
-    """Whether a task group is a sub-job that must be placed whole."""
-    return bool(job.policies) and cycle.pipeline.gangs and not sub_ready(cycle.ledger, task_group.sub)

@@ -52,8 +52,8 @@ Entry = tuple[tuple[object, ...], int, Job, Kind | None]
 class QueuedJobs:
     """The jobs that wait in one queue, in their order: sorted once, with a heap for those that are put back."""
 
-    def __init__(self) -> None:
-        self._sorted: list[Entry] = []  # the next one last
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._sorted = sorted(entries, reverse=True)  # the next one last
         self._back: list[Entry] = []
 
     def __len__(self) -> int:
@@ -61,13 +61,6 @@ class QueuedJobs:
 
     def __iter__(self) -> Iterator[Job]:
         return (entry[2] for entry in heapq.merge(reversed(self._sorted), sorted(self._back)))
-
-    def add(self, entry: Entry) -> None:
-        """Add a job before any is served; `sort` comes after the last one."""
-        self._sorted.append(entry)
-
-    def sort(self) -> None:
-        self._sorted.sort(reverse=True)
 
     def put_back(self, entry: Entry) -> None:
         heapq.heappush(self._back, entry)
@@ -130,11 +123,19 @@ class JobsByQueue:
 
     def admit(self, jobs: Iterable[Job]) -> None:
         """Admit the jobs that have tasks to place; those that their queue or a gate keeps out are rejected."""
+        admitted: dict[str, list[Entry]] = {}
         for job in jobs:
-            if self._cycle.backlog.open(job):
-                self._admit(job)
-        for queued in self._queued.values():
-            queued.sort()
+            if not self._cycle.backlog.open(job):
+                continue
+            kind = plain_kind(self._cycle, job)
+            known = self._admission(job, kind)
+            if known.reason is None:
+                entry = ((known.order, job.created, job.order), job.number, job, kind)
+                admitted.setdefault(known.queue, []).append(entry)
+            else:
+                self._cycle.nominations.drop(job)
+                self._cycle.report.reject(job, Rejection("gate", job.key, known.reason))
+        self._queued = {queue: QueuedJobs(entries) for queue, entries in admitted.items()}
 
     def queues(self) -> Iterator[ServedQueue]:
         """The queue that is first in order, again and again, until no jobs wait or the cycle has bound its most.
@@ -191,18 +192,6 @@ class JobsByQueue:
         if most is None or self._cycle.pipeline.shares_move:
             return float("inf")
         return most - self._cycle.report.bound
-
-    def _admit(self, job: Job) -> None:
-        kind = plain_kind(self._cycle, job)
-        known = self._admission(job, kind)
-        if known.reason is not None:
-            self._cycle.nominations.drop(job)
-            self._cycle.report.reject(job, Rejection("gate", job.key, known.reason))
-            return
-        queued = self._queued.get(known.queue)
-        if queued is None:
-            queued = self._queued[known.queue] = QueuedJobs()
-        queued.add(((known.order, job.created, job.order), job.number, job, kind))
 
     def _admission(self, job: Job, kind: Kind | None) -> _Admission:
         """Whether a job is admitted, and where it waits; plugins that ignore names are asked once for each kind."""

@@ -11,6 +11,7 @@ not be decided if every job were searched for, in the same order.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ from tierwise.actions.jobs_by_queue import JobsByQueue, Kind, QueuedJobs, Served
 from tierwise.actions.placement.commit import commit_each, commit_surplus
 from tierwise.actions.placement.demand import surplus
 from tierwise.actions.placement.fit import Placement
+from tierwise.actions.placement.quotas import over_quota_at_once
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.kept_scores import KeptScores
@@ -86,7 +88,8 @@ class PlainPods:
         again = in_order and _is_pinned(job)  # those behind one that waits may have room on their nodes
         for i, job in enumerate(left):
             self._placed_all = None
-            if (i or len(left) < len(alike)) and (self._jobs.must_give_way() or (again and i)):
+            some_served = i or len(left) < len(alike)  # since the queue was found to be the first
+            if some_served and (self._jobs.must_give_way() or (again and i)):
                 for other in left[i:]:
                     self._jobs.put_back(other)
                 return
@@ -109,8 +112,7 @@ class PlainPods:
         def allows(count: int) -> bool:
             if count and not self._jobs.is_next(job):
                 return False
-            cycle.ledger.count_leaving()  # surplus starts at once, while terminating pods still hold theirs
-            return cycle.pipeline.quota_exceeded(job, shape.request) is None
+            return over_quota_at_once(cycle, job, shape.request) is None
 
         def charge(count: int) -> None:
             cycle.ledger.charge(job, shape.request * count)
@@ -285,24 +287,13 @@ class PlainPods:
             return next((count for count in range(most) if not one_more(count)), most)
         if one_more(most - 1):
             return most
-        low, high = -1, most - 1  # one may go after `low` of them, and not after `high`
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if one_more(middle) else (low, middle)
-        return high
+        return bisect_left(range(most - 1), True, key=lambda count: not one_more(count))
 
     def _within_quotas(self, job: Job, request: Ints) -> bool:
         """Whether the queue of a plain pod may use what it asks for, beside what its terminating pods still hold."""
-        pipeline, ledger = self._cycle.pipeline, self._cycle.ledger
-        if not pipeline.has_quotas:
-            return True
-        if pipeline.quota_exceeded(job, request) is not None:
+        if self._cycle.pipeline.quota_exceeded(job, request) is not None:
             return False
-        if not ledger.queue_leaving.any():
-            return True
-        with ledger.statement():
-            ledger.count_leaving()
-            return pipeline.quota_exceeded(job, request) is None
+        return not self._cycle.ledger.queue_leaving.any() or over_quota_at_once(self._cycle, job, request) is None
 
 
 class _Plan(msgspec.Struct):
@@ -384,8 +375,10 @@ def _is_pinned(job: Job) -> bool:
 def _pinned_alike(one: Job, other: Job) -> bool:
     """Whether no plugin distinguishes two plain pods, but for the nodes that they are pinned to."""
     a, b = _shape(one), _shape(other)
-    same = one.queue == other.queue and _pin(a) is not None and _pin(b) is not None
-    return same and _equal_but_for_pins(a, b)
+    if one.queue != other.queue or _pin(a) is None or _pin(b) is None:
+        return False
+    same = all(getattr(a, name) == getattr(b, name) for name in _COMPARED) and np.array_equal(a.request, b.request)
+    return same and _besides_pin(a) == _besides_pin(b)
 
 
 def _on_pins(cycle: Cycle, alike: Sequence[Job], *, in_order: bool) -> tuple[Sequence[Job], Ints]:
@@ -437,14 +430,6 @@ def _pin(shape: Shape) -> str | None:
     (field,) = terms[0].match_fields
     named = field.key == _PINNED_BY and field.operator == "In" and len(field.values) == 1
     return field.values[0] if named and shape.devices is None and shape.volumes is None else None
-
-
-def _equal_but_for_pins(a: Shape, b: Shape) -> bool:
-    return (
-        all(getattr(a, name) == getattr(b, name) for name in _COMPARED)
-        and np.array_equal(a.request, b.request)
-        and _besides_pin(a) == _besides_pin(b)
-    )
 
 
 def _besides_pin(shape: Shape) -> tuple[object, ...]:

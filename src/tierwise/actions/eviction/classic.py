@@ -24,8 +24,9 @@ from tierwise.actions.eviction.preemptors import (
     starving_jobs,
     why_no_candidate,
 )
-from tierwise.actions.placement.commit import commit, quota_exceeded_now
+from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.fit import Placement, place_tasks
+from tierwise.actions.placement.quotas import over_quota_now
 from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Preemptor, Purpose
@@ -182,7 +183,7 @@ class _ClassicPreemptor:
                 return
             statement.keep()
         bound = not len(victims) and all(place_tasks.pool is Pool.IDLE for place_tasks in placements)
-        bound = bound and quota_exceeded_now(cycle, job, placements) is None and has_minimum(cycle, job)
+        bound = bound and over_quota_now(cycle, job, placements) is None and has_minimum(cycle, job)
         self._gone[victims] = self._evicted[victims] = True
         cycle.evict(self._eviction(job, victim) for victim in victims.tolist())
         commit(cycle, job, placements, action=self._action, score=0.0, bound=bound)

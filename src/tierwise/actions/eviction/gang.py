@@ -39,8 +39,9 @@ from tierwise.actions.eviction.price_bounds import DomainBounds, Price, Standing
 from tierwise.actions.eviction.review import review
 from tierwise.actions.eviction.victims import UNLIMITED, EvictionPlan, PutOff, first_of, make_plan
 from tierwise.actions.placement.bounds import Room, may_hold_each
-from tierwise.actions.placement.commit import commit, quota_exceeded_now
+from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, demand, needs
+from tierwise.actions.placement.quotas import over_quota_now
 from tierwise.actions.placement.search import candidates, current_domain
 from tierwise.api.plurals import count
 from tierwise.config.actions import ACTIONS
@@ -550,7 +551,7 @@ class GangPreemptor:
         cycle.evict(self._eviction(job, victim) for victim in victims.tolist())
         idle = not len(victims) and all(placement.pool is Pool.IDLE for placement in found.placements)
         bound = idle and has_minimum(cycle, job)  # nobody goes for what fits as it is
-        bound = bound and quota_exceeded_now(cycle, job, found.placements) is None
+        bound = bound and over_quota_now(cycle, job, found.placements) is None
         commit(cycle, job, found.placements, action=self._action, score=found.score, bound=bound)
         cycle.report.add_eviction_attempt(job, replace(self._with_attempt(plan, looked), loss=loss))
         if dragged.any():  # whom a group that falls as one makes needless stays, before anybody takes the room

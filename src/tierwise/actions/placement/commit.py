@@ -22,22 +22,9 @@ from tierwise.model.ranks import laid_out, near_homes, rank_homes
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
-__all__ = ["commit", "commit_each", "commit_surplus", "quota_exceeded_now"]
+__all__ = ["commit", "commit_each", "commit_surplus"]
 
 _WAITS = Reason("WaitsForGang", "gang", "its gang waits for room that is still being released")
-
-
-def quota_exceeded_now(cycle: Cycle, job: Job, placements: Iterable[Placement]) -> Reason | None:
-    """Why a job's queue may not use these placements yet, while its terminating tasks still hold their share."""
-    if not cycle.pipeline.has_quotas or not cycle.ledger.queue_leaving.any():
-        return None
-    given = np.zeros(len(cycle.view.axis), dtype=np.int64)
-    for placement in placements:
-        given += placement.pod_set.shape.request * len(placement.rows)
-    with cycle.ledger.statement():
-        cycle.ledger.charge(job, -given)  # these amounts are charged already
-        cycle.ledger.count_leaving()
-        return cycle.pipeline.quota_exceeded(job, given)
 
 
 def commit(

@@ -82,17 +82,13 @@ def _place_on(cycle: Cycle, ask: Ask, pod_set: PodSet, rows: Ints) -> list[Place
         return []
     numbers = np.bincount(rows)
     distinct = np.flatnonzero(numbers)
+    asked_again = distinct.tolist() if cycle.pipeline.moving(ask.shape) else []
     for pool in (Pool.IDLE, Pool.FUTURE_IDLE):
-        room = cycle.fit_counts.of(ask.shape).rows(pool)[distinct]
-        if (room >= numbers[distinct]).all() and _filters_allow(cycle, ask, distinct, pool):
+        enough = cycle.fit_counts.of(ask.shape).rows(pool)[distinct] >= numbers[distinct]
+        if enough.all() and all(cycle.fits(ask, slice(row, row + 1), pool)[0] for row in asked_again):
             placed = place_tasks(cycle, ask, pod_set, (distinct, numbers[distinct]), pool)
             return [Placement(placed.sub, pod_set, rows, pool)]  # each task keeps its nominated node
     return None
-
-
-def _filters_allow(cycle: Cycle, ask: Ask, rows: Ints, pool: Pool) -> bool:
-    moving = cycle.pipeline.moving(ask.shape)
-    return not moving or all(cycle.fits(ask, slice(row, row + 1), pool)[0] for row in rows.tolist())
 
 
 def _within_limits(cycle: Cycle, job: Job) -> bool:

@@ -1,14 +1,16 @@
 """Place tasks beyond a gang's minimum: as many as fit idle resources, near the gang's other tasks, within its limits.
 
-Called by `allocate` once the minimum is placed. It never evicts and never waits for releases.
+Called by `allocate` once the minimum is placed. It never evicts and never waits for releases: surplus starts at
+once, so quotas are asked with what terminating tasks still hold.
 """
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import Demand, TaskGroup
+from tierwise.actions.placement.demand import Demand, TaskGroup, needs
 from tierwise.actions.placement.fit import Placement, put
+from tierwise.actions.placement.quotas import over_quota_at_once
 from tierwise.actions.placement.search import NOW_ONLY, NoPlace, SearchResult, candidates, current_domain, search_group
 from tierwise.actions.placement.solve import solve
 from tierwise.framework.cycle import Cycle
@@ -17,7 +19,31 @@ from tierwise.framework.ledger import sub_ready
 from tierwise.model.job import Job, group_job
 from tierwise.model.topology import ROOT
 
-__all__ = ["place_surplus", "place_surplus_group"]
+__all__ = ["place_allowed_surplus", "place_surplus", "place_surplus_group"]
+
+
+def place_allowed_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
+    """Place what fits of a task group and quotas allow now; at most one task where placing a task moves the shares."""
+    allowed = _number_allowed(cycle, job, task_group)
+    return place_surplus(cycle, job, replace(task_group, need=allowed)) if allowed else []
+
+
+def _number_allowed(cycle: Cycle, job: Job, task_group: TaskGroup) -> int:
+    if len(task_group.remaining) > 1:
+        request = needs(Demand((task_group,)), len(cycle.view.axis))
+        return task_group.need if over_quota_at_once(cycle, job, request) is None else 0
+    whole = _must_be_whole(cycle, job, task_group)
+    together = whole or bool(cycle.pipeline.gather_options(job, task_group.need))
+    wanted = 1 if cycle.pipeline.shares_move and not together else task_group.need
+    with cycle.ledger.statement():
+        cycle.ledger.count_leaving()
+        allowed = cycle.pipeline.headroom(job, task_group.remaining[0].pod_set.shape.request, wanted)
+    return 0 if whole and allowed < task_group.need else allowed
+
+
+def _must_be_whole(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
+    """Whether a task group is a sub-job below its own minimum, which is placed whole or not at all."""
+    return bool(job.policies) and cycle.pipeline.gangs and not sub_ready(cycle.ledger, task_group.sub)
 
 
 def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
@@ -30,7 +56,7 @@ def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placeme
         from tierwise.actions.placement.fabrics import fabric_surplus
 
         return fabric_surplus(cycle, job, task_group)
-    if job.policies and cycle.pipeline.gangs and not sub_ready(cycle.ledger, task_group.sub):
+    if _must_be_whole(cycle, job, task_group):
         return _first_place(cycle, job, task_group)
     placements: list[Placement] = []
     gang = task_group.sub if job.policies else job
@@ -64,7 +90,9 @@ def _note(cycle: Cycle, found: NoPlace) -> None:
 
 
 def place_surplus_group(cycle: Cycle, job: Job, asked: Demand) -> list[Placement]:
-    """Place what an inner group of a nested job lacks, whole or not at all."""
+    """Place what an inner group of a nested job lacks, whole or not at all, if quotas allow it now."""
+    if over_quota_at_once(cycle, job, needs(asked, len(cycle.view.axis))) is not None:
+        return []
     outer = [ROOT] if cycle.snapshot.on_several_trees(job) else None
     for domain in outer or _domains(cycle, job, job.inner_groups[asked.inner_group].parent):
         found = solve(cycle, job, asked, within=domain, pools=NOW_ONLY)
