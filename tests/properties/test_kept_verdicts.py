@@ -111,7 +111,7 @@ def _told(snapshot: Snapshot, by: Profile) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("by", PROFILES)
 @pytest.mark.parametrize("what", DRAWN)
-@sees(refusals=30, taken_over=5)
+@sees(refusals=30, taken_over=5, repeated=5)
 @given(pick=seeds())
 @settings(max_examples=size(15, 450, quick=3))
 def test_kept_verdicts_say_what_new_ones_say(by: str, what: str, pick: Random) -> None:
@@ -128,9 +128,10 @@ def test_kept_verdicts_say_what_new_ones_say(by: str, what: str, pick: Random) -
         present = {key: raw for key, raw in {**present, **puts}.items() if key not in gone}
         kept = reader.read(objects, float(step))
         assert kept.kept_verdicts is not None
-        before = {id(found): found for found in kept.kept_verdicts.last[1].values()}
+        before = {id(found): found for mapping in kept.kept_verdicts.last[1:] for found in mapping.values()}
 
         assert _told(replace(kept, kept_verdicts=None), PROFILES[by]) == _told(kept, PROFILES[by])
 
-        found = kept.kept_verdicts.last[1].values()
-        saw(taken_over=sum(not isinstance(one, int) and id(one) in before for one in found))
+        kinds, jobs = (mapping.values() for mapping in kept.kept_verdicts.last[1:])
+        saw(taken_over=sum(not isinstance(one, int) and id(one) in before for one in kinds))
+        saw(repeated=sum(id(one) in before for one in jobs))

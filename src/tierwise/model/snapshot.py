@@ -42,12 +42,13 @@ class Fault(msgspec.Struct, frozen=True):
 
 
 class KeptVerdicts(msgspec.Struct, eq=False):
-    """What the last cycle found out about gangs on empty nodes, by kind, behind what it read for that.
+    """What the last cycle found out about gangs on empty nodes, by kind, behind what it read for that; and what it made
+    of the rejection of each job.
 
     `actions.diagnosis.verdicts` fills it; what cycles decide is the same without it.
     """
 
-    last: tuple[tuple[object, ...], Mapping[object, object]] = ((), {})
+    last: tuple[tuple[object, ...], Mapping[object, object], Mapping[str, object]] = ((), {}, {})
 
 
 class Snapshot(msgspec.Struct, frozen=True, dict=True):

@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Final, TextIO
 
 from tierwise.explain.message import decision_id, message
 from tierwise.framework.report import CycleReport
+from tierwise.model.reason import Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Evict, Outcome
 from tierwise.scheduler.partial_gangs import RELEASE
@@ -48,8 +50,10 @@ def set_up(out: TextIO, level: str) -> None:
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
 
 
-def decision_lines(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, dict[str, object]]]:
-    """What a cycle decided, job by job: a text and its fields."""
+def decision_lines(
+    snapshot: Snapshot, report: CycleReport, known: Mapping[str, Rejection] = MappingProxyType({})
+) -> Iterator[tuple[str, dict[str, object]]]:
+    """What a cycle decided, job by job: a text and its fields; without those that wait for what is `known`."""
     names = snapshot.topology.name
     for decision in report.decisions:
         yield (
@@ -76,16 +80,20 @@ def decision_lines(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[st
                 "reason": eviction.reason,
             },
         )
-    yield from _waiting(snapshot, report)
+    yield from _waiting(snapshot, report, known)
 
 
-def _waiting(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, dict[str, object]]]:
+def _waiting(
+    snapshot: Snapshot, report: CycleReport, known: Mapping[str, Rejection]
+) -> Iterator[tuple[str, dict[str, object]]]:
     bound = Counter[str]()
     for decision in report.decisions:
         bound[decision.job.key] += decision.count() if decision.bound else 0
-    jobs = (job for job in snapshot.jobs if job.key in report.rejections)
+    # A rejection that is the very object of the cycle before is about the same tasks.
+    news = {key: said for key, said in report.rejections.items() if known.get(key) is not said}
+    jobs = (job for job in snapshot.jobs if job.key in news) if news else ()
     pending = {job.key: sum(len(pod_set.tasks) for pod_set in job.pod_sets()) for job in jobs}
-    for key, rejection in report.rejections.items():
+    for key, rejection in news.items():
         yield (
             "waiting",
             {

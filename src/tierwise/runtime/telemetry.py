@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from itertools import chain
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
 from tierwise.api.defrag_record import RECORD_NAME, read_record
 from tierwise.kube.cluster import ConnectionFigures
+from tierwise.model.reason import Rejection
 from tierwise.port import Objects
 from tierwise.runtime.logs import decision_lines, release_lines
 from tierwise.runtime.loop import LoopPass
@@ -42,6 +43,7 @@ class Telemetry:
         self._metrics = Metrics(registry)
         self._cluster = cluster
         self._said: dict[object, object] = {}  # what was last logged of each job that waits
+        self._rejections: Mapping[str, Rejection] = {}  # of the last turn
         self._last: Callable[[], Raw] | None = None
 
     def saw(self, turn: LoopPass) -> None:
@@ -71,8 +73,11 @@ class Telemetry:
         self._metrics.crash(crash.stage, crash.key.kind if crash.key is not None else "")
 
     def _log(self, turn: LoopPass) -> None:
-        said: dict[object, object] = {}
-        lines = (decision_lines(turn.snapshot, turn.report), release_lines(turn.snapshot, turn.outcomes))
+        last, self._rejections = self._rejections, turn.report.rejections
+        said: dict[object, object] = {
+            job: self._said[job] for job, rejection in self._rejections.items() if last.get(job) is rejection
+        }
+        lines = (decision_lines(turn.snapshot, turn.report, last), release_lines(turn.snapshot, turn.outcomes))
         for text, fields in chain(*lines):
             if text == "waiting":
                 job, said[job] = fields["job"], (fields["pods"], fields["why"])

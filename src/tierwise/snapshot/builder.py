@@ -650,7 +650,8 @@ def _same_group(before: PodGroup | None, group: PodGroup | None) -> bool:
     """Whether all that is read of a pod group is as it was; of its status that is the phase alone."""
     if before is None or group is None:
         return before is group
-    same = before.spec == group.spec and before.metadata == group.metadata
+    was, now = (replace(found.metadata, resource_version="") for found in (before, group))
+    same = before.spec == group.spec and was == now
     return same and before.status.phase == group.status.phase
 
 

@@ -7,7 +7,7 @@ applies these effects after those of the scheduler.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -23,6 +23,7 @@ from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.message import decision_id
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.job import Job, Phase, Task
+from tierwise.model.reason import Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import HYPERNODES, Topology
 from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
@@ -57,6 +58,8 @@ class StatusWriter:
         self._pods = Index(Pod, lambda pod: group_of(pod) or None)
         self._topology: Topology | None = None
         self._told: dict[str, tuple[Task, ...]] = {}  # by job, the tasks for which nothing was left to write
+        self._rejections: Mapping[str, Rejection] = {}  # of the last cycle that was told
+        self._reserved: frozenset[str] = frozenset()  # whose reservations it told
 
     def write(
         self, objects: Objects, snapshot: Snapshot, report: CycleReport, without: Container[str] = frozenset()
@@ -66,7 +69,7 @@ class StatusWriter:
         Nothing is said of the jobs in `without`: they come later.
         """
         writer = _Writer(objects, snapshot, report, self._pods)
-        heard = {*writer.decisions, *report.rejections, *report.phases, *(e.job.key for e in report.evictions)}
+        heard = {*writer.decisions, *report.phases, *(e.job.key for e in report.evictions), *self._news(report)}
         effects: list[Effect] = []
         for job in self._changed(objects, snapshot, heard):
             asked = writer.effects(job) if job.key not in without else []
@@ -90,6 +93,14 @@ class StatusWriter:
         writer = _Writer(objects, snapshot, report, self._pods)
         effects = [e for job in snapshot.jobs if job.declared and job.key in whose for e in writer.effects(job)]
         return [*effects, *gang_statuses(objects, snapshot, report, lambda job: job.key in whose)]
+
+    def _news(self, report: CycleReport) -> Iterator[str]:
+        """The jobs with another rejection than last time, and those of which something is or was reserved."""
+        last, self._rejections = self._rejections, report.rejections
+        yield from (key for key, rejection in report.rejections.items() if last.get(key) is not rejection)
+        yield from self._reserved
+        self._reserved = frozenset([reservation.job.key for reservation in report.reservations])
+        yield from self._reserved
 
     def count(self, objects: Objects) -> list[Effect]:
         """The counts of groups whose pods have changed, for callers who know that all else of a status holds."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.support.draw import Gang, World, draw, gang, groups, objects_of, role
 
@@ -90,3 +92,47 @@ def test_each_gang_hears_of_its_own_sub_groups() -> None:
     told = {key: [child.subject.split("/")[:2] for child in said.children] for key, said in report.rejections.items()}
 
     assert {"default/a": [["default", "a"]], "default/b": [["default", "b"]]} == told
+
+
+def test_a_job_that_is_what_it_was_is_told_what_it_was() -> None:
+    """Another gang comes, and all are numbered anew: whoever was told something sees at once that it is the same."""
+    reader, also = Reader(), [gang(name, tasks=4, each="cpu=9") for name in ("b", "a")]
+    objects = objects_of(draw(RACKS), TRAIN, also[0])
+    first = cycle(reader.read(objects, 0.0), DEFAULT).rejections
+    coming = also[1].manifests()
+    objects = objects.changed({key_of_raw(raw): raw for raw in coming}, [])
+    second = cycle(reader.read(objects, 1.0), DEFAULT).rejections
+
+    assert {"default/b": True, "default/train": True} == {key: second[key] is said for key, said in first.items()}
+    assert "default/a" in second
+
+
+def test_a_job_that_is_rejected_for_something_else_is_told_so() -> None:
+    """The gang is the same, and so are the nodes: what it is refused for now are other figures."""
+    small = gang("small", tasks=2, each="cpu=6", within=1)
+    reader = Reader()
+    worlds = [draw(RACKS, running=f"n0:cpu={cpu} n1:cpu=8 n2:cpu=8 n3:cpu=8") for cpu in (4, 5)]
+    objects = objects_of(worlds[0], small)
+    first = cycle(reader.read(objects, 0.0), DEFAULT).rejections["default/small"]
+    objects = objects.changed({key_of_raw(raw): raw for raw in worlds[1].manifests}, [])
+    second = cycle(reader.read(objects, 1.0), DEFAULT)
+    anew = cycle(Reader().read(objects, 1.0), DEFAULT)
+
+    assert ("not-now", anew.rejections) == (first.verdict.value, second.rejections)
+
+
+@pytest.mark.parametrize(("phase", "same"), [("Inqueue", True), ("Unknown", False)])
+def test_a_status_that_we_wrote_is_no_news_about_its_job(phase: str, same: bool) -> None:
+    """The server numbers every write: conditions change nothing about a gang, and its phase does."""
+    reader, objects = Reader(), objects_of(draw(RACKS), TRAIN)
+    group: dict[str, Any] = next(raw for raw in TRAIN.manifests() if raw["kind"] == "PodGroup")
+    before, after = (
+        {**group, "metadata": {**group["metadata"], "resourceVersion": version}, "status": {"phase": found, **more}}
+        for version, found, more in (("7", "Inqueue", {}), ("8", phase, {"conditions": [{"type": "Unschedulable"}]}))
+    )
+    told = []
+    for number, raw in enumerate((before, after)):
+        objects = objects.changed({key_of_raw(raw): raw}, [])
+        told.append(cycle(reader.read(objects, float(number)), DEFAULT).rejections["default/train"])
+
+    assert same is (told[0] is told[1])

@@ -11,7 +11,8 @@ satisfied by pods that are cleared, only counting may conclude *never*.
 What cleared nodes say of a kind of gang is kept from cycle to cycle, as long as the last cycle has asked for it. It
 reads nothing but the kind (see `_kind`) and what `_read` lists, so it holds while these are the same. What depends on
 more is found out anew: jobs of which pods run, or ran; rules between pods; volumes, devices, spares; and all jobs
-where a plugin of another package decides, which may look at anything.
+where a plugin of another package decides, which may look at anything. What was made of a job's rejection is kept with
+it: as long as the job is the one of the last cycle and is rejected with the same words, it is told the same.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Decision
 from tierwise.model.arrays import Ints
 from tierwise.model.held import rows_by_shape
-from tierwise.model.job import Job, Status
+from tierwise.model.job import Job, Status, Task
 from tierwise.model.reason import Reason, Rejection, Tried, Verdict
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
@@ -100,18 +101,32 @@ class _Never(msgspec.Struct, frozen=True):
         return replace(self.told, children=tuple(children))
 
 
+class _Judged(msgspec.Struct, frozen=True):
+    """What was made of the rejection of one job, and of what."""
+
+    tasks: tuple[Task, ...]  # another object once anything of the job is another
+    of: tuple[object, Rejection]
+    judged: Rejection
+    read: tuple[object, ...]  # the keys of what was asked for on the way
+
+
 class _Known:
     """What was found out on cleared nodes, in this cycle or in the last one; `now` is handed on, `passing` is not."""
 
-    def __init__(self, former: Mapping[object, object]) -> None:
+    def __init__(self, former: Mapping[object, object], jobs: Mapping[str, object]) -> None:
         self._former = former
+        self.former_jobs = jobs
+        self.jobs: dict[str, _Judged] = {}  # handed on as well
         self.now: dict[object, object] = {}
         self.passing: dict[object, object] = {}
+        self.read: list[object] = []  # what was asked for since somebody emptied it, and lasts
 
     def get(self, key: object, *, lasts: bool) -> object | None:
         """What is known, if anything."""
-        if lasts and key not in self.now and key in self._former:
-            self.now[key] = self._former[key]
+        if lasts:
+            self.read.append(key)
+            if key not in self.now and key in self._former:
+                self.now[key] = self._former[key]
         return (self.now if lasts else self.passing).get(key)
 
     def put(self, key: object, found: object, *, lasts: bool) -> None:
@@ -128,15 +143,16 @@ def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None], by: objec
     jobs = {job.key: job for job in cycle.snapshot.jobs if job.key in rejections}
     kept = cycle.snapshot.kept_verdicts if by is not None and cycle.spares is None else None
     read = tuple(_read(cycle, by)) if kept is not None else ()
-    before, former = kept.last if kept is not None else ((), {})
-    known = _Known(former if len(read) == len(before) and all(map(_same, read, before)) else {})
+    before, former, former_jobs = kept.last if kept is not None else ((), {}, {})
+    same = len(read) == len(before) and all(map(_same, read, before))
+    known = _Known(former, former_jobs) if same else _Known({}, {})
     with cycle.ledger.statement():  # clearing all nodes once serves all jobs
         going = frozenset(eviction.task.key for eviction in cycle.report.evictions)
         judge = _Judge(cycle, recovered, going, known)
         for key, rejection in list(rejections.items()):
             rejections[key] = judge.judged(jobs[key], rejection)
     if kept is not None and not cycle.pipeline.failures:
-        kept.last = read, known.now  # never changed from here on: other threads may read the same snapshot
+        kept.last = read, known.now, known.jobs  # never changed from here on: other threads may read the same snapshot
 
 
 def _read(cycle: Cycle, by: object) -> Iterator[object]:
@@ -173,14 +189,39 @@ class _Judge:
         self._known = known
         self._here = all_well, cycle.ledger.any_releasing  # tasks that terminate make a search look twice
         self._cleared = False
+        self._lasting = True  # whether what was last found out about a job lasts
 
     def judged(self, job: Job, rejection: Rejection) -> Rejection:
+        """The rejection of a job with its verdict: that of the last cycle, where nothing of all this is another."""
+        known = self._known
+        last = known.former_jobs.get(job.key) if self._stays(job) else None
+        if isinstance(last, _Judged) and last.tasks is job.tasks and last.of == (self._here, rejection):
+            for key in last.read:
+                known.get(key, lasts=True)
+            known.jobs[job.key] = last
+            return last.judged
+        known.read.clear()
+        self._lasting = True
+        judged = self._judge(job, rejection)
+        if self._lasting and self._stays(job):
+            known.jobs[job.key] = _Judged(job.tasks, (self._here, rejection), judged, tuple(known.read))
+        return judged
+
+    def _stays(self, job: Job) -> bool:
+        """Whether a job is, in this cycle, nothing but what it was read as, and asks nodes what `_read` lists."""
+        if not job.tasks or self._going or job.number in self._decisions:
+            return False
+        left = (pod_set for _, pod_set in job.best_effort_pod_sets)
+        return all(self._lasts(pod_set.shape) for pod_set in (*job.pod_sets(), *left))
+
+    def _judge(self, job: Job, rejection: Rejection) -> Rejection:
         never = None
         if rejection.reason.code not in _HAS_PLACE | LACKS_PODS | _LACKS_CLAIMS and not rejection.bounded:
             with suppress(PluginError):  # then the job keeps the reason that it has
                 never = self._never(job)
                 if never is not None and self._on_recovered is not None:
                     never = self._on_recovered._never(job)
+                    self._lasting = self._lasting and self._on_recovered._lasting
         if never is None:
             return replace(rejection, verdict=_verdict(rejection))
         refused = (replace(rejection, tried=(), children=()),) if rejection.stage in _REFUSES else ()
@@ -211,12 +252,14 @@ class _Judge:
             return None
         asked = demand(self._cycle, job)
         task_groups = asked.task_groups if asked.task_groups else self._surplus(job)
+        self._lasting = False
         if not asked.enough or asked.cut or not task_groups:
             return None
         kind = self._kind(job, asked, task_groups)
         if kind is None:
             return self._on_cleared_nodes(job, asked, task_groups)
-        lasts = all(self._lasts(p.pod_set.shape) for group in (*task_groups, *asked.spares) for p in group.remaining)
+        asking = (p.pod_set.shape for group in (*task_groups, *asked.spares) for p in group.remaining)
+        lasts = self._lasting = all(map(self._lasts, asking))
         groups = (f"{job.key}/{group.path}" for group in job.inner_groups)
         subjects = (job.key, *groups, *(task_group.sub.key for task_group in task_groups))
         known = self._known.get(kind, lasts=lasts)
