@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 from tests.support import koordinator as drawn
+from tests.support import volumes
 from tests.support.quotas import nodes, settle, worker
 
 from tierwise.api.codec import Raw
 from tierwise.config.kube import read_kube
 from tierwise.config.profile import Profile
+from tierwise.sim.cluster import merged
 
 
 def kubernetes(**plugins: object) -> Profile:
@@ -76,6 +78,24 @@ def test_plain_pods_make_room_for_a_gang() -> None:
     assert ["low-n0", "low-n1"] == served.evicted
     assert {"g-0", "g-1"} == set(served.bound)
     assert ([], {}) == (refused.evicted, refused.bound)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_pod_that_no_node_takes_stands_in_nobodys_way(order: tuple[int, int]) -> None:
+    """Of a group that needs one of two pods, the one whose claim does not exist is passed over, named first or last."""
+    group, *members = gang("g", 2, priority=5, gpu=8)
+    claims = {f"g-{order[0]}": "missing", f"g-{order[1]}": "disk"}
+    wanting = [merged(raw, {"spec": _using(claims[str(raw["metadata"]["name"])])}) for raw in members]  # type: ignore[index]
+    world = [*nodes("n0"), worker("low", gpu=8, on="n0"), merged(group, {"spec": {"minMember": 1}}), *wanting]
+    world += [volumes.claim("disk", to="disk", modes=("ReadWriteOnce",)), volumes.volume("disk", of="disk")]
+
+    done = settle(world, profile=DEFAULTS, cycles=1)
+
+    assert (["low"], {f"g-{order[1]}": "n0"}) == (done.evicted, done.nominated)
+
+
+def _using(claim: str) -> Raw:
+    return {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]}
 
 
 @pytest.mark.parametrize("priority", [10, 11])

@@ -167,7 +167,7 @@ class _Planner:
         """The cheapest single nodes; there are many, and what they cost is known already."""
         rows = slot_tree.places(option, self._asked.tasks)
         leaf, rank = self._cycle.topology.leaf, self._cycle.nodes.rank
-        best = self._cheapest_first(prices, rows)[:_ROWS] if len(rows) else rows
+        best = self._cheapest_first(prices, rows)[:_ROWS]
         return [_Place(int(leaf[r]), slice(r, r + 1), int(rank[r])) for r in best.tolist()]
 
     def _single_nodes(self) -> list[_Place]:
@@ -179,6 +179,8 @@ class _Planner:
 
     def _cheapest_first(self, prices: NodeCosts, rows: Ints) -> Ints:
         """Rows by what all tasks of the demand cost there, then by name."""
+        if not len(rows):
+            return rows  # nobody's going makes room: nothing was priced
         rank = self._cycle.nodes.rank[rows]
         if not self._by_node:
             return rows[np.lexsort((rank, prices.price[self._asked.tasks, rows]))]
