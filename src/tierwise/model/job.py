@@ -75,6 +75,7 @@ class Constraint(msgspec.Struct, frozen=True):
     kind: str = HYPERNODES  # the kind that declares the tree it is about
     preferred: str = ""  # a tier inside the hard one that is asked for without insisting, by name
     spread: int = 0  # the fewest domains of the tier to stand in; 0: within one of them
+    must_exist: bool = False  # of a language that knows no limit which means nothing, on whatever tree
 
     def words(self) -> str:
         """Where tasks are to stand: "one spine", "one domain of fabric nvlink", "2 feeds of fabric power or more"."""

@@ -198,8 +198,9 @@ def test_a_broken_fabric_keeps_its_gangs_waiting() -> None:
         languages.kubernetes_gang("g", 2, key=languages.RACK),
         languages.kai_gang("g", 2, topologyConstraint=languages.near(languages.RACK)),
         languages.kueue_gang("g", 2, required_topology=languages.RACK),
+        koordinator_gang("g", 2, must=languages.RACK),
     ],
-    ids=["Kubernetes", "KAI", "Kueue"],
+    ids=["Kubernetes", "KAI", "Kueue", "Koordinator"],
 )
 def test_limits_of_other_languages_hold_on_the_tree_of_the_hypernodes(
     asked: list[Raw], trees: list[Raw], expected: str

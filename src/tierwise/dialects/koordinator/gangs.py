@@ -388,4 +388,4 @@ def _constraint(gather: Gather | None) -> Constraint | None:
         return None
     if not gather.within:
         return Constraint(hard=False, kind=LAYERS)
-    return Constraint(hard=True, tier_name=gather.within[0], kind=LAYERS)
+    return Constraint(hard=True, tier_name=gather.within[0], kind=LAYERS, must_exist=True)

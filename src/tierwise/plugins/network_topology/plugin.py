@@ -82,9 +82,9 @@ class NetworkTopologyAware:
         return next((reason for reason in further if reason is not None), None)
 
     def _objection(self, constraint: Constraint) -> Reason | None:
-        """What is wrong with a limit of one of Volcano's groups: its tree, or its tier, does not exist."""
+        """What is wrong with a limit of a group of Volcano's or Koordinator's: its tree, or tier, does not exist."""
         name = constraint.tier_name
-        if constraint.kind == HYPERNODES:
+        if constraint.kind == HYPERNODES and not constraint.must_exist:
             fabrics = [fabric_title(kind) for kind in self._snapshot.kinds if is_fabric(kind)]
             if constraint.hard and fabrics and self._snapshot.kind != HYPERNODES:
                 text = f"every hyperNode belongs to a fabric ({', '.join(fabrics)}), and the group names none of them"
