@@ -77,6 +77,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     history: tuple[FinishedRun, ...] = ()  # jobs that have ended and may be gone from the cluster
     held_places: HeldPlaces = HeldPlaces()  # for jobs whose pods are being moved
     history_in: str = ""  # the namespace in which their record is kept; "" where none is
+    forsaken: tuple[str, ...] = ()  # those of `orphans` that are nominated
 
     kept_columns: KeptColumns | None = None  # see `columns`: what a reader keeps from snapshot to snapshot
     kept_unsettled: tuple[Job, ...] = ()  # see `unsettled`

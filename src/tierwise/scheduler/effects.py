@@ -87,7 +87,9 @@ def _condition(snapshot: Snapshot, status: str, reason: str, text: str) -> Raw:
 
 
 def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
-    """Nominations of jobs that were tried and found no place: the room is no longer theirs."""
+    """Nominations of jobs that were tried and found no place, or whose group is gone: the room is no longer theirs."""
+    for path in snapshot.forsaken:
+        yield Nominate(pod_key(path), "")
     for job in snapshot.waiting:
         if job.key in report.rejections:
             kept = {t.key for d in report.decisions if d.job is job for p in d.placed for t in p.tasks}

@@ -286,6 +286,7 @@ class Reader:
             kept_unsettled=tuple(found.unsettled),
             kept_verdicts=self._verdicts,
             orphans=found.orphans,
+            forsaken=found.forsaken,
             faults=(
                 *site.faults,
                 *quotas.faults,

@@ -48,6 +48,7 @@ class SortedPods(msgspec.Struct, frozen=True):
     unsettled: list[Job]  # those of them that are not settled
     others: list[list[Task]]  # they take up room, nothing more; in pieces that are kept while they stay
     orphans: dict[str, str]  # pending pods whose group does not exist -> the group
+    forsaken: tuple[str, ...]  # those of them that are nominated
     faults: list[Fault]  # what groups say of each other and cannot be
 
 
@@ -59,9 +60,10 @@ class _UngroupedPods(msgspec.Struct, frozen=True):
     standing: list[Member]  # running, where such pods are jobs too
     others: list[Task]
     orphans: dict[str, str]
+    forsaken: list[str]
 
 
-_NOBODY = _UngroupedPods([], [], [], [], {})
+_NOBODY = _UngroupedPods([], [], [], [], {}, [])
 
 
 class _SingleJobs:
@@ -188,7 +190,9 @@ class JobCache:
         jobs += self._standing.follow(builder, builder.standing)
         unsettled += lone
         orphans = sorted(chain(*(r.orphans.items() for r in found)), key=lambda item: natural(item[0]))
-        return SortedPods(jobs, unsettled, [r.others for r in found if r.others], dict(orphans), self._gangs[2])
+        forsaken = tuple(sorted(chain(*(r.forsaken for r in found)), key=natural))
+        others = [r.others for r in found if r.others]
+        return SortedPods(jobs, unsettled, others, dict(orphans), forsaken, self._gangs[2])
 
     def resize(self) -> None:
         """There are other resources, or other limits of them: all amounts that jobs hold are read again."""
@@ -351,7 +355,7 @@ class JobCache:
         return [rest for _, rest in kept.values()]
 
     def _look_at(self, cohort: Cohort) -> _UngroupedPods:
-        rest = _UngroupedPods([], [], [], [], {})
+        rest = _UngroupedPods([], [], [], [], {}, [])
         named = cohort.group or cohort.gang or (cohort.named[1] if cohort.named is not None else "")
         for member in cohort.members.values():
             task = member.task
@@ -362,6 +366,8 @@ class JobCache:
                 rest.others.append(task)
             elif cohort.ours and named and task.status is Status.PENDING:
                 rest.orphans[task.key] = named
+                if task.nominated >= 0:
+                    rest.forsaken.append(task.key)
             elif cohort.ours and not named and task.status in (Status.PENDING, Status.GATED):
                 rest.lone.append(member)
                 if member.pod.metadata.annotations.get(SELECTOR):

@@ -47,6 +47,15 @@ def test_room_that_is_of_no_use_is_given_back() -> None:
     assert [("p0", ""), ("p1", "")] == [(e.pod.name, e.node) for e in asked if isinstance(e, Nominate)]
 
 
+def test_room_of_pods_whose_group_is_gone_is_given_back() -> None:
+    """Others may be bound where they were nominated, so their nominations do not stay; pods without one are left."""
+    _, *pods = _gang(nominated="n0")
+    other = pod("other", cpu="6", group="")
+    _, _, asked = _decided(_objects(node("n0"), *pods, pod("p2", group="g"), other))
+
+    assert [("p0", ""), ("p1", "")] == [(e.pod.name, e.node) for e in asked if isinstance(e, Nominate)]
+
+
 def test_room_that_is_being_freed_is_kept() -> None:
     """A gang whose surplus finds no place keeps what it was nominated for, and nothing is taken back in one breath."""
     leaving = pod("leaving", cpu="8", on="n0")
