@@ -1,7 +1,8 @@
 """No queue, and none above it, uses more than its capability.
 
 Pods count in the queue that their group names, or they themselves where they have none. A queue that names no parent
-stands below the queue "root", where there is one. A capability of no cpu or no memory is none, as in Volcano.
+stands below the queue "root", where there is one. A capability of no cpu or no memory is none, as in Volcano. A pod
+whose node is gone uses nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from tierwise.api.core import Pod
+from tierwise.api.core import Node, Pod
 from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import PodGroup, Queue
 from tierwise.audit.pods import Finding, asked, group, holds
@@ -25,8 +26,9 @@ def queues(objects: Objects) -> Iterator[Finding]:
     known = objects.every(Queue)
     groups = objects.every(PodGroup)
     used: dict[str, Counter[str]] = {}
+    nodes = objects.every(Node)
     for pod in objects.every(Pod).values():
-        if not holds(pod) or pod.metadata.deletion_timestamp:
+        if not holds(pod) or pod.metadata.deletion_timestamp or pod.spec.node_name not in nodes:
             continue
         record, seen = groups.get(group(pod)), set[str]()
         name = pod.metadata.annotations.get(_QUEUE, "") if record is None else record.spec.queue or "default"

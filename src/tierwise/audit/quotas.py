@@ -2,7 +2,7 @@
 
 Pods count in the quota that their label names, that is called like their namespace, or that lists it; all of a gang
 in the quota of its first pod, and the pods of a group of Volcano's in the quota that the group names as its queue. Only
-quotas of the pod's own namespace and of the quota root's count for it.
+quotas of the pod's own namespace and of the quota root's count for it. A pod whose node is gone uses nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from tierwise.api.core import Pod, ResourceList
+from tierwise.api.core import Node, Pod, ResourceList
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.meta import read_number
 from tierwise.api.natural import natural
@@ -42,10 +42,10 @@ def quotas(objects: Objects) -> Iterator[Finding]:
         return
     used: dict[tuple[str, str], Counter[str]] = {key: Counter() for key in known}
     firm: dict[tuple[str, str], Counter[str]] = {key: Counter() for key in known}
-    pods = objects.every(Pod)
+    pods, nodes = objects.every(Pod), objects.every(Node)
     for path, key in _quota_by_pod(objects, known).items():
         pod = pods[path]
-        if not holds(pod) or pod.metadata.deletion_timestamp or key not in known:
+        if not holds(pod) or pod.metadata.deletion_timestamp or key not in known or pod.spec.node_name not in nodes:
             continue
         if pod.metadata.labels.get(f"{_PREFIX}preemptible") == "false":
             firm[key].update(asked(pod))

@@ -190,6 +190,8 @@ def test_queue_stays_within_its_capability() -> None:
     standing = pod("p", cpu="5", group="g", on="n0")
 
     assert [("over-capability", "Queue team")] == _rules(NODES[0], *queues, group, standing)
+    gone = _rules(*queues, group, standing)
+    assert [("unknown-node", "Pod default/p")] == gone  # a pod whose node is gone uses nothing
 
 
 def test_hypernodes_by_label_hold_those_that_match_all_of_it() -> None:
