@@ -28,7 +28,8 @@ def volumes(objects: Objects) -> Iterator[Finding]:
         for name in _claims(pod):
             claim = claims.get(name)
             volume = known.get(claim.spec.volume_name) if claim is not None else None
-            if claim is not None and "ReadWriteOncePod" in claim.spec.access_modes and not _made_for(pod, name):
+            alone = claim is not None and "ReadWriteOncePod" in claim.spec.access_modes and not _made_for(pod, name)
+            if alone and pod.spec.node_name in nodes:  # what stood on a node that is gone uses nothing
                 users.setdefault(name, []).append(path)
             if volume is not None and volume.spec.csi is not None:
                 here = (pod.spec.node_name, volume.spec.csi.driver)
