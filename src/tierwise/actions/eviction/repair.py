@@ -246,6 +246,7 @@ class Replacements:
 
     def __init__(self, cycle: Cycle, spares: Spares, wishes: Collection[str], rehearse: Rehearse) -> None:
         self._cycle, self._spares, self._wishes, self._rehearse = cycle, spares, wishes, rehearse
+        self._moves: list[tuple[Shape, Ints, Ints]] = []  # where parts of gangs move to: shapes, rows and counts
 
     def complaints(self) -> tuple[tuple[Task, Reason], ...]:
         """What could not be done as tasks ask for."""
@@ -362,6 +363,7 @@ class Replacements:
             for placement in plan.placements:  # what it moves to stays free for it for the rest of the cycle
                 distinct, counts = np.unique(placement.rows, return_counts=True)
                 cycle.ledger.set_aside(placement.pod_set.shape, distinct, counts)
+                self._moves.append((placement.pod_set.shape, distinct, counts))
             where = cycle.topology.name[plan.domain]
             moves = f"{part.name} ({count(len(part.going), 'pod')}) moves to {where}"
             subs = {task.key: sub for sub in job.subs for task in sub.tasks}
@@ -392,6 +394,8 @@ class Replacements:
             for placed in decision.placed:
                 for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
                     trial.ledger.place(task.shape, np.array([row]), np.array([1]), pool=placed.pool)
+        for shape, rows, counts in self._moves:  # no two gangs move to one place
+            trial.ledger.set_aside(shape, rows, counts)
         trial.nominations.release(moved)
         asked = demand(trial, moved)
         if not asked.task_groups or not asked.enough:
