@@ -129,7 +129,7 @@ def _kai(name: str, sizes: dict[str, int], near: str) -> Gang:
 
 def _told(raws: Iterable[Raw], by: Profile = DEFAULT, reader: Reader | None = None) -> dict[str, list[str]]:
     """What each gang hears, its own name left out."""
-    snapshot = (reader or Reader(by)).read(objects_of(raws), 0.0)
+    snapshot = (reader or Reader(by)).read(objects_of(list(raws)), 0.0)
     report = cycle(snapshot, by)
     found: dict[str, list[str]] = {}
     for entry in pending_wire(snapshot, report, {}):
