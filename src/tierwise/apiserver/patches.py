@@ -177,17 +177,22 @@ def merge_key(field: str, items: Sequence[Json]) -> str:
 def strategic_patch(raw: Raw, patch: Raw, work: Work | None = None) -> Raw:
     """The object with a patch of Kubernetes' own form."""
     work = work or Work()
-    if patch.get(_DIRECTIVE) == "replace":
-        return {name: value for name, value in patch.items() if name != _DIRECTIVE}
+    match _directive(patch):
+        case "replace":
+            return {name: value for name, value in patch.items() if name != _DIRECTIVE}
+        case "delete":
+            return {}
     result = dict(raw)
-    retained = patch.get(_RETAINED)
-    if isinstance(retained, list):
-        work.take(len(result) * len(retained))
+    if _RETAINED in patch:
+        retained = _listed(patch, _RETAINED)
+        work.take((len(result) + len(patch)) * len(retained))
+        if any(name not in retained for name in patch if not name.startswith("$")):
+            raise _impossible(f"{_RETAINED} does not name all fields of the patch")
         result = {name: value for name, value in result.items() if name in retained}
     for name, value in patch.items():
         if name.startswith(_REMOVED):
             field = name.removeprefix(_REMOVED)
-            dropped, held = value if isinstance(value, list) else [], _items(result, field)
+            dropped, held = _listed(patch, name), _items(result, field)
             work.take(len(held) * len(dropped))
             result[field] = [item for item in held if item not in dropped]
         elif name.startswith("$"):
@@ -196,7 +201,7 @@ def strategic_patch(raw: Raw, patch: Raw, work: Work | None = None) -> Raw:
             result.pop(name, None)
         elif isinstance(value, dict):
             current = result.get(name)
-            if value.get(_DIRECTIVE) == "delete":
+            if _directive(value) == "delete":
                 result.pop(name, None)
             else:
                 result[name] = strategic_patch(current if isinstance(current, dict) else {}, value, work)
@@ -204,11 +209,30 @@ def strategic_patch(raw: Raw, patch: Raw, work: Work | None = None) -> Raw:
             result[name] = _merged(name, _items(result, name), value, work)
         else:
             result[name] = value
-    for name, order in patch.items():
+    for name in patch:
         field = name.removeprefix(_ORDER)
-        if name.startswith(_ORDER) and isinstance(order, list) and field in result:
-            result[field] = _ordered(field, _items(result, field), order)
+        if name.startswith(_ORDER):
+            order = _listed(patch, name)
+            if field in result:
+                result[field] = _ordered(field, _items(result, field), order)
     return result
+
+
+def _directive(patch: Raw) -> str:
+    """What a patch says is to be done instead of merging; 400 where that is nothing known. Kubernetes answers 500."""
+    if _DIRECTIVE not in patch:
+        return ""
+    found = patch[_DIRECTIVE]
+    if found not in ("replace", "delete"):
+        raise bad_request(f"unknown patch type: {str(found)[:100]}")
+    return str(found)
+
+
+def _listed(patch: Raw, name: str) -> list[Json]:
+    found = patch[name]
+    if not isinstance(found, list):
+        raise bad_request(f"invalid patch format of {name[:100]}: it is no list")
+    return found
 
 
 def _items(raw: Raw, field: str) -> list[Json]:
@@ -221,14 +245,16 @@ def _merged(field: str, current: list[Json], patch: list[Json], work: Work) -> l
         work.take(len(current) * len(patch))
         return [*current, *(item for item in patch if item not in current)]
     key = merge_key(field, [*current, *patch])
-    own = [item for item in patch if not (isinstance(item, dict) and item.get(_DIRECTIVE) == "replace")]
+    own = [item for item in patch if not (isinstance(item, dict) and _directive(item) == "replace")]
+    if not key and any(isinstance(item, dict) and _directive(item) == "delete" for item in own):
+        raise bad_request(f"items of {field[:100]} have no key by which one could be deleted")
     if not key or len(own) < len(patch) or any(not isinstance(item, dict) for item in (*current, *patch)):
         return own
     found = {_mark(item, key): item for item in current}
     for item in own:
         assert isinstance(item, dict)
         place = _mark(item, key)
-        if item.get(_DIRECTIVE) == "delete":
+        if _directive(item) == "delete":
             found.pop(place, None)
         else:
             before = found.get(place)

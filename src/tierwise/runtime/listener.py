@@ -14,7 +14,7 @@ import functools
 import socket
 import ssl
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 
 import msgspec
 from aiohttp import web
@@ -22,6 +22,8 @@ from aiohttp import web
 from tierwise.api.errors import InputError
 
 __all__ = ["ConnectionLimiter", "Limits", "listen", "listening", "place", "runner_of"]
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _HEAD_ENDS = b"\r\n\r\n"
 _BACKLOG = 256
@@ -48,7 +50,20 @@ def runner_of(app: web.Application, limits: Limits | None = None) -> web.AppRunn
     Bodies are read as they come: nobody needs compressed requests, and a short one may unpack to gigabytes.
     """
     timeout = (limits or Limits()).head
+    if _unless_gone not in app.middlewares:
+        app.middlewares.insert(0, _unless_gone)
     return web.AppRunner(app, access_log=None, keepalive_timeout=timeout, auto_decompress=False)
+
+
+@web.middleware
+async def _unless_gone(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """A client that hangs up before its request has come is no fault of the server: there is nothing to be told."""
+    try:
+        return await handler(request)
+    except ConnectionError:
+        if request.transport is not None and not request.transport.is_closing():
+            raise  # some other connection
+        return web.Response(status=400)
 
 
 class _Connection(asyncio.Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import http.client
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -42,6 +43,11 @@ class _Client:
 
     def get(self, path: str, **headers: str) -> Any:
         return self.ask("GET", path, **headers)[1]
+
+    def break_off(self, text: str) -> None:
+        """Send a part of a request and go away."""
+        with socket.create_connection((HOST, self._port)) as connection:
+            connection.sendall(text.encode())
 
     def close(self) -> None:
         for connection in self._open:
@@ -437,3 +443,16 @@ def test_clients_may_ask_about_themselves(path: str, told: Json) -> None:
 
     assert 201 == status
     assert told.items() <= answer["status"].items()
+
+
+def test_a_client_that_hangs_up_amid_its_request_leaves_no_trace(caplog: pytest.LogCaptureFixture) -> None:
+    """Half of a body comes, and then nothing: nobody is there to be answered, and nothing went wrong here."""
+    ground = Playground()
+    with _serving(ground) as client:
+        for kind in ("application/json", "application/yaml"):
+            head = f"POST /api/v1/namespaces/default/pods HTTP/1.1\r\nHost: x\r\nContent-Type: {kind}\r\n"
+            client.break_off(f'{head}Content-Length: 1000\r\n\r\n{{"kind"')
+            client.break_off(f"{head}Transfer-Encoding: chunked\r\n\r\n5\r\n{{")
+        assert 200 == client.ask("GET", "/api/v1/namespaces/default/pods")[0]
+
+    assert [] == [record.getMessage() for record in caplog.records if record.levelname in ("WARNING", "ERROR")]

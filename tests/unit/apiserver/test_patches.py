@@ -173,3 +173,51 @@ def test_an_item_of_a_list_goes_when_its_manager_no_longer_names_it() -> None:
     after = ground.patch("apps/v1/deployments", "web", raw, ObjectApi.APPLY, fieldManager="a")
 
     assert ["main"] == [one["name"] for one in after["spec"]["template"]["spec"]["containers"]]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"nodeSelector": {"$patch": "merge"}},
+        {"nodeSelector": {"$patch": None}},
+        {"containers": [{"name": "a", "$patch": "remove"}]},
+        {"containers": [{"name": "a", "resources": {"$patch": ["delete"]}}]},
+        {"tolerations": [{"key": "x", "$patch": "delete"}]},
+        {"$retainKeys": "tolerations"},
+        {"$setElementOrder/containers": {"name": "a"}},
+        {"$deleteFromPrimitiveList/finalizers": "a"},
+        {"$retainKeys": ["tolerations"], "nodeSelector": {"zone": "z2"}},
+    ],
+)
+def test_a_directive_that_says_nothing_known_is_refused(spec: Json) -> None:
+    """Nothing is done, rather than something else than was meant."""
+    with pytest.raises(ApiFailure) as refused:
+        _strategic(spec)
+
+    assert refused.value.code in (400, 422)
+
+
+@pytest.mark.parametrize(
+    ("patch", "kind"),
+    [
+        ({"metadata": None}, ObjectApi.MERGE_PATCH),
+        ({"metadata": "web"}, ObjectApi.MERGE_PATCH),
+        ({"metadata": {"name": None}}, ObjectApi.MERGE_PATCH),
+        ({"metadata": None}, ObjectApi.STRATEGIC_PATCH),
+        ({"metadata": {"$patch": "delete"}}, ObjectApi.STRATEGIC_PATCH),
+        ({"metadata": {"$patch": "replace", "labels": {"a": "b"}}}, ObjectApi.STRATEGIC_PATCH),
+        ({"$patch": "delete"}, ObjectApi.STRATEGIC_PATCH),
+        ([{"op": "remove", "path": "/metadata"}], ObjectApi.JSON_PATCH),
+        ([{"op": "replace", "path": "/metadata", "value": None}], ObjectApi.JSON_PATCH),
+        ([{"op": "remove", "path": "/metadata/name"}], ObjectApi.JSON_PATCH),
+    ],
+)
+def test_a_patch_leaves_an_object_its_name(patch: Any, kind: str) -> None:
+    """As in Kubernetes, where the name of an object cannot be changed."""
+    ground = Playground()
+    ground.create("apps/v1/deployments", deployment())
+
+    with pytest.raises(ApiFailure) as refused:
+        ground.patch("apps/v1/deployments", "web", patch, kind)
+
+    assert 422 == refused.value.code
