@@ -25,6 +25,7 @@ from tierwise.port import (
     Nominate,
     Objects,
     PatchStatus,
+    Prepare,
     RecordEvent,
     Update,
 )
@@ -171,3 +172,14 @@ def test_version_grows_with_changes(make: Make) -> None:
 
     assert before < cluster.wait(before, 5.0)
     assert before < cluster.read().version
+
+
+def test_what_is_written_on_a_version_is_refused_on_another(make: Make) -> None:
+    """Somebody has changed the object in between: nothing of it is written."""
+    cluster = make({**pod("p0"), "metadata": {"name": "p0", "namespace": "default", "resourceVersion": "7"}})
+    version = cluster.read().every(Pod)["default/p0"].metadata.resource_version
+    marked = {"metadata": {"annotations": {"a": "b"}}}
+
+    asked = [Prepare(P0, marked, version=f"{version}1"), Prepare(P0, marked, version=version)]
+
+    assert [False, True] == [cluster.apply([effect])[0].ok for effect in asked]

@@ -130,3 +130,18 @@ def test_who_takes_over_what_has_changed_since_does_not(world: _World) -> None:
     with pytest.raises(InputError, match="cannot be written"):
         second.take_over()
     assert '"by":"first"' in world.written()
+
+
+def test_who_was_replaced_amid_a_move_and_has_not_heard_of_it_evicts_nobody(world: _World) -> None:
+    """The record that it evicts by is an old one, and the server says so before a pod goes."""
+    first, second = world.executors("first", "second")
+    record, _ = first.begin(ROOM, step_seconds=60)
+    world.put(record, seen=record.revision)
+    moving = first.step()
+    assert moving is not None
+    world.put(moving, seen=record.revision)
+    world.api.mute_watches()
+    second.take_over()
+
+    assert (moving, 0) == (first.step(), world.evicted())
+    assert first.refused

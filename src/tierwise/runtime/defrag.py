@@ -28,7 +28,7 @@ from tierwise.api.defrag_record import (
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
 from tierwise.explain.defrag import DefragPlan
-from tierwise.port import Cluster, Evict, Key, Outcome, Prepare, RecordEvent, decided_on
+from tierwise.port import Cluster, Evict, Key, Objects, Outcome, Prepare, RecordEvent, decided_on
 from tierwise.sim.changes import Scenario
 from tierwise.sim.defrag_execution import begin, proceed
 
@@ -65,61 +65,69 @@ class DefragExecutor:
         self._refresh = refresh
         self.refused: tuple[str, ...] = ()  # what the last step could not do
 
-    def record(self) -> DefragRecord | None:
+    def record(self, read: Objects | None = None) -> DefragRecord | None:
         """As it is now; None where there is none. InputError where it is somebody else's ConfigMap."""
-        config = self._config()
+        config = self._config(read)
         try:
             return read_record(config) if config is not None else None
         except ValueError as error:
             raise InputError(str(error), obj=str(self._key)) from None
 
-    def scenario(self) -> Scenario:
-        return Scenario(self._cluster.read(), self._profile, self._clock(), schedulers=self._schedulers)
+    def scenario(self, read: Objects | None = None) -> Scenario:
+        return Scenario(read or self._cluster.read(), self._profile, self._clock(), schedulers=self._schedulers)
 
     def begin(self, room: str, *, step_seconds: float) -> tuple[DefragRecord, DefragPlan]:
         """Plan, and write the first record; InputError where an execution is under way, or it cannot be written."""
-        before = self.record()
+        read = self._cluster.read()
+        before = self.record(read)
         if before is not None and not before.over:
             raise InputError(f"an execution by {before.by} is under way ({before.phase})", obj=str(self._key))
-        record, plan = begin(self.scenario(), room, by=self.by, step_seconds=step_seconds)
+        record, plan = begin(self.scenario(read), room, by=self.by, step_seconds=step_seconds)
         if plan.moves:
-            self.write(record, before)
+            self.write(record, before, read)
         return record, plan
 
-    def write(self, record: DefragRecord, before: DefragRecord | None) -> None:
-        """Write a record in place of another; InputError where that fails."""
+    def write(self, record: DefragRecord, before: DefragRecord | None, read: Objects | None = None) -> None:
+        """Write a record in place of another, which was `read`; InputError where that fails."""
         since = self._clock() - _HOUR
         earlier = (*before.earlier, *before.finished) if before is not None and before.over else record.earlier
         revision = max(record.revision, before.revision + 1 if before is not None and before.over else 0)
         kept = tuple(move for move in earlier if move.at > since)
-        outcome = self._put(replace(record, earlier=kept, revision=revision))
+        outcome = self._put(replace(record, earlier=kept, revision=revision), self._config(read))
         if not outcome.ok:
             raise InputError(f"it cannot be written: {outcome.error}", obj=str(self._key))
 
     def take_over(self) -> DefragRecord:
         """Go on with an execution that somebody else has begun; InputError where there is none."""
-        record = self.record()
+        read = self._cluster.read()
+        record = self.record(read)
         if record is None or record.over:
             raise InputError("no execution is under way", obj=str(self._key))
         record = replace(record, by=self.by)
-        outcome = self._put(record)
+        outcome = self._put(record, self._config(read))
         if not outcome.ok:
             raise InputError(f"it cannot be written: {outcome.error}", obj=str(self._key))
         return record
 
     def step(self, *, stopping: bool = False) -> DefragRecord | None:
-        """Do the next thing, if there is one; the record after it, or None where it is not ours."""
+        """Do the next thing, if there is one; the record after it, or None where it is not ours.
+
+        Before anything is evicted the record is written on the version that it was decided on: who looks at an old
+        one, of which another executor has the next, evicts nobody.
+        """
         config, record = self._config(), self.record()
         if config is None or record is None or record.by != self.by:
             return None
-        seen = observed(config)
-        if record.phase is MovePhase.RESERVING and seen >= record.revision and not stopping:
+        if record.phase is MovePhase.RESERVING and observed(config) >= record.revision and not stopping:
             self._refresh()
         read = self._cluster.read()
-        found = proceed(record, self.scenario(), observed=seen, stopping=stopping)
+        config, record = self._config(read), self.record(read)
+        if config is None or record is None or record.by != self.by:
+            return None
+        found = proceed(record, self.scenario(read), observed=observed(config), stopping=stopping)
         self.refused = ()
-        if found.record != record:
-            outcome = self._put(found.record)
+        if found.record != record or any(isinstance(effect, Evict) for effect in found.effects):
+            outcome = self._put(found.record, config)
             if not outcome.ok:  # somebody else was faster: what to do is decided anew
                 self.refused = (outcome.error,)
                 return record
@@ -130,12 +138,12 @@ class DefragExecutor:
         )
         return found.record
 
-    def _config(self) -> ConfigMap | None:
-        config = self._cluster.read().record(self._key)
+    def _config(self, read: Objects | None = None) -> ConfigMap | None:
+        config = (read or self._cluster.read()).record(self._key)
         return config if isinstance(config, ConfigMap) else None
 
-    def _put(self, record: DefragRecord) -> Outcome:
-        config, wanted = self._config(), manifest(record, self._key.namespace)
+    def _put(self, record: DefragRecord, config: ConfigMap | None) -> Outcome:
+        wanted = manifest(record, self._key.namespace)
         if config is None:
             effect = Prepare(self._key, wanted, create=True)
         else:

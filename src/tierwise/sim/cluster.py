@@ -60,6 +60,11 @@ class Batch:
             return self.puts[key]
         return None if key in self.deletes else self._objects.raw(key)
 
+    def version(self, key: Key) -> str:
+        """The resource version of an object; "" where there is none, or nobody counts them."""
+        meta = (self.raw(key) or {}).get("metadata")
+        return str(meta.get("resourceVersion") or "") if isinstance(meta, dict) else ""
+
     def put(self, key: Key, raw: Raw) -> None:
         self.puts[key] = raw
         self.deletes.pop(key, None)
@@ -257,6 +262,9 @@ class EmbeddedCluster:
             case Nominate(pod, node):
                 return batch.edit(effect, pod, {"status": {"nominatedNodeName": node or None}})
             case Prepare(key, patch):
+                held = batch.version(key)
+                if effect.version and held and effect.version != held:
+                    return Outcome(effect, ok=False, error=f"{key} was changed meanwhile")
                 return batch.create(effect, patch) if effect.create else batch.edit(effect, key, patch)
             case Evict(pod):
                 return batch.delete(effect, pod)
