@@ -29,7 +29,7 @@ from tierwise.framework.gathering import GatherOption, SlotTree
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
 from tierwise.model.gather import Gather
 from tierwise.model.job import Job, SubJob
-from tierwise.model.reason import Reason
+from tierwise.model.reason import Named, Reason, namespace_of
 from tierwise.model.topology import LAYERS, ROOT
 
 __all__ = ["Coscheduling"]
@@ -58,7 +58,8 @@ class Coscheduling:
         if job.missing:
             names = ", ".join(job.missing)
             text = f"its gang group is not whole: gang {names} does not exist"
-            return Reason("GangGroupIncomplete", _NAME, text)
+            others = tuple(Named(namespace_of(name), name, "of another namespace") for name in job.missing)
+            return Reason("GangGroupIncomplete", _NAME, text, others)
         if not self._aware or job.gather is None:
             return None
         return self._unreadable(job.gather) or self._without_tree(job.gather) or self._unknown_layer(job.gather)

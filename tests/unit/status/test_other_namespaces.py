@@ -144,6 +144,23 @@ CASES["a reservation of others, told to a Koordinator gang"] = (
 )
 
 
+def _together(raws: Sequence[Raw]) -> list[Raw]:
+    """A gang of Koordinator's that starts with one of another namespace, which does not exist."""
+    found: list[Any] = [_koordinator(raw) for raw in raws]
+    for raw in found:
+        if raw["kind"] == "PodGroup":
+            named = '["mine/mine", "theirs/theirs-b"]'
+            raw["metadata"]["annotations"] = {"gang.scheduling.koordinator.sh/groups": named}
+    return found
+
+
+CASES["a gang group with others"] = (
+    replace(DEFAULT, tiers=(*DEFAULT.tiers, (PluginChoice("coscheduling", {"crossNamespaceGangGroups": True}),))),
+    _together(_mine(job("mine"))),
+    "GangGroupIncomplete",
+)
+
+
 def _written(case: Case, world: World = ROW) -> tuple[CycleReport, list[tuple[Key, str]]]:
     """All that one cycle writes into the cluster, by object."""
     profile, raws, _ = case
@@ -209,6 +226,7 @@ OTHERS = [
     ("a notice", "to make room for a job of another namespace: it is more important; it will be evicted at"),
     ("victims on their way", "it waits for a pod of another namespace, which is terminating"),
     ("quotas of others", "another quota holds more than its runtime"),
+    ("a gang group with others", "its gang group is not whole: gang of another namespace does not exist"),
     ("a start behind others", "it is not known when jobs of other namespaces end"),
 ]
 

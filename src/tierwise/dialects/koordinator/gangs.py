@@ -224,10 +224,9 @@ def gang_faults(gangs: Mapping[str, Gang], *, across: bool = False) -> list[Faul
     claims = _claims(gangs, across=across)
     faults = []
     for key in sorted((k for k, gang in gangs.items() if gang.partners), key=natural):
-        foreign = sorted((p for p in {*gangs[key].partners} if _namespace(p) != _namespace(key)), key=natural)
-        if foreign and not across:
+        if not across and any(_namespace(partner) != _namespace(key) for partner in gangs[key].partners):
             text = (
-                f"names gang {foreign[0]} of another namespace in its gang group: that counts only where the profile "
+                "names a gang of another namespace in its gang group: that counts only where the profile "
                 "sets crossNamespaceGangGroups of coscheduling"
             )
             faults.append(Fault(f"Gang {key}", "GangGroupAcrossNamespaces", text))
