@@ -1,6 +1,7 @@
 """A program: the live loop with the plugin `faulty`, which another package offers, failing at each method in turn.
 
-Prints what became of three passes, as JSON by method. Run by `test_plugin_failures` where the package is installed.
+Prints what became of three passes, as JSON by method, or by method and answer: `score=nan`.
+Run by `test_plugin_failures` where the package is installed.
 """
 
 from __future__ import annotations
@@ -59,8 +60,9 @@ class _Observer:
         self.crashes += 1
 
 
-def _lived(method: str, actions: tuple[str, ...]) -> dict[str, object]:
-    first = PluginChoice("faulty", {"method": method})
+def _lived(asked: str, actions: tuple[str, ...]) -> dict[str, object]:
+    method, _, answer = asked.partition("=")
+    first = PluginChoice("faulty", {"method": method, "answer": answer})
     profile = check_profile(replace(DEFAULT, actions=actions, tiers=((first,), OTHERS)))
     cluster, observer = _Cluster(), _Observer()
     duty = SchedulerProfile(frozenset({""}), profile)  # drawn pods name no scheduler

@@ -178,7 +178,7 @@ def test_what_is_written_on_a_version_is_refused_on_another(make: Make) -> None:
     """Somebody has changed the object in between: nothing of it is written."""
     cluster = make({**pod("p0"), "metadata": {"name": "p0", "namespace": "default", "resourceVersion": "7"}})
     version = cluster.read().every(Pod)["default/p0"].metadata.resource_version
-    marked = {"metadata": {"annotations": {"a": "b"}}}
+    marked: Json = {"metadata": {"annotations": {"a": "b"}}}
 
     asked = [Prepare(P0, marked, version=f"{version}1"), Prepare(P0, marked, version=version)]
 

@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 from tests.support.commands import ROOT
+from tests.support.faulty import NONSENSE
 
 from tierwise.framework.declaration import METHODS
 
 ASKED_ELSEWHERE = {"entitled", "gather_options", "figures", "order_free", "score_leaves", "score_rows", "ties"}
 """By those who look at queues or at one pod, for jobs that are gathered or that scores alone find no place for, or for
 pods that wait among each other."""
+
+ANSWERS = [f"{method}={answer}" for method, answers in NONSENSE.items() for answer in answers]
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +31,7 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     (info / "entry_points.txt").write_text("[tierwise.plugins]\nfaulty = tests.support.faulty:Faulty\n")
     path = os.pathsep.join(map(str, (site, ROOT, ROOT / "src")))
     done = subprocess.run(
-        [sys.executable, "-m", "tests.contract.failing_loop", *sorted(METHODS)],
+        [sys.executable, "-m", "tests.contract.failing_loop", *sorted(METHODS), *ANSWERS],
         env={**os.environ, "PYTHONPATH": path},
         cwd=ROOT,
         capture_output=True,
@@ -52,6 +55,18 @@ def test_the_loop_goes_on_and_tells(method: str, lives: dict[str, Any]) -> None:
     else:
         assert [f"PluginFailed: plugin faulty failed in {method}: RuntimeError: out of order"] == lived["events"]
         assert lived["counted"] >= 1
+
+
+@pytest.mark.parametrize("asked", ANSWERS)
+def test_the_loop_goes_on_whatever_a_plugin_answers(asked: str, lives: dict[str, Any]) -> None:
+    """Not a number, endless, too many, of another type, a million letters: plugin and method are named, in short."""
+    lived = lives[asked]
+
+    assert (3, 0) == (lived["passes"], lived["crashes"])
+    assert lived["events"]
+    for told in lived["events"]:
+        assert told.startswith(f"PluginFailed: plugin faulty failed in {asked.partition('=')[0]}: ")
+        assert len(told) < 400
 
 
 def test_pods_are_bound_where_a_failure_costs_nothing(lives: dict[str, Any]) -> None:

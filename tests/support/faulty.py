@@ -13,8 +13,9 @@ from tests.support.draw import Gang, gang, groups
 
 from tierwise.framework.declaration import METHODS, POINTS, takes_part
 from tierwise.framework.extension import Arguments, CycleView, Debt, Factory, Purpose, ScoreEffect
+from tierwise.model.reason import Reason
 
-__all__ = ["TREE", "Faulty", "Sound", "busy_gangs", "faulty", "sound"]
+__all__ = ["NONSENSE", "TREE", "Faulty", "Sound", "busy_gangs", "faulty", "sound"]
 
 TREE = "r0[n0 n1] r1[n2 n3]"
 
@@ -28,6 +29,7 @@ class Sound:
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self.view = view
         self.fails = arguments.get("method", "")
+        self.answer = str(arguments.get("answer", ""))
         self.neutral: Mapping[str, Callable[..., object]] = {
             "why_not": lambda shape: np.zeros(len(view.nodes), dtype=np.uint16),
             "concerns": lambda shape: shape.number % 2 == 0,
@@ -102,15 +104,44 @@ def busy_gangs() -> list[Gang]:
     ]
 
 
+NONSENSE: Mapping[str, Mapping[str, Callable[[CycleView], object]]] = {
+    "score": {
+        "nan": lambda view: np.full(len(view.nodes), np.nan),
+        "inf": lambda view: np.full(len(view.nodes), np.inf),
+        "huge": lambda view: np.full(len(view.nodes), 1e300),
+        "length": lambda view: np.zeros(len(view.nodes) + 1),
+        "type": lambda view: np.zeros(len(view.nodes), dtype=np.int64),
+        "text": lambda view: "x" * 1_000_000,
+    },
+    "effect": {
+        "nan": lambda view: float("nan"),
+        "type": lambda view: 3,
+        "huge": lambda view: 10**400,
+        "text": lambda view: "x" * 1_000_000,
+    },
+    "job_key": {
+        "nan": lambda view: (float("nan"),),
+        "length": lambda view: ((0.0,), ()),
+        "type": lambda view: (1j,),
+        "text": lambda view: ("x" * 1_000_000,),
+    },
+    "admit": {"text": lambda view: Reason("No", "faulty", "x" * 1_000_000)},
+}
+"""By method, answers that mean nothing."""
+
+
 class FaultyArguments(msgspec.Struct):
-    """Which method fails."""
+    """Which method fails: it raises, or gives an answer of `NONSENSE`."""
 
     method: str = ""
+    answer: str = ""
 
 
 def _failing(method: str) -> Callable[..., object]:
     def act(self: Sound, *args: object, **kwargs: object) -> object:
         if method == self.fails:
+            if self.answer:
+                return NONSENSE[method][self.answer](self.view)
             raise RuntimeError("out of order")
         return sound(method)(self, *args, **kwargs)
 

@@ -177,11 +177,11 @@ def merge_key(field: str, items: Sequence[Json]) -> str:
 def strategic_patch(raw: Raw, patch: Raw, work: Work | None = None) -> Raw:
     """The object with a patch of Kubernetes' own form."""
     work = work or Work()
-    match _directive(patch):
-        case "replace":
-            return {name: value for name, value in patch.items() if name != _DIRECTIVE}
-        case "delete":
-            return {}
+    directive = _directive(patch)
+    if directive == "replace":
+        return {name: value for name, value in patch.items() if name != _DIRECTIVE}
+    if directive == "delete":
+        return {}
     result = dict(raw)
     if _RETAINED in patch:
         retained = _listed(patch, _RETAINED)

@@ -94,7 +94,7 @@ Gradients = Iterable[Ints]
 
 
 class CycleView(msgspec.Struct, frozen=True):
-    """What a plugin sees of a cycle. The ledger is read-only for plugins."""
+    """What a plugin sees of a cycle. Of the ledger plugins of other packages can but read (`ShownLedger`)."""
 
     axis: Axis
     nodes: NodeTable

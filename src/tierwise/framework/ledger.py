@@ -18,7 +18,8 @@ import enum
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, ParamSpec, Protocol, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -35,6 +36,7 @@ __all__ = [
     "Ledger",
     "MovedRows",
     "Pool",
+    "ShownLedger",
     "Statement",
     "Tally",
     "halves",
@@ -786,6 +788,63 @@ class Ledger:
     def statement(self) -> Statement:
         """A transaction: all changes inside are undone on exit unless they were kept."""
         return Statement(self, len(self._journal))
+
+
+_READ: Final = frozenset(
+    (
+        *("idle", "releasing", "pipelined", "domain_idle", "domain_releasing", "domain_allocatable", "budgets"),
+        *("ready", "waiting", "role_ready", "role_waiting", "held", "leaving", "job_used", "queue_used"),
+        *("queue_leaving", "queue_index", "any_releasing", "any_pipelined", "releases", "expects", "followed"),
+        *("free", "placed_rows", "placed_span", "placed_spread", "counted", "tally", "save", "append"),
+    )
+)
+"""What plugins of other packages may ask a ledger for; `save` and `append` are for arrays and lists of their own."""
+
+
+class ShownLedger:
+    """A ledger for plugins of other packages: always current, and read-only.
+
+    What they get is what the ledger has, but for arrays, which they cannot write to. They may register tallies and
+    followers, which get this one as well.
+    """
+
+    __slots__ = ("_ledger",)
+
+    def __init__(self, ledger: Ledger) -> None:
+        object.__setattr__(self, "_ledger", ledger)
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _READ:
+            raise AttributeError(f"a plugin may read the ledger, and not use its {name}")
+        return _read_only(getattr(self._ledger, name))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"a plugin may read the ledger, and not set its {name}")
+
+    def follow(
+        self,
+        follower: Follower,
+        evicted: Callable[[Ledger, Sequence[Task]], None] | None = None,
+        *,
+        linger: Counting | None = None,
+    ) -> None:
+        """As `Ledger.follow`."""
+        count = self._told(follower.count)
+        told = self._told(evicted) if evicted is not None else None
+        followed = _Followed(count, told, self._told(linger) if linger is not None else count)
+        self._ledger.follow(followed, told, linger=followed.linger)
+
+    def _told(self, call: Callable[..., None]) -> Callable[..., None]:
+        return lambda _, *rest: call(self, *rest)
+
+
+def _read_only(value: object) -> object:
+    if isinstance(value, np.ndarray):
+        value = value.view()
+        value.setflags(write=False)
+    elif isinstance(value, dict):
+        return MappingProxyType({key: _read_only(one) for key, one in value.items()})
+    return value
 
 
 class Statement(msgspec.Struct):

@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import numpy as np
 from msgspec import convert, json, to_builtins
@@ -87,7 +88,7 @@ from tierwise.framework.extension import (
     VictimQueueOrder,
     VictimSelector,
 )
-from tierwise.framework.ledger import Ledger, stands_in_part
+from tierwise.framework.ledger import Ledger, ShownLedger, stands_in_part
 from tierwise.framework.report import PluginFailure
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, length
 from tierwise.model.job import Job, PodSet, SubJob, Task
@@ -169,12 +170,20 @@ def _promises(plugin: object) -> Declaration:
     return known
 
 
+_LONGEST_TEXT: Final = 32_768
+"""As long as the message of a condition may be in Kubernetes."""
+
+
 def _shown(answer: object) -> str:
     """An answer, shortened for a message."""
     if isinstance(answer, np.ndarray):
         return f"one of {answer.dtype} and of shape {answer.shape}"
     text = " ".join(repr(answer).split())
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _is_own(factory: Factory) -> bool:
+    return getattr(factory, "__module__", "").partition(".")[0] == __name__.partition(".")[0]
 
 
 def _sealed(array: NDArray[T]) -> NDArray[T]:
@@ -260,6 +269,8 @@ def _check_texts(*answers: object) -> None:
     for answer in answers:
         if not isinstance(answer, str):
             raise _AnswerError(f"expected a text, not {_shown(answer)}")
+        if len(answer) > _LONGEST_TEXT:
+            raise _AnswerError(f"expected a text of at most {_LONGEST_TEXT} characters, not one of {len(answer)}")
 
 
 def _check_figures(answer: object, rows: int) -> None:
@@ -479,7 +490,8 @@ class Pipeline:
         for choice in tier:
             known = ledger.registered
             try:
-                plugin = factories[choice.name](choice.arguments, self._view)
+                factory = factories[choice.name]
+                plugin = factory(choice.arguments, self._view if _is_own(factory) else self._shown_view)
                 points = _CHECKED.get(type(plugin)) or _points_of(choice.name, plugin)
                 if VictimFilter in points:
                     self._read_attributes(plugin)
@@ -492,6 +504,11 @@ class Pipeline:
             self._names[id(plugin)] = choice.name
             made.append((choice, plugin, points))
         return made
+
+    @cached_property
+    def _shown_view(self) -> CycleView:
+        """The view of plugins of other packages: of the ledger they can but read."""
+        return replace(self._view, ledger=cast("Ledger", ShownLedger(self._view.ledger)))
 
     def _read_attributes(self, plugin: object) -> None:
         """Read the attributes of a victim filter once."""
@@ -668,6 +685,8 @@ class Pipeline:
                 if type(key) is not tuple:
                     raise _AnswerError(f"expected a tuple of numbers, not {_shown(key)}")
                 total = sum(key)  # raises unless it consists of numbers
+                if type(total) not in (int, float) and not all(isinstance(k, Real) for k in key):
+                    raise _AnswerError(f"expected a tuple of numbers, not {_shown(key)}")
                 if total != total and any(k != k for k in key):
                     raise _AnswerError(f"expected a tuple of numbers, not {_shown(key)}")
             except _RAISED as error:

@@ -32,8 +32,10 @@ from tierwise.framework.extension import (
     Tie,
 )
 from tierwise.framework.kept_scores import KeptScores
+from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import CycleReport
+from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.reason import Reason
@@ -61,6 +63,8 @@ def exiting(*_: object) -> object:
     raise SystemExit(1)
 
 
+HUGE = "x" * 1_000_000
+
 BAD: Mapping[str, list[object]] = {
     "why_not": [None, "no", np.zeros(1, dtype=np.uint16), np.zeros(9), np.full(4, 999, dtype=np.uint16)],
     "concerns": [None, "yes"],
@@ -76,8 +80,11 @@ BAD: Mapping[str, list[object]] = {
     ],
     "shared_places": ["zones", np.zeros(1, dtype=np.int64), np.zeros(4)],
     "why_not_now": [None, np.zeros(1, dtype=np.int64), np.zeros(99, dtype=np.uint16), [0, 0]],
-    "effect": [None, "free", 3],
-    "score": [None, 1.0, np.zeros(99), np.full(4, np.nan), np.full(4, np.inf), np.zeros(4, dtype=np.int64), "high"],
+    "effect": [None, "free", 3, float("nan"), -1, 10**400, HUGE, [HUGE]],
+    "score": [
+        *(None, 1.0, np.zeros(99), np.full(4, np.nan), np.full(4, np.inf), np.zeros(4, dtype=np.int64), "high"),
+        *(np.full(4, 1e300), np.zeros((4, 4)), np.zeros(0), np.array([HUGE] * 4), np.array([None] * 4), HUGE),
+    ],
     "stale": [None, 3, slice(None), slice(0, 99)],
     "score_rows": [1.0, np.zeros(99), np.full(4, np.nan), np.zeros(4, dtype=np.int64), "high"],
     "score_leaves": [1.0, np.zeros(99), np.full(3, np.nan), np.zeros(3, dtype=np.int64), "high"],
@@ -87,12 +94,12 @@ BAD: Mapping[str, list[object]] = {
     "propose": ["r0", 1],
     "gather_options": [None, [1], (1,)],
     "queue_key": [None, 1, ("a",), (float("nan"),), [0.0]],
-    "job_key": [None, 1, ("a",), (float("nan"),), [0.0]],
+    "job_key": [None, 1, ("a",), (float("nan"),), [0.0], (HUGE,), HUGE, (1j,), (None,), ((0.0,),)],
     "sub_job_key": [None, ("a",)],
     "task_key": [None, ("a",)],
     "victim_queue_key": [None, ("a",)],
-    "admit": [True, "no"],
-    "may_enqueue": [False, "no"],
+    "admit": [True, "no", HUGE, Reason("No", "faulty", HUGE), Reason(HUGE, "faulty", "no")],
+    "may_enqueue": [False, "no", Reason("No", "faulty", HUGE)],
     "must_enqueue": [None, "yes"],
     "quota_exceeded": [True, "over"],
     "global_queue": [None, 1],
@@ -465,6 +472,63 @@ def test_a_plugin_that_writes_into_its_argument_fails() -> None:
 
         assert ("faulty", "NodeScorer", "score") in named(report)
         assert any("read-only" in failure.error for failure in report.failures)
+
+
+class _Follower:
+    def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
+        ledger.idle[:] = 0
+
+
+WRITES: dict[str, Callable[[Ledger], object]] = {
+    "an amount": lambda ledger: ledger.idle.fill(10**6),
+    "a sum": lambda ledger: ledger.domain_idle.fill(0),
+    "a count": lambda ledger: ledger.ready.fill(9),
+    "what a queue uses": lambda ledger: ledger.queue_used.fill(0),
+    "the rows of others": lambda ledger: ledger.held.clear(),
+    "rows of a shape": lambda ledger: np.copyto(next(iter(ledger.held.values())), 0),
+    "an attribute": lambda ledger: setattr(ledger, "idle", None),
+    "a placement": lambda ledger: ledger.vacate(0, np.zeros(1, dtype=np.int64), 10**6),
+    "the journal": lambda ledger: ledger.rewind(0),
+    "others' tallies": lambda ledger: ledger.unregister((0, 0)),
+    "a flag": lambda ledger: setattr(ledger, "any_releasing", True),
+    "by a follower": lambda ledger: ledger.follow(_Follower()),
+}
+
+
+@pytest.mark.parametrize("what", WRITES)
+def test_a_plugin_can_but_read_the_ledger(what: str) -> None:
+    """Who writes into it fails and is named; what others decide is as without it."""
+
+    class Writing(Sound):
+        def __init__(self, arguments: Arguments, view: CycleView) -> None:
+            super().__init__(arguments, view)
+            WRITES[what](view.ledger)
+
+    writing = takes_part(NodeScorer)(type("Writing", (Writing,), {n: sound(n) for n in ("effect", "score", "stale")}))
+    report = run(writing, ACTIONS["gang"])
+    (failure,) = {(one.plugin, one.method) for one in report.failures}
+
+    assert ("faulty", "count" if what == "by a follower" else "__init__") == failure
+
+
+def test_a_plugin_reads_the_ledger_as_it_is() -> None:
+    """Amounts change under its eyes as tasks are placed, and its follower is told."""
+    seen: list[int] = []
+
+    class Reading(Sound):
+        def __init__(self, arguments: Arguments, view: CycleView) -> None:
+            super().__init__(arguments, view)
+            self.idle = view.ledger.idle
+            view.ledger.follow(self)
+
+        def count(self, ledger: Ledger, shape: Shape, rows: Ints, counts: Ints) -> None:
+            seen.append(int(self.idle[0].sum()))
+            assert not ledger.idle.flags.writeable
+
+    reading = takes_part(NodeScorer)(type("Reading", (Reading,), {n: sound(n) for n in ("effect", "score", "stale")}))
+
+    assert () == tuple(run(reading, ACTIONS["gang"]).failures)
+    assert 1 < len(set(seen))
 
 
 @pytest.mark.parametrize(
