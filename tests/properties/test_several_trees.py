@@ -6,9 +6,10 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.support.depth import examples
-from tests.support.several_trees import fits_somehow, kept
+from tests.support.several_trees import Group, Scope, fits_somehow, kept, problem
 
-from tierwise.framework.several_trees import Limit, OutOfStepsError, Part, Scope, SeveralTrees
+from tierwise.actions.placement.cells import Cells
+from tierwise.actions.placement.problem import Budget, Limit
 from tierwise.model.arrays import Ints
 
 ROWS = 6
@@ -27,7 +28,7 @@ def _limits(draw: st.DrawFn) -> tuple[Limit, ...]:
 
 
 @st.composite
-def questions(draw: st.DrawFn) -> tuple[list[Scope], list[Part], Ints]:
+def questions(draw: st.DrawFn) -> tuple[list[Scope], list[Group], Ints]:
     """A job of a few tasks on a few rows: nested or flat, with and without tasks that stand already."""
     room = _rows(*draw(st.lists(st.integers(0, 2), min_size=ROWS, max_size=ROWS)))
     held = st.one_of(st.just(_rows()), st.integers(0, ROWS - 1).map(_rows))
@@ -41,24 +42,26 @@ def questions(draw: st.DrawFn) -> tuple[list[Scope], list[Part], Ints]:
         spread = any(limit.fewest for limit in own)
         stands = draw(held) if draw(st.integers(0, 5)) == 0 else _rows()
         copies = 1 if spread or len(stands) else draw(st.integers(1, 2))
-        parts.append(Part(len(scopes), draw(st.integers(1, 2)), copies))
+        parts.append(Group(len(scopes), draw(st.integers(1, 2)), copies))
         scopes.append(Scope(draw(st.integers(0, outer - 1)), own, stands))
     return scopes, parts, room
 
 
-def _found(scopes: list[Scope], parts: list[Part], room: Ints) -> list[list[int]] | None:
+def _found(scopes: list[Scope], parts: list[Group], room: Ints) -> list[list[int]] | None:
     """Rows of each group, part by part; None where the search says that there are none."""
-    search = SeveralTrees(scopes, parts, room, np.arange(len(room)))
-    try:
-        dealt = next(search.solutions(), None)
-    except OutOfStepsError:  # pragma: no cover - such questions are too small for it
-        raise AssertionError("a small question ran out of steps") from None
+    cells = Cells(problem(scopes, parts), room, np.arange(len(room)))
+    budget = Budget(10**6)
+    ways = cells.solutions(budget, 10**6)
+    dealt = next((found for _ in ways if (found := cells.deal()) is not None), None)
+    assert not cells.bounded
     if dealt is None:
         return None
     rows: dict[int, list[list[int]]] = {}
-    for part, copies, placed, _ in dealt:
+    for leaves, placed, _ in dealt:
+        (_, part) = leaves[0].kind or ("", -1)
+        assert isinstance(part, int)
         need = parts[part].need
-        rows.setdefault(part, []).extend(placed[i * need : (i + 1) * need].tolist() for i in range(copies))
+        rows.setdefault(part, []).extend(placed[i * need : (i + 1) * need].tolist() for i in range(len(leaves)))
     return [group for part in range(len(parts)) for group in rows[part]]
 
 
@@ -71,14 +74,14 @@ def _found(scopes: list[Scope], parts: list[Part], room: Ints) -> list[list[int]
             Scope(0, (Limit(_rows(0, 0, 1, 1, -1, -1)),), _rows()),
             Scope(0, (Limit(_rows(-1, 0, 0, -1, -1, -1)),), _rows()),
         ],
-        [Part(1, 1), Part(2, 2)],
+        [Group(1, 1), Group(2, 2)],
         _rows(1, 1, 1, 0, 0, 0),
     )
 )
 @example(  # nodes outside of a tree are no domain of it
     (
         [Scope(-1, (Limit(_rows(-1, -1, -1, -1, -1, -1)),), _rows()), Scope(0, (), _rows())],
-        [Part(1, 2)],
+        [Group(1, 2)],
         _rows(1, 1, 0, 0, 0, 0),
     )
 )
@@ -90,19 +93,19 @@ def _found(scopes: list[Scope], parts: list[Part], room: Ints) -> list[list[int]
             Scope(0, (Limit(_rows(0, -1, 0, -1, -1, -1)),), _rows()),
             Scope(0, (Limit(_rows(-1, 0, 0, -1, -1, -1)),), _rows()),
         ],
-        [Part(1, 1), Part(2, 1), Part(3, 1)],
+        [Group(1, 1), Group(2, 1), Group(3, 1)],
         _rows(1, 1, 1, 0, 0, 0),
     )
 )
 @example(  # a task that stands on one feed and a new one on the other are on two
     (
         [Scope(-1, (Limit(_rows(0, 0, 0, 1, 1, 1), 2),), _rows(0)), Scope(0, (), _rows())],
-        [Part(1, 1)],
+        [Group(1, 1)],
         _rows(0, 0, 0, 1, 0, 0),
     )
 )
 def test_what_exists_is_found_and_what_is_found_keeps_every_limit(
-    question: tuple[list[Scope], list[Part], Ints],
+    question: tuple[list[Scope], list[Group], Ints],
 ) -> None:
     """The search agrees with writing out every way, on every small question."""
     scopes, parts, room = question

@@ -3,21 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from tierwise.framework.several_trees import Part, Scope
+from tierwise.actions.placement.problem import Limit, Part
+from tierwise.model.arrays import Ints
 
-__all__ = ["fits_somehow", "kept"]
+__all__ = ["Group", "Scope", "fits_somehow", "kept", "problem"]
 
 
-def fits_somehow(scopes: Sequence[Scope], parts: Sequence[Part], room: Sequence[int]) -> bool:
+class Scope(NamedTuple):
+    """A part of a job: what is around it, its limits, and the rows of its tasks that are placed already."""
+
+    parent: int  # the number of a scope before it; -1 for none
+    limits: tuple[Limit, ...]
+    held: Ints
+
+
+class Group(NamedTuple):
+    """Groups that are alike: so many, each of so many tasks, each a scope like this one by itself."""
+
+    scope: int
+    need: int
+    copies: int = 1
+
+
+def problem(scopes: Sequence[Scope], groups: Sequence[Group]) -> Part:
+    """The same as a tree of parts, all of which are to be placed; leaves of one group have one number as their kind."""
+    gang = cast(Any, None)
+    inside: dict[int, list[Part]] = {number: [] for number in (-1, *range(len(scopes)))}
+    for i, group in enumerate(groups):
+        _, limits, held = scopes[group.scope]
+        for copy in range(group.copies):
+            number = len(scopes) + len(scopes) * 10 * i + copy
+            leaf = Part(number, gang, None, group.need, (1,), kind=("group", i), limits=limits, standing=held)
+            inside[scopes[group.scope].parent].append(leaf)
+    leaves = {group.scope for group in groups}
+    for number in reversed([number for number in range(-1, len(scopes)) if number not in leaves]):
+        parts = tuple(inside[number])
+        if parts and number >= 0:
+            parent, limits, held = scopes[number]
+            inside[parent].insert(0, _group(number, parts, limits, held))
+    return _group(-1, tuple(inside[-1]), (), np.zeros(0, dtype=np.int64))
+
+
+def _group(number: int, parts: tuple[Part, ...], limits: tuple[Limit, ...], held: Ints) -> Part:
+    pods, gang = sum(part.pods for part in parts), cast(Any, None)
+    return Part(number, gang, None, pods, (1,), lacks=(len(parts),), parts=parts, limits=limits, standing=held)
+
+
+def fits_somehow(scopes: Sequence[Scope], parts: Sequence[Group], room: Sequence[int]) -> bool:
     """Whether there is a way at all; for a handful of rows and tasks."""
     groups = [part for part in parts for _ in range(part.copies)]
     return any(kept(scopes, groups, rows) for rows in _ways(groups, list(room)))
 
 
-def kept(scopes: Sequence[Scope], groups: Sequence[Part], rows: Sequence[Sequence[int]]) -> bool:
+def kept(scopes: Sequence[Scope], groups: Sequence[Group], rows: Sequence[Sequence[int]]) -> bool:
     """Whether every limit holds where each group's tasks stand on these rows."""
     for number, scope in enumerate(scopes):
         own = [i for i, group in enumerate(groups) if number in _around(scopes, group.scope)]
@@ -44,7 +86,7 @@ def _around(scopes: Sequence[Scope], number: int) -> list[int]:
     return found
 
 
-def _ways(groups: Sequence[Part], room: list[int]) -> Iterator[list[list[int]]]:
+def _ways(groups: Sequence[Group], room: list[int]) -> Iterator[list[list[int]]]:
     if not groups:
         yield []
         return

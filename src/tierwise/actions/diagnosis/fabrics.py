@@ -12,7 +12,7 @@ import numpy as np
 
 from tierwise.actions.diagnosis.diagnose import asked_pods, causes, once_full
 from tierwise.actions.placement.demand import Demand, TaskGroup
-from tierwise.actions.placement.fabrics import homes_of
+from tierwise.actions.placement.limits import homes_of
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints

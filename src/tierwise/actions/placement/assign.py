@@ -1,7 +1,7 @@
 """Assign the parts of a job to domains inside one, with backtracking: exact within a budget of steps.
 
 Called by `solve`. The search chooses a domain for one part after the other, from the outside inwards, and says
-whether the tasks fit by asking a *ground*, the cheapest that is exact first:
+whether the tasks fit by asking a *ground*, the cheapest that is exact first (`cells.Cells` is one for several trees):
 
 - `_Slices`, one plain shape: tasks may be split freely inside a domain, so an assignment is feasible exactly when no
   domain, at any tier, gets more tasks than its fit count. Integers alone are compared.
@@ -29,7 +29,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
 from tierwise.model.job import Job
 
-__all__ = ["Chosen", "Frame", "Ground", "Option", "assign"]
+__all__ = ["Chosen", "Frame", "Ground", "Option", "Search", "assign"]
 
 
 class Option(msgspec.Struct, frozen=True, eq=False):
@@ -93,56 +93,53 @@ def _counted(cycle: Cycle, job: Job, whole: Part, domain: int, budget: Budget, p
     return _Slices(cycle, job, whole, domain, pools, tight=False).run(budget, budget.left)
 
 
-class Ground(ABC):
-    """A depth-first search below a domain: a stack of choices, each for the next part of the innermost open group.
+class Search(ABC):
+    """A depth-first search: a stack of choices, each of a place for the next part of the innermost open group.
 
-    Subclasses say which domains a part may have, and whether what is put into them fits.
+    Subclasses say which places a part may have, and whether what is put into them fits.
     """
 
     cost = 1
     """Steps that a choice counts as."""
 
-    def __init__(self, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...]) -> None:
-        self._cycle = cycle
-        self._job = job
+    def __init__(self, whole: Part, place: int) -> None:
         self._whole = whole
-        self._domain = domain
-        self._pools = pools
-        self._near = current_domain(cycle, job)
+        self._start = place
         self._bounded = False
+        self._left = 0
         self._dead: set[tuple[object, ...]] = set()
-        self._known: dict[tuple[int, int], list[Option]] = {}
-        subs = [task_group.sub for task_group in whole.task_groups()]
-        self._tied = [here for sub in subs if (here := current_domain(cycle, sub)) is not None]
 
-    def run(self, budget: Budget, most: int) -> Packing:
-        """Place all that is needed, within the budget and so many choices."""
-        chosen = self.solve(budget, most)
-        placements = self.write(chosen) if chosen is not None else None
-        if chosen is None or placements is None:  # what was counted together may not fit in turn
-            return Packing(None, bounded=self._bounded or chosen is not None)
-        return Packing(placements, sum(option.worth for _, option in chosen), self._bounded)
+    @property
+    def bounded(self) -> bool:
+        """Whether the search stopped at its bound."""
+        return self._bounded
 
-    def solve(self, budget: Budget, most: int) -> Chosen | None:
-        """A domain for every part that is needed; None if there is none, or the search stops at its bound."""
+    def solutions(self, budget: Budget, most: int) -> Iterator[Chosen]:
+        """Every way to give a place to what is needed, each in force until the next is asked for.
+
+        It ends at the budget, or after so many choices, and is `bounded` then.
+        """
         self._left = most = min(most, budget.left // self.cost)
-        chosen: Chosen = []
-        found = self._solve(chosen)
-        budget.left -= (most - max(self._left, 0)) * self.cost
-        return chosen if found else None
+        try:
+            yield from self._solutions()
+        finally:
+            budget.left -= (most - max(self._left, 0)) * self.cost
 
-    def _solve(self, chosen: Chosen) -> bool:
-        start = Frame(self._whole, self._domain, 0, (0,) * len(self._whole.lacks), None)
+    def _solutions(self) -> Iterator[Chosen]:
+        chosen: Chosen = []
+        start = Frame(self._whole, self._start, 0, (0,) * len(self._whole.lacks), None)
         if self.covered(start):
-            return True
+            yield chosen
+            return
         stack = [(self._state(start), self._choices(start, chosen))]
         while stack:
             state, choices = stack[-1]
             for frame in choices:
                 if frame is None:
-                    return True
+                    yield chosen
+                    continue
                 if self._bounded:
-                    return False
+                    return
                 further = self._state(frame)
                 if further not in self._dead:
                     stack.append((further, self._choices(frame, chosen)))
@@ -150,10 +147,9 @@ class Ground(ABC):
             else:
                 self._dead.add(state)
                 stack.pop()
-        return False
 
     def _choices(self, frame: Frame, chosen: Chosen) -> Iterator[Frame | None]:
-        """Every way to go on, each in force until the next one is asked for: a domain for the next part, or none.
+        """Every way to go on, each in force until the next one is asked for: a place for the next part, or none.
 
         None stands for the end: all that is needed has a place.
         """
@@ -167,9 +163,8 @@ class Ground(ABC):
                 self._bounded = True
                 yield frame
                 return
-            if part.task_group is None:
-                inside = Frame(part, option.place, 0, (0,) * len(part.lacks), self._after(frame, part, this + 1))
-                yield inside
+            if part.parts:
+                yield Frame(part, option.place, 0, (0,) * len(part.lacks), self._after(frame, part, this + 1))
             elif self.put(part, option):
                 chosen.append((part, option))
                 yield self._after(frame, part, this + 1)
@@ -205,7 +200,7 @@ class Ground(ABC):
 
     @abstractmethod
     def options(self, part: Part, within: int) -> Iterator[Option]:
-        """The domains to try for a part."""
+        """The places to try for a part."""
 
     @abstractmethod
     def put(self, part: Part, option: Option) -> bool:
@@ -214,6 +209,30 @@ class Ground(ABC):
     @abstractmethod
     def take_back(self, part: Part, option: Option) -> None:
         """Undo the last `put`."""
+
+
+class Ground(Search):
+    """A search below a domain of the tree that rows follow, and what becomes of it on the ledger."""
+
+    def __init__(self, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...]) -> None:
+        super().__init__(whole, domain)
+        self._cycle = cycle
+        self._job = job
+        self._domain = domain
+        self._pools = pools
+        self._near = current_domain(cycle, job)
+        self._known: dict[tuple[int, int], list[Option]] = {}
+        subs = [task_group.sub for task_group in whole.task_groups()]
+        self._tied = [here for sub in subs if (here := current_domain(cycle, sub)) is not None]
+
+    def run(self, budget: Budget, most: int) -> Packing:
+        """Place all that is needed, within the budget and so many choices."""
+        for chosen in self.solutions(budget, most):
+            placements = self.write(chosen)
+            if placements is None:  # what was counted together may not fit in turn
+                return Packing(None, bounded=True)
+            return Packing(placements, sum(option.worth for _, option in chosen), self._bounded)
+        return Packing(None, bounded=self._bounded)
 
     @abstractmethod
     def write(self, chosen: Chosen) -> list[Placement] | None:
@@ -284,8 +303,8 @@ class _Slices(Ground):
         self._used: dict[int, int] = {}
         self._fewest: dict[tuple[int, int, int], int] = {}
 
-    def solve(self, budget: Budget, most: int) -> Chosen | None:
-        return None if self._crowded() else super().solve(budget, most)
+    def run(self, budget: Budget, most: int) -> Packing:
+        return Packing(None) if self._crowded() else super().run(budget, most)
 
     def _crowded(self) -> bool:
         """Whether there are more task groups of a size, or larger, than the domains that each needs one of could take.

@@ -94,9 +94,9 @@ def _place_on(cycle: Cycle, ask: Ask, pod_set: PodSet, rows: Ints) -> list[Place
 def _within_limits(cycle: Cycle, job: Job) -> bool:
     """Whether a gang, its inner groups and its sub-groups stand within their topology limits."""
     if cycle.snapshot.on_several_trees(job):
-        from tierwise.actions.placement.fabrics import within_fabrics
+        from tierwise.actions.placement.limits import within_limits
 
-        return within_fabrics(cycle, job)
+        return within_limits(cycle, job)
     alternate = cycle.alternate_topology(job)
     if alternate is not None:
         options = cycle.pipeline.gather_options(job, job.minimum)

@@ -11,13 +11,15 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import msgspec
+import numpy as np
 
 from tierwise.actions.placement.demand import TaskGroup
 from tierwise.actions.placement.fit import Placement
+from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, SubJob
 from tierwise.model.shape import Shape
 
-__all__ = ["Budget", "Counts", "Packing", "Part", "plus"]
+__all__ = ["Budget", "Counts", "Limit", "Packing", "Part", "plus"]
 
 Counts = tuple[int, ...]
 
@@ -27,12 +29,19 @@ def plus(one: Counts, other: Counts) -> Counts:
     return tuple(a + b for a, b in zip(one, other, strict=True))
 
 
+class Limit(msgspec.Struct, frozen=True, eq=False):
+    """Where tasks of a part may stand, as rows see it, on any tree: all in one domain, or in `fewest` at least."""
+
+    homes: Ints  # of each row the domain, -1 for none
+    fewest: int = 0
+
+
 class Part(msgspec.Struct, frozen=True, eq=False, dict=True):
     """A task group, or a group of which further parts must be placed."""
 
     number: int  # tells the parts of a job apart
     gang: Job | SubJob
-    limit: int | None
+    limit: int | None  # the widest tier of the tree that rows follow
     pods: int  # the fewest that it takes
     adds: Counts  # what it counts for in the group around it
     task_group: TaskGroup | None = None
@@ -42,6 +51,8 @@ class Part(msgspec.Struct, frozen=True, eq=False, dict=True):
     chosen: int = 0  # how many of them would be enough
     optional: bool = False  # whether parts may be left out, because others can replace them
     kind: tuple[object, ...] | None = None  # the same for parts that are alike; None where one is like no other
+    limits: tuple[Limit, ...] = ()  # on several trees
+    standing: Ints = np.zeros(0, dtype=np.int64)  # rows of its tasks that are placed already, where limits need them
 
     @property
     def counts_parts(self) -> bool:
@@ -51,7 +62,7 @@ class Part(msgspec.Struct, frozen=True, eq=False, dict=True):
     @cached_property
     def leaves(self) -> tuple[Part, ...]:
         """All task groups in it, as parts."""
-        return (self,) if self.task_group is not None else tuple(leaf for part in self.parts for leaf in part.leaves)
+        return tuple(leaf for part in self.parts for leaf in part.leaves) if self.parts else (self,)
 
     @cached_property
     def shapes(self) -> frozenset[Shape]:

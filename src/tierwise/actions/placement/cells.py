@@ -1,0 +1,330 @@
+"""Assign parts to places where limits of several trees hold at once: counted in cells, exact within a budget.
+
+A limit knows nothing of trees: it gives each row the domain that the row stands in, -1 for none. Rows that no limit
+tells apart form a *cell*, so what is counted are cells, of which there are few, and their capacity. A place of a part
+is what one domain of each of its limits has in common. The search of `assign` chooses places from the outside inwards;
+a flow says whether the tasks fit into the cells that are left. `tests/support/several_trees.py` states the same rule
+plainly.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tierwise.actions.placement.assign import Frame, Option, Search
+from tierwise.actions.placement.problem import Limit, Part
+from tierwise.model.arrays import Bools, Ints
+
+__all__ = ["Cells", "Dealt"]
+
+
+class Dealt(NamedTuple):
+    """Leaves that are alike, the rows of all their tasks, one entry each, ascending, and all rows of their place."""
+
+    leaves: tuple[Part, ...]
+    rows: Ints
+    place: Bools
+
+
+class _Supply(NamedTuple):
+    """So many tasks, whose they are, and the cells that they may go to."""
+
+    leaves: tuple[Part, ...]
+    amount: int
+    cells: Bools
+
+
+_Spread = tuple[Part, Limit, Ints]
+"""A limit that asks for several domains: whose it is, and the domain of each cell."""
+
+
+class Cells(Search):
+    """All parts of a tree that has one part below its root: the job itself, on rows with so much room."""
+
+    cost = 5
+
+    def __init__(self, whole: Part, room: Ints, order: Ints) -> None:
+        """Within a cell rows are filled in this order (a rank for each row)."""
+        super().__init__(whole, 0)
+        self._room = room
+        self._rows = np.flatnonzero(room > 0)
+        self._rows = self._rows[np.argsort(order[self._rows], kind="stable")]
+        self._around: dict[int, tuple[Part, ...]] = {}  # of each leaf: itself and the groups that it is in
+        parts = list(self._every(whole, ()))
+        limits = {id(limit): limit for part in parts for limit in part.limits}
+        columns = [limit.homes[self._rows] for limit in limits.values()]
+        stacked = np.stack(columns) if columns else np.zeros((1, len(self._rows)), dtype=np.int64)
+        cells, of_row = np.unique(stacked, axis=1, return_inverse=True)
+        self._column = dict(zip(limits, cells, strict=False))
+        self._cell_of_row = of_row.ravel()
+        counted = np.bincount(self._cell_of_row, weights=room[self._rows], minlength=cells.shape[1])
+        self._capacity = counted.astype(np.int64)
+        self._first = np.full(cells.shape[1], len(room), dtype=np.int64)
+        np.minimum.at(self._first, self._cell_of_row, self._rows)
+        self._masks: list[Bools] = [np.ones(len(self._capacity), dtype=bool)]
+        self._rooms = [int(self._capacity.sum())]  # of each place
+        self._numbers: dict[bytes, int] = {self._masks[0].tobytes(): 0}
+        self._kinds = {leaf.number: leaf.kind or (leaf.number,) for leaf in whole.leaves}
+        self._copies = Counter(self._kinds.values())
+        self._known: dict[tuple[object, int], list[Option]] = {}
+        self._given: dict[tuple[object, int], list[Part]] = {}  # by kind and place
+        self._spreads: list[_Spread] = [
+            (part, limit, self._column[id(limit)]) for part in parts for limit in part.limits if limit.fewest
+        ]
+
+    def _every(self, part: Part, around: tuple[Part, ...]) -> Iterator[Part]:
+        """The parts below one, groups before what is in them."""
+        for inner in part.parts:
+            self._around[inner.number] = (inner, *around)
+            yield inner
+            yield from self._every(inner, (inner, *around))
+
+    # Places.
+
+    def options(self, part: Part, within: int) -> Iterator[Option]:
+        """What a part can have: cells that share a domain for each of its limits, with room for its tasks."""
+        key = (self._kinds.get(part.number, part.number), within)
+        if key not in self._known:
+            allowed = self._allowed(part, self._masks[within])
+            places = self._places(part, allowed) if allowed is not None else ()
+            self._known[key] = [Option(self._number(place), 0.0) for place in places]
+        yield from self._known[key]
+
+    def _places(self, part: Part, allowed: Bools) -> Iterator[Bools]:
+        """The tightest comes first; where several alike leaves are to be placed, the roomiest."""
+        homes = [self._column[id(limit)] for limit in part.limits if not limit.fewest]
+        cells = np.flatnonzero(allowed)
+        if not homes or not len(cells):
+            if int(self._capacity[allowed].sum()) >= part.pods:
+                yield allowed
+            return
+        tuples, place_of = np.unique(np.stack([column[cells] for column in homes]), axis=1, return_inverse=True)
+        place_of = place_of.ravel()
+        rooms = np.bincount(place_of, weights=self._capacity[cells], minlength=tuples.shape[1]).astype(np.int64)
+        first = np.full(tuples.shape[1], len(self._room), dtype=np.int64)
+        np.minimum.at(first, place_of, self._first[cells])
+        several = not part.parts and self._copies[self._kinds[part.number]] > 1
+        for place in np.lexsort((first, -(rooms // max(part.pods, 1)) if several else rooms)).tolist():
+            if rooms[place] >= part.pods:
+                mask = np.zeros(len(self._capacity), dtype=bool)
+                mask[cells[place_of == place]] = True
+                yield mask
+
+    def _number(self, mask: Bools) -> int:
+        number = self._numbers.setdefault(mask.tobytes(), len(self._masks))
+        if number == len(self._masks):
+            self._masks.append(mask)
+            self._rooms.append(int(self._capacity[mask].sum()))
+        return number
+
+    def _allowed(self, part: Part, around: Bools) -> Bools | None:
+        """The cells that a part may use, whichever place it gets; None where its placed tasks leave none."""
+        cells = around
+        for limit in part.limits:
+            if limit.fewest:
+                continue
+            column = self._column[id(limit)]
+            cells = cells & (column >= 0)
+            if len(part.standing):
+                homes = np.unique(limit.homes[part.standing])
+                if len(homes) > 1 or homes[0] < 0:
+                    return None
+                cells = cells & (column == homes[0])
+        return cells
+
+    # What is put into them.
+
+    def put(self, part: Part, option: Option) -> bool:
+        given = self._given.setdefault((self._kinds[part.number], option.place), [])
+        given.append(part)
+        if len(given) * part.pods <= self._rooms[option.place] and (
+            len(self._copies) == 1 or self._flow(self._supplies(), self._capacity) is not None
+        ):  # places of one kind do not overlap
+            return True
+        self.take_back(part, option)
+        return False
+
+    def take_back(self, part: Part, option: Option) -> None:
+        key = (self._kinds[part.number], option.place)
+        self._given[key].pop()
+        if not self._given[key]:
+            del self._given[key]
+
+    def state(self, frame: Frame) -> tuple[object, ...]:
+        return (frozenset((key, len(leaves)) for key, leaves in self._given.items()),)
+
+    def _supplies(self) -> list[_Supply]:
+        return [
+            _Supply(tuple(leaves), leaves[0].pods * len(leaves), self._masks[place])
+            for (_, place), leaves in self._given.items()
+        ]
+
+    def deal(self) -> list[Dealt] | None:
+        """Rows for what is chosen now; None where it does not fit, or stands in too few domains."""
+        supplies = self._supplies()
+        counts = self._spread_out(supplies, self._spreads)
+        if counts is None:
+            return None
+        free = self._room[self._rows].copy()
+        ordered = np.argsort(self._cell_of_row, kind="stable")  # rows by cell, in their order within it
+        starts = np.searchsorted(self._cell_of_row[ordered], np.arange(len(self._capacity) + 1))
+        dealt = []
+        for supply, cells in zip(supplies, counts, strict=True):
+            rows = []
+            for cell in np.flatnonzero(cells).tolist():
+                inside = ordered[starts[cell] : starts[cell + 1]]
+                upto = np.cumsum(free[inside])
+                given = np.clip(int(cells[cell]) - (upto - free[inside]), 0, free[inside])
+                free[inside] -= given
+                rows.append(np.repeat(self._rows[inside], given))
+            found = np.sort(np.concatenate(rows)) if rows else np.zeros(0, dtype=np.int64)
+            place = np.zeros(len(self._room), dtype=bool)
+            place[self._rows[supply.cells[self._cell_of_row]]] = True
+            dealt.append(Dealt(supply.leaves, found, place))
+        return dealt
+
+    def _spread_out(self, supplies: list[_Supply], spreads: Sequence[_Spread]) -> Ints | None:
+        """How many tasks of each supply go to each cell, (supplies x cells), in enough domains for every spread."""
+        counts = self._flow(supplies, self._capacity)
+        if counts is None or all(self._met(spread, supplies, counts) for spread in spreads):
+            return counts
+        fixed = np.zeros((len(supplies), len(self._capacity)), dtype=np.int64)
+        return self._fixing(supplies, fixed, spreads)
+
+    def _met(self, spread: _Spread, supplies: list[_Supply], counts: Ints) -> bool:
+        return len(self._hit(spread, supplies, counts)) >= spread[1].fewest
+
+    def _hit(self, spread: _Spread, supplies: list[_Supply], counts: Ints) -> set[int]:
+        """The domains in which tasks of a part stand."""
+        part, limit, column = spread
+        mine = [i for i, supply in enumerate(supplies) if self._inside(supply, part)]
+        hit = {int(home) for home in np.unique(column[counts[mine].any(axis=0)])} if mine else set()
+        hit |= {int(home) for home in limit.homes[part.standing].tolist()}
+        return hit - {-1}
+
+    def _inside(self, supply: _Supply, part: Part) -> bool:
+        return part in self._around[supply.leaves[0].number]
+
+    def _fixing(self, supplies: list[_Supply], fixed: Ints, spreads: Sequence[_Spread]) -> Ints | None:
+        """Fix single tasks to domains that would have none, until every spread is met; then the rest goes anywhere."""
+        self._left -= 1
+        if self._left < 0:
+            self._bounded = True
+            return None
+        rest = [s._replace(amount=s.amount - int(fixed[i].sum())) for i, s in enumerate(supplies)]
+        counts = self._flow(rest, self._capacity - fixed.sum(axis=0))
+        if counts is None:
+            return None
+        counts = counts + fixed
+        open_spread = next((spread for spread in spreads if not self._met(spread, supplies, counts)), None)
+        if open_spread is None:
+            return counts
+        part, _, column = open_spread
+        hit = self._hit(open_spread, supplies, fixed)
+        free = self._capacity - fixed.sum(axis=0)
+        masks = np.stack([supply.cells for supply in supplies]).astype(np.uint8)
+        homes = np.stack([column for _, _, column in spreads])
+        tried: set[tuple[int, bytes, bytes]] = set()  # cells that the same supplies may use, in the same domains
+        for cell in np.argsort(-free, kind="stable").tolist():
+            home = int(column[cell])
+            if home < 0 or home in hit or free[cell] < 1:
+                continue
+            for i, supply in enumerate(rest):
+                inside = self._inside(supply, part)
+                alike = (i, masks[:, cell].tobytes(), homes[:, cell].tobytes())
+                if not inside or not supply.amount or not supply.cells[cell] or alike in tried:
+                    continue
+                tried.add(alike)
+                more = fixed.copy()
+                more[i, cell] += 1
+                found = self._fixing(supplies, more, spreads)
+                if found is not None:
+                    return found
+        return None
+
+    def _flow(self, supplies: Sequence[_Supply], capacity: Ints) -> Ints | None:
+        """How many tasks of each supply go to each cell, (supplies x cells); None where they do not all fit."""
+        counts = np.zeros((len(supplies), len(capacity)), dtype=np.int64)
+        if not supplies:
+            return counts
+        masks = np.stack([supply.cells for supply in supplies])
+        if not (masks @ capacity >= [supply.amount for supply in supplies]).all():
+            return None
+        kinds, kind_of = np.unique(masks, axis=1, return_inverse=True)  # cells that the same supplies may use
+        kind_of = kind_of.ravel()
+        rooms = np.bincount(kind_of, weights=capacity, minlength=kinds.shape[1]).astype(np.int64)
+        flow = _transport([supply.amount for supply in supplies], kinds, rooms.tolist())
+        if flow is None:
+            return None
+        left = capacity.copy()
+        for i, kind in np.argwhere(flow > 0).tolist():
+            cells = np.flatnonzero(kind_of == kind)
+            cells = cells[np.argsort(self._first[cells], kind="stable")]
+            before = np.cumsum(left[cells]) - left[cells]
+            given = np.clip(int(flow[i, kind]) - before, 0, left[cells])
+            counts[i, cells] += given
+            left[cells] -= given
+        return counts
+
+
+def _transport(amounts: Sequence[int], open_to: Bools, rooms: list[int]) -> Ints | None:
+    """How much each supply sends to each kind of cell; None where not all of it can be sent.
+
+    What finds no room directly goes where another supply makes way for it: shortest augmenting paths, exact.
+    """
+    flow = np.zeros(open_to.shape, dtype=np.int64)
+    for i in np.argsort(open_to.sum(axis=1), kind="stable").tolist():
+        missing = amounts[i]
+        for kind in np.flatnonzero(open_to[i]).tolist():
+            given = min(missing, rooms[kind])
+            flow[i, kind] += given
+            rooms[kind] -= given
+            missing -= given
+        while missing:
+            pushed = _augmented(i, missing, flow, open_to, rooms)
+            if not pushed:
+                return None
+            missing -= pushed
+    return flow
+
+
+def _augmented(start: int, most: int, flow: Ints, open_to: Bools, rooms: list[int]) -> int:
+    """Send more of a supply along a path of supplies that make way for each other; how much, 0 where none can."""
+    came: dict[int, tuple[int, int]] = {}  # of each kind: the supply that wants to send there, and that supply's kind
+    seen, layer = {start}, [(start, -1)]
+    while layer:
+        after = []
+        for supply, through in layer:
+            for kind in np.flatnonzero(open_to[supply]).tolist():
+                if kind in came:
+                    continue
+                came[kind] = supply, through
+                if rooms[kind]:
+                    return _push(kind, most, came, flow, rooms)
+                for other in np.flatnonzero(flow[:, kind]).tolist():
+                    if other not in seen:
+                        seen.add(other)
+                        after.append((other, kind))
+        layer = after
+    return 0
+
+
+def _push(kind: int, most: int, came: dict[int, tuple[int, int]], flow: Ints, rooms: list[int]) -> int:
+    path = []
+    at, amount = kind, min(most, rooms[kind])
+    while at >= 0:
+        supply, through = came[at]
+        path.append((supply, at, through))
+        if through >= 0:
+            amount = min(amount, int(flow[supply, through]))
+        at = through
+    for supply, to, away in path:
+        flow[supply, to] += amount
+        if away >= 0:
+            flow[supply, away] -= amount
+    rooms[kind] -= amount
+    return amount

@@ -1,0 +1,201 @@
+"""Constraints on several trees as limits that rows know: which there are, and in which order they are given up.
+
+Called by `fabrics`, `nominated` and diagnosis. The tree of the job's own constraint drives the search: its tiers are
+tried from the tightest outwards, and inside that those of the sub-groups'; what is asked for without insisting is kept
+first, and dropped then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from tierwise.actions.placement.demand import TaskGroup
+from tierwise.actions.placement.problem import Limit, Part
+from tierwise.framework.cycle import Cycle
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Constraint, InnerGroup, Job, Policy, SubJob
+from tierwise.model.topology import HYPERNODES, Topology
+
+__all__ = ["STATED", "Tiers", "attempts", "homes_of", "limited", "within_limits"]
+
+_NOWHERE: Ints = np.zeros(0, dtype=np.int64)
+
+
+def homes_of(cycle: Cycle, constraint: Constraint, tier: int | None = None) -> Ints | None:
+    """Of each row the domain that a constraint means, -1 for none; None where it limits nothing.
+
+    A domain of a tier is the widest one around a row that is not above it. `tier` is another than the constraint's own.
+    """
+    snapshot, rows = cycle.snapshot, len(cycle.nodes)
+    alternate = snapshot.alternate_topology(constraint)
+    if alternate is None and not snapshot.knows(constraint):
+        nobody = constraint.kind == HYPERNODES  # without any hyperNode Volcano has a virtual root around all nodes
+        return None if nobody or not constraint.hard else np.full(rows, -1, dtype=np.int64)
+    topology = cycle.topology if alternate is None else alternate.topology
+    limit = _tier(constraint, topology) if tier is None else tier
+    if limit is None:
+        unknown = bool(constraint.tier_name) and (constraint.kind != HYPERNODES or constraint.spread > 0)
+        return np.full(rows, -1, dtype=np.int64) if unknown and constraint.hard else None
+    homes = _widest(topology, limit)[topology.leaf]
+    if alternate is None:
+        return homes
+    found = np.empty_like(homes)
+    found[alternate.rows] = homes
+    return found
+
+
+def _tier(constraint: Constraint, topology: Topology) -> int | None:
+    return constraint.tier if constraint.tier is not None else topology.tier_names.get(constraint.tier_name)
+
+
+def _widest(topology: Topology, limit: int) -> Ints:
+    """Of each domain the outermost one around it, or itself, that is not above a tier; -1 where it is above itself."""
+    widest = np.full(len(topology), -1, dtype=np.int64)
+    for domain, (parent, tier) in enumerate(zip(topology.parent.tolist(), topology.tier.tolist(), strict=True)):
+        if parent >= 0 and widest[parent] >= 0:
+            widest[domain] = widest[parent]
+        elif tier <= limit:
+            widest[domain] = domain
+    return widest
+
+
+class Tiers(msgspec.Struct, frozen=True):
+    """One attempt: the tiers that stand for those of the job's own constraint and of its sub-groups'."""
+
+    job: int | None
+    subs: int | None
+    soft: bool  # whether what is asked for without insisting is insisted on
+
+
+STATED = Tiers(None, None, soft=False)
+"""What the constraints say."""
+
+
+def attempts(cycle: Cycle, job: Job) -> Iterator[Tiers]:
+    """What is tried, in order: soft limits kept and then dropped, the job's tiers, inside them its sub-groups'."""
+    every = [*job.further]
+    parts: tuple[Policy | InnerGroup, ...] = (*job.policies, *job.inner_groups)
+    for part in parts:
+        every += (part.constraint, *part.further) if part.constraint is not None else part.further
+    own = {policy.constraint for policy in job.policies if policy.constraint is not None}
+    inner = _tiers_of(cycle, own.pop()) if len(own) == 1 else [None]
+    for soft in (True, False) if any(not constraint.hard for constraint in every) else (False,):
+        for outer in _tiers_of(cycle, job.constraint):
+            for tier in inner:
+                yield Tiers(outer, tier, soft)
+
+
+def _tiers_of(cycle: Cycle, constraint: Constraint | None) -> list[int | None]:
+    """The tiers of its tree that a constraint allows, the tightest first; None alone where there is nothing to try."""
+    if constraint is None or not cycle.snapshot.knows(constraint):
+        return [None]
+    alternate = cycle.snapshot.alternate_topology(constraint)
+    topology = cycle.topology if alternate is None else alternate.topology
+    limit = _tier(constraint, topology) if constraint.hard else max(topology.at_tier)
+    return [tier for tier in topology.at_tier if limit is not None and tier <= limit] or [None]
+
+
+def limited(cycle: Cycle, job: Job, task_groups: Sequence[TaskGroup], tiers: Tiers) -> Part:
+    """These task groups, all of which are to be placed, as leaves of the groups that they are in.
+
+    Leaves that are alike, and stand nowhere yet, follow each other. Around the job there is one more group.
+    """
+    builder = _Builder(cycle, job, tiers)
+    known: dict[object, list[Part]] = {}
+    for i, task_group in enumerate(task_groups):
+        leaf = builder.leaf(len(job.inner_groups) + 2 + i, task_group)
+        known.setdefault(leaf.kind or (leaf.number,), []).append(leaf)
+    inside: list[list[Part]] = [[] for _ in job.inner_groups] or [[]]
+    for leaves in known.values():
+        inside[max(leaves[0].task_group.sub.inner_group, 0) if leaves[0].task_group else 0] += leaves
+    for number in reversed(range(1, len(inside))):
+        if inside[number]:
+            inside[job.inner_groups[number].parent].insert(0, builder.group(number, inside[number]))
+    return _around(-1, job, (_around(0, job, tuple(inside[0]), builder.of_job(), builder.rows(job.subs)),))
+
+
+def _around(
+    number: int, gang: Job, parts: tuple[Part, ...], limits: tuple[Limit, ...] = (), standing: Ints = _NOWHERE
+) -> Part:
+    """A group all of whose parts are to be placed."""
+    pods = sum(part.pods for part in parts)
+    return Part(
+        number,
+        gang,
+        None,
+        pods,
+        (1,),
+        lacks=(len(parts),),
+        parts=parts,
+        chosen=len(parts),
+        limits=limits,
+        standing=standing,
+    )
+
+
+class _Builder:
+    """Parts with their limits, each of which is looked up once."""
+
+    def __init__(self, cycle: Cycle, job: Job, tiers: Tiers) -> None:
+        self._cycle, self._job, self._tiers = cycle, job, tiers
+        self._known: dict[tuple[Constraint, int | None], Limit | None] = {}
+
+    def _limits(
+        self, constraint: Constraint | None, further: Sequence[Constraint], tier: int | None
+    ) -> tuple[Limit, ...]:
+        found = []
+        for one, other in ((constraint, tier), *((c, None) for c in further)):
+            if one is None or not (one.hard or self._tiers.soft or other is not None):
+                continue
+            if (one, other) not in self._known:
+                homes = homes_of(self._cycle, one, other)
+                self._known[one, other] = Limit(homes, one.spread) if homes is not None else None
+            found.append(self._known[one, other])
+        return tuple(limit for limit in found if limit is not None)
+
+    def rows(self, subs: Sequence[SubJob]) -> Ints:
+        """The rows of the placed tasks of some sub-jobs."""
+        placed = (self._cycle.ledger.placed_rows(sub) for sub in subs)
+        return np.concatenate([_NOWHERE, *(found[0] for found in placed if found is not None)])
+
+    def of_job(self) -> tuple[Limit, ...]:
+        return self._limits(self._job.constraint, self._job.further, self._tiers.job)
+
+    def group(self, number: int, parts: Sequence[Part]) -> Part:
+        group = self._job.inner_groups[number]
+        subs = [sub for sub in self._job.subs if number in _groups_around(self._job, sub)]
+        limits = self._limits(group.constraint, group.further, None)
+        return _around(number, self._job, tuple(parts), limits, self.rows(subs))
+
+    def leaf(self, number: int, task_group: TaskGroup) -> Part:
+        sub, kind = task_group.sub, None
+        limits = self._limits(sub.constraint, sub.further, self._tiers.subs) if sub.policy >= 0 else ()
+        standing = self.rows((sub,))
+        if not len(standing) and not any(limit.fewest for limit in limits):
+            several = len({r.pod_set.shape.number for r in task_group.remaining}) > 1
+            shapes = tuple((r.pod_set.shape.number, r.left if several else 0) for r in task_group.remaining)
+            kind = (sub.policy, sub.inner_group, task_group.need, shapes)
+        return Part(number, sub, None, task_group.need, (1,), task_group, kind=kind, limits=limits, standing=standing)
+
+
+def _groups_around(job: Job, sub: SubJob) -> Iterator[int]:
+    group = sub.inner_group
+    while group >= 0:
+        yield group
+        group = job.inner_groups[group].parent
+
+
+def within_limits(cycle: Cycle, job: Job) -> bool:
+    """Whether all placed tasks of a job stand where its constraints want them."""
+    whole = limited(cycle, job, [TaskGroup(sub, (), 0) for sub in job.subs], STATED)
+    parts = [*whole.parts]
+    for part in parts:
+        parts += part.parts
+        for limit in part.limits if len(part.standing) else ():
+            homes = np.unique(limit.homes[part.standing])
+            if (len(homes[homes >= 0]) < limit.fewest) if limit.fewest else (len(homes) > 1 or homes[0] < 0):
+                return False
+    return True
