@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import signal
 import ssl
@@ -14,6 +15,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -282,6 +284,42 @@ def test_the_page_follows_what_clients_do(tmp_path: Path) -> None:
         faults = asyncio.run(look(url))
 
     assert [] == faults
+
+
+def _two_tenants(folder: Path) -> Path:
+    """The example of reservations at its noon, which is now, with `notebook` in a namespace of its own."""
+    noon, now = datetime(2026, 1, 1, 12, tzinfo=UTC), datetime.now(UTC)
+
+    def later(found: re.Match[str]) -> str:
+        return f"{datetime.fromisoformat(found[0]) - noon + now:%Y-%m-%dT%H:%M:%SZ}"
+
+    text = (EXAMPLES / "16-reservations/cluster.yaml").read_text()
+    documents = list(yaml.safe_load_all(re.sub(r"2026-01-01T\d\d:\d\d:\d\dZ", later, text)))
+    for raw in documents:
+        if raw["metadata"]["name"].startswith("notebook"):
+            raw["metadata"]["namespace"] = "rival"
+    written = folder / "cluster.json"
+    written.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}, default=str))
+    return written
+
+
+@needs_kubectl
+def test_a_namespace_is_not_told_who_else_has_reserved(tmp_path: Path) -> None:
+    """Its conditions and events say that somebody has; those of the other one say where and from when."""
+    profile = EXAMPLES / "16-reservations/reservations.conf"
+    with _up(tmp_path, "-f", str(_two_tenants(tmp_path)), "--config", str(profile)) as up:
+        for namespace, name in (("rival", "notebook"), ("ml", "train")):
+            up.kubectl("-n", namespace, "wait", "--for=condition=Unschedulable", f"podgroup/{name}", "--timeout=60s")
+        rival, own = (
+            up.kubectl("-n", namespace, "get", "events,podgroups,pods", "-o", "json") for namespace in ("rival", "ml")
+        )
+    for item in (kept := json.loads(rival))["items"]:
+        item.pop("spec", None)  # as it was given
+
+    assert "would delay a reservation of another namespace" in rival
+    assert "Event" in {item["kind"] for item in kept["items"]}
+    assert [] == re.findall(r"ml/|train|tune|rack-\w", json.dumps(kept))
+    assert "rack-b" in own
 
 
 @pytest.mark.parametrize(
