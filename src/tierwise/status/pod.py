@@ -27,8 +27,10 @@ _HAS_PLACE = frozenset(("place", "bind"))
 """Stages after a place was found: a plugin declines it for a time, or volumes and binding are waited for."""
 _HELD_BACK = frozenset(("enqueue", "gate", "quota"))
 """Stages in which a job is held back, also where it would not fit either."""
-_NO_MATTER_OF_NODES = frozenset(("AlreadyTooWide", "BrokenTopology", "NoDomainWithinTier", "WaitsForGang"))
-"""What is wrong with the tree or with the job's running pods, and waits for the rest of a gang."""
+_NO_MATTER_OF_NODES = frozenset(
+    ("AlreadyTooWide", "BrokenTopology", "ClaimNotReady", "NoDomainWithinTier", "WaitsForGang")
+)
+"""What is wrong with the tree or with the job's running pods, and waits for claims or for the rest of a gang."""
 _OVERCOMMITTED = "ClusterOvercommitted"
 """A gate that holds jobs back for lack of nodes."""
 _LEAVING = "AwaitsVictims"
