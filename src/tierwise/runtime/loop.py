@@ -132,7 +132,7 @@ _MOST_PODS: Final = 2000
 _UNTOLD: Final = 10.0
 """Seconds for which statuses may wait while cycles follow each other at once: binds come first."""
 
-_SHARE: Final = 4.0
+_SHARE: Final = 9.0
 """So many times as long as telling all who wait took is not told again: whoever makes thousands of objects that cannot
 be scheduled has a part of the loop's time, and not all of it."""
 
@@ -317,6 +317,7 @@ class Loop:
             version = self._cluster.wait(seen, _LOOK)
             for index, _ in enumerate(self._under_way):
                 self._guard.call("binding", partial(self._conclude_ended, index))
+            self._tell_of_crashes()
             if version != seen:
                 return version
             timeout -= _LOOK
@@ -372,10 +373,13 @@ class Loop:
         if self._defrag is not None:
             self._conclude_all()
             guard.call("defragmenting", self._defrag.step)
+        self._tell_of_crashes()
+        self.turned = self._ticks()
+
+    def _tell_of_crashes(self) -> None:
         events, self._untold = self._untold, []
         if events:
             self._cluster.tell(events)
-        self.turned = self._ticks()
 
     def _crashed(self, crash: Crash) -> None:
         """Say it: in the log with its trace the first time, in the metrics, and to the owner of the object."""
@@ -467,6 +471,7 @@ class Loop:
         self.unfinished = self.unfinished or report.unfinished
         if whole:
             _check_made(report)
+        self._tell_failures(report)
         marks.append(self._ticks())
         self._took += marks[-1] - marks[0]
         # What lies behind this cycle it has decided with: nothing comes of asking again.
@@ -484,7 +489,7 @@ class Loop:
         under_way.append(_UnderWay(snapshot, report, objects, seconds, begun, len(binds), sent, at_once))
         if not at_once and self._may_tell(index, report):
             # Nobody who waits is kept from the word by binds of others; whoever is being bound hears when that is done.
-            _complain(self._publish(index, snapshot, report, (), placed=False, waiting=True))
+            _complain(self._publish(index, snapshot, report, (), placed=frozenset(), waiting=True))
         self._conclude_ended(index)
         return True
 
@@ -493,6 +498,7 @@ class Loop:
         for index, under_way in enumerate(self._under_way):
             while under_way:
                 self._guard.call("binding", partial(self._conclude_oldest, index))
+        self._tell_of_crashes()
 
     def _conclude_ended(self, index: int) -> None:
         """See to what follows from binds that have ended: in the order of their cycles."""
@@ -500,15 +506,20 @@ class Loop:
             self._conclude_oldest(index)
 
     def _conclude_oldest(self, index: int) -> None:
-        """See to what follows from the outcomes of a cycle: statuses and events, and who is told of the turn."""
-        turn, duty = self._under_way[index].pop(0), self._duties[index]
-        snapshot, outcomes = turn.snapshot, list(turn.binds())
+        """Wait for the binds of a cycle, and see to what follows; an object that is in the way of that is set aside."""
+        turn = self._under_way[index].pop(0)
+        outcomes = turn.binds()
         applied = self._ticks()
         self._refused.note(outcomes, applied)
+        act = partial(self._conclude, index, turn, outcomes, applied)
+        self._guard.run("binding", self._cluster.read(), lambda _: act(), partial(self._rehearse, index))
+
+    def _conclude(self, index: int, turn: _UnderWay, done: Sequence[Outcome], applied: float) -> None:
+        """See to what follows from the outcomes of a cycle: statuses and events, and who is told of the turn."""
+        snapshot, outcomes, duty = turn.snapshot, list(done), self._duties[index]
         report = amended(turn.report, outcomes)
-        self._tell_failures(report)
         waiting = turn.at_once and self._may_tell(index, report)
-        outcomes += self._publish(index, snapshot, report, outcomes, placed=True, waiting=waiting)
+        outcomes += self._publish(index, snapshot, report, outcomes, placed=turn.jobs, waiting=waiting)
         _complain(outcomes)
         seconds = turn.seconds | {"apply": applied - turn.begun, "publish": self._ticks() - applied}
         drift = self._drift(index, turn.objects, snapshot)
@@ -551,10 +562,10 @@ class Loop:
         report: CycleReport,
         outcomes: Sequence[Outcome],
         *,
-        placed: bool,
+        placed: frozenset[str],
         waiting: bool,
     ) -> list[Outcome]:
-        """Status, conditions and events of jobs that were `placed`, and of all others, which are `waiting`.
+        """Status, conditions and events of jobs that were `placed` or were to be, and of all others that are `waiting`.
 
         With these, gangs that stay a part are released. Nothing is told of jobs whose binds are under way.
         """
@@ -571,7 +582,7 @@ class Loop:
             by, self._published[index] = str(index), self._ticks()
             self._telling[index] = self._published[index] - begun
         elif placed:
-            own = {decision.job.key for decision in report.decisions}.difference(under_way)
+            own = placed - under_way
             asked += self._statuses[index].write_some(objects, snapshot, report, own)
             refused = {key: said for key, said in report.rejections.items() if key in own}
             if refused:  # a gang that stands in part is marked before it is told so

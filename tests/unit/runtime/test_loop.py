@@ -190,8 +190,8 @@ def test_binds_under_way_are_waited_for_at_the_end() -> None:
 class _Slow(_Refusing):
     """Binds show at once, and what becomes of them is known when somebody waits for it, or after so many looks."""
 
-    def __init__(self, manifests: Sequence[Raw], looks: int) -> None:
-        super().__init__(manifests)
+    def __init__(self, manifests: Sequence[Raw], looks: int, refused: Sequence[str] = ()) -> None:
+        super().__init__(manifests, refused)
         self.looks = looks
         self.watcher = _Watcher()
         self.begun: list[tuple[str, int]] = []  # of each batch the first pod, and how many turns had ended by then
@@ -252,6 +252,15 @@ def test_who_waits_is_told_before_the_binds_of_others_have_ended() -> None:
 
     assert [[], ["w"], ["g", "w"]] == words
     assert ["Running"] == [e.status["phase"] for e in cluster.asked if isinstance(e, PatchStatus) and e.key.name == "g"]
+
+
+def test_a_gang_of_which_no_bind_has_succeeded_is_told_so() -> None:
+    """It was placed and stands nowhere: what it hears is why, although its binds ended after their turn."""
+    cluster = _Slow([node("n0"), *_gangs("g")], looks=20, refused=["g0"])
+    _turning(cluster, lambda: bool(cluster.watcher.turns))
+
+    told = [e.message for e in cluster.asked if isinstance(e, RecordEvent) and e.about.name == "g"]
+    assert ["1 of 1 pods could not be bound: default/g0: the node is gone" in text for text in told] == [True]
 
 
 def test_not_too_many_binds_are_under_way() -> None:
@@ -318,7 +327,7 @@ def test_telling_all_who_wait_takes_a_part_of_the_time() -> None:
 
     loop.run(period=60.0, rest=0.0, stopping=stopping, may=lambda: True)
 
-    assert [(2.0, ["w"]), (3.0, ["g"]), (8.0, ["v"])] == words
+    assert [(2.0, ["w"]), (3.0, ["g"]), (13.0, ["v"])] == words
 
 
 def _wanting_claims() -> list[Raw]:

@@ -113,8 +113,9 @@ class _Judged(msgspec.Struct, frozen=True):
 class _Known:
     """What was found out on cleared nodes, in this cycle or in the last one; `now` is handed on, `passing` is not."""
 
-    def __init__(self, former: Mapping[object, object], jobs: Mapping[str, object]) -> None:
+    def __init__(self, former: Mapping[object, object], jobs: Mapping[str, object], *, keeps: bool) -> None:
         self._former = former
+        self.keeps = keeps  # whether anything is handed on
         self.former_jobs = jobs
         self.jobs: dict[str, _Judged] = {}  # handed on as well
         self.now: dict[object, object] = {}
@@ -145,7 +146,7 @@ def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None], by: objec
     read = tuple(_read(cycle, by)) if kept is not None else ()
     before, former, former_jobs = kept.last if kept is not None else ((), {}, {})
     same = len(read) == len(before) and all(map(_same, read, before))
-    known = _Known(former, former_jobs) if same else _Known({}, {})
+    known = _Known(former if same else {}, former_jobs if same else {}, keeps=kept is not None)
     with cycle.ledger.statement():  # clearing all nodes once serves all jobs
         going = frozenset(eviction.task.key for eviction in cycle.report.evictions)
         judge = _Judge(cycle, recovered, going, known)
@@ -209,10 +210,12 @@ class _Judge:
 
     def _stays(self, job: Job) -> bool:
         """Whether a job is, in this cycle, nothing but what it was read as, and asks nodes what `_read` lists."""
-        if not job.tasks or self._going or job.number in self._decisions:
+        if not self._known.keeps or not job.tasks or self._going or job.number in self._decisions:
             return False
         left = (pod_set for _, pod_set in job.best_effort_pod_sets)
-        return all(self._lasts(pod_set.shape) for pod_set in (*job.pod_sets(), *left))
+        with suppress(PluginError):
+            return all(self._lasts(pod_set.shape) for pod_set in (*job.pod_sets(), *left))
+        return False
 
     def _judge(self, job: Job, rejection: Rejection) -> Rejection:
         never = None
