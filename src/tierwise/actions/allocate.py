@@ -40,10 +40,9 @@ from tierwise.actions.placement.demand import (
     surplus_groups,
     whole_first,
 )
-from tierwise.actions.placement.fit import Placement
 from tierwise.actions.placement.nominated import place_nominated, to_nominate
+from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult
 from tierwise.actions.placement.quotas import over_quota, over_quota_as_placed, over_quota_at_once, over_quota_now
-from tierwise.actions.placement.search import NoPlace, SearchResult
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.surplus import place_allowed_surplus, place_surplus_group
 from tierwise.actions.plain_pods import PlainPods

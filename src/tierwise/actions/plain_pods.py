@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from tierwise.actions.jobs_by_queue import JobsByQueue, Kind, QueuedJobs, ServedQueue, plain_kind
 from tierwise.actions.placement.commit import commit_each, commit_surplus
 from tierwise.actions.placement.demand import surplus
-from tierwise.actions.placement.fit import Placement
+from tierwise.actions.placement.problem import Placement
 from tierwise.actions.placement.quotas import over_quota_at_once
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask

@@ -21,7 +21,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import Demand, demand
-from tierwise.actions.placement.search import NoPlace, SearchResult
+from tierwise.actions.placement.problem import NoPlace, SearchResult
 from tierwise.api.meta import format_time
 from tierwise.api.plurals import count
 from tierwise.config.reservations import CONSERVATIVE, OFF, ReservationRules

@@ -1,4 +1,4 @@
-"""Place k tasks of a gang below one domain, close together. Called by `fit`; it does not change the ledger.
+"""Place k tasks of a gang below one domain, close together. Called by `trial`; it does not change the ledger.
 
 Distance is decided before score: first the domains with most of the gang's placed tasks, then the child that holds all
 remaining tasks with the least capacity left over, and if there is none, the largest child. This uses the fewest domains

@@ -16,11 +16,12 @@ from msgspec.structs import replace
 from tierwise.actions.placement.alike import holds
 from tierwise.actions.placement.bounds import Room, held
 from tierwise.actions.placement.build import parts_of
+from tierwise.actions.placement.choose import candidates, current_domain, search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup, needs
-from tierwise.actions.placement.fit import put
 from tierwise.actions.placement.gather import everything, rows_of, slot_tree_of
-from tierwise.actions.placement.search import BOTH, NoPlace, SearchResult, candidates, current_domain, search_group
+from tierwise.actions.placement.problem import BOTH, NoPlace, SearchResult
 from tierwise.actions.placement.solve import solve
+from tierwise.actions.placement.trial import put
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask

@@ -6,9 +6,9 @@ from tierwise.actions.placement.assign import assign
 from tierwise.actions.placement.bounds import Room, may_hold
 from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, surplus
-from tierwise.actions.placement.problem import Budget
-from tierwise.actions.placement.search import BOTH, NoPlace, fit_any_way
+from tierwise.actions.placement.problem import BOTH, Budget, NoPlace
 from tierwise.actions.placement.solve import shortlist
+from tierwise.actions.placement.trial import fit_any_way
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints

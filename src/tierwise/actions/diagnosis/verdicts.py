@@ -26,6 +26,7 @@ import numpy as np
 from msgspec.structs import astuple, replace
 
 from tierwise.actions.diagnosis.diagnose import asked_pods, diagnose
+from tierwise.actions.placement.choose import current_domain
 from tierwise.actions.placement.demand import (
     Demand,
     RemainingTasks,
@@ -35,7 +36,7 @@ from tierwise.actions.placement.demand import (
     surplus,
     whole_first,
 )
-from tierwise.actions.placement.search import NoPlace, current_domain
+from tierwise.actions.placement.problem import NoPlace
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle

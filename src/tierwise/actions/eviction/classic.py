@@ -25,8 +25,9 @@ from tierwise.actions.eviction.preemptors import (
     why_no_candidate,
 )
 from tierwise.actions.placement.commit import commit
-from tierwise.actions.placement.fit import Placement, place_tasks
+from tierwise.actions.placement.problem import Placement
 from tierwise.actions.placement.quotas import over_quota_now
+from tierwise.actions.placement.trial import place_tasks
 from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Preemptor, Purpose

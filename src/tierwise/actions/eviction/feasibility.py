@@ -16,7 +16,7 @@ import numpy as np
 from tierwise.actions.eviction.mixtures import Mixture
 from tierwise.actions.placement.bounds import Room
 from tierwise.actions.placement.demand import Demand, TaskGroup
-from tierwise.actions.placement.search import SearchResult
+from tierwise.actions.placement.problem import SearchResult
 from tierwise.actions.placement.solve import solve
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose

@@ -39,10 +39,10 @@ from tierwise.actions.eviction.price_bounds import DomainBounds, Price, Standing
 from tierwise.actions.eviction.review import review
 from tierwise.actions.eviction.victims import UNLIMITED, EvictionPlan, PutOff, first_of, make_plan
 from tierwise.actions.placement.bounds import Room, may_hold_each
+from tierwise.actions.placement.choose import candidates, current_domain
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, demand, needs
 from tierwise.actions.placement.quotas import over_quota_now
-from tierwise.actions.placement.search import candidates, current_domain
 from tierwise.api.plurals import count
 from tierwise.config.actions import ACTIONS
 from tierwise.framework.arguments import flag, number

@@ -18,9 +18,10 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.actions.placement.choose import current_domain
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, demand, needs
-from tierwise.actions.placement.search import SearchResult, current_domain
+from tierwise.actions.placement.problem import SearchResult
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.spares import Spares, like_nodes
 from tierwise.api.core import Taint

@@ -14,21 +14,18 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.bounds import Room, held
-from tierwise.actions.placement.demand import TaskGroup
-from tierwise.actions.placement.fit import Placement
-from tierwise.actions.placement.problem import Part
-from tierwise.actions.placement.proposals import group_units, picks_of
-from tierwise.actions.placement.search import (
-    NOW_ONLY,
-    NoPlace,
-    SearchResult,
+from tierwise.actions.placement.choose import (
     by_score,
     candidates,
     current_domain,
+    group_units,
     pending,
+    picks_of,
     search_group,
     surplus_keys,
 )
+from tierwise.actions.placement.demand import TaskGroup
+from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Part, Placement, SearchResult
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Gradients, Proposal, Units
 from tierwise.framework.ledger import Pool

@@ -21,10 +21,10 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.build import tightness
+from tierwise.actions.placement.choose import GRAIN, candidates, current_domain, ordered
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.fit import Placement, fit
-from tierwise.actions.placement.problem import Budget, Counts, Packing, Part, plus
-from tierwise.actions.placement.search import BOTH, GRAIN, candidates, current_domain, ordered
+from tierwise.actions.placement.problem import BOTH, Budget, Counts, Packing, Part, Placement, plus
+from tierwise.actions.placement.trial import fit
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
 from tierwise.model.job import Job

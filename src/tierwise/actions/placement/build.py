@@ -5,9 +5,9 @@ Called by `solve` and by diagnosis. Reads the ledger, and changes nothing.
 
 from __future__ import annotations
 
+from tierwise.actions.placement.choose import current_domain, previous_domain
 from tierwise.actions.placement.demand import Demand, TaskGroup, counts_by_pod_set
 from tierwise.actions.placement.problem import Counts, Part
-from tierwise.actions.placement.search import current_domain, previous_domain
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import ready_tasks, roles_count, sub_ready
 from tierwise.model.job import Job, group_jobs, whole_groups

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tierwise.actions.placement.fit import Placement
-from tierwise.actions.placement.search import current_domain
+from tierwise.actions.placement.choose import current_domain
+from tierwise.actions.placement.problem import Placement
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Proposal
 from tierwise.framework.ledger import Pool

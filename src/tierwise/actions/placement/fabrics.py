@@ -15,10 +15,9 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.cells import Cells, Dealt
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup, counts_by_pod_set
-from tierwise.actions.placement.fit import Placement, place_tasks
 from tierwise.actions.placement.limits import Tiers, attempts, limited, within_limits
-from tierwise.actions.placement.problem import Budget, Limit, Part
-from tierwise.actions.placement.search import BOTH, NOW_ONLY, NoPlace, SearchResult
+from tierwise.actions.placement.problem import BOTH, NOW_ONLY, Budget, Limit, NoPlace, Part, Placement, SearchResult
+from tierwise.actions.placement.trial import place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool, sub_ready

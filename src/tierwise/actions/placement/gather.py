@@ -16,9 +16,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.fit import Placement, place_tasks
 from tierwise.actions.placement.mixtures import OutOfBoundError
-from tierwise.actions.placement.search import BOTH, NOW_ONLY, NoPlace, SearchResult
+from tierwise.actions.placement.problem import BOTH, NOW_ONLY, NoPlace, Placement, SearchResult
+from tierwise.actions.placement.trial import place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.gathering import Gathered, GatherOption, Quanta, SlotTree

@@ -23,8 +23,8 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.assign import Chosen, Frame, Ground, Option
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.fit import Placement, place_tasks
-from tierwise.actions.placement.problem import Budget, Packing, Part, plus
+from tierwise.actions.placement.problem import Budget, Packing, Part, Placement, plus
+from tierwise.actions.placement.trial import place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool

@@ -7,6 +7,7 @@ tasks, whole sub-groups of each policy and tasks of each role, all at once: so b
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -14,12 +15,25 @@ import msgspec
 import numpy as np
 
 from tierwise.actions.placement.demand import TaskGroup
-from tierwise.actions.placement.fit import Placement
+from tierwise.framework.extension import Abstained, Proposal
+from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, SubJob
+from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.shape import Shape
 
-__all__ = ["Budget", "Counts", "Limit", "Packing", "Part", "plus"]
+__all__ = [
+    "BOTH",
+    "NOW_ONLY",
+    "Budget",
+    "Counts",
+    "Limit",
+    "NoPlace",
+    "Packing",
+    "Part",
+    "Placement",
+    "SearchResult",
+    "plus",
+]
 
 Counts = tuple[int, ...]
 
@@ -79,6 +93,41 @@ class Part(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def task_groups(self) -> Iterator[TaskGroup]:
         return (leaf.task_group for leaf in self.leaves if leaf.task_group is not None)
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """Tasks of one pod set with the row of each, in tree order."""
+
+    sub: SubJob
+    pod_set: PodSet
+    rows: Ints
+    pool: Pool
+
+
+class SearchResult(msgspec.Struct, frozen=True):
+    """A place for one task group or a whole job, already on the ledger."""
+
+    domain: int
+    placements: tuple[Placement, ...]
+    score: float
+    proposed: Proposal | Abstained | None = None  # the plugin's recommendation, whether followed or not
+
+
+class NoPlace(enum.Enum):
+    """No place was found, and whether that proves that there is none."""
+
+    PROVEN = "proven"
+    BOUNDED = "bounded"  # the search stopped at its bound, so the no is not a proof
+
+    @classmethod
+    def of(cls, *, bounded: bool) -> NoPlace:
+        return cls.BOUNDED if bounded else cls.PROVEN
+
+
+BOTH = (Pool.IDLE, Pool.FUTURE_IDLE)
+"""Idle resources first, then those that are being released."""
+NOW_ONLY = (Pool.IDLE,)
+"""What can start at once."""
 
 
 class Budget(msgspec.Struct):

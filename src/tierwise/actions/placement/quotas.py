@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tierwise.actions.placement.demand import Demand, needs
-from tierwise.actions.placement.fit import Placement
+from tierwise.actions.placement.problem import Placement
 from tierwise.framework.cycle import Cycle
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job

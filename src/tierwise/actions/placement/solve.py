@@ -1,6 +1,6 @@
 """Find a place for a demand: the one entry for jobs of every kind, for all actions and for diagnosis.
 
-A job without sub-groups is one task group (`search`). The parts of any other are a tree (`build`): gradients of the job
+A job without sub-groups is one task group (`choose`). The parts of any other are a tree (`build`): gradients of the job
 are tried from the tightest tier outwards, and of a gradient the domain with the highest sum of scores is chosen. Parts
 that are alike go to `alike`, which computes the sums for all domains at once; others go to `assign`, which is tried for
 a shortlist of domains. Constraints on other trees than the one that rows follow go to `gather` and `fabrics`.
@@ -15,25 +15,17 @@ import numpy as np
 from tierwise.actions.placement.alike import place_alike
 from tierwise.actions.placement.bounds import Room, may_hold_each, may_hold_together
 from tierwise.actions.placement.build import parts_of
+from tierwise.actions.placement.choose import by_score, candidates, current_domain, pending, search_group, surplus_keys
 from tierwise.actions.placement.demand import Demand
-from tierwise.actions.placement.fit import Placement
-from tierwise.actions.placement.problem import Budget, Packing, Part
-from tierwise.actions.placement.search import (
-    BOTH,
-    NoPlace,
-    SearchResult,
-    by_score,
-    candidates,
-    current_domain,
-    pending,
-    search_group,
-    surplus_keys,
-)
+from tierwise.actions.placement.problem import BOTH, Budget, NoPlace, Packing, Part, Placement, SearchResult
+from tierwise.actions.placement.trial import common_places, place_tasks
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Gradients
+from tierwise.framework.extension import Ask, Gradients
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, SubJob
+from tierwise.model.resources import POD_SLOTS
+from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
 __all__ = ["shortlist", "solve"]
@@ -58,25 +50,15 @@ def solve(
         return anywhere()
     shared = cycle.pipeline.shared_places(job)
     if shared is not None:
-        found = _confined(cycle, asked, job, shared, anywhere)
+        found = _confined(cycle, job, asked, shared, anywhere)
         if isinstance(found, SearchResult):
             return found
     found = anywhere()
     if isinstance(found, NoPlace) and job.policies:
         ties = [tie for shape in pending(cycle, job) for tie in cycle.pipeline.ties(shape)]
         if ties:
-            from tierwise.actions.placement.tied_tasks import common_places  # rarely needed
-
-            return _confined(cycle, asked, job, common_places(ties), anywhere)
+            return _confined(cycle, job, asked, common_places(ties), anywhere)
     return found
-
-
-def _confined(
-    cycle: Cycle, asked: Demand, job: Job, places: Ints, search: Callable[[], SearchResult | NoPlace]
-) -> SearchResult | NoPlace:
-    from tierwise.actions.placement.confined import search_confined  # rarely needed
-
-    return search_confined(cycle, job, asked, places, search)
 
 
 def _on_its_trees(
@@ -202,3 +184,60 @@ def _best_of(cycle: Cycle, domains: Ints, levels: Ints, attempt: _Attempt) -> tu
         return None, bounded
     placements: list[Placement] = attempt(best[1]).placements or []
     return SearchResult(best[1], tuple(placements), best[0]), bounded
+
+
+# A job inside one of several places that are no domains of its tree, such as zones: what is outside a place is taken
+# off the ledger while it is searched, and what was found is written on the ledger as it was.
+
+
+def _confined(
+    cycle: Cycle, job: Job, asked: Demand, places: Ints, search: Callable[[], SearchResult | NoPlace]
+) -> SearchResult | NoPlace:
+    """The first place in which a search for a job succeeds, the smallest that may hold it first; on the ledger.
+
+    `places` has a number for each row that rows of one place share, -1 for none.
+    """
+    able = _large_enough(cycle, asked, places)
+    most = cycle.budget.places
+    bounded = len(able) > most
+    for place in able[:most].tolist():
+        with cycle.ledger.statement():
+            _close(cycle, np.flatnonzero(places != place))
+            found = search()
+        if isinstance(found, NoPlace):
+            bounded |= found is NoPlace.BOUNDED
+        elif all((places[placement.rows] == place).all() for placement in found.placements):
+            for placement in found.placements:
+                ask = Ask(placement.pod_set.shape, placement.sub, job)
+                picks = np.unique(placement.rows, return_counts=True)
+                place_tasks(cycle, ask, placement.pod_set, picks, placement.pool)
+            return found
+    return NoPlace.of(bounded=bounded)
+
+
+def _large_enough(cycle: Cycle, asked: Demand, places: Ints) -> Ints:
+    """The places that take the tasks of every shape by counting, with the least room first."""
+    needed: dict[Shape, int] = {}
+    for task_group in asked.task_groups:
+        total = sum(tasks_left.left for tasks_left in task_group.remaining)
+        for tasks_left in task_group.remaining:  # what others cannot stand in for
+            least = max(task_group.need - (total - tasks_left.left), 0)
+            needed[tasks_left.pod_set.shape] = needed.get(tasks_left.pod_set.shape, 0) + least
+    inside = places >= 0
+    room = np.zeros(int(places.max(initial=-1)) + 1)
+    able = np.bincount(places[inside], minlength=len(room)) > 0
+    for shape, least in needed.items():
+        most = np.minimum(cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE), sum(needed.values()))
+        held = np.bincount(places[inside], weights=most[inside], minlength=len(room))
+        able &= held >= least
+        room += held
+    order = np.argsort(room, kind="stable")
+    return order[able[order]]
+
+
+def _close(cycle: Cycle, rows: Ints) -> None:
+    """Take all pod slots of these rows, so that nothing is placed there."""
+    slots = cycle.view.axis.index[POD_SLOTS]
+    idle = cycle.ledger.idle[slots, rows]
+    for amount in np.unique(idle[idle > 0]).tolist():
+        cycle.ledger.occupy(slots, rows[idle == amount], amount)

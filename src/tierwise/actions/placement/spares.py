@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tierwise.actions.placement.bounds import Room
-from tierwise.actions.placement.search import current_domain
+from tierwise.actions.placement.choose import current_domain
 from tierwise.api.plurals import count
 from tierwise.api.repair import SPARES
 from tierwise.config.spares import SpareRules

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from tierwise.actions.placement.choose import candidates, current_domain, search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup, needs
-from tierwise.actions.placement.fit import Placement, put
+from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Placement, SearchResult
 from tierwise.actions.placement.quotas import over_quota_at_once
-from tierwise.actions.placement.search import NOW_ONLY, NoPlace, SearchResult, candidates, current_domain, search_group
 from tierwise.actions.placement.solve import solve
+from tierwise.actions.placement.trial import put
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import sub_ready

@@ -1,72 +1,47 @@
-"""Find the best domain for a task group: gradient by gradient, comparing all domains of a gradient.
+"""Choose a domain for a task group: gradient by gradient, comparing all domains of a gradient.
 
-`search_group` serves a single sub-job and a job without sub-jobs; `solve` serves a job with several. On success
-the placement is on the ledger; on failure the ledger is unchanged.
+`search_group` serves a single sub-job and a job without sub-jobs; `solve` serves a job with several. On success the
+placement is on the ledger; on failure the ledger is unchanged. A plugin may propose a domain before a gradient is
+searched: it is tried first. None is asked for a gang that has placed tasks or pod affinity, because the positions of
+the other pods matter more there.
 """
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.bounds import Room, may_hold
-from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.fit import Placement, fit, largest_first
-from tierwise.actions.placement.proposals import try_proposal, units_of
+from tierwise.actions.placement.demand import TaskGroup
+from tierwise.actions.placement.problem import BOTH, NoPlace, Placement, SearchResult
+from tierwise.actions.placement.trial import fit, fit_any_way, place_tasks
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Abstained, Ask, Gradients, Proposal
+from tierwise.framework.extension import Abstained, Ask, Gradients, Proposal, Units
 from tierwise.framework.ledger import Pool
+from tierwise.framework.placer import Picks, place
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job, SubJob
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
 __all__ = [
-    "BOTH",
     "GRAIN",
-    "NOW_ONLY",
-    "NoPlace",
-    "SearchResult",
     "by_score",
     "candidates",
     "current_domain",
-    "fit_any_way",
+    "group_units",
     "ordered",
     "pending",
+    "picks_of",
     "previous_domain",
     "search_group",
     "surplus_keys",
 ]
 
-BOTH = (Pool.IDLE, Pool.FUTURE_IDLE)
-NOW_ONLY = (Pool.IDLE,)
-
 GRAIN = 2.0**20
 """Scores are compared in steps of a millionth, so that rounding noise decides nothing."""
-
-
-class SearchResult(msgspec.Struct, frozen=True):
-    """A place for one task group or a whole job, already on the ledger."""
-
-    domain: int
-    placements: tuple[Placement, ...]
-    score: float
-    proposed: Proposal | Abstained | None = None  # the plugin's recommendation, whether followed or not
-
-
-class NoPlace(enum.Enum):
-    """No place was found, and whether that proves that there is none."""
-
-    PROVEN = "proven"
-    BOUNDED = "bounded"  # the search stopped at its bound, so the no is not a proof
-
-    @classmethod
-    def of(cls, *, bounded: bool) -> NoPlace:
-        return cls.BOUNDED if bounded else cls.PROVEN
 
 
 def current_domain(cycle: Cycle, gang: Job | SubJob) -> int | None:
@@ -105,12 +80,12 @@ def search_group(
     """
     gang: Job | SubJob = task_group.sub if job.policies else job
     near = current_domain(cycle, job) if job.policies else None
-    units = units_of(cycle, task_group) if cycle.pipeline.proposes and current_domain(cycle, job) is None else None
+    units = _units_of(cycle, task_group) if cycle.pipeline.proposes and current_domain(cycle, job) is None else None
     said: Proposal | Abstained | None = None
     bounded = False
     for group in candidates(cycle, gang, within):
         if units is not None:
-            said, placements = try_proposal(cycle, job, task_group, units, group)
+            said, placements = _try_proposal(cycle, job, task_group, units, group)
             if isinstance(said, Proposal) and placements is not None:
                 worth = cycle.pipeline.score_domains(task_group.sub, np.array([said.domain]))
                 return SearchResult(said.domain, tuple(placements), float(worth[0]), said)
@@ -120,78 +95,6 @@ def search_group(
                 return SearchResult(domain, tuple(placed), score, said)
             bounded |= placed is NoPlace.BOUNDED
     return NoPlace.of(bounded=bounded)
-
-
-_Way = Callable[[Cycle, Job, TaskGroup, int, tuple[Pool, ...]], list[Placement] | None]
-"""Places a task group below a domain, or finds that the domain does not hold it."""
-
-
-def fit_any_way(
-    cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
-) -> list[Placement] | NoPlace:
-    """Place a task group below a domain.
-
-    A task group of several shapes is tried in several orders, placed by score. If all fail, `tied_tasks` tries the
-    places that pod affinity may tie tasks to, and where filters do not move `mixtures` counts which mixtures the
-    nodes take.
-    """
-    for tried in _orders(cycle, job, task_group, domain, pools):
-        cycle.report.search_counts.trials += 1
-        placements = _placed(fit, cycle, job, tried, domain, pools)
-        if placements is not None:
-            return placements
-    shapes = {tasks_left.pod_set.shape.number: tasks_left.pod_set.shape for tasks_left in task_group.remaining}
-    if any(map(cycle.pipeline.moving, shapes.values())):
-        from tierwise.actions.placement.tied_tasks import TooManyPlacesError, fit_tied  # rarely needed
-
-        try:
-            placements = _placed(fit_tied, cycle, job, task_group, domain, pools)
-        except TooManyPlacesError:
-            return NoPlace.BOUNDED
-        if placements is not None:
-            return placements
-    if len(shapes) == 1:  # there is no mixture
-        return NoPlace.of(bounded=not all(map(cycle.pipeline.order_free, shapes.values())))
-    from tierwise.actions.placement.mixtures import OutOfBoundError, fit_mixed  # rarely needed
-
-    try:
-        placements = _placed(fit_mixed, cycle, job, task_group, domain, pools)
-    except OutOfBoundError:
-        return NoPlace.BOUNDED
-    return placements if placements is not None else NoPlace.PROVEN
-
-
-def _placed(
-    way: _Way, cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
-) -> list[Placement] | None:
-    """What one way of placing a task group finds, on the ledger; nothing of it stays there where it finds none."""
-    with cycle.ledger.statement() as statement:
-        placements = way(cycle, job, task_group, domain, pools)
-        if placements is not None:
-            statement.keep()
-        return placements
-
-
-def _orders(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> Iterator[TaskGroup]:
-    """The task group as it is, with its largest tasks first, and, where filters move so that nobody counts mixtures,
-    with the tasks first that the fewest nodes take: all of these, then each kind of them that is among the fewest.
-    """
-    yield task_group
-    if len(task_group.remaining) == 1:
-        return
-    yield largest_first(cycle, task_group)
-    if not any(cycle.pipeline.moving(tasks_left.pod_set.shape) for tasks_left in task_group.remaining):
-        return
-    span = cycle.topology.span(domain)
-
-    def nodes(tasks_left: RemainingTasks) -> int:
-        ask = Ask(tasks_left.pod_set.shape, task_group.sub, job)
-        return int(np.count_nonzero(cycle.fits(ask, span, pools[-1])))
-
-    fewest = sorted(task_group.remaining, key=nodes)
-    for first in fewest[: cycle.budget.orders]:
-        others = [tasks_left for tasks_left in fewest if tasks_left is not first]
-        yield replace(task_group, remaining=(first, *others))
 
 
 def ordered(
@@ -219,9 +122,9 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
     gang: Job | SubJob = task_group.sub if job.policies else job
     ahead = surplus_keys(cycle, gang, domains, pending(cycle, gang), task_group.need)
     keys: list[Floats | Ints | Bools] = [*by_score(scores, ahead)]
-    for place in (near, previous_domain(cycle, task_group.sub)):
-        if place is not None:
-            keys.append(cycle.topology.meeting_tiers(place)[domains])
+    for home in (near, previous_domain(cycle, task_group.sub)):
+        if home is not None:
+            keys.append(cycle.topology.meeting_tiers(home)[domains])
     if cycle.ledger.any_releasing:
         keys.append(~may_hold(Room(cycle, Pool.IDLE), task_group, domains))
     left = np.arange(len(domains))
@@ -291,3 +194,77 @@ def surplus_keys(
         inside &= around >= 0
         inside &= (topology.tier[around] <= limit) if limit is not None else False
     return level, -most
+
+
+# Proposals.
+
+
+def _units_of(cycle: Cycle, task_group: TaskGroup) -> Units | None:
+    """A task group as units of one task each; None if no plugin can recommend a domain for it."""
+    if task_group.sub.constraint is None or any(cycle.pipeline.moving(p.pod_set.shape) for p in task_group.remaining):
+        return None
+    if len(task_group.remaining) > 1:
+        return _mixed(cycle, task_group)
+    tasks_left = task_group.remaining[0]
+    if tasks_left.left < task_group.need:
+        return None
+    held = cycle.fit_counts.of(tasks_left.pod_set.shape).domains(Pool.IDLE)
+    return Units(tasks_left.pod_set.shape, task_group.need, 1, cycle.topology.own(held), held)
+
+
+def _mixed(cycle: Cycle, task_group: TaskGroup) -> Units:
+    """Units for several shapes: a domain counts as holding the fraction of the task group that it holds of its scarcest
+    shape.
+    """
+    shares: list[Ints] = []
+    left = task_group.need
+    for tasks_left in task_group.remaining:
+        number = min(left, tasks_left.left)
+        left -= number
+        if number:
+            own = cycle.topology.own(cycle.fit_counts.of(tasks_left.pod_set.shape).domains(Pool.IDLE))
+            shares.append(np.minimum(own, number) * task_group.need // number)
+    own = np.minimum.reduce(shares)
+    return Units(None, task_group.need, 1, own, cycle.topology.roll_up(own))
+
+
+def group_units(cycle: Cycle, shape: Shape, *, groups: int, size: int, limit: int) -> Units:
+    """Groups of equal size as units, each inside one innermost domain within their limit."""
+    topology = cycle.topology
+    own = topology.own(cycle.fit_counts.of(shape).domains(Pool.IDLE)) // size
+    own[topology.tier > limit] = 0
+    return Units(shape, groups, size, own, topology.roll_up(own))
+
+
+def picks_of(cycle: Cycle, ask: Ask, units: Units, proposal: Proposal) -> list[Picks]:
+    """The rows of each part of a proposal, chosen by node score."""
+    near = replace(ask, distance_decided=True)
+    return [
+        place(cycle, near, count * units.size, cycle.topology.own_span(piece), Pool.IDLE)
+        for piece, count in zip(proposal.pieces.tolist(), proposal.counts.tolist(), strict=True)
+    ]
+
+
+def _try_proposal(
+    cycle: Cycle, job: Job, task_group: TaskGroup, units: Units, group: Ints
+) -> tuple[Proposal | Abstained | None, list[Placement] | None]:
+    """Ask for a recommendation and try it; returns it, and the placement on the ledger if it works."""
+    said = cycle.pipeline.propose(job, units, group)
+    if not isinstance(said, Proposal):
+        return said, None
+    cycle.report.search_counts.trials += 1
+    with cycle.ledger.statement() as statement:
+        placements = _placed(cycle, job, task_group, units, said)
+        if placements is not None:
+            statement.keep()
+    return said, placements
+
+
+def _placed(cycle: Cycle, job: Job, task_group: TaskGroup, units: Units, proposal: Proposal) -> list[Placement] | None:
+    if units.shape is None:
+        return fit(cycle, job, task_group, proposal.domain, (Pool.IDLE,))
+    pod_set = task_group.remaining[0].pod_set
+    ask = Ask(pod_set.shape, task_group.sub, job)
+    picked = picks_of(cycle, ask, units, proposal)
+    picks = np.concatenate([rows for rows, _ in picked]), np.concatenate([counts for _, counts in picked])
+    return [place_tasks(cycle, ask, pod_set, picks, Pool.IDLE)] if int(picks[1].sum()) == task_group.need else None

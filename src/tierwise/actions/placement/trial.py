@@ -1,0 +1,362 @@
+"""Place one task group below one domain on the ledger, or find that the domain does not hold it.
+
+`fit` places tasks in one order, by score and distance, inside a statement that the caller rewinds on failure. Where
+that fails, `fit_any_way` tries other orders, then the places that pod affinity may tie tasks to, and counts mixtures of
+shapes. Tasks use idle resources first and, where the caller allows it, resources that are still being released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
+from tierwise.actions.placement.problem import NoPlace, Placement
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask, Tie
+from tierwise.framework.ledger import Pool
+from tierwise.framework.placer import Picks, best_row, place
+from tierwise.framework.walk import walk
+from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job, PodSet
+from tierwise.model.ranks import rank_homes
+from tierwise.model.topology import ROOT
+
+__all__ = ["common_places", "fit", "fit_any_way", "largest_first", "place_tasks", "put"]
+
+
+_Way = Callable[[Cycle, Job, TaskGroup, int, tuple[Pool, ...]], list[Placement] | None]
+"""Places a task group below a domain, or finds that the domain does not hold it."""
+
+
+def fit_any_way(
+    cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
+) -> list[Placement] | NoPlace:
+    """Place a task group below a domain.
+
+    A task group of several shapes is tried in several orders, placed by score. If all fail, the places that pod
+    affinity may tie tasks to are tried, and where filters do not move `mixtures` counts which mixtures the
+    nodes take.
+    """
+    for tried in _orders(cycle, job, task_group, domain, pools):
+        cycle.report.search_counts.trials += 1
+        placements = _placed(fit, cycle, job, tried, domain, pools)
+        if placements is not None:
+            return placements
+    shapes = {tasks_left.pod_set.shape.number: tasks_left.pod_set.shape for tasks_left in task_group.remaining}
+    if any(map(cycle.pipeline.moving, shapes.values())):
+        try:
+            placements = _placed(_fit_tied, cycle, job, task_group, domain, pools)
+        except _TooManyPlacesError:
+            return NoPlace.BOUNDED
+        if placements is not None:
+            return placements
+    if len(shapes) == 1:  # there is no mixture
+        return NoPlace.of(bounded=not all(map(cycle.pipeline.order_free, shapes.values())))
+    from tierwise.actions.placement.mixtures import OutOfBoundError, fit_mixed  # rarely needed
+
+    try:
+        placements = _placed(fit_mixed, cycle, job, task_group, domain, pools)
+    except OutOfBoundError:
+        return NoPlace.BOUNDED
+    return placements if placements is not None else NoPlace.PROVEN
+
+
+def _placed(
+    way: _Way, cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
+) -> list[Placement] | None:
+    """What one way of placing a task group finds, on the ledger; nothing of it stays there where it finds none."""
+    with cycle.ledger.statement() as statement:
+        placements = way(cycle, job, task_group, domain, pools)
+        if placements is not None:
+            statement.keep()
+        return placements
+
+
+def _orders(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> Iterator[TaskGroup]:
+    """The task group as it is, with its largest tasks first, and, where filters move so that nobody counts mixtures,
+    with the tasks first that the fewest nodes take: all of these, then each kind of them that is among the fewest.
+    """
+    yield task_group
+    if len(task_group.remaining) == 1:
+        return
+    yield largest_first(cycle, task_group)
+    if not any(cycle.pipeline.moving(tasks_left.pod_set.shape) for tasks_left in task_group.remaining):
+        return
+    span = cycle.topology.span(domain)
+
+    def nodes(tasks_left: RemainingTasks) -> int:
+        ask = Ask(tasks_left.pod_set.shape, task_group.sub, job)
+        return int(np.count_nonzero(cycle.fits(ask, span, pools[-1])))
+
+    fewest = sorted(task_group.remaining, key=nodes)
+    for first in fewest[: cycle.budget.orders]:
+        others = [tasks_left for tasks_left in fewest if tasks_left is not first]
+        yield replace(task_group, remaining=(first, *others))
+
+
+# Tasks in one order.
+
+
+def fit(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> list[Placement] | None:
+    """Place a task group below a domain; None if the domain does not hold it."""
+    placements: list[Placement] = []
+    used: dict[int, int] = {}
+    missing = task_group.need
+
+    def place_some(tasks_left: RemainingTasks, count: int) -> int:
+        ask = Ask(tasks_left.pod_set.shape, task_group.sub, job)
+        before = used.get(id(tasks_left), 0)
+        number = min(tasks_left.left - before, count)
+        found = put(cycle, ask, tasks_left.pod_set, number, domain, pools, before=before)
+        placed = sum(len(t.rows) for t in found)
+        used[id(tasks_left)] = before + placed
+        placements.extend(found)
+        return placed
+
+    roles = dict(task_group.roles)
+    for tasks_left in task_group.remaining:
+        least = roles.get(tasks_left.pod_set.role_number, 0)
+        if least:
+            placed = place_some(tasks_left, least)
+            roles[tasks_left.pod_set.role_number] = least - placed
+            missing -= placed
+    if any(roles.values()):
+        return None
+    for tasks_left in task_group.remaining:
+        if missing > 0:
+            missing -= place_some(tasks_left, missing)
+    return None if missing > 0 else placements
+
+
+def largest_first(cycle: Cycle, task_group: TaskGroup) -> TaskGroup:
+    """The same task group with its largest tasks first, because these fit the fewest nodes."""
+    scale = np.maximum(cycle.ledger.domain_allocatable[:, ROOT], 1)
+    order = sorted(task_group.remaining, key=lambda p: -float((p.pod_set.shape.request / scale).max()))
+    return replace(task_group, remaining=tuple(order))
+
+
+def put(
+    cycle: Cycle, ask: Ask, pod_set: PodSet, count: int, domain: int, pools: tuple[Pool, ...], *, before: int = 0
+) -> list[Placement]:
+    """Place up to `count` tasks of a pod set below a domain; `before` of them are placed already."""
+    placements: list[Placement] = []
+    find = walk if _distance_matters(cycle, ask) else _by_score
+    homes = _homes(cycle, ask, pod_set, before, count, domain) if ask.job.ranks else None
+    for pool in pools:
+        if homes is not None:
+            picks = _near_homes(cycle, ask, homes[-count:], domain, pool)
+        else:
+            picks = find(cycle, ask, count, domain, pool)
+        if len(picks[0]):
+            placements.append(place_tasks(cycle, ask, pod_set, picks, pool))
+            count -= int(picks[1].sum())
+        if not count or not cycle.ledger.any_releasing:
+            break
+    return placements
+
+
+def _distance_matters(cycle: Cycle, ask: Ask) -> bool:
+    """Whether distance matters: the sub-job has a topology, or the job has one and some of its tasks are placed."""
+    if ask.sub.constraint is not None:
+        return True
+    return ask.job.constraint is not None and cycle.ledger.placed_span(ask.job) is not None
+
+
+def _homes(cycle: Cycle, ask: Ask, pod_set: PodSet, before: int, count: int, domain: int) -> list[int] | None:
+    """Inside a domain, where the neighbours of the next tasks run; None where nothing of their job runs."""
+    tasks = cycle.backlog.peek(pod_set, before + count)[before:]
+    found = rank_homes(cycle.topology, cycle.nodes, ask.job, [task.key for task in tasks])
+    if found is None:
+        return None
+    inside = [found[t.key] if cycle.topology.contains(domain, found[t.key]) else domain for t in tasks]
+    return inside + [domain] * (count - len(tasks))
+
+
+def _near_homes(cycle: Cycle, ask: Ask, homes: Sequence[int], domain: int, pool: Pool) -> Picks:
+    """Rows below a domain for tasks with these homes: as many as possible inside each, the rest in those around it."""
+    waiting: dict[int, int] = {}
+    for home in homes:
+        waiting[home] = waiting.get(home, 0) + 1
+    counts = np.zeros(len(cycle.nodes), dtype=np.int64)
+    with cycle.ledger.statement():  # what one domain takes is gone for the next; the caller places all of it
+        while waiting:
+            inner = max(waiting)  # whatever is inside has a larger number
+            number = waiting.pop(inner)
+            rows, taken = walk(cycle, ask, number, inner, pool)
+            if len(rows):
+                cycle.ledger.place(ask.shape, rows, taken, pool=pool)
+                counts[rows] += taken
+            left = number - int(taken.sum())
+            if left and inner != domain:
+                outer = int(cycle.topology.parent[inner])
+                waiting[outer] = waiting.get(outer, 0) + left
+    distinct = np.flatnonzero(counts)
+    return distinct, counts[distinct]
+
+
+def _by_score(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:
+    """Without a topology constraint, scores alone choose the nodes."""
+    return place(cycle, ask, count, cycle.topology.span(domain), pool)
+
+
+def place_tasks(cycle: Cycle, ask: Ask, pod_set: PodSet, picks: Picks, pool: Pool) -> Placement:
+    """Write the placement of tasks of one pod set to the ledger."""
+    rows, counts = picks
+    cycle.ledger.place(pod_set.shape, rows, counts, pool=pool)
+    cycle.ledger.count_placed(ask.sub, pod_set, rows, counts, pool=pool)
+    cycle.ledger.charge(ask.job, pod_set.shape.request * counts.sum())
+    return Placement(ask.sub, pod_set, np.repeat(rows, counts), pool)
+
+
+# Tasks that go where the first of them stands.
+#
+# Required pod affinity ties tasks to a place, such as a zone, by those that stand there already, and so does a claim of
+# devices that several pods share. Where none stands yet, the first task decides for all that follow, and the scores
+# that choose its node know nothing of them: it may go to a place that is too small. So a first task of each shape
+# concerned is put into one place, then the others are fitted, and if they find no room the next place is tried.
+
+
+class _TooManyPlacesError(Exception):
+    """There are places that were not tried: whether one of them holds the task group is not known."""
+
+
+def _fit_tied(
+    cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
+) -> list[Placement] | None:
+    """Place a task group below a domain, its first tasks in one place of those that its ties know; None if no place
+    holds it, or nothing is tied. _TooManyPlacesError if more may hold it than are tried.
+    """
+    ties = {p.pod_set.shape.number: cycle.pipeline.ties(p.pod_set.shape) for p in task_group.remaining}
+    every = [tie for found in ties.values() for tie in found]
+    if not every:
+        return None
+    founders = frozenset[int]().union(*(tie.founders for tie in every))
+    concerned = founders | {number for number, found in ties.items() if found}
+    task_group = _founders_first(task_group, founders)
+    places = common_places(every)[cycle.topology.span(domain)]
+    open_rows = _large_enough(cycle, task_group, ties, places, domain, pools[-1])
+    for _ in range(cycle.budget.places):
+        row = _first_row(cycle, job, task_group, concerned, domain, pools, open_rows)
+        if row < 0:
+            return None
+        here = places == places[row]
+        with cycle.ledger.statement() as statement:
+            placements = _fit_around(cycle, job, task_group, concerned, domain, pools, here)
+            if placements is not None:
+                statement.keep()
+                return placements
+        open_rows &= ~here
+    raise _TooManyPlacesError
+
+
+def _founders_first(task_group: TaskGroup, founders: frozenset[int]) -> TaskGroup:
+    """The same task group with the tasks first that others look for."""
+    order = sorted(task_group.remaining, key=lambda p: p.pod_set.shape.number not in founders)
+    return replace(task_group, remaining=tuple(order))
+
+
+def common_places(ties: list[Tie]) -> Ints:
+    """By row, a number that rows share which every tie takes for one place; -1 where one of them knows none."""
+    known = np.stack([tie.places for tie in ties])
+    places: Ints = np.unique(known, axis=1, return_inverse=True)[1].ravel()
+    places[(known < 0).any(axis=0)] = -1
+    return places
+
+
+def _large_enough(
+    cycle: Cycle, task_group: TaskGroup, ties: dict[int, list[Tie]], places: Ints, domain: int, pool: Pool
+) -> Bools:
+    """The rows of a domain whose place, by counting, takes the tasks of each tied shape that cannot be left out."""
+    span = cycle.topology.span(domain)
+    able: Bools = places >= 0
+    by_shape: dict[int, int] = {}
+    for tasks_left in task_group.remaining:
+        number = tasks_left.pod_set.shape.number
+        by_shape[number] = by_shape.get(number, 0) + tasks_left.left
+    total = sum(by_shape.values())
+    for tasks_left in task_group.remaining:
+        shape = tasks_left.pod_set.shape
+        least = max(task_group.need - (total - by_shape[shape.number]), 0)
+        if ties[shape.number] and least and able.any():
+            room = np.minimum(cycle.fit_counts.of(shape).rows(pool)[span], least)  # so that no sum wraps
+            held = np.bincount(places[able], weights=room[able], minlength=int(places.max()) + 1)
+            able &= held[places] >= least
+    return able
+
+
+def _first_row(
+    cycle: Cycle,
+    job: Job,
+    task_group: TaskGroup,
+    concerned: frozenset[int],
+    domain: int,
+    pools: tuple[Pool, ...],
+    among: Bools,
+) -> int:
+    """The position in the domain of the best row, among some, for the first task that decides a place; -1 if none."""
+    span = cycle.topology.span(domain)
+    first = next(p.pod_set.shape for p in task_group.remaining if p.pod_set.shape.number in concerned)
+    for pool in pools if among.any() else ():
+        row = best_row(cycle, Ask(first, task_group.sub, job), span, pool, among=among)
+        if row >= 0:
+            return row - int(span.start)
+    return -1
+
+
+def _fit_around(
+    cycle: Cycle,
+    job: Job,
+    task_group: TaskGroup,
+    concerned: frozenset[int],
+    domain: int,
+    pools: tuple[Pool, ...],
+    here: Bools,
+) -> list[Placement] | None:
+    """Place a task group with a first task of each shape concerned on the rows `here` of a domain."""
+    span = cycle.topology.span(domain)
+    firsts: list[Placement] = []
+    left: list[RemainingTasks] = []
+    roles = dict(task_group.roles)
+    started: set[int] = set()
+    for tasks_left in task_group.remaining:
+        pod_set = tasks_left.pod_set
+        number = pod_set.shape.number
+        if number in concerned and number not in started and len(firsts) < task_group.need:
+            started.add(number)
+            ask = Ask(pod_set.shape, task_group.sub, job)
+            placed = _place_first(cycle, ask, tasks_left, span, pools, here)
+            if placed is None:
+                return None
+            firsts.append(placed)
+            tasks_left = RemainingTasks(pod_set, tasks_left.left - 1)
+            if roles.get(pod_set.role_number):
+                roles[pod_set.role_number] -= 1
+        left.append(tasks_left)
+    others = TaskGroup(task_group.sub, tuple(left), task_group.need - len(firsts), roles, task_group.extra)
+    found = fit(cycle, job, others, domain, pools)
+    return None if found is None else _joined(firsts + found)
+
+
+def _place_first(
+    cycle: Cycle, ask: Ask, tasks_left: RemainingTasks, span: slice, pools: tuple[Pool, ...], here: Bools
+) -> Placement | None:
+    for pool in pools:
+        row = best_row(cycle, ask, span, pool, among=here)
+        if row >= 0:
+            return place_tasks(cycle, ask, tasks_left.pod_set, (np.array([row]), np.array([1])), pool)
+    return None
+
+
+def _joined(placements: list[Placement]) -> list[Placement]:
+    """One placement for each pod set and pool, with its rows in tree order."""
+    found: dict[tuple[int, Pool], Placement] = {}
+    for placement in placements:
+        key = (id(placement.pod_set), placement.pool)
+        known = found.get(key)
+        if known is not None:
+            placement = replace(known, rows=np.sort(np.concatenate((known.rows, placement.rows))))
+        found[key] = placement
+    return list(found.values())
