@@ -113,3 +113,23 @@ def test_complaints_end_with_what_they_are_about() -> None:
         told.append([reason.code for _, reason in report.complaints])
 
     assert [["FewerSpares"], [], ["FewerSpares"], []] == told
+
+
+@pytest.mark.parametrize(
+    ("state", "expected"), [("", 1), ("Open", 1), ("Unknown", 1), ("Closing", 0), ("Closed", 0), ("Bogus", 0)]
+)
+def test_a_queue_that_is_closing_gives_no_more_and_takes_nothing_back(state: str, expected: int) -> None:
+    """What runs in it stays, and nothing of it starts, whatever the state says beside that it is open."""
+    queue: Raw = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "q"},
+        "status": {"state": state},
+    }
+    world = draw("s0: r0[n0 n1]")
+    world = World((*world.manifests, queue), world.drawing)
+    runs, waits = gang("runs", tasks=1, on="n0", queue="q"), gang("waits", tasks=1, queue="q")
+
+    outcome = allocate(world, runs, waits)
+
+    assert (expected, []) == (sum(placed(outcome, "waits").values()), _evicted(outcome))

@@ -190,6 +190,21 @@ def test_a_watch_tells_what_happens_to_the_objects_that_it_selects() -> None:
     assert versions == sorted(set(versions))
 
 
+def test_a_watch_of_one_namespace_tells_nothing_of_the_others() -> None:
+    """What happens elsewhere, to objects of the same name too, is not told; a watch of all tells both."""
+    team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
+    with _serving(Playground()) as to:
+        to.ask("POST", "/api/v1/namespaces", team)
+        version = to.get(MAPS)["metadata"]["resourceVersion"]
+        one = _events(to.send("GET", f"{MAPS}?watch=true&resourceVersion={version}"))
+        every = _events(to.send("GET", f"/api/v1/configmaps?watch=true&resourceVersion={version}"))
+        made = [to.ask("POST", path, _map("cm"))[0] for path in (MAPS.replace("default", "team"), MAPS)]
+        told = [next(one)["object"]["metadata"]["namespace"]]
+        both = [next(every)["object"]["metadata"]["namespace"] for _ in range(2)]
+
+    assert ([201, 201], ["default"], ["team", "default"]) == (made, told, both)
+
+
 def test_a_watch_without_a_version_begins_with_what_is_there() -> None:
     """And a client that asks for it is told where the beginning ends; a table is one for each object."""
     ground = Playground(nodes("n0", "n1"))

@@ -51,6 +51,24 @@ def test_clients_see_what_an_api_server_adds() -> None:
     assert deployment()["spec"] == kept["spec"]
 
 
+@pytest.mark.parametrize("field", ["uid", "resourceVersion"])
+def test_a_delete_with_a_precondition_is_about_that_very_object(field: str) -> None:
+    """One that was made anew, or changed since it was read, stays."""
+    ground = Playground()
+    read = ground.create("v1/configmaps", _map(a="1"))["metadata"]
+    meant = {"preconditions": {field: read[field]}}
+    ground.delete("v1/configmaps", "cm")
+    again = ground.create("v1/configmaps", _map(a="2"))["metadata"]
+
+    with pytest.raises(ApiFailure) as refused:
+        ground.delete("v1/configmaps", "cm", **meant)
+
+    assert (409, "2") == (refused.value.code, ground.get("v1/configmaps", "cm")["data"]["a"])
+    ground.delete("v1/configmaps", "cm", preconditions={field: again[field]})
+    with pytest.raises(ApiFailure, match="not found"):
+        ground.get("v1/configmaps", "cm")
+
+
 def test_every_change_has_a_version_and_only_the_spec_counts_as_a_generation() -> None:
     """A write that changes nothing leaves the version; labels change it, and the spec the generation, too."""
     ground = Playground()
