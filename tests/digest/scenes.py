@@ -503,8 +503,8 @@ def _half(pick: Random) -> Case:
 
 
 def _everything(pick: Random) -> Case:
-    config = configuration(pick)
     world = drawn_world.World(pick)
+    config = configuration(pick, world.has)
     raws = [*world.cluster(), *world.arrivals(pick.randint(4, 9), low=True)]
     world.now += 5
     raws += world.arrivals(pick.randint(1, 4), low=False)

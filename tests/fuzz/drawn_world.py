@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from tests.support import devices, languages, volumes
 
-__all__ = ["FEATURES", "NAMESPACES", "NOT_DRAWN_KEYS", "NOT_DRAWN_KINDS", "Manifest", "World", "stamp"]
+__all__ = ["FEATURES", "LANGUAGES", "NAMESPACES", "NOT_DRAWN_KEYS", "NOT_DRAWN_KINDS", "Manifest", "World", "stamp"]
 
 Manifest = dict[str, Any]
 
@@ -73,18 +73,29 @@ def _object(version: str, kind: str, name: str, spec: Manifest, **rest: object) 
 
 
 class World:
-    """Draws one cluster, and later what comes to it; what it has `always` is not left to chance."""
+    """Draws one cluster, and later what comes to it.
+
+    What it has `always` (a feature, a language that most gangs are in, or a kind of tree) is not left to chance.
+    """
 
     def __init__(self, pick: Random, always: Collection[str] = ()) -> None:
         self.pick = pick
         self.now = 0.0
         self._serial = 0
+        self._low = True  # whether an unimportant gang is drawn
         self._ports = (8080, 9090)
-        self.nodes = [f"n{i}" for i in range(pick.randint(3, 6))]
+        self.nodes = [f"n{i}" for i in range(pick.randint(3, 5))]
         self._rack = {name: f"r{i * 3 // len(self.nodes)}" for i, name in enumerate(self.nodes)}
         # Not everything at once: what a world has is drawn first, so that every pair of things meets in some world.
-        self.has = {name: pick.random() < 0.35 or name in always for name in FEATURES}
+        # Each by a chance of its own, so that a new feature leaves worlds without it as they are.
+        # Some worlds are plain: where everything is in the way of a gang, nobody is evicted for it.
+        key, chance = pick.random(), pick.choice((0.1, 0.35))
+        self.has = {name: name in always or Random(f"{key} {name}").random() < chance for name in FEATURES}
         self.trees = pick.choice(("hypernodes", "hypernodes", "layers", "labels", "both"))
+        self.trees = next((name for name in TREES if name in always), self.trees)
+        # Gangs of one language meet each other: half of a world's are in one.
+        language = pick.choice(("volcano", *sorted(LANGUAGES)))
+        self.language = next((name for name in LANGUAGES if name in always), language)
 
     # -- what is there before anybody comes
 
@@ -175,21 +186,26 @@ class World:
 
     def _queues(self) -> Iterator[Manifest]:
         pick = self.pick
-        yield _object(_VOLCANO, "Queue", "default", {"weight": 1, "reclaimable": True})
+        default: Manifest = {"weight": 1, "reclaimable": True}
+        if self.has["rivals"] and self.has["capability"]:
+            default["capability"] = {"cpu": str(pick.randint(3, 9))}
+        yield _object(_VOLCANO, "Queue", "default", default)
         names = ("q0", "q1", "q2")
         for name in names:
-            spec: Manifest = {"weight": pick.choice((1, 2)), "reclaimable": pick.random() < 0.9}
+            spec: Manifest = {"weight": pick.choice((1, 2)), "reclaimable": pick.random() < 0.8}
             if self.has["capability"] and pick.random() < 0.7:
                 spec["capability"] = {"cpu": str(pick.randint(2, 8))}
             if pick.random() < 0.8:
                 spec["deserved"] = {"cpu": str(pick.randint(1, 4))}
-            if self.has["guarantee"] and pick.random() < 0.4:
-                spec["guarantee"] = {"resource": {"cpu": "1"}}
+            if self.has["borrowing"] and name != "q0":  # one that has much, and one that is owed it
+                spec["deserved"] = {"cpu": str(pick.randint(1, 6) if name == "q1" else 6)}
+            if self.has["guarantee"] and pick.random() < 0.6:
+                spec["guarantee"] = {"resource": {"cpu": str(pick.randint(1, 3))}}
             if self.has["queue-tree"] and name != "q0":
                 spec["parent"] = "q0"
             yield _object(_VOLCANO, "Queue", name, spec)
         for name in ("e0", "e1") if self.has["elastic-quotas"] else ():
-            quota = {"max": {"cpu": str(pick.randint(2, 9))}, "min": {"cpu": str(pick.choice((0, 1, 3)))}}
+            quota = {"max": {"cpu": str(pick.randint(2, 6))}, "min": {"cpu": str(pick.choice((0, 1, 3)))}}
             yield _object(
                 "scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", name, quota, namespace="koordinator-system"
             )
@@ -202,16 +218,16 @@ class World:
             {"selector": {"matchLabels": {"app": app}}},
             namespace=space,
         )
-        return raw | {"status": {"disruptionsAllowed": self.pick.choice((0, 0, 1, 2))}}
+        return raw | {"status": {"disruptionsAllowed": self.pick.choice((0, 1, 1, 2))}}
 
     def _storage(self) -> list[Manifest]:
         found: list[Any] = [volumes.storage_class(), volumes.driver()]
-        found += [volumes.csi_node(name, csi_test=2) for name in self.nodes]
-        for i in range(4):
-            modes = ("ReadWriteOncePod",) if i < 2 else ("ReadWriteOnce",)
+        found += [volumes.csi_node(name, csi_test=self.pick.choice((1, 2))) for name in self.nodes]
+        for i in range(6):
+            modes = (("ReadWriteOncePod",), ("ReadWriteOnce",), ("ReadWriteMany",))[i // 2]
             csi = {"driver": "csi.test", "volumeHandle": f"h{i}"}
             found.append(volumes.claim(f"claim{i}", to=f"vol{i}", modes=modes))
-            near = volumes.within(ZONE, f"z{i % 2}") if i % 2 else None
+            near = volumes.within(ZONE, f"z{i % 2}") if i in (1, 3) else None
             found.append(volumes.volume(f"vol{i}", of=f"claim{i}", affinity=near, csi=csi, accessModes=list(modes)))
         found += [volumes.claim(f"late{i}") for i in range(2)]
         found.append(volumes.attachment("old", of="vol2", on=self.nodes[0]))
@@ -257,18 +273,22 @@ class World:
         """So many gangs and single pods in some language each; `low` ones are unimportant."""
         found: list[Manifest] = []
         for _ in range(number):
-            queued = self.pick.random() < 0.35  # queues and quotas meet only where several gangs have them
-            found += self.gang("volcano" if queued else self.pick.choice(sorted(LANGUAGES)), low=low)
+            chance, other = self.pick.random(), self.pick.choice(sorted(LANGUAGES))
+            queued = chance < (0.8 if self.has["borrowing"] else 0.2)  # queues meet only where several gangs have them
+            found += self.gang("volcano" if queued else self.language if chance < 0.7 else other, low=low)
         return found
 
     def gang(self, language: str, *, low: bool) -> list[Manifest]:
         """One gang, or a pod by itself, in a language."""
         pick, self._serial = self.pick, self._serial + 1
         name = f"g{self._serial}"
+        self._low = low
         made: list[Any] = LANGUAGES[language](self, name)
-        priority = pick.choice((0, 0, 1)) if low else pick.choice((1, 4, 5, 9))
+        rivals = self.has["rivals"]
+        priority = pick.choice((0, 0, 1)) if low else pick.choice((1, 1, 5, 9) if rivals else (1, 4, 5, 9))
         space = "default" if language in _AT_HOME else pick.choice(NAMESPACES)
-        app, firm = pick.choice(("", "a", "b")), pick.random() < 0.08
+        app = pick.choice(("a", "a", "b") if rivals else ("", "a", "b"))
+        firm = pick.random() < (0.3 if language in _ELASTIC else 0.2 if rivals else 0.08)
         # Pods of a gang mostly are of one kind.
         kinds = [self._kind(language, space, app) for _ in range(pick.choice((1, 1, 1, 2)))]
         quota = pick.choice(("", "e0", "e1")) if self.has["elastic-quotas"] and language in _ELASTIC else ""
@@ -301,7 +321,9 @@ class World:
         """Annotations of tierwise's own that a tenant may write on a gang."""
         pick, found = self.pick, {}
         for key, values in _OWN.items():
-            if self.has["own-keys"] and pick.random() < 0.2:
+            wanted = self.has["spares"] and key in ("spares", "on-node-loss")
+            wanted |= self.has["reservations"] and key == "expected-duration"
+            if (self.has["own-keys"] or wanted) and pick.random() < (0.5 if wanted else 0.2):
                 found[f"tierwise.io/{key}"] = pick.choice(values)
         if "tierwise.io/checkpointed-at" in found:
             found["tierwise.io/checkpointed-at"] = stamp(max(self.now - 60, 0))
@@ -337,8 +359,8 @@ class World:
             if pick.random() < 0.5 and rule["whenUnsatisfiable"] == "DoNotSchedule":
                 rule["minDomains"] = pick.choice((2, 3))
             spec["spread"] = [rule]
-        if self.has["volumes"] and space == "default" and pick.random() < 0.4:
-            spec["claims"] = [pick.choice(("claim0", "claim1", "claim2", "claim3", "late0", "late1"))]
+        if self.has["volumes"] and space == "default" and pick.random() < 0.6:
+            spec["claims"] = [pick.choice(_CLAIMS)]
         if self.has["devices"] and space == "default" and pick.random() < 0.4:
             spec["devices"] = pick.choice(("gpu0", "gpu1", "gpu2", "each"))
         if self.has["services"] and language == "plain" and pick.random() < 0.6:
@@ -376,9 +398,15 @@ class World:
 
     def _volcano(self, name: str) -> list[Manifest]:
         pick, count = self.pick, self.pick.randint(1, 4)
+        if not self._low and (self.has["borrowing"] or self.has["rivals"]):
+            count = min(count, 2)
         made: list[Any] = languages.volcano_gang(name, count, least=pick.choice((count, count, pick.randint(1, count))))
         spec = made[0]["spec"]
         spec["queue"] = pick.choice(("default", "q0", "q1", "q2"))
+        if self.has["borrowing"] and pick.random() < 0.8:  # one queue has all before another comes
+            spec["queue"], spec["minMember"] = ("q1", 1) if self._low else ("q2", count)
+        elif self.has["rivals"]:  # all in one queue, and what comes is small enough to find victims
+            spec["queue"] = "default"
         if self.trees in ("hypernodes", "both") and pick.random() < 0.5:
             spec["networkTopology"] = {"mode": pick.choice(("hard", "soft")), "highestTierAllowed": pick.choice((1, 2))}
         if count == 4 and pick.random() < 0.5:
@@ -420,10 +448,21 @@ class World:
         pods: list[Any] = languages.label_pods(name, count, "pod-group.scheduling.sigs.k8s.io")
         group = _object("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", name, {"minMember": least})
         if self.trees in ("layers", "both") and pick.random() < 0.5:
-            rule = f'{{"layer": "{pick.choice(LAYERS)}", "strategy": "{pick.choice(("MustGather", "PreferGather"))}"}}'
+            strategy, multiple = pick.choice(("MustGather", "MustGather", "PreferGather")), pick.choice((1, 1, 2))
+            rule = f'{{"layer": "{pick.choice(LAYERS)}", "strategy": "{strategy}", "podCountMultiple": {multiple}}}'
             key = "gang.scheduling.koordinator.sh/network-topology-spec"
             group["metadata"]["annotations"] = {key: f'{{"gatherStrategy": [{rule}]}}'}
         return [group, *pods]
+
+    def _together(self, name: str) -> list[Manifest]:
+        """Two gangs of Koordinator's that start together."""
+        found: list[Manifest] = []
+        for inner in (f"{name}-0", f"{name}-1"):
+            group, *pods = self._koordinator(inner)
+            prefix = "gang.scheduling.koordinator.sh/"
+            group["metadata"]["annotations"] = {f"{prefix}groups": f'["default/{name}-0", "default/{name}-1"]'}
+            found += [group, *pods]
+        return found
 
     def _annotated(self, name: str) -> list[Manifest]:
         """A gang of Koordinator's without an object."""
@@ -520,6 +559,7 @@ LANGUAGES: Final[Mapping[str, Callable[[World, str], list[Manifest]]]] = {
     "volcano job": World._volcano_job,
     "koordinator": World._koordinator,
     "koordinator by annotation": World._annotated,
+    "koordinator together": World._together,
     "scheduler-plugins": World._plugins,
     "kubernetes": World._kubernetes,
     "kubernetes composite": World._composite,
@@ -538,7 +578,8 @@ _SIZES: Final[tuple[Mapping[str, str], ...]] = (
 )
 """What pods ask for; the last of them for nothing."""
 
-_AT_HOME: Final = ("kueue", "kueue workload", "kai")
+_CLAIMS: Final = (*(f"claim{i}" for i in range(6)), "late0", "late1")
+_AT_HOME: Final = ("kueue", "kueue workload", "kai", "koordinator together")
 _ELASTIC: Final = ("koordinator", "koordinator by annotation", "plain", "pods")
 
 _OWN: Final[Mapping[str, tuple[str, ...]]] = {
@@ -559,7 +600,9 @@ _OWN: Final[Mapping[str, tuple[str, ...]]] = {
 
 _NAMES: Final = """
     taints budgets volumes devices services quotas capability guarantee queue-tree elastic-quotas fabrics own-keys ports
-    node-affinity pod-affinity spread
+    node-affinity pod-affinity spread borrowing rivals spares reservations
 """
 FEATURES: Final = tuple(_NAMES.split())
-"""What a world may have beside nodes, queues and gangs."""
+"""What a world may have beside nodes, queues and gangs; some are of its configuration."""
+TREES: Final = ("hypernodes", "layers", "labels", "both")
+"""By what nodes are near each other."""

@@ -16,15 +16,16 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import yaml
 from tests.fuzz.drawn_world import World, stamp
-from tests.fuzz.rules import Facts, Seen, Step, amount, judge
+from tests.fuzz.rules import Facts, Reserved, Seen, Step, amount, judge
 
 from tierwise.api import codec
 from tierwise.audit import Finding, audit
@@ -80,21 +81,25 @@ class Total:
 # -- configurations
 
 
-def configuration(pick: Random) -> Manifest:
-    """A configuration file in one of the formats, with actions in any order."""
-    if pick.random() < 0.2:
+def configuration(pick: Random, has: Mapping[str, bool]) -> Manifest:
+    """A configuration file in one of the formats, with actions in any order; for a world that `has` some features."""
+    if pick.random() < 0.2 and not any(has[name] for name in ("borrowing", "spares", "reservations")):
         return _kube(pick)
-    evicting = pick.choice(_EVICTING).split()
+    evicting = pick.choice([text for text in _EVICTING if "reclaim" in text or not has["borrowing"]]).split()
     later = ["allocate", "backfill", *evicting]
     if pick.random() < 0.5:
         pick.shuffle(later)
     if pick.random() < 0.2:
         later.append("allocate")
     actions: list[Manifest] = []
-    if pick.random() < 0.3:
+    if has["reservations"]:
         arguments = {"reservations": pick.choice(("easy", "conservative"))}
         actions.append({"name": "allocate", "arguments": arguments})
-    shares = pick.choice(("capacity", "proportion")) if any("reclaim" in a for a in evicting) else pick.choice(_SHARES)
+    shares = pick.choice([text for text in _SHARES if text == "elasticquota" or not has["elastic-quotas"]])
+    if has["guarantee"]:
+        shares = "capacity"
+    if any("reclaim" in action for action in evicting):
+        shares = pick.choice(("capacity", "capacity", "proportion"))
     first: list[Manifest] = [{"name": name} for name in ("priority", "gang", "conformance", "pdb")]
     first.append({"name": "coscheduling", "arguments": {"awareNetworkTopology": True}})
     second: list[Manifest] = [
@@ -107,10 +112,9 @@ def configuration(pick: Random) -> Manifest:
         ("resourcequota", 0.3),
         ("sla", 0.1),
     ):
-        if pick.random() < chance:
-            second.append(
-                {"name": name, "arguments": {"onNodeLoss": "replace"}} if name == "repair" else {"name": name}
-            )
+        if pick.random() < chance or (name == "repair" and has["spares"]):
+            replacing: Manifest = {"onNodeLoss": "replace"} | ({"maxSpares": 4} if has["spares"] else {})
+            second.append({"name": name, "arguments": replacing} if name == "repair" else {"name": name})
     found: Manifest = {"actions": ", ".join(["enqueue", *later]), "tiers": [{"plugins": first}, {"plugins": second}]}
     return found | ({"configurations": actions} if actions else {})
 
@@ -210,7 +214,23 @@ def _step(before: Sequence[Manifest], cluster: EmbeddedCluster, decided: _Decide
         frozenset(choice.name for choice in profile.plugins()),
         frozenset(notice.task.key for notice in decided.report.notices),
         {path: node for path, node in awaited.items() if path not in bound},
+        _reserved(before, decided),
     )
+
+
+def _reserved(before: Sequence[Manifest], decided: _Decided) -> dict[str, Reserved]:
+    short = {
+        _path(raw)
+        for raw in before
+        if raw["kind"] == "PodGroup" and "tierwise.io/expected-duration" in (raw["metadata"].get("annotations") or {})
+    }
+    found = {}
+    cpu = decided.snapshot.axis.index["cpu"]
+    for held in decided.report.reservations:
+        units = sum(int(shape.request[cpu]) * int(counts.sum()) for shape, _, counts in held.held)
+        paths = tuple(task.key for task in held.job.tasks)
+        found[held.job.key] = Reserved(Fraction(units, 1000), paths, held.holds, frozenset(short))
+    return found
 
 
 def _judged(before: Sequence[Manifest], now: float, profile: Profile) -> list[str]:
@@ -264,11 +284,13 @@ def _spared(step: Step, now: float, profile: Profile) -> list[str]:
     most = max(int(name[1:]) for name in classes)
     priorities = {_path(raw): raw["spec"].get("priority", 0) for raw in step.before if raw["kind"] == "Pod"}
     placed = {*step.bound, *step.nominated, *step.awaited}
-    for path in sorted(_bound_without(step, owners, now, profile) - placed):
-        if priorities[path] > most:
-            faults.append(f"spares: {path} of priority {priorities[path]} waits for those of {most}")
+    waiting = {path for path in step.pending if path in priorities} - placed
+    if any(priorities[path] > most for path in waiting):
+        for path in sorted(_bound_without(step, owners, now, profile) - placed):
+            if priorities[path] > most:
+                faults.append(f"spares: {path} of priority {priorities[path]} waits for those of {most}")
     poor = [raw for raw in owners if _at_its_capability(step, raw)]
-    if poor:
+    if poor and waiting:
         lost = _bound_without(step, poor, now, profile) - placed
         faults += [f"spares: {path} waits for those of a queue at its capability" for path in sorted(lost)]
     return faults
@@ -329,10 +351,10 @@ class _History:
     def __init__(self, seed: int, total: Total, always: Collection[str] = ()) -> None:
         self.seed, self.total = seed, total
         self.pick = Random(seed)
-        self.config = configuration(self.pick)
-        self.profile = _profile(self.config)
         self.world = World(self.pick, always)
-        crowd = [*self.world.cluster(), *self.world.arrivals(self.pick.randint(5, 12), low=True)]
+        self.config = configuration(self.pick, self.world.has)
+        self.profile = _profile(self.config)
+        crowd = [*self.world.cluster(), *self.world.arrivals(self.pick.randint(4, 8), low=True)]
         self.cluster = EmbeddedCluster(_objects(crowd), clock=_START)
         self.controllers = all_controllers(self.profile)
         self.reader: Reader | None = None
@@ -366,14 +388,8 @@ class _History:
             seen.restarts += self.reader is not None
             self.reader = Reader(self.profile)
         decided = _decide(self.reader.read(objects, self.now), self.profile)
-        faults = []
-        shuffled = list(before)
-        self.pick.shuffle(shuffled)
-        anew = _decide(build(_objects(shuffled), self.now, self.profile), self.profile)
-        if decided.told() != anew.told():
-            faults.append(
-                f"restart: reading anew in another order gives another decision: {_difference(decided, anew)}"
-            )
+        aside = Random(f"{self.seed} {number}")  # how often this is looked at changes no world
+        faults = self._read_anew(before, decided, aside) if aside.random() < 0.25 else []
         known = audit(objects)
         step = _step(before, self.cluster, decided, self.profile)
         faults += [*judge(step), *_audited(self.cluster.read(), known, step), *_spared(step, self.now, self.profile)]
@@ -389,6 +405,16 @@ class _History:
         seen.later_cycles += number > 0
         return faults
 
+    def _read_anew(self, before: Sequence[Manifest], decided: _Decided, pick: Random) -> list[str]:
+        """What differs where a scheduler that starts now reads everything in another order; costs a second cycle."""
+        shuffled = list(before)
+        pick.shuffle(shuffled)
+        self.total.seen.read_anew += 1
+        anew = _decide(build(_objects(shuffled), self.now, self.profile), self.profile)
+        if decided.told() == anew.told():
+            return []
+        return [f"restart: reading anew in another order gives another decision: {_difference(decided, anew)}"]
+
     # -- what happens between two cycles
 
     def _between(self) -> None:
@@ -399,7 +425,7 @@ class _History:
                 self._live(raw)
         for _ in range(self.pick.choice((0, 1, 1, 2))):
             self.pick.choice(self._events())()
-        coming = self.world.arrivals(self.pick.choice((0, 1, 2, 3)), low=False)
+        coming = self.world.arrivals(self.pick.choice((0, 1, 1, 2)), low=False)
         self.cluster.apply([Create(raw) for raw in coming])
 
     def _live(self, raw: Manifest) -> None:
@@ -444,7 +470,7 @@ class _History:
 
     def _events(self) -> list[Callable[[], None]]:
         return [
-            self._node_lost,
+            *[self._node_lost] * (4 if self.world.has["spares"] else 1),
             self._node_back,
             self._node_cordoned,
             self._checkpoint,
@@ -523,12 +549,16 @@ def history(seed: int, total: Total, always: Collection[str] = ()) -> None:
     _History(seed, total, always).run()
 
 
+_FORCED: Mapping[int, tuple[str, ...]] = {0: ("borrowing",), 1: ("rivals",)}
+"""What every fifth history has for certain, so that each run sees evictions of both kinds."""
+
+
 def fuzz(cycles: int, seed: int, *, say: Callable[[Fault], None] | None = None) -> Total:
     """Histories from a seed on until there are so many cycles."""
     total = Total()
     while total.seen.cycles < cycles:
         told = len(total.faults)
-        history(seed, total)
+        history(seed, total, _FORCED.get(seed % 5, ()))
         seed += 1
         for fault in total.faults[told:] if say is not None else ():
             say(fault)  # type: ignore[misc]

@@ -7,6 +7,7 @@ which budgets. Each fault begins with the name of its rule.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any, Final
 
-__all__ = ["RULES", "Facts", "Seen", "Step", "amount", "judge"]
+__all__ = ["RULES", "Facts", "Reserved", "Seen", "Step", "amount", "judge"]
 
 Manifest = dict[str, Any]
 Amounts = Counter[str]
@@ -30,6 +31,17 @@ _UNITS: Final[Mapping[str, Fraction | int]] = {
     "Gi": 2**30,
 }
 _HELD: Final = ("NoSchedule", "NoExecute")
+_QUOTA: Final = "quota.scheduling.koordinator.sh/"
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """What a job has reserved: whether others are held back for it, and whose pods end before it begins."""
+
+    cpu: Fraction
+    pods: tuple[str, ...]  # of the job
+    holds: bool
+    short: frozenset[str]  # groups of Volcano's
 
 
 @dataclass(frozen=True)
@@ -46,6 +58,7 @@ class Step:
     plugins: frozenset[str]  # of the configuration
     noticed: frozenset[str]  # pods that go once their notice has run out
     awaited: Mapping[str, str]  # pods with a place that are bound once their volumes or devices are there
+    reserved: Mapping[str, Reserved]  # by job
 
 
 @dataclass
@@ -62,6 +75,7 @@ class Seen:
     half_gangs: int = 0  # gangs of which a part stood when the cycle began
     later_cycles: int = 0
     restarts: int = 0
+    read_anew: int = 0  # cycles that were decided a second time by a reader that began anew
 
     def add(self, other: Seen) -> None:
         """Count another run as well."""
@@ -303,7 +317,7 @@ def _evictions(facts: Facts) -> Iterator[str]:
     for path, by, action in facts.step.evicted:
         victim = facts.old[path]
         lost = _lost(facts, victim)
-        if not lost and victim.labels.get("quota.scheduling.koordinator.sh/preemptible") == "false":
+        if not lost and victim.labels.get(f"{_QUOTA}preemptible") == "false":
             yield f"protected: {path} by {action}"
         if action == "giveback" or lost or not by:
             continue
@@ -373,48 +387,153 @@ def _preemptable(facts: Facts) -> Iterator[str]:
                 yield f"not preemptable: {path}"
 
 
+class Queues:
+    """Queues of Volcano's as their objects declare them: a tree, each with what may be used, is owed and is kept."""
+
+    def __init__(self, facts: Facts) -> None:
+        raws = _kind(facts.step.before, "Queue", "scheduling.volcano.sh")
+        self.specs: dict[str, Manifest] = {raw["metadata"]["name"]: raw["spec"] for raw in raws}
+        self._groups = {
+            f"{raw['metadata']['namespace']}/{raw['metadata']['name']}": raw["spec"].get("queue") or "default"
+            for raw in _kind(facts.step.before, "PodGroup", "scheduling.volcano.sh")
+        }
+        has = [amount(raw["status"]["allocatable"]["cpu"]) for raw in facts.nodes.values()]
+        self._everything = sum(has, Fraction(0))
+
+    def named(self, pod: Pod) -> bool:
+        """Whether a pod is in a group of Volcano's, which names a queue, and has no quota of its own."""
+        return _path_of_group(pod) in self._groups and f"{_QUOTA}name" not in pod.labels
+
+    def of(self, pod: Pod) -> str:
+        return self._groups.get(_path_of_group(pod), "default")
+
+    def chain(self, name: str) -> list[str]:
+        """A queue and those above it."""
+        found: list[str] = []
+        while name in self.specs and name not in found:
+            found.append(name)
+            name = self.specs[name].get("parent") or ""
+        return found
+
+    def cpu(self, name: str, part: str) -> Fraction | None:
+        """What a queue declares of cpu; None where it does not."""
+        spec = self.specs.get(name, {}).get(part) or {}
+        said = (spec.get("resource") or {} if part == "guarantee" else spec).get("cpu")
+        return None if said is None else amount(said)
+
+    def most(self, name: str) -> Fraction:
+        """What a queue may ever use: its capability, and of what is above it all but the guarantees beside it."""
+        above = self.specs[name].get("parent") or ""
+        outer = self.most(above) if above in self.specs else self._everything
+        beside = [q for q, spec in self.specs.items() if q != name and (spec.get("parent") or "") == above]
+        kept = outer - sum((self.cpu(q, "guarantee") or Fraction(0) for q in beside), Fraction(0))
+        own = self.cpu(name, "capability")
+        return max(kept if own is None else min(own, kept), self.cpu(name, "guarantee") or Fraction(0))
+
+
 def _reclaims(facts: Facts) -> Iterator[str]:
-    """Reclaiming takes from other queues that allow it, and leaves them what they deserve and are guaranteed."""
-    groups = {
-        f"{raw['metadata']['namespace']}/{raw['metadata']['name']}": raw["spec"].get("queue") or "default"
-        for raw in _kind(facts.step.before, "PodGroup", "scheduling.volcano.sh")
-    }
-    queues = {
-        raw["metadata"]["name"]: raw["spec"] for raw in _kind(facts.step.before, "Queue", "scheduling.volcano.sh")
-    }
+    """Reclaiming takes from other queues that allow it, and leaves them what they deserve and are guaranteed.
 
-    def queue(pod: Pod) -> str:
-        name = pod.marks.get("scheduling.k8s.io/group-name", "")
-        return groups.get(f"{pod.space}/{name}", "default") if name else "default"
-
-    taken: dict[str, list[str]] = {}
+    At every level up to the queue that both share. Where the profile has capacity, what a queue deserves is declared;
+    all that it can be said to hold counts: what comes to it in the cycle, and what is on its way out.
+    """
+    queues = Queues(facts)
+    taken: dict[str, Fraction] = {}
     for path, by, action in facts.step.evicted:
         if "reclaim" not in action:
             continue
-        mine = queue(facts.old[path])
-        taken.setdefault(mine, []).append(path)
+        victim = facts.old[path]
+        mine = queues.of(victim)
         gainers = [facts.old[p] for p in facts.step.gained.get(by, ()) if p in facts.old]
-        if any(queue(gainer) == mine for gainer in gainers):
+        if any(queues.of(gainer) == mine for gainer in gainers):
             yield f"reclaim: {path} for {by} of the same queue {mine}"
-        if not queues.get(mine, {}).get("reclaimable", True):
+        if not queues.specs.get(mine, {}).get("reclaimable", True):
             yield f"reclaim: {path} of queue {mine}, which is not reclaimable"
-    parents = {spec.get("parent") for spec in queues.values()}
-    for name, paths in taken.items():
-        spec = queues.get(name, {})
-        if name in parents or "capacity" not in facts.step.plugins:
+        if "capacity" not in facts.step.plugins or not gainers:
             continue
-        held = [p for p in facts.old.values() if p.holds and not p.leaving and queue(p) == name]
-        used = sum(p.need["cpu"] for p in held)
-        lost = sum(facts.old[path].need["cpu"] for path in paths)
-        deserved, kept = (
-            amount(part.get("cpu", 0))
-            for part in (spec.get("deserved") or {}, (spec.get("guarantee") or {}).get("resource") or {})
-        )
-        plain = all(set(p.need) <= {"cpu", "pods"} for p in held)
-        if plain and deserved and used <= deserved:
-            yield f"deserved: queue {name} has {used} of the {deserved} cpu that it deserves, and loses {paths}"
-        if kept and used - lost < kept:
-            yield f"guarantee: queue {name} keeps {used - lost} of its guaranteed {kept} cpu, and loses {paths}"
+        shared = queues.chain(queues.of(gainers[0]))
+        for level, name in enumerate(queues.chain(mine)):
+            if level and name in shared:
+                break
+            lost = taken.get(name, Fraction(0))
+            taken[name] = lost + victim.need["cpu"]
+            held = _held(facts, queues, name) - lost
+            kept = queues.cpu(name, "guarantee")
+            if kept and held - victim.need["cpu"] < kept:
+                yield f"guarantee: queue {name} keeps {held - victim.need['cpu']} of its {kept} cpu, and loses {path}"
+            deserved = queues.cpu(name, "deserved")
+            owed = max(min(deserved or Fraction(0), queues.most(name)), kept or Fraction(0))
+            if not level and owed and victim.need["cpu"] and held <= owed:
+                yield f"deserved: queue {name} has {held} of the {owed} cpu that it deserves, and loses {path}"
+
+
+def _held(facts: Facts, queues: Queues, name: str, *, least: bool = False) -> Fraction:
+    """What of cpu a queue and those below it hold at most; `least`: for certain, once the cycle is over."""
+    total = Fraction(0)
+    for path in {*facts.old, *facts.new}:
+        pod, old = facts.new.get(path) or facts.old[path], facts.old.get(path)
+        stands = pod.holds and pod.node in facts.nodes and not pod.leaving and path not in facts.victims
+        if not least:
+            placed = (pod, *([old] if old else ()))
+            stands = any(p.holds or (p.status.get("nominatedNodeName") and not p.ended) for p in placed)
+            stands = stands or path in facts.step.nominated or path in facts.step.awaited
+        if stands and name in queues.chain(queues.of(pod)) and (not least or queues.named(pod)):
+            total += pod.need["cpu"]
+    return total
+
+
+def _guaranteed(facts: Facts) -> Iterator[str]:
+    """No queue is given what others beside it, or beside one above it, are guaranteed."""
+    if "capacity" not in facts.step.plugins:
+        return
+    queues = Queues(facts)
+    asking = [pod for pod in facts.fresh if queues.named(pod) and pod.need["cpu"]]
+    for name in sorted({above for pod in asking for above in queues.chain(queues.of(pod))}):
+        held = _held(facts, queues, name, least=True)
+        if held > queues.most(name):
+            yield f"guaranteed to others: queue {name} has {held} cpu of the {queues.most(name)} that it may use"
+
+
+def _reserved(facts: Facts) -> Iterator[str]:
+    """What a job has reserved is charged to its queue: who comes later and stays finds that much less in it."""
+    queues = Queues(facts)
+    pods = {pod.path: pod for pod in facts.new.values()}
+    for job, held in facts.step.reserved.items():
+        owner = next((pods[path] for path in held.pods if path in pods), None)
+        if owner is None or not held.holds:
+            continue
+        later = [p for p in facts.fresh if queues.named(p) and queues.of(p) == queues.of(owner)]
+        later = [p for p in later if p.priority < owner.priority and p.need["cpu"]]
+        later = [p for p in later if _path_of_group(p) not in held.short]
+        most = queues.cpu(queues.of(owner), "capability")
+        used = _held(facts, queues, queues.of(owner), least=True)
+        if later and most is not None and used + held.cpu > most:
+            text = f"{later[0].path} is bound, so that its queue uses {used} of {most} cpu"
+            yield f"reserved: {text}, and {job} has reserved {held.cpu}"
+
+
+def _path_of_group(pod: Pod) -> str:
+    return f"{pod.space}/{pod.marks.get('scheduling.k8s.io/group-name', '')}"
+
+
+def _multiples(facts: Facts) -> Iterator[str]:
+    """A domain that a gang of Koordinator's comes to holds a multiple of its pods, where the gang asks for that."""
+    layered = bool(_kind(facts.step.before, "ClusterNetworkTopology")) and "coscheduling" in facts.step.plugins
+    for raw in _kind(facts.step.before, "PodGroup", "scheduling.sigs.k8s.io") if layered else ():
+        space, name = raw["metadata"]["namespace"], raw["metadata"]["name"]
+        marks = raw["metadata"].get("annotations") or {}
+        rules = json.loads(marks.get("gang.scheduling.koordinator.sh/network-topology-spec", "{}"))
+        own = [p for p in facts.new.values() if p.space == space and p.labels.get(_KOORDINATOR) == name]
+        news = {p.node for p in own if p.path in facts.step.bound and p.node in facts.nodes}
+        for rule in rules.get("gatherStrategy", ()):
+            number = rule.get("podCountMultiple") or 1
+            for domain in {facts.label(node, rule["layer"]) for node in news} if number > 1 else ():
+                inside = [p for p in own if p.holds and not p.leaving and facts.label(p.node, rule["layer"]) == domain]
+                if len(inside) % number:
+                    yield f"multiple: {space}/{name} has {len(inside)} pods in {domain}, and wants {number} at a time"
+
+
+_KOORDINATOR: Final = "pod-group.scheduling.sigs.k8s.io"
 
 
 # -- words
@@ -444,6 +563,9 @@ RULES: Final[tuple[Callable[[Facts], Iterator[str]], ...]] = (
     _whole_disruption,
     _preemptable,
     _reclaims,
+    _guaranteed,
+    _reserved,
+    _multiples,
     _reasons,
 )
 
