@@ -6,6 +6,7 @@ leaves the rest of the cluster as it was.
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 
@@ -33,6 +34,7 @@ CHANCES = {
     "overhead": 0.4,
     "arguments": 0.8,
     "claims twice": 0.3,
+    "liked": 0.3,
 }
 PRIORITIES = (0, 10, 100)
 SLOT = "example.com/slot-{}"  # one for each nominated pod, so that none takes another's
@@ -56,8 +58,26 @@ def draw(seed: int, without: tuple[str, ...] = ()) -> tuple[list[Raw], str]:
     if spread:
         pod["metadata"]["labels"]["app"] = "x"
         pod["spec"]["topologySpreadConstraints"] = [spread[1]]
+    config = _config(dice)
+    if "liked" in dice.on:
+        config = _like(dice.of("liked"), [o for o in objects if o["kind"] == "Pod"], pod, config)
     objects.append(pod)
-    return objects, _config(dice)
+    return objects, config
+
+
+def _like(dice: random.Random, running: list[Raw], pod: Raw, config: str) -> str:
+    """Let pods that run need to be near such as the pod, and say in the configuration what that is worth."""
+    pod["metadata"]["labels"]["app"] = "x"
+    standing = [one for one in running if one["spec"].get("nodeName")]
+    for one in dice.sample(standing, min(len(standing), dice.randint(1, 2))):
+        term = {"topologyKey": dice.choice((ZONE, HOST)), "labelSelector": {"matchLabels": {"app": "x"}}}
+        near = one["spec"].setdefault("affinity", {}).setdefault("podAffinity", {})
+        near.setdefault(REQUIRED, []).append({**term, "namespaces": ["default"]})
+    whole = json.loads(config)
+    arguments = whole["profiles"][0]["pluginConfig"]
+    if not any(entry["name"] == "InterPodAffinity" for entry in arguments):
+        arguments.append({"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": dice.choice((0, 1, 50))}})
+    return json.dumps(whole)
 
 
 def draw_with_volumes(seed: int, without: tuple[str, ...] = ()) -> tuple[list[Raw], str]:
@@ -67,7 +87,7 @@ def draw_with_volumes(seed: int, without: tuple[str, ...] = ()) -> tuple[list[Ra
     objects = with_volumes(random.Random(f"volumes {seed}"), objects)
     if "claims twice" in dice.on:
         _name_twice(dice.of("claims twice"), objects[-1])
-    return objects, config
+    return [*_larger(dice.of("larger volumes"), objects), *objects], config
 
 
 def draw_with_devices(seed: int, without: tuple[str, ...] = ()) -> tuple[list[Raw], str]:
@@ -145,6 +165,18 @@ def _lay_bare(objects: list[Raw], ask: Raw | None = None) -> None:
         node["status"]["allocatable"]["pods"] = "110"
 
 
+def _larger(dice: random.Random, objects: list[Raw]) -> list[Raw]:
+    """Larger volumes beside some that nobody has yet."""
+    found = []
+    for one in objects:
+        if one["kind"] == "PersistentVolume" and "claimRef" not in one["spec"] and dice.random() < 0.5:
+            other = copy.deepcopy(one)
+            other["metadata"]["name"] += "-larger"
+            other["spec"]["capacity"]["storage"] = "20Gi"
+            found.append(other)
+    return found
+
+
 def _name_twice(dice: random.Random, pod: Raw) -> None:
     """Let a second volume of the pod be a claim that it has already."""
     mounted = pod["spec"].get("volumes", [])
@@ -170,7 +202,9 @@ def _filled_domains(dice: Dice, nodes: list[Raw]) -> tuple[list[Raw], Raw] | Non
             found.append(pod)
     rule = {"maxSkew": own.choice((1, 2)), "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule"}
     wanted = max(1, len(values) + own.choice((-1, 0, 1, 1)))
-    return found, {**rule, "labelSelector": {"matchLabels": {"app": "x"}}, "minDomains": wanted}
+    # Pods on nodes whose taints count are no pods of the domain.
+    policy = {"nodeTaintsPolicy": "Honor"} if dice.of("honoured taints").random() < 0.5 else {}
+    return found, {**rule, **policy, "labelSelector": {"matchLabels": {"app": "x"}}, "minDomains": wanted}
 
 
 def _nominated(dice: Dice, nodes: list[Raw], running: list[Raw]) -> list[Raw]:

@@ -37,6 +37,7 @@ def drop_waiting(world: World, gangs: set[str]) -> World:
                 del left.pods[key]
         if not left.members(gang):
             del left.gangs[gang]
+            left.budgets = {name: budget for name, budget in left.budgets.items() if budget.gang != gang}
             continue
         counts = collections.Counter(left.pods[key].role for key in left.members(gang))
         left.gangs[gang].minimum = min(left.gangs[gang].minimum, len(left.members(gang)))
@@ -124,6 +125,12 @@ def fewer_victims(world: World, theirs: Answer, ours: Answer) -> World | None:
     if len(ours.evicted) >= len(theirs.evicted):
         return None
     return protect(world, set(theirs.evicted) - set(ours.evicted))
+
+
+def made_room_cheaper(world: World, theirs: Answer, ours: Answer) -> World | None:
+    """Where tierwise evicts fewer, soundly, gangs that both make room for do not wait."""
+    gangs = {world.pods[key].gang for key in theirs.nominated} & {world.pods[key].gang for key in ours.nominated}
+    return drop_waiting(world, gangs) if gangs and len(ours.evicted) < len(theirs.evicted) else None
 
 
 def leaving(world: World, theirs: Answer, ours: Answer) -> World | None:

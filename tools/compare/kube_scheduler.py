@@ -202,17 +202,19 @@ def differences(case: Question, theirs: Raw, ours: Raw) -> list[str]:
     if case.preempt and not fit:
         return _preemption(theirs, ours)
     given = theirs.get("writes", {})
-    own = writes_of(case.objects, theirs["node"]) if theirs.get("node") else {}
-    if own != given:
+    written = writes_of(case.objects, theirs["node"]) if theirs.get("node") else {}
+    if written != given:
         return ["what claims are given"]
     found = []
     for plugin in SCORES:
-        for node, scores in sorted(theirs["scores"].items()):
+        told = {node: scores[plugin] for node, scores in theirs["scores"].items() if plugin in scores}
+        own = {node: ours["nodes"][node]["scores"].get(plugin, 0) for node in theirs["scores"]}
+        weight = _WEIGHTS.get(plugin, 1)
+        if any(abs(own[node] - score / weight) > 1e-6 for node, score in told.items()):
+            found.append(f"score of {plugin}")
+        elif not told and max(own.values(), default=0) - min(own.values(), default=0) > 1e-6:
             # A plugin that has nothing to say of a pod is not run there, and says the same of every node here.
-            here = ours["nodes"][node]["scores"].get(plugin, 0)
-            if plugin in scores and abs(here - scores[plugin] / _WEIGHTS.get(plugin, 1)) > 1e-6:
-                found.append(f"score of {plugin}")
-                break
+            found.append(f"score of {plugin}, which Kubernetes does not ask")
     return found
 
 

@@ -30,6 +30,7 @@ SAMPLES = {
     "kube-scheduler's pod groups": ("pod_groups", "--clusters", "40", "--seed", "1"),
     "Kubernetes' allocator of devices": ("device_allocator", "--clusters", "300", "--seed", "1"),
     "Kubernetes' selectors of devices": ("device_selectors", "--selectors", "2000", "--seed", "1"),
+    "rules that are broken on purpose": ("broken",),
 }
 
 
@@ -43,7 +44,7 @@ def main() -> int:
         print(f"== {name}: {program} {' '.join(options)}", flush=True)
         begun = time.monotonic()
         try:
-            go_programs.check("volcano" if program == "volcano" else "kubernetes")
+            go_programs.check("volcano" if program in ("volcano", "broken") else "kubernetes")
         except go_programs.UnavailableError as reason:
             outcome[name] = f"skipped: {reason}"
             continue
