@@ -157,7 +157,7 @@ def _lay_bare(objects: list[Raw], ask: Raw | None = None) -> None:
         for field in ("affinity", "topologySpreadConstraints", "nodeSelector", "hostNetwork"):
             pod["spec"].pop(field, None)
         asked = ask or pod["spec"]["containers"][0]["resources"].get("requests", {})
-        pod["spec"]["containers"] = [{"name": "c0", "image": "app:v1", "resources": {"requests": asked}}]
+        pod["spec"]["containers"] = [{"name": "c0", "image": "app:v1", "resources": {"requests": dict(asked)}}]
         pod["spec"].pop("initContainers", None)
         pod["spec"].pop("resources", None)
     for node in (o for o in objects if o["kind"] == "Node"):
