@@ -118,9 +118,9 @@ def _may_have(spec: DeviceClaim, name: str, found: Device) -> bool:
     return all(selector(one.cel.expression).matches(DRIVER, found) for one in asked.selectors if one.cel is not None)
 
 
-@examples(45)
 @sees(binds=1, refusals=3)
 @given(_nested())
+@examples(45)
 def test_counting_is_exact_where_sets_nest(world: tuple[list[int], list[tuple[tuple[int, ...], int]]]) -> None:
     """A gang starts exactly where an exhaustive search finds devices for all of it."""
     history = _gang(*world)
@@ -130,9 +130,9 @@ def test_counting_is_exact_where_sets_nest(world: tuple[list[int], list[tuple[tu
     assert len(history.bindings) in (0, len(world[1]))
 
 
-@examples(45)
 @sees(binds=3, refusals=2)
 @given(_any_sets())
+@examples(45)
 def test_matching_is_exact_on_a_node(world: tuple[list[int], list[tuple[tuple[int, ...], int]]]) -> None:
     """Where sets overlap, a gang of several shapes starts exactly where an exhaustive search finds its devices."""
     history = _gang(*world)
@@ -165,9 +165,9 @@ def _room(nodes: list[list[int]], taken: set[tuple[int, int]]) -> int:
 _PREEMPTS = replace(DEFAULT, actions=(*DEFAULT.actions, "gangpreempt"))
 
 
-@examples(40)
 @sees(evictions=3)
 @given(_held())
+@examples(40)
 def test_preemption_frees_devices_that_are_matched(
     world: tuple[list[list[int]], list[tuple[int, tuple[int, ...]]], int],
 ) -> None:
@@ -211,9 +211,9 @@ def test_preemption_frees_devices_that_are_matched(
         assert _room(nodes, left) < size
 
 
-@examples(30)
 @sees(binds=1, refusals=1)
 @given(_any_sets(), st.lists(st.integers(0, 11), max_size=12))
+@examples(30)
 def test_following_is_reading_anew(
     world: tuple[list[int], list[tuple[tuple[int, ...], int]]], steps: list[int]
 ) -> None:

@@ -143,9 +143,9 @@ def _places(history: History) -> dict[str, tuple[str, str]]:
     }
 
 
-@examples(60)
 @sees(evictions=1)
 @given(_losses())
+@examples(60)
 def test_a_gang_is_whole_again_wherever_it_can_be(loss: Loss) -> None:
     """Where counting finds a place for the gang on what is left, it runs there as a whole, within its domains and with
     its ranks; where it finds none, nobody was evicted but from the lost nodes, unless the job wants that.
@@ -190,9 +190,9 @@ def _assert_within(loss: Loss, stands: dict[str, str]) -> None:
 # -- spares
 
 
-@examples(40)
 @sees(binds=2, refusals=1)
 @given(st.integers(1, 3), st.integers(1, 3), st.integers(0, 3), st.integers(1, 3))
+@examples(40)
 def test_spares_are_given_back_at_once(tasks: int, spares: int, lent: int, lost: int) -> None:
     """In the cycle in which an owner lacks pods they are nominated or bound, as far as its spares go."""
     lost = min(lost, tasks)

@@ -18,7 +18,6 @@ _HOMES = st.lists(st.sampled_from([0, 0, 1, 1, 2, -1]), min_size=NODES, max_size
 _ASKED = st.tuples(st.sampled_from(["", "rack", "feed"]), st.sampled_from(["", "rack", "feed"]), st.booleans())
 
 
-@examples(40)
 @sees(binds=5, refusals=1)
 @given(
     st.builds(
@@ -32,6 +31,7 @@ _ASKED = st.tuples(st.sampled_from(["", "rack", "feed"]), st.sampled_from(["", "
         st.sampled_from([0, 0, 1, 2]),
     )
 )
+@examples(40)
 def test_a_gang_on_two_fabrics_is_placed_where_there_is_a_place_and_nowhere_else(question: Question) -> None:
     """The scheduler binds all of it exactly where a way exists, and the auditor finds nothing wrong with it."""
     history = schedule(objects_of(question.manifests()), DEFAULT, now=0.0)
