@@ -163,6 +163,16 @@ def test_what_is_soft_passes_without_its_tree() -> None:
     assert 2 == len(run(WORLD, gang("g", 2, further=further))[0])
 
 
+def test_who_insists_on_nothing_is_told_that_room_is_missing() -> None:
+    """What is only preferred is no constraint that a refusal could name."""
+    further: list[Raw] = [{"fabric": "power", "tier": "feed", "mode": "soft"}]
+    bound, why = run(WORLD, gang("g", 9, further=further))
+
+    assert {} == bound
+    assert all("no nodes have a place for its 9 pods" in text for text in why.values())
+    assert not any("keeps every constraint" in text or "every one of these" in text for text in why.values())
+
+
 def test_what_is_soft_is_kept_where_it_can_be() -> None:
     """A pair on one feed where there is room, across feeds where there is not."""
     further: list[Raw] = [{"fabric": "power", "tier": "feed", "mode": "soft"}]

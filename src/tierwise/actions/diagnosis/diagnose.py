@@ -17,8 +17,8 @@ from tierwise.actions.placement.alike import holds
 from tierwise.actions.placement.bounds import Room, held
 from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.choose import candidates, current_domain, search_group
-from tierwise.actions.placement.demand import Demand, TaskGroup, needs
-from tierwise.actions.placement.gather import everything, rows_of, slot_tree_of
+from tierwise.actions.placement.demand import Demand, TaskGroup, everything, needs
+from tierwise.actions.placement.gather import rows_of, slot_tree_of
 from tierwise.actions.placement.problem import BOTH, NoPlace, SearchResult
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.trial import put

@@ -28,9 +28,10 @@ def unplaced_on_fabrics(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool
     """Why nothing of the demand was placed."""
     asked, tried = list(_asked(job, demand)), each_by_itself(cycle, job, demand)
     words = "; ".join(f"{constraint.words()}{whose}" for constraint, _, whose in asked)
-    text = f"no place for {asked_pods(cycle, job, demand)} keeps every constraint: {words}"
+    pods = asked_pods(cycle, job, demand)
+    text = f"no place for {pods} keeps every constraint: {words}" if asked else f"no nodes have a place for {pods}"
     short = tuple(t for t in tried if t.fits < t.asked)
-    if not short and not bounded:
+    if asked and not short and not bounded:
         text = f"{text}; {_TOGETHER}"
     return Rejection("fit", job.key, Reason("NoPlaceOnFabrics", "network-topology-aware", text), short, (), bounded)
 

@@ -24,6 +24,7 @@ __all__ = [
     "asks_beyond",
     "counts_by_pod_set",
     "demand",
+    "everything",
     "needs",
     "selections",
     "surplus",
@@ -168,8 +169,13 @@ def whole_first(cycle: Cycle, job: Job, asked: Demand) -> tuple[Demand, ...]:
     if not cycle.pipeline.gather_options(job, asked.tasks):
         return (asked,)
     (least,) = asked.task_groups
-    every = sum(tasks_left.left for tasks_left in least.remaining)
-    return (Demand((replace(least, need=every),)), asked) if every > least.need else (asked,)
+    whole = everything(least)
+    return (Demand((whole,)), asked) if whole.need > least.need else (asked,)
+
+
+def everything(task_group: TaskGroup) -> TaskGroup:
+    """A task group of all that is left, not only of what the minimum needs."""
+    return replace(task_group, need=sum(tasks_left.left for tasks_left in task_group.remaining))
 
 
 def needs(asked: Demand, resources: int) -> Ints:

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
+from tierwise.actions.placement.demand import RemainingTasks, TaskGroup, counts_by_pod_set
 from tierwise.actions.placement.mixtures import OutOfBoundError
 from tierwise.actions.placement.problem import BOTH, NOW_ONLY, NoPlace, Placement, SearchResult
 from tierwise.actions.placement.trial import place_tasks
@@ -30,7 +30,6 @@ from tierwise.model.shape import Shape
 __all__ = [
     "MixedDeal",
     "Mixture",
-    "everything",
     "fits_bound",
     "gather_group",
     "gather_surplus",
@@ -282,11 +281,6 @@ def gather_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placem
     return []
 
 
-def everything(task_group: TaskGroup) -> TaskGroup:
-    """A task group of all that is left, not only of what the minimum needs."""
-    return replace(task_group, need=sum(tasks_left.left for tasks_left in task_group.remaining))
-
-
 def slot_tree_of(cycle: Cycle, shape: Shape, sub: SubJob, job: Job, pool: Pool) -> SlotTree:
     """The tree as tasks of one shape see it."""
     return slot_tree_on(cycle, sub, job, cycle.fit_counts.of(shape).rows(pool))
@@ -332,19 +326,10 @@ class _Class(msgspec.Struct, frozen=True):
 
 def _classes(task_group: TaskGroup) -> list[_Class]:
     """What a task group takes of each remaining tasks, role minimums first, by shape."""
-    roles, left = dict(task_group.roles), task_group.need
-    numbers = []
-    for tasks_left in task_group.remaining:
-        number = min(tasks_left.left, roles.get(tasks_left.pod_set.role_number, 0))
-        roles[tasks_left.pod_set.role_number] = roles.get(tasks_left.pod_set.role_number, 0) - number
-        numbers.append(number)
-        left -= number
     shapes: dict[int, list[tuple[RemainingTasks, int]]] = {}
-    for tasks_left, number in zip(task_group.remaining, numbers, strict=True):
-        more = min(tasks_left.left - number, max(left, 0))
-        left -= more
-        if number + more:
-            shapes.setdefault(tasks_left.pod_set.shape.number, []).append((tasks_left, number + more))
+    for tasks_left, number in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True):
+        if number:
+            shapes.setdefault(tasks_left.pod_set.shape.number, []).append((tasks_left, number))
     return [_Class(parts[0][0].pod_set.shape, tuple(parts)) for parts in shapes.values()]
 
 

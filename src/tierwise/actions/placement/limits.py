@@ -19,7 +19,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, InnerGroup, Job, Policy, SubJob
 from tierwise.model.topology import HYPERNODES, Topology
 
-__all__ = ["STATED", "Tiers", "attempts", "homes_of", "limited", "within_limits"]
+__all__ = ["Tiers", "attempts", "homes_of", "limited", "within_limits"]
 
 _NOWHERE: Ints = np.zeros(0, dtype=np.int64)
 
@@ -70,7 +70,7 @@ class Tiers(msgspec.Struct, frozen=True):
     soft: bool  # whether what is asked for without insisting is insisted on
 
 
-STATED = Tiers(None, None, soft=False)
+_STATED = Tiers(None, None, soft=False)
 """What the constraints say."""
 
 
@@ -190,7 +190,7 @@ def _groups_around(job: Job, sub: SubJob) -> Iterator[int]:
 
 def within_limits(cycle: Cycle, job: Job) -> bool:
     """Whether all placed tasks of a job stand where its constraints want them."""
-    whole = limited(cycle, job, [TaskGroup(sub, (), 0) for sub in job.subs], STATED)
+    whole = limited(cycle, job, [TaskGroup(sub, (), 0) for sub in job.subs], _STATED)
     parts = [*whole.parts]
     for part in parts:
         parts += part.parts

@@ -42,12 +42,14 @@ def solve(
     A job whose tasks share what is made with the place of the first is looked for in one place of those that can have
     it. A job whose sub-jobs find no place is looked for in the places that pod affinity may tie it to.
     """
+    if cycle.pipeline.gather_options(job, asked.tasks):
+        from tierwise.actions.placement.gather import gather_group  # rarely needed, and slow to import
+
+        return _inside(cycle, gather_group(cycle, job, asked.task_groups[0], pools=pools), within)
 
     def anywhere() -> SearchResult | NoPlace:
         return _on_its_trees(cycle, job, asked, within, pools)
 
-    if cycle.pipeline.gather_options(job, asked.tasks):
-        return anywhere()
     shared = cycle.pipeline.shared_places(job)
     if shared is not None:
         found = _confined(cycle, job, asked, shared, anywhere)
@@ -65,10 +67,6 @@ def _on_its_trees(
     cycle: Cycle, job: Job, asked: Demand, within: int, pools: tuple[Pool, ...]
 ) -> SearchResult | NoPlace:
     """Find a place by the tree, or the trees, that the constraints of a job are on."""
-    if cycle.pipeline.gather_options(job, asked.tasks):
-        from tierwise.actions.placement.gather import gather_group  # rarely needed, and slow to import
-
-        return _inside(cycle, gather_group(cycle, job, asked.task_groups[0], pools=pools), within)
     if cycle.snapshot.on_several_trees(job):
         from tierwise.actions.placement.fabrics import search_fabrics  # rarely needed
 
