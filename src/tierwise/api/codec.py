@@ -273,7 +273,7 @@ def register(
     signed: bool = False,
     older: tuple[str, ...] = (),
 ) -> None:
-    """Teach the codec a kind, and where its quantities stand; `signed` leaves it to admission to refuse negative ones.
+    """Teach the codec a kind, and where its quantities are; `signed` leaves it to admission to refuse negative ones.
 
     `older` are versions that a server may offer instead, the best first.
     The record needs a field `metadata: ObjectMeta`. A type that serves several groups is shown as the first one.
@@ -337,7 +337,7 @@ def decode_changed(raw: Raw, before: Raw, record: Any) -> Any:
     """As `decode`, for a manifest that replaces another, of which the record is known.
 
     Parts that are the same object in both manifests are taken over. So a status that is written costs no reading of
-    the spec, and whoever keeps what follows from a spec can tell by identity that it still holds.
+    the spec, and a cache of what follows from a spec can tell by identity that it still holds.
     """
     kept: dict[str, Any] = {}
     for part in _PARTS:
@@ -363,7 +363,7 @@ def decode_changed(raw: Raw, before: Raw, record: Any) -> Any:
 
 _NO_TIME: Final = re.compile(rb'(?<=[{,])("(?:lastTransitionTime|startedAt|finishedAt)":)null')
 """Times of records that an API server shows as null where there are none. Behind a bracket or a comma a quote opens a
-key, in whatever text it stands: so nothing but keys is found.
+key, in any text: so nothing but keys is found.
 """
 
 
@@ -387,7 +387,7 @@ def decode_json(data: bytes | memoryview | msgspec.Raw, record: type[R]) -> R | 
 
 
 def accepted(record: R) -> R | None:
-    """A record that somebody has decoded from JSON by its type, as `decode` gives it; None where that refuses it."""
+    """A record that was decoded from JSON by its type, as `decode` gives it; None where that refuses it."""
     try:
         _check(record)
     except InputError:
@@ -459,7 +459,7 @@ def _type_of(raw: object) -> tuple[str, str]:
 
 
 def _misplaced(raw: dict[str, Any]) -> str:
-    """What stands elsewhere than it belongs, as in the first examples of Volcano's design."""
+    """Fields in the wrong place, as in the first examples of Volcano's design."""
     moved = [("version", "apiVersion", "apiVersion"), ("name", "metadata", "metadata.name")]
     found = [f"{field} stands for {place}" for field, lacks, place in moved if raw.get(field) and lacks not in raw]
     return f" ({' and '.join(found)}?)" if found else ""

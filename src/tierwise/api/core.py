@@ -73,7 +73,7 @@ __all__ = [
 ]
 
 
-# Where a pod wants to stand: affinity to nodes and to other pods, and spreading over topologies.
+# Where a pod wants to run: affinity to nodes and to other pods, and spreading over topologies.
 #
 # Part of `core`'s pod specification and built by the codec. Terms within a list of node selector terms are
 # alternatives; the conditions within one term must all hold.
@@ -109,7 +109,7 @@ class PreferredNodeTerm(Record, frozen=True):
 
 
 class NodeAffinity(Record, frozen=True):
-    """Which nodes a pod may stand on, and which it would rather."""
+    """The nodes that a pod may run on, and those that it prefers."""
 
     required: NodeSelector | None = field(default=None, name=_REQUIRED)
     preferred: tuple[PreferredNodeTerm, ...] = field(default=(), name=_PREFERRED)
@@ -177,7 +177,7 @@ class Condition(Record, frozen=True):
     """One line of an object's status; also used by Volcano's objects.
 
     When it was last confirmed or looked at is left out: kubelets write that every few minutes, and nothing depends on
-    it; and where nobody has looked yet an API server writes null, which would cost every pod its short way in.
+    it; and a status that was never written is null, which would cost every pod its short way in.
     """
 
     type: str = ""
@@ -474,7 +474,7 @@ class PodExtendedResourceClaimStatus(Record, frozen=True):
 
 
 class PodStatus(Record, frozen=True):
-    """What became of a pod; an empty phase is a pod that nobody has looked at yet."""
+    """The status of a pod; the phase is empty until a kubelet or a controller sets it."""
 
     phase: str = ""
     reason: str = ""

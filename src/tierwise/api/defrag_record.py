@@ -37,7 +37,7 @@ _ENTRY: Final = "record"
 
 
 class MovePhase(enum.StrEnum):
-    """Where an execution stands."""
+    """The status of an execution."""
 
     RESERVING = "Reserving"  # places are held, and the scheduler has not said yet that it respects them
     MOVING = "Moving"  # pods are evicted, and start again at their new places
@@ -82,7 +82,7 @@ class FinishedMove(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
 
 
 class HeldPods(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """Places on a node that are held for pods of one job; those that stand there already are part of the number."""
+    """Places on a node that are held for pods of one job; those already on the node are part of the number."""
 
     job: str
     node: str
@@ -107,7 +107,7 @@ class DefragRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     nodes: Mapping[str, int] = {}  # pods of the gang to come, by node
     moves: tuple[PlannedMove, ...] = ()  # that are not over; the first one is in hand
     finished: tuple[FinishedMove, ...] = ()
-    kept: Mapping[str, Mapping[str, int]] = {}  # by node, amounts that are kept from everybody until the deadline
+    kept: Mapping[str, Mapping[str, int]] = {}  # by node, amounts that no pod gets until the deadline
     held: tuple[HeldPods, ...] = ()
     plans: int = 1  # how often the rest of the moves was planned
     message: str = ""
@@ -130,7 +130,7 @@ def manifest(record: DefragRecord, namespace: str) -> Raw:
 
 
 def read_record(config: ConfigMap) -> DefragRecord:
-    """The record in a ConfigMap; ValueError where somebody else wrote it."""
+    """The record in a ConfigMap; ValueError where it is not one of ours."""
     try:
         return msgspec.json.decode(config.data[_ENTRY], type=DefragRecord)
     except (KeyError, msgspec.MsgspecError, RecursionError) as error:

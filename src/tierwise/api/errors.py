@@ -11,7 +11,7 @@ __all__ = ["InputError", "suggestion"]
 
 
 class InputError(Exception):
-    """Input that cannot be used, with the place where it stands.
+    """Input that cannot be used, and its place.
 
     `file` is a path (with line and column where known), `obj` reads like "Pod default/p1", `field` like
     "status.allocatable.cpu". What is not known is None and is left out of the text.

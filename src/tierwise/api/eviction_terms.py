@@ -110,7 +110,7 @@ def told_times(pod: Pod) -> tuple[float, float]:
 
 
 def ended_at(pod: Pod) -> float:
-    """When the last container of a pod that has succeeded or failed ended; 0 where nobody has said so."""
+    """When the last container of a pod that has succeeded or failed ended; 0 where it is not known."""
     if pod.status.phase not in ("Succeeded", "Failed"):
         return 0.0
     states = [status.state.terminated for status in pod.status.container_statuses]

@@ -1,6 +1,6 @@
 """The annotation in which people find when a waiting gang is expected to start.
 
-Written by the live scheduler, and written anew only where it says something else by more than a step.
+Written by the live scheduler, and again only when it changes by more than a step.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 On a hyperNode, as a label or an annotation, the mark names the fabric that it is a domain of; hyperNodes without it
 form the tree that Volcano's constraints mean. On a group it names the fabric that the group's own constraints are
-about. Constraints on further fabrics stand in an annotation of the group, as a JSON list.
+about. Constraints on further fabrics are in an annotation of the group, as a JSON list.
 """
 
 from __future__ import annotations

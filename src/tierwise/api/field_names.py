@@ -1,6 +1,6 @@
 """Fields that no API server would know: misspelt ones, told by kind and depth.
 
-Called by admission, for people who write manifests. The names stand in `field_names.txt`, which
+Called by admission, for people who write manifests. The names are in `field_names.txt`, which
 `tools/field_names.py` makes from the definitions of the kinds: those of Kubernetes, of the projects whose kinds are
 read, and of tierwise. Says nothing about kinds that are not listed there, and judges no values.
 """
@@ -18,7 +18,7 @@ _ANYTHING: Final = "*"
 
 
 class Unheard(NamedTuple):
-    """A field that its type does not have: where it stands, and the name that was probably meant, as a message."""
+    """A field that its type does not have: its place, and a message with the name that was probably meant."""
 
     path: str
     message: str

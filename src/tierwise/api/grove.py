@@ -28,7 +28,7 @@ class PackConstraint(Record, frozen=True):
 
 
 class TopologyConstraint(Record, frozen=True):
-    """How near pods must stand."""
+    """How close pods must be."""
 
     pack_constraint: PackConstraint = PackConstraint()
 

@@ -90,7 +90,7 @@ class ItemReader:
         self._text, self._file = text, file
         self._decode = getincrementaldecoder("utf-8")().decode
         text.seek(0)
-        # Whatever stands before the items counts for line and column.
+        # The text before the items counts for line and column.
         self._window, self._ended = text.read(start).decode(), False
         self._lines = self._column = 0
         self._position = len(self._window)
@@ -117,7 +117,7 @@ class ItemReader:
 
     def __iter__(self) -> Iterator[tuple[object, int]]:
         """Every item, and at which byte of the text reading has come by then."""
-        expected = "]"  # what may stand here besides an item
+        expected = "]"  # what may come here besides an item
         while (found := self._next()) != "]":
             if found == ",":
                 if expected != ",":

@@ -25,7 +25,7 @@ TOPOLOGY_GROUP = "kai.scheduler"
 
 
 class TopologyConstraint(Record, frozen=True):
-    """How near the pods of a group must stand, and should, by levels of a topology."""
+    """How close the pods of a group must be and should be, by levels of a topology."""
 
     topology: str = ""
     required_topology_level: str = ""

@@ -1,6 +1,6 @@
-"""The labels and annotations that are tierwise's own, and those under its prefix that nobody would read.
+"""The labels and annotations that are tierwise's own, and the unknown ones under its prefix.
 
-A misspelt key is a wish that nobody hears: admission and the command line tell of it. The keys are those of the table
+A misspelt key has no effect: admission and the command line warn of it. The keys are those of the table
 `tenant_inputs`, which a test holds against the sources.
 """
 
@@ -20,7 +20,7 @@ _DEEPEST: Final = 12
 
 
 class UnknownKey(NamedTuple):
-    """A key that nobody reads: where it stands, and a message with the name that was probably meant."""
+    """An unknown key: its place, and a message with the name that was probably meant."""
 
     path: str
     message: str

@@ -1,7 +1,7 @@
 """The annotation in which a gang's reservation is kept, so that it survives a restart: where, and from when.
 
 Written with the status of a pod group and read back by the dialects. One that cannot be read counts as none: it is
-tierwise's own, and made anew.
+tierwise's own, and made again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ RESERVATION: Final = "tierwise.io/reservation"
 
 
 class ReservationRecord(msgspec.Struct, frozen=True):
-    """Where a gang has a reservation, by the name of the domain, and from when; infinite where nobody knows when."""
+    """Where a gang has a reservation, by the name of the domain, and from when; infinite where that is not known."""
 
     domain: str
     start: float = inf

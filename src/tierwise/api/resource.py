@@ -238,7 +238,7 @@ class ExactDeviceRequest(Record, frozen=True):
 class DeviceRequest(Record, frozen=True):
     """What a claim asks for under one name: exactly this, or the first of several that can be had.
 
-    In v1beta1 the fields of `exactly` stand in the request itself; they are taken over when the record is made.
+    In v1beta1 the fields of `exactly` are in the request itself; they are taken over when the record is made.
     """
 
     name: str = ""
@@ -342,7 +342,7 @@ class AllocationResult(Record, frozen=True):
 
 
 class ConsumerReference(Record, frozen=True):
-    """Somebody who may use a claim."""
+    """A consumer of a claim."""
 
     api_group: str = ""
     resource: str = ""

@@ -103,7 +103,7 @@ class PersistentVolumeSpec(Record, frozen=True):
 
 
 class PersistentVolumeStatus(Record, frozen=True):
-    """Where a volume stands."""
+    """The status of a volume."""
 
     phase: str = ""
 
@@ -135,7 +135,7 @@ class PersistentVolumeClaimSpec(Record, frozen=True):
 
 
 class PersistentVolumeClaimStatus(Record, frozen=True):
-    """Where a claim stands."""
+    """The status of a claim."""
 
     phase: str = ""
 

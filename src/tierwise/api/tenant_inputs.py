@@ -1,9 +1,8 @@
 """All that a tenant writes and the scheduler obeys: what it can take from others, and what keeps that in bounds.
 
-A tenant is whoever may write objects in one namespace. Every label and annotation under tierwise's own prefix has a
-row, whoever is meant to write it: what tierwise writes itself can be forged. Docs/security-model.md shows this table,
-and a test compares them; others check that the tests exist, that the switches do, and that no key is read without a
-row.
+A tenant may write objects in one namespace. Every label and annotation under tierwise's own prefix has a row, also
+those that only tierwise should write, because they can be forged. Docs/security-model.md shows this table, and a test
+compares them; others check that the tests exist, that the switches do, and that no key is read without a row.
 """
 
 from __future__ import annotations
@@ -116,7 +115,7 @@ TENANT_INPUTS: Final = (
     ),
     TenantInput(
         "eviction-notice",
-        "time for which whoever preempts waits",
+        "time for which a preemptor waits",
         "10m: `maxNotice`; once given, notice is kept",
         _USE,
         "`maxNotice` of `eviction-cost`",
@@ -160,7 +159,7 @@ TENANT_INPUTS: Final = (
     ),
     TenantInput(
         "fabric fabric.* topology-constraints",
-        NOTHING + ": it narrows where it may stand",
+        NOTHING + ": it narrows where it may run",
         "fabrics that exist; what cannot be read waits",
         FREE,
         "`network-topology-aware`",

@@ -81,7 +81,7 @@ _GROVE: Final = "grove.io/podgang"
 
 _NUMA: Final = "cpus and NUMA nodes of a node are not chosen here"
 _DEVICES: Final = "the devices of a node are not chosen here"
-_SHARES: Final = "{} would choose the device to share, and nobody here does"
+_SHARES: Final = "{} would choose the device to share, and tierwise does not"
 _HAMI: Final = _SHARES.format("HAMi's scheduler")
 
 SPEC_FIELDS: Final = {
@@ -91,7 +91,7 @@ SPEC_FIELDS: Final = {
 """Fields of a pod's spec that Kubernetes' scheduler looks at, and why a pod with one waits here."""
 
 LABELS: Final = {
-    _QOS: "classes LSE and LSR have cpus of their own, and nobody here chooses them",
+    _QOS: "classes LSE and LSR have cpus of their own, and tierwise does not choose them",
     "godel.bytedance.com/pod-group-name": "PodGroups of godel.bytedance.com are not read",
 }
 """Labels, and annotations of the same name, that ask for something which is not read."""
@@ -119,7 +119,7 @@ ANNOTATIONS: Final = {
 """Annotations that ask for something which is not read."""
 
 PREFIXES: Final = {
-    "kai.scheduler/": "KAI reads it when it makes the PodGroup of a workload, and nobody has made one",
+    "kai.scheduler/": "KAI reads it when it makes the PodGroup of a workload, and there is none",
     "kueue.x-k8s.io/pod-group-": "this mark of Kueue's pod groups is not read",
     "kueue.x-k8s.io/podset-": "this mark of Kueue's pod sets is not read, and Kueue has not chosen a place",
     "volcano.sh/vgpu-": _SHARES.format("Volcano's plugin deviceshare"),
@@ -158,14 +158,14 @@ RESOURCES: Final = {
 }
 """Resources that are parts of devices, and who would choose the device; `*` stands for any text.
 
-A kubelet gives out whole devices by itself; of a part somebody must say on the pod which device it is of.
+A kubelet gives out whole devices by itself; of a part, the pod must say which device it is of.
 """
 
 
 class Unsupported(msgspec.Struct, frozen=True):
     """One thing that a pod names and that cannot be honoured."""
 
-    field: str  # where it stands: "spec.volumes[0].persistentVolumeClaim"
+    field: str  # its path: "spec.volumes[0].persistentVolumeClaim"
     why: str
 
     def __str__(self) -> str:

@@ -301,7 +301,7 @@ class Job(Record, frozen=True):
 
 
 class CommandTarget(Record, frozen=True):
-    """Whom a command is for."""
+    """The target of a command."""
 
     api_version: str = ""
     kind: str = ""

@@ -65,7 +65,7 @@ class TopologyConstraint(Record, frozen=True):
 
 
 class SchedulingConstraints(Record, frozen=True):
-    """Where the pods of a group may stand."""
+    """Where the pods of a group may run."""
 
     topology: tuple[TopologyConstraint, ...] = ()
 

@@ -138,7 +138,7 @@ class _Anchored(NamedTuple):
 
 
 def build(text: str, *, file: str, line: int, allowance: Allowance) -> Iterator[object]:
-    """Every document of a text; InputError points to file, line and column. `line` lines stand before the text."""
+    """Every document of a text; InputError points to file, line and column. `line` lines come before the text."""
     builder = _Builder(file, line, allowance)
     take = builder.take
     try:
@@ -159,7 +159,7 @@ def build(text: str, *, file: str, line: int, allowance: Allowance) -> Iterator[
 
 
 class _Builder:
-    """Builds one document after the other from events. Open lists and maps stand on a list, not on the call stack."""
+    """Builds one document after the other from events. Open lists and maps are on a list, not on the call stack."""
 
     def __init__(self, file: str, line: int, allowance: Allowance) -> None:
         self._file = file

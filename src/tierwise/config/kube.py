@@ -239,7 +239,7 @@ _CHECKS: Final[Mapping[str, Mapping[str, Callable[[object], str]]]] = {
 
 # Which plugins a profile of a KubeSchedulerConfiguration enables at which extension point, and with what weight.
 #
-# The rules are Kubernetes': what `multiPoint` enables stands at every point that the plugin has, the defaults first;
+# The rules are Kubernetes': what `multiPoint` enables is at every point that the plugin has, the defaults first;
 # what a point disables (by name, or all with "*") is taken off that point; what a point enables is added, or its
 # weight replaces that of multiPoint.
 
@@ -339,7 +339,7 @@ class Points:
         return tuple(found)
 
     def names(self) -> tuple[str, ...]:
-        """Every plugin that stands anywhere."""
+        """Every plugin at any point."""
         return tuple(dict.fromkeys(name for weights in self._at.values() for name in weights))
 
 
@@ -393,7 +393,7 @@ _FIELDS: Final = """
     metricsBindAddress enableProfiling enableContentionProfiling percentageOfNodesToScore podInitialBackoffSeconds
     podMaxBackoffSeconds delayCacheUntilActive
 """
-"""What may stand in the file; of all but the first three nothing is needed here."""
+"""The fields of the file; only the first three matter here."""
 _OF_PROFILE: Final = ("schedulerName", "plugins", "pluginConfig", "percentageOfNodesToScore")
 _TYPE: Final = ("apiVersion", "kind")
 _OWN: Final = "Tierwise"
@@ -550,7 +550,7 @@ def _notes(profile: _KubeProfile) -> Iterator[str]:
 
 
 def _sorts(profile: _KubeProfile, file: str | None) -> tuple[PluginChoice, ...]:
-    """The plugins that order the queue: one that the profile names stands in for the default one."""
+    """The plugins that order the queue: one that the profile names replaces the default one."""
     named = profile.points.named("queueSort")
     if len(named) > 1:
         field = f"{profile.path}.plugins.queueSort"

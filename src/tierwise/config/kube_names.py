@@ -21,14 +21,14 @@ class KubePlugin(msgspec.Struct, frozen=True):
     """The meaning of one name. All empty: it is accepted, and what it does is done here anyway, or not needed."""
 
     plugin: str = ""  # a plugin of ours that does its work, with its arguments and its weight
-    switches: Mapping[str, str] = {}  # of that plugin, all of them, each with the extension point that it stands at
+    switches: Mapping[str, str] = {}  # of that plugin, all of them, each with its extension point
     filters: str = ""  # the argument of `predicates` that its filter turns on
     arguments: Mapping[str, object] = {}  # of that plugin, which a configuration may change
     evicts: str = ""  # the action that its postFilter asks for
     evicts_if: str = ""  # ... where this argument of its own is true
     acts: str = ""  # an action that it brings, whatever its points
     acts_if: str = ""  # ... which does its work where this argument of its own is true, and else says that it does not
-    idle: str = ""  # what it means that it has no effect here, where somebody may count on it
+    idle: str = ""  # what it means that it has no effect here, where users may count on it
     refused: tuple[str, ...] = ()  # arguments that change which nodes are allowed, in ways that are not known here
 
     def off_but(self, points: Collection[str]) -> frozenset[str]:
@@ -73,7 +73,7 @@ PLUGINS: Final[Mapping[str, KubePlugin]] = MappingProxyType(
             switches=_SCORES,
             refused=("defaultConstraints",),
         ),
-        "PrioritySort": KubePlugin(switches={"JobOrder": "queueSort"}),  # `priority` stands in every profile
+        "PrioritySort": KubePlugin(switches={"JobOrder": "queueSort"}),  # `priority` is in every profile
         "SchedulingGates": _NOTHING,
         "TaintToleration": KubePlugin(
             filters="predicate.TaintTolerationEnable", plugin="TaintToleration", switches=_SCORES
@@ -157,11 +157,11 @@ _POINTS: Final[Mapping[str, str]] = {
     "Victim": "postFilter",
     "VictimQueueOrder": "postFilter",
 }
-"""Where the switches of other packages' plugins stand; whatever else is asked before nodes are, at preFilter."""
+"""The points of the switches of other packages' plugins; the rest is asked before nodes are, at preFilter."""
 
 
 def of_another_package(name: str, switches: Collection[str]) -> KubePlugin:
-    """The meaning of a plugin of another package: it stands wherever its switches do."""
+    """The meaning of a plugin of another package: it is at the points of its switches."""
     return KubePlugin(plugin=name, switches={switch: _POINTS.get(switch, "preFilter") for switch in sorted(switches)})
 
 

@@ -32,7 +32,7 @@ class PluginChoice(msgspec.Struct, frozen=True):
     arguments: Mapping[str, object] = {}
     off: frozenset[str] = frozenset()
     weight: float = 1.0  # of its node scores among those of others
-    scheduler: str | None = None  # whose pods it serves, as `Shape.scheduler` names them; None for everybody's
+    scheduler: str | None = None  # whose pods it serves, as `Shape.scheduler` names them; None for all
 
     def enabled(self, point: str) -> bool:
         return point not in self.off
@@ -89,4 +89,4 @@ DEFAULT = Profile(
         ),
     ),
 )
-"""What runs where nobody configures anything; docs/decisions says why."""
+"""The default profile; docs/decisions says why."""

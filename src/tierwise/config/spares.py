@@ -1,7 +1,7 @@
 """What a profile says of spares: how many places a gang that runs may have kept free for it.
 
-Read by the cycle from the arguments of the plugin `repair`, whether or not a profile has that; nobody is trusted to set
-it but whoever writes the profile.
+Read by the cycle from the arguments of the plugin `repair`, whether or not a profile has that; only the author
+of the profile may set it.
 """
 
 from __future__ import annotations

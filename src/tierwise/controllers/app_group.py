@@ -192,7 +192,7 @@ def _faults(group: AppGroup, found: list[str] | None) -> Iterator[tuple[str, str
 
 
 def _graph(group: AppGroup) -> tuple[dict[str, WorkloadRef], dict[str, list[str]]]:
-    """Workloads by identity, and whom each of them calls; those that are only called come last."""
+    """Workloads by identity, and what each of them calls; those that are only called come last."""
     refs: dict[str, WorkloadRef] = {}
     graph: dict[str, list[str]] = {}
     for entry in group.spec.workloads:
@@ -220,7 +220,7 @@ def _status(objects: Objects, group: AppGroup) -> Raw:
 
 
 def _others(objects: Objects, group: AppGroup) -> list[object]:
-    """Conditions that somebody else wrote."""
+    """Conditions of other writers."""
     conditions = _status(objects, group).get("conditions") or []
     assert isinstance(conditions, list)  # or the codec had refused it
     return [c for c in conditions if not (isinstance(c, dict) and c.get("type") in _TOLD)]

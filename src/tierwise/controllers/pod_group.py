@@ -34,9 +34,9 @@ from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, Upd
 __all__ = ["MADE_FOR", "SERVED", "OwnerChain", "PodGroupController", "followed", "is_made", "manifest", "owner_chain"]
 
 
-# Who stands behind a pod: the object that controls it, the one that controls that, and so on.
+# The owners of a pod: the object that controls it, the one that controls that, and so on.
 #
-# A Deployment's pods belong to its ReplicaSet, and what people write stands on the Deployment. Owners may be of any
+# A Deployment's pods belong to its ReplicaSet, and what people write is on the Deployment. Owners may be of any
 # kind, also of kinds that tierwise does not know: only their metadata is looked at.
 
 
@@ -45,7 +45,7 @@ MADE_FOR: Final = "tierwise.io/made-for"
 
 _PREFIX: Final = "podgroup-"
 _DEEPEST: Final = 8
-"""Owners above each other after which somebody is taken to own itself."""
+"""How long a chain of owners may be; a longer one is taken for a circle."""
 
 
 class OwnerChain(msgspec.Struct, frozen=True):
@@ -54,13 +54,13 @@ class OwnerChain(msgspec.Struct, frozen=True):
     group: str
     owner: OwnerReference
     annotations: tuple[dict[str, str], ...]
-    consulted: tuple[Key, ...] = ()  # whom it follows from, whether they are there or not
+    consulted: tuple[Key, ...] = ()  # the owners it follows from, whether they exist or not
 
 
 def owner_chain(objects: Objects, pod: Pod) -> OwnerChain:
     """What follows for a pod from its owners: the outermost one that names a group, else the one that controls it.
 
-    A pod that nobody controls stands for itself.
+    A pod without a controller is its own owner.
     """
     namespace = pod.metadata.namespace or "default"
     consulted: dict[Key, None] = {}
@@ -195,7 +195,7 @@ def _inherited(marks: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _marks(raw: Raw, wanted: Raw, field: str) -> Raw:
-    """Labels or annotations: the inherited ones as wanted, those of others as they are, and whom it was made for."""
+    """Labels or annotations: the inherited ones as wanted, those of others as they are, and what it was made for."""
     present = _part(_part(raw, "metadata"), field)
     kept = {key: value for key, value in present.items() if not key.startswith(_INHERITED)}
     made = {MADE_FOR: present[MADE_FOR]} if MADE_FOR in present else {}
@@ -256,7 +256,7 @@ class PodGroupController:
     def __init__(self) -> None:
         self._pods = Index(Pod, _group_key)
         self._queue = WorkQueue()
-        self._owners: dict[str, frozenset[Key]] = {}  # by group, who stands above its pods
+        self._owners: dict[str, frozenset[Key]] = {}  # by group, the owners of its pods
         self._owned: dict[Key, set[str]] = {}  # and the other way round
 
     def enqueue(self, objects: Objects, changed: Changes) -> None:
@@ -284,7 +284,7 @@ class PodGroupController:
         def one(path: str) -> Requeue:
             group, name = groups.get(path), path.partition("/")[2]
             if group is not None and not is_made(group):
-                return (), None  # somebody else's: most groups are
+                return (), None  # not ours: most groups are not
             named = [(pod, owner_chain(objects, pod)) for pod in self._pods[path] if _is_served(pod)]
             self._follow_owners(path, named)
             members = fresh.get(path, []) + [(pod, above) for pod, above in named if above.group == name]

@@ -1,7 +1,7 @@
 """How a controller finds what to look at: an index of the objects it reads, and a queue of those to reconcile.
 
 A controller that goes over every object for every event costs as much as the cluster is large. These two make the cost
-follow from what has changed: the index says whom a changed object is about, and the queue keeps whoever was touched,
+follow from what has changed: the index says which objects a change is about, and the queue keeps what was touched,
 has something to do, or waits for a time. Both may be left half-way by an exception, and do the rest when asked again.
 """
 
@@ -27,7 +27,7 @@ Requeue = tuple[Sequence[Effect], float | None]
 
 
 class Index(Generic[R]):
-    """The objects of a type by a key that each of them says; None for objects that nobody asks for."""
+    """The objects of a type by a key that each of them says; None for objects that are not looked up."""
 
     def __init__(self, record: type[R], key: Callable[[R], str | None]) -> None:
         self._record = record
@@ -83,15 +83,15 @@ class WorkQueue:
         self._waiting.update(names)
 
     def idle(self, now: float) -> bool:
-        """Whether nobody is to be reconciled now."""
+        """Whether nothing is to be reconciled now."""
         return not self._waiting and (not self._timers or (due := self.due()) is None or due > now)
 
     def waiting(self) -> list[str]:
-        """Whoever is to be reconciled whatever the time, in natural order."""
+        """The keys that are to be reconciled at any time, in natural order."""
         return sorted(self._waiting, key=natural) if self._waiting else []
 
     def run(self, now: float, reconcile: Callable[[str], Requeue]) -> list[Effect]:
-        """Reconcile whoever is to be, in natural order; who asks for nothing leaves the queue."""
+        """Reconcile every key that is due, in natural order; a key that asks for nothing leaves the queue."""
         while (due := self.due()) is not None and due <= now:
             _, name = heappop(self._timers)
             del self._at[name]

@@ -4,13 +4,13 @@ The rule for a gang of which some binds fail:
 
 1. Before anything is sent, every pod, claim and node of the gang is looked at once more; where one is gone, also if
    another has its name by now, nothing is sent. Each is looked at again right before its own bind.
-2. A refusal that may pass (429, 503) is waited out. Where nobody knows whether a bind happened (time-out, broken
+2. A refusal that may pass (429, 503) is waited out. Where it is not known whether a bind happened (time-out, broken
    connection, 409, 500) the pod is looked up, and bound again to the same node where it has none. Every attempt asks
    whether we still lead: the next leader may have given the node to others.
-3. Once a bind of the gang has failed for good, those not yet sent are withheld: the fewer pods stand, the less there is
-   to mend. The next cycle, which comes at once, places what is missing beside what stands, within the gang's domain;
-   if that is not possible in time, what stands is released (`scheduler.partial_gangs`).
-4. A pod may be assumed to stand on its node before its bind is sent. One that is refused or withheld is read again as
+3. Once a bind of the gang has failed for good, those not yet sent are withheld: the fewer pods are bound, the less
+   there is to mend. The next cycle, which comes at once, places what is missing beside what is bound, within the
+   gang's domain; if that is not possible in time, what is bound is released (`scheduler.partial_gangs`).
+4. A pod may be assumed on its node before its bind is sent. One that is refused or withheld is read again as
    the watch shows it.
 5. A bind whose outcome stays unknown, because no answer came or the lease was lost before one did, is held as assumed
    and looked up until there is an answer; nothing is sent for that pod before.
@@ -210,12 +210,12 @@ class Binder:
         return Outcome(bind, ok=False, error=error, withheld=True)
 
     def _forget(self, bind: Bind) -> None:
-        """The bind did not happen, whoever assumed it."""
+        """The bind did not happen: it is no longer assumed."""
         pod = self._store.pod(bind.pod)
         if pod is not None:
             self._store.forget(bind.pod, pod.metadata.uid)
 
 
 def _gang(bind: Bind) -> str:
-    """Whom a bind stands or falls with; a pod of no gang stands alone."""
+    """The gang whose binds succeed or fail together; a pod of no gang is its own."""
     return bind.gang or lone_gang(bind.pod.path)

@@ -40,7 +40,7 @@ R = TypeVar("R")
 async def each(items: Sequence[T], work: Callable[[T], Awaitable[R]], width: int) -> list[R]:
     """The results in the order of the items; the first items are begun first.
 
-    A few workers that take item after item cost less than a task for each item, and nobody waits inside a time limit.
+    A few workers that take item after item cost less than a task for each item, and none waits inside a time limit.
     """
     results: list[R | None] = [None] * len(items)
     numbers = iter(range(len(items)))

@@ -51,7 +51,7 @@ class _Secret(msgspec.Struct):
 
 async def read_secret(client: Client, namespace: str, name: str) -> dict[str, str]:
     """The entries as text, without the line end that editors leave; ApiError or UnreachableError where it fails."""
-    # Both are what somebody wrote into a configuration: a slash in them must not lead elsewhere.
+    # Both come from a configuration: a slash in them must not lead elsewhere.
     inside, own = (quote(part, safe="") for part in (namespace, name))
     path = f"/api/v1/namespaces/{inside}/secrets/{own}"
     return understood(_entries, await client.ask("GET", path, expects="Secret"))
@@ -208,7 +208,7 @@ class KubeCluster:
         return self._lease.note if self._lease is not None else ""
 
     def leave_note(self, text: str) -> None:
-        """Let whoever holds the lease after us know something; written when the lease is renewed or given back."""
+        """Leave a note for the next holder of the lease; written when the lease is renewed or given back."""
         if self._lease is not None:
             self._lease.note = text
 
@@ -252,7 +252,7 @@ class KubeCluster:
     def deaf(self) -> str:
         """Of what we have heard nothing for too long; "" where the server tells us all. May be called from any thread.
 
-        A refusal is an answer: its log line says what is missing, and somebody else would hear the same.
+        A refusal is an answer: its log line says what is missing, and another replica would get the same answer.
         """
         now, reflectors = time.monotonic(), list(self._reflectors.values())
         silent = {reflector.plural: now - reflector.answered for reflector in reflectors}

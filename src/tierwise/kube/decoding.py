@@ -45,7 +45,7 @@ class ListPage(msgspec.Struct, frozen=True):
 
 
 class Event(msgspec.Struct, frozen=True):
-    """A line of a watch: what happened to whom; a bookmark has no entry."""
+    """A line of a watch: the type of event and its object; a bookmark has no entry."""
 
     type: str
     version: str

@@ -49,7 +49,7 @@ class ApiError(Exception):
 
     @property
     def over_budget(self) -> bool:
-        """Whether a disruption budget stands against an eviction: 429 as well, but no reason to hurry back."""
+        """Whether a disruption budget forbids an eviction: 429 as well, but no reason to hurry back."""
         return "DisruptionBudget" in self.causes
 
 
@@ -78,7 +78,7 @@ def understood(read: Callable[[bytes], T], answer: bytes) -> T:
 
 
 def refusal(status: int, body: bytes | msgspec.Raw, retry_after: str | None = None) -> ApiError:
-    """The error for an answer other than a yes; whatever stands before the API server may answer in plain text."""
+    """The error for an answer other than a yes; a proxy before the API server may answer in plain text."""
     try:
         said = msgspec.json.decode(body, type=_Status)
     except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -2,7 +2,7 @@
 
 They are written by a few workers in the background; `apply` does not wait for them. The same thing said again about the
 same object counts up the event that is there, also after a restart, because its name follows from what it says. The
-decision that an event tells of stands behind its text, where `kubectl describe` shows it, and in an annotation; said
+decision that an event tells of comes after its text, where `kubectl describe` shows it, and in an annotation; said
 again, it is the last one's.
 """
 
@@ -66,7 +66,7 @@ class Recorder:
     def __init__(
         self, client: Client, store: Store, identity: str, binding: Callable[[], bool] = lambda: False
     ) -> None:
-        """While somebody is `binding`, events wait: the server has better things to do."""
+        """While binds are sent (`binding`), events wait: binds come first on the server."""
         self._client = client
         self._store = store
         self._identity = identity
@@ -113,7 +113,7 @@ class Recorder:
             await self._some.wait()
 
     def _lost(self, error: ApiError | UnreachableError) -> None:
-        """Events may be lost, but nobody should wonder why there are none: the first refusal for good is told aloud."""
+        """Events may be lost, but not without a word: the first permanent refusal is logged."""
         refused = isinstance(error, ApiError) and error.status in (401, 403)
         log.log(logging.WARNING if refused and not self._told else logging.DEBUG, "an event is lost: %s", error)
         self._told = self._told or refused

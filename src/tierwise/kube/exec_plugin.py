@@ -19,7 +19,7 @@ from tierwise.kube.kubeconfig import Server, User
 __all__ = ["ExecPlugin"]
 
 _BEFOREHAND: Final = timedelta(seconds=60)
-"""How long before its end a credential is asked for anew."""
+"""How long before its end a credential is renewed."""
 
 
 class _Status(msgspec.Struct, frozen=True, rename="camel"):

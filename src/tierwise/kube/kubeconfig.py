@@ -1,7 +1,7 @@
 """Kubeconfig files, as kubectl reads them: several are merged, and the first that says something is right.
 
 What is not understood is refused, impersonation and the authentication providers that kubectl has given up included:
-to connect as somebody else than the file means is worse than not to connect.
+to connect as another user than the file means is worse than not to connect.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T", bound="_Entry")
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """A cluster or user; `file` and `at` say where it stands, for messages."""
+    """A cluster or user; `file` and `at` are its place, for messages."""
 
     file: str = msgspec.field(default="", name="(file)")
     at: str = msgspec.field(default="", name="(at)")
@@ -169,7 +169,7 @@ def _chosen(
 
 
 def _entry(kind: type[T], merged: dict[str, dict[str, tuple[Path, Any]]], part: str, name: str, place: str) -> T:
-    """An entry, typed; paths in it are relative to the file that it stands in."""
+    """An entry, typed; paths in it are relative to its file."""
     file, found = _chosen(merged, part, name, place)
     at = f"{part}[{name}]"
     known = {field.encode_name for field in msgspec.structs.fields(kind)}

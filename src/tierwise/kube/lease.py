@@ -38,7 +38,7 @@ _LAST: Final = 5.0
 class LeaseTimes(msgspec.Struct, frozen=True):
     """Seconds; the defaults are those of Kubernetes' own components."""
 
-    duration: float = 15.0  # a lease that stands still so long may be taken
+    duration: float = 15.0  # a lease that was not renewed for so long may be taken
     deadline: float = 10.0  # a holder that could not renew for so long stops
     retry: float = 2.0
 
@@ -48,7 +48,7 @@ class LeaseTimes(msgspec.Struct, frozen=True):
 
 
 class LeaseOptions(msgspec.Struct, frozen=True):
-    """Which lease to hold before anything is written, and as whom."""
+    """The lease to hold before anything is written, and the identity of its holder."""
 
     name: str
     namespace: str
@@ -186,7 +186,7 @@ class Lease:
         self._renewed, self.holder = begun, self._identity
 
     async def _write(self, lease: Raw, change: Raw) -> None:
-        """The resource version in the manifest makes sure that nobody else has written in between (409)."""
+        """The resource version in the manifest makes sure that no other writer came in between (409)."""
         written = {**lease, "spec": {**_spec(lease), **change}}
         if self.note != _note(lease):
             meta = lease.get("metadata")

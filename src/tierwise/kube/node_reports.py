@@ -42,7 +42,7 @@ async def report(
 ) -> None:
     """Read, find something out, and write what is wanted then; ApiError and UnreachableError where that fails.
 
-    `find` may take its time, in a thread of its own. `wanted` only judges, and is asked again where somebody else has
+    `find` may take its time, in a thread of its own. `wanted` only judges, and is asked again where another writer has
     written meanwhile.
     """
     async with Client(access) as client:

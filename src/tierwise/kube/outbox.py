@@ -1,7 +1,7 @@
 """What waits to be written behind everything else: newest first heard, namespaces in turn, and never without a bound.
 
 A tenant who makes thousands of objects that cannot be scheduled has as many statuses and events written about them.
-They wait in that tenant's own row here, and whoever takes the next takes one of each namespace in turn, so the one
+They wait in that tenant's own row here, and the sender takes one of each namespace in turn, so the one
 status of another tenant waits for one of theirs and not for all.
 """
 

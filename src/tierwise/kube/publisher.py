@@ -52,14 +52,14 @@ class Publisher:
         recorder: Recorder,
         binding: Callable[[], bool] = lambda: False,
     ) -> None:
-        """While somebody is `binding`, statuses wait: the server has better things to do."""
+        """While binds are sent (`binding`), statuses wait: binds come first on the server."""
         self._write = write
         self._recorder = recorder
         self._binding = binding
         self._waiting: Outbox[_Slot, _Told] = Outbox()
-        self._by: dict[str, set[_Slot]] = {}  # whose statuses were told last by whom
+        self._by: dict[str, set[_Slot]] = {}  # by teller, the objects whose statuses it told last
         self._under_way: dict[_Slot, _Told] = {}
-        self._written: dict[_Slot, _Told] = {}  # since somebody told something: who did may not have seen it yet
+        self._written: dict[_Slot, _Told] = {}  # since something was told: the teller may not have seen it yet
         self._some = asyncio.Event()
 
     def tell(self, effects: Sequence[PatchStatus | RecordEvent], by: str) -> None:

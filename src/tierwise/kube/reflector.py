@@ -130,7 +130,7 @@ class Reflector:
             self._watching.reschedule(asyncio.get_running_loop().time())
 
     def _note(self, error: Exception) -> None:
-        """A server that refuses is there, and whoever takes over from us would hear the same."""
+        """A server that refuses is alive, and another replica would get the same answer."""
         if isinstance(error, ApiError):
             self.answered = time.monotonic()
 

@@ -27,8 +27,8 @@ __all__ = ["Assumed", "Store", "is_restored"]
 # What was accepted, or may have been, before the watch has shown it: pods that were bound, pods that were evicted.
 #
 # A node name never changes once it is set, and a pod that is leaving never stays. So a pod of the same uid that is
-# shown without them is shown as it was earlier, and the assumption stands; it ends when the pod is shown as assumed,
-# under another uid, or not at all. A bind whose outcome nobody knows is assumed as well, until it has been looked up.
+# shown without them is shown as it was earlier, and the assumption holds; it ends when the pod is shown as assumed,
+# under another uid, or not at all. A bind whose outcome is not known is assumed as well, until it has been looked up.
 
 
 class _Assumption(msgspec.Struct):
@@ -100,7 +100,7 @@ class Store:
         self._puts: dict[Key, Entry] = {}
         self._deletes: dict[Key, None] = {}
         self._version = 0
-        self._awaited: int = _NOBODY  # a version of which the next wakes somebody
+        self._awaited: int = _NOBODY  # the version whose successor wakes a waiter
         self._known: dict[Kind, dict[Key, int]] = {}  # resource version of each object
         self._progress: dict[Kind, int] = {}  # up to which version we have been told everything
         self._news = False  # whether something has changed that a turn of the loop could be about
@@ -265,7 +265,7 @@ class Store:
         return True
 
     def _repeats(self, key: Key, node: Node) -> bool:
-        """Whether a node says what it said before: kubelets report every few minutes, and nobody need wake for it."""
+        """Whether a node says what it said before: kubelets report every few minutes, which wakes no one."""
         known = self.find(key)
         if known is None:
             return False
@@ -302,7 +302,7 @@ def is_restored(version: str, since: int) -> bool:
 
 
 def _concerns(before: Object, now: Object) -> bool:
-    """Whether a change is about more than what we write ourselves behind a cycle and nobody decides by.
+    """Whether a change is about more than what tierwise writes itself behind a cycle and never decides by.
 
     Without this every status that is written would bring about another turn, which finds nothing to do.
     """

@@ -3,7 +3,7 @@
 Called by the client, which knows what to ask and what an answer means; nothing here knows of Kubernetes. A scheduler
 sends a thousand small requests a second and reads as many lines of a watch, so `DirectTransport` does what these need
 and nothing besides: a general HTTP client takes more than twice the processor time for it (decision 0096). Where a
-proxy stands in between, `ProxyTransport` leaves everything to such a client.
+proxy is in between, `ProxyTransport` leaves everything to such a client.
 
 Where no whole answer comes, that is an OSError, a TimeoutError or an aiohttp.ClientError; the caller decides whether
 to ask again.
@@ -32,7 +32,7 @@ __all__ = ["Answer", "DirectTransport", "ProxyTransport", "Request", "Stream", "
 _CONNECT: Final = 5.0
 """Seconds for a connection to come about."""
 _KEPT: Final = 60.0
-"""Seconds for which a connection that nobody uses is kept: less than servers do."""
+"""Seconds for which an idle connection is kept: less than servers keep one."""
 _HANDSHAKES: Final = 2
 """Connections that come about at the same time: a handshake takes longer than a request, and who waits for one may have
 a connection that is free before."""
@@ -58,7 +58,7 @@ class WaitLimits(msgspec.Struct, frozen=True):
 class Request(msgspec.Struct, frozen=True):
     """What is asked: the path and query as they are sent, and header fields without line ends in them.
 
-    Header fields that many requests have in common are one dictionary, which nobody changes.
+    Header fields that many requests have in common are one dictionary, which is never changed.
     """
 
     method: str
@@ -189,7 +189,7 @@ def _framing(method: str, status: int, headers: dict[str, str]) -> _Framing:
 
 
 class _Connection(asyncio.Protocol):
-    """One connection, which carries one request at a time. What comes is kept until somebody asks for it."""
+    """One connection, which carries one request at a time. What comes is kept until it is read."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport
@@ -226,7 +226,7 @@ class _Connection(asyncio.Protocol):
             self._waiter.set_result(None)
 
     def limit(self, until: float) -> None:
-        """Give up what is waited for at that time; for ever: nobody waits.
+        """Give up what is waited for at that time; for ever: there is no limit.
 
         A timer goes on from request to request and looks, when it rings, how long there is still to wait: most requests
         are answered before, and one of their own for each would cost a tenth of a request.
@@ -256,7 +256,7 @@ class _Connection(asyncio.Protocol):
 
     @property
     def quiet(self) -> bool:
-        """Whether a request may be sent: nothing has come that nobody asked for."""
+        """Whether a request may be sent: nothing unasked for has come."""
         return self.open and not self._received and not self._transport.is_closing()
 
     def write(self, data: bytes) -> None:
@@ -418,7 +418,7 @@ class DirectTransport:
 
             async def parts() -> AsyncIterator[bytes]:
                 while part := await answer.part(limits.part):
-                    connection.limit(_FOREVER)  # nobody waits for the server while somebody reads what came
+                    connection.limit(_FOREVER)  # the server is not waited for while what came is read
                     connection.pause()
                     yield part
                     connection.resume()
@@ -437,7 +437,7 @@ class DirectTransport:
         await asyncio.sleep(_FAREWELL)
 
     def _distrust(self) -> None:
-        """Close what nobody uses: where one connection was dead without a word, those kept beside it may be, too."""
+        """Close idle connections: where one connection was dead without a word, those kept beside it may be, too."""
         for connection in self._idle:
             connection.close()
         self._idle.clear()
@@ -459,7 +459,7 @@ class DirectTransport:
                 return
 
     def _unused(self, loop: asyncio.AbstractEventLoop) -> _Connection | None:
-        """The connection used last of those that nobody uses."""
+        """The idle connection that was used last."""
         while self._idle:
             connection = self._idle.pop()
             if connection.quiet and loop.time() - connection.since < _KEPT:
@@ -468,7 +468,7 @@ class DirectTransport:
         return None
 
     async def _connected(self, loop: asyncio.AbstractEventLoop) -> _Connection:
-        """A connection that nobody uses, or a new one."""
+        """An idle connection, or a new one."""
         while True:
             unused = self._unused(loop)
             if unused is not None:

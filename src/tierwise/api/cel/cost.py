@@ -1,6 +1,6 @@
 """What an expression can cost at most, in the units in which the API server counts before it stores one.
 
-The sizes of a device's parts are known by their limits; those of literals by what stands there; where nothing is known
+The sizes of a device's parts are known by their limits; those of literals by their values; where nothing is known
 a size is beyond all bounds, and so is what is done with it.
 """
 

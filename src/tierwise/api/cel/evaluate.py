@@ -186,7 +186,7 @@ class _Planner:
         return _Plan(_applied(function, [part.evaluate for part in parts]))
 
     def _pattern(self, call: Call, given: _Plan) -> _Plan:
-        """Compile a pattern that stands there, and refuse what is none before anything is evaluated."""
+        """Compile a literal pattern, and refuse an invalid one before anything is evaluated."""
         if call.function == "matches" and isinstance(call.arguments[0], Literal):
             first = call.arguments[0].value  # of the function as well as of the method
             PatternText(first if isinstance(first, str) else "")
@@ -329,7 +329,7 @@ def _applied(function: Function, parts: list[Evaluate]) -> Evaluate:
 
 
 def _member(item: Evaluate, listed: Value, function: Function) -> _Plan:
-    """Whether something is in a list that stands there: looked up at once where all of it is plain."""
+    """Whether a value is in a literal list: looked up at once where all its items are plain."""
     assert isinstance(listed, list)
     if not listed:
         return _constant(value=False)

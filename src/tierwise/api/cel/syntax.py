@@ -17,7 +17,7 @@ from tierwise.api.cel.values import UInt
 __all__ = ["Call", "Comprehension", "ListOf", "Literal", "MapOf", "Name", "Node", "Select", "children", "parse"]
 
 _MOST_DEEP: Final = 60
-"""How deep expressions may be nested; cel-go's own limit is 250, and nobody comes near either."""
+"""How deep expressions may be nested; cel-go's own limit is 250; real selectors come near neither."""
 
 _DEEPEST_TREE: Final = 150
 """How many nodes may lie below each other, with operators that follow each other and macros written out."""
@@ -30,7 +30,7 @@ _UNUSED: Final = "#unused"
 
 
 class Literal(msgspec.Struct, frozen=True, eq=False):
-    """A value that stands there as it is."""
+    """A literal."""
 
     value: bool | int | float | str | bytes | None
 
@@ -386,7 +386,7 @@ def _bytes(text: str) -> bytes:
     for escape in _ESCAPE.finditer(text):
         simple, short, medium, long, octal = escape.groups()
         if medium or long:
-            raise CompileError("bytes hold no characters, so \\u and \\U do not stand in them")
+            raise CompileError("bytes hold no characters, so \\u and \\U are not allowed in them")
         own = _ESCAPED[simple].encode() if simple else bytes([int(octal, 8) if octal else int(short, 16)])
         found += text[at : escape.start()].encode() + own
         at = escape.end()

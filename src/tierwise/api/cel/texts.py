@@ -49,7 +49,7 @@ class _Pattern(Protocol):
 
 
 _MOST_MEMORY: Final = 256 * 1024
-"""How large a compiled pattern may be: so many states as anybody writes, compiled in some thousandths of a second."""
+"""How large a compiled pattern may be: enough for real patterns, and compiled in some thousandths of a second."""
 
 
 @lru_cache(maxsize=256)
@@ -62,7 +62,7 @@ def _pattern(text: str) -> _Pattern:
     try:
         found: _Pattern = re2.compile(text, options=options)
         if found.groups:
-            options.never_capture = True  # nobody asks for groups, and thousands of them take long
+            options.never_capture = True  # groups are never read, and thousands of them take long
             found = re2.compile(text, options=options)
     except re2.error:
         raise EvaluationError(f"{text[:64]!r} is not a regular expression") from None
@@ -75,7 +75,7 @@ class PatternText(str):
     pattern: _Pattern
 
     def __new__(cls, text: str) -> PatternText:
-        """Compile a pattern that stands in an expression; CompileError where it is none."""
+        """Compile the literal pattern of an expression; CompileError where it is none."""
         found = super().__new__(cls, text)
         try:
             found.pattern = _pattern(text)

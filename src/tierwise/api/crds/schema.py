@@ -1,7 +1,7 @@
 """A short notation for the schemas of custom resources: structural OpenAPI, as the API server wants it.
 
 Used by the files beside this one. A schema says what shape an object has; what it may mean is admission's business,
-so limits stand here only where every sender agrees on them.
+so there are limits only where every sender agrees on them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _amount() -> Raw:
 
 
 def anything(about: str) -> Raw:
-    """An object whose fields are somebody else's: kept as they are."""
+    """An object whose fields belong to another API: kept as they are."""
     return {"type": "object", "description": about, "x-kubernetes-preserve-unknown-fields": True}
 
 

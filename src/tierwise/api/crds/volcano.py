@@ -1,4 +1,4 @@
-"""Volcano's pod groups, queues, hyperNodes and commands as custom resources; its jobs stand in `volcano_job`."""
+"""Volcano's pod groups, queues, hyperNodes and commands as custom resources; its jobs are in `volcano_job`."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ QUEUE: Final = Definition(
                 "affinity": part(
                     "Groups of nodes for its pods.",
                     {
-                        "nodeGroupAffinity": _node_groups("Node groups to stand in."),
+                        "nodeGroupAffinity": _node_groups("Node groups to run in."),
                         "nodeGroupAntiAffinity": _node_groups("Node groups to keep out of."),
                     },
                 ),

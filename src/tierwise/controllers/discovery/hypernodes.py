@@ -18,7 +18,7 @@ __all__ = ["reconcile_hypernodes"]
 def reconcile_hypernodes(objects: Objects, wanted: Iterable[Raw], source: str) -> list[Effect]:
     """Create what is missing, change what differs, delete what the source no longer wants.
 
-    Of an existing hyperNode only the spec is replaced; whatever else stands in its manifest stays there.
+    Of an existing hyperNode only the spec is replaced; the rest of its manifest stays.
     """
     mine = {
         key_of(hypernode): hypernode

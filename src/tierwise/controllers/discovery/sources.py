@@ -28,7 +28,7 @@ from tierwise.port import Effect, Objects, key_of_raw
 __all__ = ["FETCHED", "READS", "SourceState", "failures", "reconcile", "source_states"]
 
 
-# How the enabled discovery sources stand: the tree each has to offer, and what keeps it from a newer one.
+# The state of the enabled discovery sources: the tree each has to offer, and what keeps it from a newer one.
 #
 # Called by the controller that makes hyperNodes of the trees, and by the one that tells people of the failures.
 

@@ -267,5 +267,5 @@ def _expiry(job: Job) -> float | None:
 
 
 def _remove(job: Job, made: Iterable[Object]) -> list[Effect]:
-    """Delete what a job made and the job itself: where nobody collects what lost its owner, nothing stays behind."""
+    """Delete what a job made and the job itself: also without a garbage collector nothing stays behind."""
     return [Delete(key_of(record)) for record in (*made, job) if not record.metadata.deletion_timestamp]

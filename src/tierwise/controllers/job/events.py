@@ -140,7 +140,7 @@ def _last_transition(job: Job) -> float | None:
 
 
 def _time(text: str) -> float | None:
-    """A time of a status; nobody has checked those, so one that cannot be read is none."""
+    """A time of a status; these are not checked, so one that cannot be read is none."""
     try:
         return parse_time(text) if text else None
     except ValueError:

@@ -84,7 +84,7 @@ class JobPod(msgspec.Struct, frozen=True):
 
     @property
     def phase(self) -> str:
-        """The pod's phase; one that nobody has looked at yet waits, or runs where it has a node."""
+        """The pod's phase; one without a status is pending, or running where it has a node."""
         return self.pod.status.phase or ("Running" if self.pod.spec.node_name else "Pending")
 
 

@@ -39,7 +39,7 @@ class PhaseRule(msgspec.Struct, frozen=True):
 
     @property
     def rests(self) -> bool:
-        """Whether nothing happens any more unless somebody asks for it."""
+        """Whether nothing happens any more without a command."""
         return not self.wants_pods and not self.ends_in
 
 

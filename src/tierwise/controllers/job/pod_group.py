@@ -45,7 +45,7 @@ def minimum_resources(job: Job, priorities: Mapping[str, int]) -> dict[str, str]
 
 
 def _counts(tasks: Sequence[TaskSpec], minimum: int) -> list[int]:
-    """How many pods of each task belong to the minimum; tasks stand in the order of their priority."""
+    """How many pods of each task belong to the minimum; tasks come in the order of their priority."""
     needed = [max(task_minimum(task), 0) for task in tasks]
     if minimum < sum(needed):
         # Fewer than the tasks' own minimums: the first pods in that order, whatever their task wants.

@@ -78,9 +78,9 @@ def _variable(name: str, annotation: str) -> Raw:
     return {"name": name, "valueFrom": {"fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}}
 
 
-# What every worker is told about its place, in its environment: its rank, its partition, and where it stands.
+# What every worker is told about its place, in its environment: its rank, its partition, and its place.
 #
-# Ranks count through the tasks of a job in their order. Where a pod stands is known only once it is bound: the binding
+# Ranks count through the tasks of a job in their order. The place of a pod is known only once it is bound: the binding
 # carries it as annotations, and the variables refer to those, so that they are filled in when the containers start.
 
 

@@ -78,7 +78,7 @@ def _policy(policies: Sequence[LifecyclePolicy], event: JobEvent) -> LifecyclePo
 
 
 def _due(policy: LifecyclePolicy, event: JobEvent) -> float:
-    """When to act: at once, or so long after it began; not before somebody has written down when that was."""
+    """When to act: at once, or so long after it began; not before that time is on record."""
     timeout = seconds(policy.timeout) or 0.0
     if timeout <= 0:
         return -math.inf

@@ -31,7 +31,7 @@ _TRANSIENT: Final = (_WAITS, NAME_TAKEN)
 """Reasons that hold as long as they are seen, and that people are told of."""
 
 _MOST: Final = 50
-"""How many conditions are kept: a job that is scaled and evicted a lot goes through more phases than anybody reads."""
+"""How many conditions are kept: a job that is scaled and evicted a lot goes through too many phases to read."""
 
 _COUNTED: Final = {standing.lower(): standing for standing in STANDINGS}
 """The fields of a status that count pods, and what is counted there."""
@@ -60,7 +60,7 @@ def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: PhaseCha
         wanted["runningDuration"] = _duration(job, turned_at)
     changed: Raw = {}
     for field, value in wanted.items():
-        before = present.get(field)  # what is absent stands for nothing
+        before = present.get(field)  # what is absent means nothing
         if before != value if before else value:
             changed[field] = value
     if not changed:

@@ -149,7 +149,7 @@ def _at_the_end(job: Job, job_pods: JobPods, succeeded: int, total: int) -> Phas
 
 def _after_restart(job: Job, group: PodGroup | None, counts: Mapping[str, int]) -> PhaseChange | None:
     if group is not None and not restarts_part(job.status.controlled_resources, job.status.retry_count):
-        return None  # a gang that starts anew waits for its queue anew: the old pod group must be gone
+        return None  # a restarted gang waits for its queue again: the old pod group must be gone
     total = sum(task.replicas for task in job.spec.tasks)
     return _to(job, "Pending", "", "") if total - counts["Terminating"] >= (job.spec.min_available or 0) else None
 

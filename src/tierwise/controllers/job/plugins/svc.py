@@ -48,7 +48,7 @@ def owned_objects(job: Job, arguments: Sequence[str]) -> Iterator[OwnedObject]:
     service: Raw = {
         "clusterIP": "None",
         "selector": pods,
-        # A port is asked for by the API, and by nobody else.
+        # The API asks for a port; nothing uses it.
         "ports": [{"name": "placeholder-volcano", "port": 1, "protocol": "TCP", "targetPort": 1}],
     }
     if _switched_on(arguments, "publish-not-ready-addresses"):
