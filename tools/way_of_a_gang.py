@@ -25,7 +25,7 @@ import yaml
 import tierwise
 from tierwise.cli.inputs import load
 from tierwise.config.profile import DEFAULT
-from tierwise.sim.rounds import schedule
+from tierwise.sim.cluster.rounds import schedule
 
 PACKAGE = str(Path(tierwise.__file__).parent)
 CORE = ("actions", "framework", "plugins")

@@ -24,7 +24,7 @@ from tierwise.runtime.loop import Loop, LoopPass, SchedulerProfile
 from tierwise.runtime.metrics import Metrics
 from tierwise.scheduler import check_profile
 from tierwise.scheduler.guard import Crash
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 GANG = ("enqueue", "allocate", "backfill", "gangpreempt", "gangreclaim", "giveback")
 CLASSIC = ("enqueue", "allocate", "backfill", "preempt", "reclaim")

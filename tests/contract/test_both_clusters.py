@@ -29,7 +29,7 @@ from tierwise.port import (
     RecordEvent,
     Update,
 )
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 Make = Callable[..., Cluster]
 P0 = Key("", "Pod", "default", "p0")

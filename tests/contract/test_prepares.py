@@ -14,7 +14,7 @@ from tierwise.api.core import Pod
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
 from tierwise.port import Bind, Cluster, Effect, Key, Nominate, Objects, Prepare
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 Make = Callable[..., Cluster]
 CLAIM = Key("resource.k8s.io", "ResourceClaim", "default", "c0")

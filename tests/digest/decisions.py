@@ -23,7 +23,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Task
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
-from tierwise.sim.rounds import History, schedule
+from tierwise.sim.cluster.rounds import History, schedule
 
 __all__ = ["Change", "Line", "Measure", "Measures", "changes", "decided", "read_lines"]
 

@@ -14,7 +14,7 @@ from tierwise.config.searches import STEPS
 from tierwise.model.job import Job
 from tierwise.model.reason import Verdict
 from tierwise.port import Objects
-from tierwise.sim.rounds import History, schedule
+from tierwise.sim.cluster.rounds import History, schedule
 
 LEFT_OUT = ("evicting", "half", "jobpreempt", "everything", "mixed", "plain", "lost")
 """Scenes in which never may be about more than room: quotas, pods that stand where they may not stay, repair."""

@@ -12,7 +12,7 @@ from tests.e2e.api import Json
 from tests.e2e.world import World
 from tests.support.commands import EXAMPLES, run
 
-from tierwise.sim.manifests import read
+from tierwise.manifests.files import read
 
 BOUTIQUE = EXAMPLES / "09-online-boutique"
 QUOTA = EXAMPLES / "07-elastic-quota"

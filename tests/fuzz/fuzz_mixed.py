@@ -35,7 +35,7 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.port import Bind, Create, Effect, Evict, Nominate, Objects, Update, key_of_raw
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build
 from tierwise.status.pod_group import statuses
 

@@ -14,8 +14,8 @@ from tierwise.cli.inputs import load
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.text.page import ASCII, UNICODE, Page
 from tierwise.explain.text.submit import View, frame
-from tierwise.sim.incidents import Incident, NodeLost, PodFails
-from tierwise.sim.simulation import Simulation
+from tierwise.sim.cluster.incidents import Incident, NodeLost, PodFails
+from tierwise.sim.cluster.simulation import Simulation
 from tierwise.snapshot.builder import build
 
 WORLD = Path(__file__).parent / "life.yaml"

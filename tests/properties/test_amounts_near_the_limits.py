@@ -16,7 +16,7 @@ from tierwise.api.quantity import LARGEST, amount
 from tierwise.config.volcano import read_volcano
 from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.scheduler.cycle import check_profile
-from tierwise.sim.rounds import History
+from tierwise.sim.cluster.rounds import History
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
 TWIN = 10**7

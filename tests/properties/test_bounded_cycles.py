@@ -17,7 +17,7 @@ from tierwise.config.profile import DEFAULT, Profile
 from tierwise.config.volcano import read_volcano
 from tierwise.port import Objects
 from tierwise.runtime.loop import Loop, SchedulerProfile
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 QUEUES = ("a", "b")
 _FIRST = [{"name": "priority"}, {"name": "gang"}]

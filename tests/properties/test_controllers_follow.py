@@ -13,7 +13,7 @@ from tests.support.manifests import NOW, job, node, objects, pod, pod_group, tas
 from tierwise.api.codec import Raw
 from tierwise.controllers import Controllers, due, run
 from tierwise.port import Key, Objects, key_of_raw
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 GANG: Raw = {
     "apiVersion": "scheduling.sigs.k8s.io/v1alpha1",

@@ -23,8 +23,8 @@ from tierwise.framework.report import ReportBuilder
 from tierwise.port import Effect, Objects, PatchStatus
 from tierwise.scheduler.cycle import nothing_waits
 from tierwise.scheduler.effects import effects
-from tierwise.sim.cluster import EmbeddedCluster
-from tierwise.sim.rounds import History, reconcile
+from tierwise.sim.cluster.rounds import History, reconcile
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader, build
 from tierwise.status.pod_group import StatusWriter, statuses
 

@@ -9,8 +9,8 @@ from tests.support.defrag import RACK, Cluster, clusters
 
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.defrag import DefragPlan
-from tierwise.sim.defrag import defrag
-from tierwise.sim.what_if import prepared
+from tierwise.sim.defragmentation.plan import defrag
+from tierwise.sim.what_if.runs import prepared
 
 
 def _plan(cluster: Cluster) -> DefragPlan:

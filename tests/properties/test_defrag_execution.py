@@ -34,9 +34,9 @@ from tierwise.port import (
 )
 from tierwise.port import Cluster as Port
 from tierwise.runtime.defrag_rehearsal import Rehearsal
-from tierwise.sim.cluster import merged
-from tierwise.sim.defrag import defrag
-from tierwise.sim.what_if import prepared
+from tierwise.sim.cluster.store import merged
+from tierwise.sim.defragmentation.plan import defrag
+from tierwise.sim.what_if.runs import prepared
 
 NOW = 1.8e9
 STEP = 120.0

@@ -30,8 +30,8 @@ from tierwise.api.core import Pod
 from tierwise.api.resource import Device, DeviceClaim, ResourceClaim, ResourceSlice
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Objects, key_of_raw
-from tierwise.sim.cluster import EmbeddedCluster
-from tierwise.sim.rounds import History
+from tierwise.sim.cluster.rounds import History
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader
 from tierwise.snapshot.consistency import differences
 

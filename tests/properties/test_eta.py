@@ -17,9 +17,9 @@ from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.eta import StartKind
 from tierwise.port import Objects
-from tierwise.sim.eta import etas
-from tierwise.sim.pod_behaviour import RUN_FOR, START_AFTER
-from tierwise.sim.simulation import Simulation
+from tierwise.sim.cluster.pod_behaviour import RUN_FOR, START_AFTER
+from tierwise.sim.cluster.simulation import Simulation
+from tierwise.sim.forecast.eta import etas
 
 NOW = 1_790_000_000.0
 TREE = "s0[r0[n0 n1] r1[n2 n3]]"

@@ -20,7 +20,7 @@ from tests.support.manifests import (
 from tierwise import controllers
 from tierwise.api.codec import Raw
 from tierwise.port import Key, Objects
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 Change = tuple[str, object]
 EVENTS = st.sampled_from(["PodFailed", "PodEvicted", "TaskCompleted", "TaskFailed", "JobUpdated", "*", 3])

@@ -18,9 +18,9 @@ from tierwise.config.profile import DEFAULT
 from tierwise.controllers import run
 from tierwise.port import Objects, RecordEvent
 from tierwise.scheduler.effects import effects
-from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
-from tierwise.sim.provisioner import provision
-from tierwise.sim.simulation import Moment, Simulation
+from tierwise.sim.cluster.incidents import Incident, NodeBack, NodeLost, PodFails
+from tierwise.sim.cluster.provisioner import provision
+from tierwise.sim.cluster.simulation import Moment, Simulation
 from tierwise.snapshot.builder import build
 from tierwise.status.pod_group import statuses
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
-from tierwise.sim.manifests import read
+from tierwise.manifests.files import read
 
 MORE = settings(max_examples=5 * settings().max_examples)
 JUNK = st.recursive(

@@ -38,7 +38,7 @@ from tierwise.api.codec import Raw
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
 from tierwise.scheduler import cycle
-from tierwise.sim.rounds import schedule
+from tierwise.sim.cluster.rounds import schedule
 from tierwise.snapshot.builder import build
 
 BATCHES, SIZE = size(2, 20), size(36, 200, quick=12)

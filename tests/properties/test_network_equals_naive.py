@@ -17,7 +17,7 @@ from tests.support.services import (
     profile,
 )
 
-from tierwise.sim.rounds import look
+from tierwise.sim.cluster.rounds import look
 
 SPOTS = ["ra/z1", "ra/z2", "rb/z3", "rb/z1", "ra/", "/z9", ""]
 

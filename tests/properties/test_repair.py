@@ -24,7 +24,7 @@ from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.model.ranks import near_homes
 from tierwise.model.topology import Topology
 from tierwise.port import Key, Objects
-from tierwise.sim.rounds import History
+from tierwise.sim.cluster.rounds import History
 
 MARK = "tierwise.io/on-node-loss"
 

@@ -25,7 +25,7 @@ from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.traces.synthetic import synthetic_fabric
 from tierwise.replay.traces.trace import Trace, sorted_trace
-from tierwise.sim.simulation import Simulation
+from tierwise.sim.cluster.simulation import Simulation
 
 START = 1_000_000.0
 CLUSTER = draw("s0[r0[n0 n1] r1[n2 n3]]", node="gpu=4")

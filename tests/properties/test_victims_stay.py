@@ -8,7 +8,7 @@ from tests.support.depth import size
 from tests.support.victims import Judged, crowd, judge, profile
 from tests.support.volumes import objects
 
-from tierwise.sim.rounds import schedule
+from tierwise.sim.cluster.rounds import schedule
 
 _CLUSTERS = size(80, 4000, quick=32)
 

@@ -26,8 +26,8 @@ from tierwise.framework.ledger import Pool
 from tierwise.port import Create, Delete, Key, key_of_raw
 from tierwise.scheduler import open_cycle
 from tierwise.scheduler.effects import effects
-from tierwise.sim.cluster import EmbeddedCluster
-from tierwise.sim.provisioner import provision
+from tierwise.sim.cluster.provisioner import provision
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader, build
 from tierwise.snapshot.consistency import differences
 

@@ -15,7 +15,7 @@ from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.comparison import started
 from tierwise.port import Objects
-from tierwise.sim.changes import (
+from tierwise.sim.what_if.changes import (
     AddDomains,
     AddNodes,
     Change,
@@ -27,8 +27,8 @@ from tierwise.sim.changes import (
     SetPriority,
     Uncordon,
 )
-from tierwise.sim.least_change import least_change, of_size
-from tierwise.sim.what_if import outcome_of, prepared, what_if
+from tierwise.sim.what_if.least_change import least_change, of_size
+from tierwise.sim.what_if.runs import outcome_of, prepared, what_if
 from tierwise.snapshot.builder import Reader
 from tierwise.snapshot.consistency import differences
 

@@ -6,8 +6,8 @@ from tierwise.config.profile import DEFAULT, Profile
 from tierwise.explain.board import Board
 from tierwise.explain.text.schedule import Run
 from tierwise.port import Objects
-from tierwise.sim import rounds
-from tierwise.sim.what_if import prepared
+from tierwise.sim.cluster import rounds
+from tierwise.sim.what_if.runs import prepared
 from tierwise.web.views import RunView
 
 __all__ = ["HOSTILE", "Fixed", "scheduled", "shown"]

@@ -11,7 +11,7 @@ from tests.support.draw import Gang, draw, gang, objects_of
 from tierwise.api.core import Pod
 from tierwise.port import Objects
 from tierwise.scheduler.effects import pod_key
-from tierwise.sim.cluster import merged
+from tierwise.sim.cluster.store import merged
 
 __all__ = ["RACK", "SIZE", "Cluster", "clusters", "owned"]
 

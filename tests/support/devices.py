@@ -12,7 +12,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.resource import ResourceClaim
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.port import Objects
-from tierwise.sim.rounds import History
+from tierwise.sim.cluster.rounds import History
 
 __all__ = [
     "DRIVER",

@@ -27,7 +27,7 @@ from tierwise.explain.wire import schedule_wire
 from tierwise.framework.report import CycleReport, EvictionAttempt
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Objects
-from tierwise.sim import rounds
+from tierwise.sim.cluster import rounds
 
 __all__ = [
     "Budget",

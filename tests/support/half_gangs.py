@@ -25,7 +25,7 @@ from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers.stamp import stamp
 from tierwise.port import Bind, Create, Effect, Evict, Key, Outcome, PatchStatus
 from tierwise.runtime.loop import Loop, SchedulerProfile
-from tierwise.sim.cluster import EmbeddedCluster, merged
+from tierwise.sim.cluster.store import EmbeddedCluster, merged
 
 __all__ = ["FAULTS", "LANGUAGES", "Gang", "ShakyWorld", "drawn"]
 

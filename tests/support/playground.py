@@ -11,9 +11,9 @@ from tierwise.apiserver.objects import Answer, ObjectApi, Place
 from tierwise.apiserver.store import ServedCluster
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Objects
-from tierwise.sim.controller_manager import ControllerManager
-from tierwise.sim.pod_behaviour import Pace
-from tierwise.sim.simulation import Simulation
+from tierwise.sim.cluster.controller_manager import ControllerManager
+from tierwise.sim.cluster.pod_behaviour import Pace
+from tierwise.sim.cluster.simulation import Simulation
 
 __all__ = ["START", "Json", "Playground", "deployment", "nodes"]
 

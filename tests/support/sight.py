@@ -20,7 +20,7 @@ from tierwise.config.profile import Profile
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Objects
-from tierwise.sim import rounds
+from tierwise.sim.cluster import rounds
 
 __all__ = ["cycle", "saw", "schedule", "sees"]
 

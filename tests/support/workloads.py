@@ -8,8 +8,8 @@ from tests.support.koordinator import objects_of
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.port import Key, Objects
-from tierwise.sim import rounds
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster import rounds
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 __all__ = ["expanded", "group", "manifests", "pods", "scheduled"]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from tierwise.apiserver.store import ServedCluster
-from tierwise.sim.simulation import Simulation
+from tierwise.sim.cluster.simulation import Simulation
 
 __all__ = ["alive"]
 

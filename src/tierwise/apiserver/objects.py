@@ -32,9 +32,9 @@ from tierwise.apiserver.store import ServedCluster, established, meta_of
 from tierwise.controllers.stamp import stamp
 from tierwise.port import Key, Objects
 from tierwise.runtime.review import Request, Reviewer, ReviewResponse
-from tierwise.sim.cluster import grace
-from tierwise.sim.controller_manager import budget_status
-from tierwise.sim.pod_behaviour import check_habits
+from tierwise.sim.cluster.controller_manager import budget_status
+from tierwise.sim.cluster.pod_behaviour import check_habits
+from tierwise.sim.cluster.store import grace
 
 __all__ = ["Answer", "ObjectApi", "Place", "number"]
 

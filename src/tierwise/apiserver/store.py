@@ -24,7 +24,7 @@ from tierwise.apiserver.kinds import ASIDE, DEFINITION, of_kind
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.kubernetes.identity import made_up_uid
 from tierwise.port import Bind, Delete, Effect, Evict, Key, Nominate, Objects, Outcome, Prepare, RecordEvent, Update
-from tierwise.sim.cluster import Batch, EmbeddedCluster
+from tierwise.sim.cluster.store import Batch, EmbeddedCluster
 
 __all__ = ["Change", "ServedCluster", "established", "meta_of"]
 

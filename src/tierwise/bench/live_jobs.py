@@ -18,8 +18,8 @@ from tierwise.replay.engine.contenders import BUILT_IN
 from tierwise.replay.engine.embedded import EmbeddedReplay
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
-from tierwise.sim.cluster import EmbeddedCluster
-from tierwise.sim.simulation import Simulation
+from tierwise.sim.cluster.simulation import Simulation
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 __all__ = ["c1a", "c1b", "c1c", "c1d"]
 

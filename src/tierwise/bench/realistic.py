@@ -22,7 +22,7 @@ from tierwise.config.profile import DEFAULT
 from tierwise.port import Create, Delete, Effect, Key, PatchStatus
 from tierwise.runtime.loop import Loop, SchedulerProfile
 from tierwise.scheduler import cycle
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build
 
 __all__ = ["REALISTIC", "Live", "gang_sizes", "living_cluster", "many_services"]

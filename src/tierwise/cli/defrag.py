@@ -112,8 +112,8 @@ def defrag(
     if execute:
         _rehearse(objects, profile, room, time, step_time or _STEP, output_format)
         return
-    from tierwise.sim.defrag import defrag as plan_of
-    from tierwise.sim.what_if import prepared
+    from tierwise.sim.defragmentation.plan import defrag as plan_of
+    from tierwise.sim.what_if.runs import prepared
 
     with show_progress("planning"):
         plan = plan_of(prepared(objects, profile, time), room)

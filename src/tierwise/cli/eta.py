@@ -47,7 +47,7 @@ def eta(
     from tierwise.cli.screen import print_json, print_page
     from tierwise.explain.eta import etas_wire
     from tierwise.explain.text.eta import eta_lines
-    from tierwise.sim.eta import RUNS, etas
+    from tierwise.sim.forecast.eta import RUNS, etas
 
     profile = profile_of(config_file)
     objects = load(filenames)

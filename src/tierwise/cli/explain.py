@@ -68,7 +68,7 @@ def _tell_pod(objects: Objects, profile: Profile, pod: str, now: float, *, every
     from tierwise.cli.inputs import tell_crashes
     from tierwise.cli.progress import show_progress
     from tierwise.cli.screen import print_json, print_page
-    from tierwise.sim.rounds import look
+    from tierwise.sim.cluster.rounds import look
 
     with show_progress("looking"):
         seen, history = look(objects, profile, pod, now=now)
@@ -110,7 +110,7 @@ def _tell_job(objects: Objects, profile: Profile, name: str, now: float, *, ever
     from tierwise.cli.progress import show_progress
     from tierwise.cli.screen import print_json, print_page
     from tierwise.explain.text.schedule import Run
-    from tierwise.sim.rounds import schedule
+    from tierwise.sim.cluster.rounds import schedule
 
     with show_progress("scheduling") as progress:
         history = schedule(objects, profile, now=now, progress=progress)

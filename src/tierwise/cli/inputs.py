@@ -47,8 +47,8 @@ def load(
 
         return recorded_objects(filenames[0].removeprefix(_JOURNAL))
     from tierwise.cli.progress import show_progress
+    from tierwise.manifests.files import Remarks, read
     from tierwise.port import Objects
-    from tierwise.sim.manifests import Remarks, read
 
     remarks = Remarks(faults=faults)
     with show_progress("reading manifests") as progress:
@@ -114,7 +114,7 @@ def _not_understood(objects: Objects, blank: Container[Key]) -> Iterator[str]:
 
 def moment(objects: Objects, given: float | None) -> float:
     """The time of the run: as given, else of the look at the objects, else the newest in them, else a fixed one."""
-    from tierwise.sim.saved import saved_at
+    from tierwise.manifests.saved import saved_at
 
     told = given if given is not None else saved_at(objects)
     if told is not None:

@@ -21,7 +21,7 @@ def live_state() -> list[Raw]:
     from tierwise.cli.connection import connect
     from tierwise.cli.options import cluster_options
     from tierwise.cli.progress import show_progress
-    from tierwise.sim.saved import saved
+    from tierwise.manifests.saved import saved
 
     kubeconfig, context = cluster_options()
     access = connect(kubeconfig, context, in_cluster=False)

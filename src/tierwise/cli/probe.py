@@ -152,7 +152,7 @@ def _print(task: _Task, filenames: tuple[str, ...], answerer: Answerer | None, i
 
     from tierwise.cli.inputs import load
     from tierwise.cli.screen import print_json
-    from tierwise.sim.cluster import EmbeddedCluster
+    from tierwise.sim.cluster.store import EmbeddedCluster
 
     objects = load(filenames)
     if answerer is not None:

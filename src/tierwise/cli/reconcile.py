@@ -30,8 +30,8 @@ def reconcile(
     """
     from tierwise.cli.inputs import introduce, load, moment, profile_of, tell_crashes
     from tierwise.cli.progress import show_progress
-    from tierwise.sim import rounds
-    from tierwise.sim.cluster import EmbeddedCluster
+    from tierwise.sim.cluster import rounds
+    from tierwise.sim.cluster.store import EmbeddedCluster
 
     profile = profile_of(config_file)
     objects = load(filenames)

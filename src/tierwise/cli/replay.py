@@ -78,8 +78,8 @@ def replay(
 def recorded_objects(place: str) -> Objects:
     """What the cycle of `DIR@CYCLE` saw, with its time, for verbs that take manifests."""
     from tierwise.api import codec
+    from tierwise.manifests.saved import saved, served
     from tierwise.port import Objects
-    from tierwise.sim.saved import saved, served
     from tierwise.snapshot.builder import SCHEDULER_NAMES
 
     found = _recorded(place)
@@ -171,7 +171,7 @@ def _run(recorded: RecordedCycle, again: Repetition) -> Run:
     """One cycle as a run that pages are made of."""
     from tierwise.explain.text.schedule import Run
     from tierwise.scheduler.effects import effects
-    from tierwise.sim.cluster import EmbeddedCluster
+    from tierwise.sim.cluster.store import EmbeddedCluster
     from tierwise.snapshot.builder import build
 
     cluster = EmbeddedCluster(recorded.objects)
@@ -208,7 +208,7 @@ def _explain_job(recorded: RecordedCycle, again: Repetition, name: str, *, every
     from tierwise.explain.text.explain_job import job_lines
     from tierwise.port import Bind
     from tierwise.scheduler.effects import effects
-    from tierwise.sim.changes import job_named
+    from tierwise.sim.what_if.changes import job_named
 
     run = _run(recorded, again)
     job = job_named(run.after, name)

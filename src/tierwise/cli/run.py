@@ -360,7 +360,7 @@ def _kept_open(rooms: tuple[str, ...], every: float, moves: int, hours: float) -
     if not rooms:
         return None
     from tierwise.runtime.defrag import DefragSettings
-    from tierwise.sim.defrag import check_form
+    from tierwise.sim.defragmentation.plan import check_form
 
     for room in rooms:
         check_form(room, "--defrag")

@@ -11,7 +11,7 @@ from tierwise.cli import options
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
     from tierwise.model.snapshot import Snapshot
-    from tierwise.sim.rounds import History
+    from tierwise.sim.cluster.rounds import History
 
 __all__ = ["schedule"]
 
@@ -45,7 +45,7 @@ def schedule(
     """
     from tierwise.cli.inputs import introduce, load, moment, profile_of
     from tierwise.cli.progress import show_progress
-    from tierwise.sim import rounds
+    from tierwise.sim.cluster import rounds
 
     profile = profile_of(config_file)
     objects = load(filenames)

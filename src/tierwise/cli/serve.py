@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tierwise.config.profile import Profile
     from tierwise.explain.text.schedule import Run
     from tierwise.port import Objects
-    from tierwise.sim.changes import Scenario
+    from tierwise.sim.what_if.changes import Scenario
     from tierwise.web.recording import Recording
     from tierwise.web.views import RunSource, RunView
 
@@ -126,7 +126,7 @@ def manifest_source(
 
 def _written(filenames: Sequence[str], config_file: str | None) -> object:
     """What tells one state of the files from another: which there are, how large, and when they were written."""
-    from tierwise.sim.manifests import sources
+    from tierwise.manifests.files import sources
 
     try:
         found = [source.name for source in sources([name for name in filenames if name != "-"], None)]
@@ -170,7 +170,7 @@ def _server() -> str:
 
 def _scheduled(objects: Objects, profile: Profile, now: float) -> Run:
     from tierwise.explain.text.schedule import Run
-    from tierwise.sim import rounds
+    from tierwise.sim.cluster import rounds
 
     history = rounds.schedule(objects, profile, now=now)
     return Run(history.reports, history.after(now), profile, history.evictions, history.complaints())
@@ -179,7 +179,7 @@ def _scheduled(objects: Objects, profile: Profile, now: float) -> Run:
 def _looked_at(objects: Objects, profile: Profile, now: float) -> Run:
     """One cycle on the state as it is; the run ends where it began, because nobody carries out what it decides."""
     from tierwise.explain.text.schedule import Run
-    from tierwise.sim import rounds
+    from tierwise.sim.cluster import rounds
 
     history = rounds.schedule(objects, profile, now=now, cycles=1)
     snapshot, _ = history.reports[0]
@@ -196,7 +196,7 @@ def _again(filenames: Sequence[str], config_file: str | None, **chosen: str | No
 
 def _scenario(objects: Objects, profile: Profile, now: float) -> Callable[[], Scenario]:
     """What questions start from, made when somebody asks one."""
-    from tierwise.sim.what_if import prepared
+    from tierwise.sim.what_if.runs import prepared
 
     return cache(lambda: prepared(objects, profile, now))
 

@@ -43,7 +43,7 @@ def snapshot(file: str, names: tuple[str, ...]) -> None:
     Secrets are not read. What pods and ConfigMaps say of themselves, such as environment variables, is in the file.
     """
     from tierwise.cli.live_state import live_state
-    from tierwise.sim.saved import served
+    from tierwise.manifests.saved import served
 
     state = live_state()
     lines = [msgspec.json.encode(raw) + b"\n" for raw in (served(state, names) if names else state)]

@@ -24,8 +24,8 @@ from tierwise.explain.text.submit import View, frame
 
 if TYPE_CHECKING:
     from tierwise.explain.text.submit import View
-    from tierwise.sim.incidents import Incident
-    from tierwise.sim.simulation import Moment, Simulation
+    from tierwise.sim.cluster.incidents import Incident
+    from tierwise.sim.cluster.simulation import Moment, Simulation
 
 __all__ = ["Shown", "show", "submit", "ticks"]
 
@@ -90,7 +90,7 @@ _RECENT: Final = 200
 
 
 def _incidents(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[Incident]:
-    from tierwise.sim import incidents
+    from tierwise.sim.cluster import incidents
 
     kinds: dict[str, Callable[[str], Incident]] = {
         "failures": incidents.pod_fails,
@@ -192,7 +192,7 @@ def submit(
     from tierwise.cli.inputs import introduce, load, moment, profile_of
     from tierwise.cli.run import duty_of, told, writing
     from tierwise.cli.serve import recorded
-    from tierwise.sim.simulation import Simulation
+    from tierwise.sim.cluster.simulation import Simulation
 
     if speed is not None and instant:
         raise click.UsageError("--speed and --instant exclude each other")

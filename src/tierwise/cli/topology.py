@@ -408,8 +408,8 @@ def export_(filenames: tuple[str, ...], config_map: str | None, fabric: str) -> 
     from tierwise.cli.inputs import load, moment, tell_crashes, tell_unread
     from tierwise.dialects.koordinator.topology_map import entries_of
     from tierwise.model.topology import fabric_kind
-    from tierwise.sim.cluster import EmbeddedCluster
-    from tierwise.sim.rounds import reconcile
+    from tierwise.sim.cluster.rounds import reconcile
+    from tierwise.sim.cluster.store import EmbeddedCluster
     from tierwise.snapshot.builder import build
 
     objects = load(filenames)
@@ -512,7 +512,7 @@ def _list_in(file: str, stdin: TextIO) -> object:
     from tierwise.api.errors import InputError
     from tierwise.api.json_text import values
     from tierwise.api.yaml_text import documents
-    from tierwise.sim.manifests import sources
+    from tierwise.manifests.files import sources
 
     (source,) = sources([file], stdin)
     found = [document for document, _ in documents(source.read(), file=source.name) if document is not None]
@@ -577,8 +577,8 @@ def show(
     from tierwise.cli.inputs import load, moment, profile_of, tell_crashes, tell_unread
     from tierwise.cli.progress import show_progress
     from tierwise.model.topology import fabric_kind
-    from tierwise.sim.cluster import EmbeddedCluster
-    from tierwise.sim.rounds import reconcile
+    from tierwise.sim.cluster.rounds import reconcile
+    from tierwise.sim.cluster.store import EmbeddedCluster
     from tierwise.snapshot.builder import build
 
     profile_of(config_file)  # the tree does not depend on it, but a broken one is bad input all the same

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tierwise.port import Objects
     from tierwise.runtime.access import Access
     from tierwise.runtime.loop import Observer
-    from tierwise.sim.pod_behaviour import Pace
+    from tierwise.sim.cluster.pod_behaviour import Pace
 
 __all__ = ["up"]
 
@@ -93,7 +93,7 @@ def up(
     except ImportError as error:
         raise missing(error) from None
     from tierwise.cli.inputs import introduce, load, profile_of
-    from tierwise.sim.pod_behaviour import Pace
+    from tierwise.sim.cluster.pod_behaviour import Pace
 
     profile = profile_of(config_file)
     objects = load(filenames) if filenames else _small_cluster()
@@ -140,8 +140,8 @@ def _served(
     from tierwise.apiserver.store import ServedCluster
     from tierwise.cli.main import report_error
     from tierwise.runtime.access import guarded
-    from tierwise.sim.controller_manager import ControllerManager
-    from tierwise.sim.simulation import Simulation
+    from tierwise.sim.cluster.controller_manager import ControllerManager
+    from tierwise.sim.cluster.simulation import Simulation
     from tierwise.web.app import add_pages
     from tierwise.web.live import LiveRuns
 

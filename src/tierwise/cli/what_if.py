@@ -11,7 +11,7 @@ from tierwise.cli import options
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tierwise.sim.changes import Change, Scenario
+    from tierwise.sim.what_if.changes import Change, Scenario
 
 __all__ = ["what_if"]
 
@@ -94,7 +94,7 @@ def what_if(
     from tierwise.cli.inputs import introduce, load, moment, profile_of, tell_crashes
     from tierwise.cli.progress import show_progress
     from tierwise.cli.screen import print_json, print_page
-    from tierwise.sim.what_if import prepared, what_if, what_if_wire
+    from tierwise.sim.what_if.runs import prepared, what_if, what_if_wire
 
     changes = list(_changes(given))
     if not changes and start is None:
@@ -127,7 +127,7 @@ def _least(scenario: Scenario, changes: list[Change], name: str, *, json: bool) 
     from tierwise.cli.screen import print_json, print_page
     from tierwise.explain.comparison import least_change_wire
     from tierwise.explain.text.what_if import least_change_lines
-    from tierwise.sim.least_change import least_change
+    from tierwise.sim.what_if.least_change import least_change
 
     for change in changes:
         scenario = change.apply(scenario)
@@ -141,8 +141,8 @@ def _least(scenario: Scenario, changes: list[Change], name: str, *, json: bool) 
 
 def _changes(given: dict[str, tuple[str, ...] | str | None]) -> Iterator[Change]:
     """The changes that the options ask for, in their order."""
-    from tierwise.sim.change_texts import CHANGES, read_change
-    from tierwise.sim.changes import UseProfile
+    from tierwise.sim.what_if.change_texts import CHANGES, read_change
+    from tierwise.sim.what_if.changes import UseProfile
 
     names = {"delete": "deleted", "remove": "removed", "drain": "drained"}
     names |= {"cordon": "cordoned", "uncordon": "uncordoned"}
@@ -160,7 +160,7 @@ def _changes(given: dict[str, tuple[str, ...] | str | None]) -> Iterator[Change]
 
 def _submitted(file: str) -> Change:
     from tierwise.cli.inputs import load
-    from tierwise.sim.changes import Submit
+    from tierwise.sim.what_if.changes import Submit
 
     objects = load([file])
     found = ((objects.record(key), objects.raw(key)) for key in objects)

@@ -68,7 +68,7 @@ def _answer(objects: Objects, profile: Profile, pod: str, now: float) -> PodExpl
     from tierwise.cli.inputs import tell_crashes
     from tierwise.explain.text.why import PodExplanation, already_placed
     from tierwise.explain.unreached import unreached
-    from tierwise.sim.rounds import look
+    from tierwise.sim.cluster.rounds import look
 
     seen, history = look(objects, profile, pod, now=now)
     tell_crashes(history.guard)

@@ -27,8 +27,8 @@ from tierwise.discovery import (
 )
 from tierwise.discovery.tree import Discovered
 from tierwise.fetch.ufm import Ufm, ports_and_systems
+from tierwise.manifests.files import sources
 from tierwise.port import Objects
-from tierwise.sim.manifests import sources
 
 __all__ = ["FROM_MANIFESTS", "KINDS", "SourceLocation", "confined", "discover"]
 

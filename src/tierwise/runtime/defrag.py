@@ -29,8 +29,8 @@ from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
 from tierwise.explain.defrag import DefragPlan
 from tierwise.port import Cluster, Evict, Key, Objects, Outcome, Prepare, RecordEvent, decided_on
-from tierwise.sim.changes import Scenario
-from tierwise.sim.defrag_execution import begin, proceed
+from tierwise.sim.defragmentation.execution import begin, proceed
+from tierwise.sim.what_if.changes import Scenario
 
 __all__ = ["DefragController", "DefragExecutor", "DefragSettings", "over_budget"]
 

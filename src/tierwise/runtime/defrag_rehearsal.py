@@ -17,8 +17,8 @@ from tierwise.explain.defrag import DefragPlan
 from tierwise.port import Cluster, Create, Effect, Objects
 from tierwise.runtime.defrag import DefragExecutor
 from tierwise.scheduler.effects import pod_key
-from tierwise.sim.cluster import merged
-from tierwise.sim.simulation import Simulation
+from tierwise.sim.cluster.simulation import Simulation
+from tierwise.sim.cluster.store import merged
 
 __all__ = ["Rehearsal"]
 

@@ -23,9 +23,9 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.port import Cluster, Key, Objects, PatchStatus
 from tierwise.runtime.loop import LoopPass
 from tierwise.scheduler.guard import Crash
-from tierwise.sim.eta import Forecasts, forecasts, summary, waiting_snapshot
-from tierwise.sim.forward import waits
-from tierwise.sim.start_ranges import ForecastErrors, range_of_runs
+from tierwise.sim.forecast.eta import Forecasts, forecasts, summary, waiting_snapshot
+from tierwise.sim.forecast.forward import waits
+from tierwise.sim.forecast.start_ranges import ForecastErrors, range_of_runs
 
 __all__ = ["ForecastWriter", "forecast_effects"]
 

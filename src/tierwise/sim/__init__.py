@@ -1,1 +1,1 @@
-"""The embedded cluster and what feeds it: manifests in, an object store with kubelets, and rounds of the loop."""
+"""Clusters that are not there: one that lives, questions of what if and when, and plans of defragmentation."""

@@ -29,8 +29,8 @@ from tierwise.runtime.journal import CycleSummary, Journal, JournalCursor, Journ
 from tierwise.runtime.loop import SchedulerProfile
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
-from tierwise.sim.cluster import EmbeddedCluster
-from tierwise.sim.what_if import prepared
+from tierwise.sim.cluster.store import EmbeddedCluster
+from tierwise.sim.what_if.runs import prepared
 from tierwise.snapshot.builder import Reader
 from tierwise.web.recording import MOST_MOMENTS, thinned
 from tierwise.web.views import RunView

@@ -14,7 +14,7 @@ from tierwise import __version__
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.explain.board import Board, JobQuery, Line
-from tierwise.sim.changes import Scenario
+from tierwise.sim.what_if.changes import Scenario
 
 __all__ = ["CachedBody", "RunSource", "RunView", "WatchedSource"]
 

@@ -22,13 +22,13 @@ from tierwise.explain.board import Board
 from tierwise.explain.comparison import least_change_wire
 from tierwise.explain.eta import etas_wire
 from tierwise.explain.text.schedule import Run
+from tierwise.manifests.files import read
 from tierwise.port import Objects
-from tierwise.sim.change_texts import read_change
-from tierwise.sim.changes import Change, Scenario, Submit
-from tierwise.sim.eta import etas
-from tierwise.sim.least_change import BRIEF, least_change
-from tierwise.sim.manifests import read
-from tierwise.sim.what_if import what_if, what_if_wire
+from tierwise.sim.forecast.eta import etas
+from tierwise.sim.what_if.change_texts import read_change
+from tierwise.sim.what_if.changes import Change, Scenario, Submit
+from tierwise.sim.what_if.least_change import BRIEF, least_change
+from tierwise.sim.what_if.runs import what_if, what_if_wire
 from tierwise.web.views import CachedBody, RunView
 
 __all__ = ["BusyError", "WhatIfs"]

@@ -19,7 +19,7 @@ from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT
 from tierwise.model.reason import Verdict
 from tierwise.port import Objects
-from tierwise.sim.rounds import schedule
+from tierwise.sim.cluster.rounds import schedule
 
 
 def _outcome(objects: Objects, steps: int = 0) -> tuple[int, list[str], list[Verdict]]:

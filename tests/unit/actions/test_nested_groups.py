@@ -9,7 +9,7 @@ from tests.support.nested_oracle import ZONE, Leaf, Nest, Scene, kai, leaves
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.explain.text.explain_pod import job_facts
 from tierwise.explain.wire import pod_group_wire
-from tierwise.sim.rounds import schedule
+from tierwise.sim.cluster.rounds import schedule
 
 EVICTS = Profile(("enqueue", "allocate", "gangpreempt"), DEFAULT.tiers)
 

@@ -15,7 +15,7 @@ from tierwise.controllers.job.pods import with_rank
 from tierwise.port import Bind, Objects
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build
 
 

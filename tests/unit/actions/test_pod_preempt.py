@@ -10,7 +10,7 @@ from tests.support.quotas import nodes, settle, worker
 from tierwise.api.codec import Raw
 from tierwise.config.kube import read_kube
 from tierwise.config.profile import Profile
-from tierwise.sim.cluster import merged
+from tierwise.sim.cluster.store import merged
 
 
 def kubernetes(**plugins: object) -> Profile:

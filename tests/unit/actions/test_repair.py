@@ -12,7 +12,7 @@ from tests.support.languages import kubernetes_gang
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.model.reason import Verdict
-from tierwise.sim.cluster import merged
+from tierwise.sim.cluster.store import merged
 
 ON_LOSS = "tierwise.io/on-node-loss"
 REPLACE = {ON_LOSS: "replace"}

@@ -25,7 +25,7 @@ from tierwise.explain.message import message
 from tierwise.framework.search_budget import SearchBudget
 from tierwise.model.reason import Rejection, Verdict
 from tierwise.port import Objects
-from tierwise.sim.rounds import schedule
+from tierwise.sim.cluster.rounds import schedule
 
 CUT = "the search stopped at its bound, so a place may exist"
 Case = Callable[[], Objects]

@@ -12,7 +12,7 @@ from tests.support.strategies import profile
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.scheduler import cycle
-from tierwise.sim.cluster import merged
+from tierwise.sim.cluster.store import merged
 from tierwise.snapshot.builder import Reader
 
 REPLACE = {"tierwise.io/on-node-loss": "replace"}

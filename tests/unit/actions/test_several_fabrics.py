@@ -19,8 +19,8 @@ from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
 from tierwise.model.topology import HYPERNODES
 from tierwise.port import key_of_raw
-from tierwise.sim.cluster import merged
-from tierwise.sim.rounds import schedule
+from tierwise.sim.cluster.rounds import schedule
+from tierwise.sim.cluster.store import merged
 from tierwise.snapshot.builder import Reader
 
 FABRIC = "tierwise.io/fabric"

@@ -13,12 +13,12 @@ from tierwise.api.core import Pod
 from tierwise.apiserver.objects import ObjectApi
 from tierwise.apiserver.store import ServedCluster
 from tierwise.config.profile import DEFAULT
+from tierwise.manifests.files import read
 from tierwise.port import Objects
-from tierwise.sim.cluster import EmbeddedCluster
-from tierwise.sim.controller_manager import ControllerManager
-from tierwise.sim.manifests import read
-from tierwise.sim.pod_behaviour import Pace
-from tierwise.sim.simulation import Simulation
+from tierwise.sim.cluster.controller_manager import ControllerManager
+from tierwise.sim.cluster.pod_behaviour import Pace
+from tierwise.sim.cluster.simulation import Simulation
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 REVISION = "deployment.kubernetes.io/revision"
 JSON = ObjectApi.JSON_PATCH

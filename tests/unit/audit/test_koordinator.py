@@ -13,7 +13,7 @@ from tests.support.quotas import koordinator, nodes, quota, worker
 from tierwise.api.codec import Raw
 from tierwise.audit import audit
 from tierwise.port import Objects
-from tierwise.sim.rounds import schedule
+from tierwise.sim.cluster.rounds import schedule
 
 CLUSTER = cluster({"s0": {"b0": "n0 n1", "b1": "n2"}, "s1": {"b2": "n3"}}, cpu=4)
 TOGETHER = {"gang.scheduling.koordinator.sh/groups": '["default/a", "default/b"]'}

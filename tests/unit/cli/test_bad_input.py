@@ -9,7 +9,7 @@ import pytest
 from tests.support.commands import run
 
 from tierwise.api.errors import InputError
-from tierwise.sim.manifests import read
+from tierwise.manifests.files import read
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n0}\n"
 PACKING = "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n"

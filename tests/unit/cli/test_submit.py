@@ -11,7 +11,7 @@ from tests.support.commands import answer, manifests, run
 from tests.support.lives import gang, machines
 
 from tierwise.cli import submit
-from tierwise.sim.simulation import Moment, Simulation
+from tierwise.sim.cluster.simulation import Moment, Simulation
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from tests.support.services import Raw, app_group, objects, pod
 
 from tierwise.controllers.app_group import reconcile
 from tierwise.port import Effect, PatchStatus, RecordEvent
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 DAY = 24 * 3600.0
 

@@ -18,7 +18,7 @@ from tierwise.api.core import Node
 from tierwise.controllers.network_topology import measured, reconcile
 from tierwise.model.services import Link
 from tierwise.port import Objects
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 NODES = [node("n1", "ra/z1"), node("n2", "ra/z2"), node("n3", "rb/z3"), node("bare")]
 MS, US = "netperf.p90.latency.milliseconds", "netperf_p90_latency_microseconds"

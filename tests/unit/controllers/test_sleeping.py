@@ -11,7 +11,7 @@ from tierwise.bench.manifests import job, node, read_manifests
 from tierwise.controllers import Controllers, WholeController, app_group, elastic_quota, network_topology
 from tierwise.controllers.elastic_quota import QuotaFigures
 from tierwise.port import Effect, Key, Objects, PatchStatus
-from tierwise.sim import claims, workloads
+from tierwise.sim.cluster import claims, workloads
 
 GROUP: Raw = {
     "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",

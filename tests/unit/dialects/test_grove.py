@@ -9,7 +9,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.grove import PodGang
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
-from tierwise.sim.rounds import schedule
+from tierwise.sim.cluster.rounds import schedule
 
 TREE = {"s0": {"r0": "n0 n1", "r1": "n2 n3"}, "s1": {"r2": "n4 n5"}}
 WORLD = nodes(TREE)

@@ -13,7 +13,7 @@ from tierwise.api.codec import Raw
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Key
-from tierwise.sim.rounds import schedule
+from tierwise.sim.cluster.rounds import schedule
 from tierwise.snapshot.builder import build
 
 TREE = {"s0": {"r0": "n0 n1", "r1": "n2 n3"}, "s1": {"r2": "n4 n5"}}

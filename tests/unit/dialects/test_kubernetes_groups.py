@@ -25,7 +25,7 @@ from tierwise.api.workload import CompositePodGroup, PodGroup
 from tierwise.audit import audit
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.dialects.label_trees import MOST_CROSSING
-from tierwise.sim.rounds import schedule
+from tierwise.sim.cluster.rounds import schedule
 from tierwise.snapshot.builder import build
 
 TREE = {"s0": {"r0": "n0 n1", "r1": "n2 n3"}, "s1": {"r2": "n4 n5"}}

@@ -12,7 +12,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.scheduler_plugins import PodGroup
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Objects
-from tierwise.sim.rounds import schedule
+from tierwise.sim.cluster.rounds import schedule
 from tierwise.snapshot.builder import build
 
 WORLD = nodes({"s0": {"r0": "n0 n1", "r1": "n2"}})

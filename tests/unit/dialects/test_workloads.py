@@ -11,9 +11,9 @@ from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.dialects import workloads
+from tierwise.manifests.saved import saved
 from tierwise.port import Key, Objects
-from tierwise.sim.pod_behaviour import check_habits
-from tierwise.sim.saved import saved
+from tierwise.sim.cluster.pod_behaviour import check_habits
 
 WORLD = nodes({"s0": {"r0": "n0 n1", "r1": "n2"}}, cpu=4)
 TEMPLATE: Raw = {

@@ -7,7 +7,7 @@ from tests.support.services import Raw, objects
 
 from tierwise.config.kube import read_kube
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.sim.rounds import look, schedule
+from tierwise.sim.cluster.rounds import look, schedule
 
 KUBE = read_kube({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"})
 NODE: Raw = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a"}}

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests.support.evict_world import Gang, Pod, Scene, objects, profile_of
 
 from tierwise.explain.decision_basis import decision_bases
-from tierwise.sim import rounds
+from tierwise.sim.cluster import rounds
 
 RACK = Scene({"s0": ("r0",)}, {"r0": ("n0",)}, {"n0": "cpu=4"})
 

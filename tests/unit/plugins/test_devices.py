@@ -27,7 +27,7 @@ from tierwise.api.resource import DeviceAllocationResult, ResourceClaim
 from tierwise.config.profile import DEFAULT
 from tierwise.model.reason import Verdict
 from tierwise.scheduler import cycle
-from tierwise.sim.rounds import History
+from tierwise.sim.cluster.rounds import History
 from tierwise.snapshot.builder import build
 
 

@@ -22,7 +22,7 @@ from tierwise.api.elastic_quota import SYSTEM_QUOTA, ElasticQuota
 from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.dialects.koordinator.elastic_quota import Quotas
-from tierwise.sim.rounds import schedule
+from tierwise.sim.cluster.rounds import schedule
 
 HALL = nodes("n0 n1 n2 n3")
 

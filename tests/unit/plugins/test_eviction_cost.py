@@ -20,7 +20,7 @@ from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.port import Objects, key_of_raw
 from tierwise.scheduler import cycle
-from tierwise.sim.cluster import merged
+from tierwise.sim.cluster.store import merged
 from tierwise.snapshot.builder import Reader, build
 
 NOW = 100_000.0

@@ -20,8 +20,8 @@ from tierwise.api.ladder import LADDER, LadderStep, parse_ladder
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.port import Objects
 from tierwise.scheduler import cycle
-from tierwise.sim.cluster import merged
-from tierwise.sim.simulation import Simulation
+from tierwise.sim.cluster.simulation import Simulation
+from tierwise.sim.cluster.store import merged
 from tierwise.snapshot.builder import build
 
 NAMES = {1: "rack", 2: "leaf", 3: "spine"}

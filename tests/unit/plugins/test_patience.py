@@ -17,7 +17,7 @@ from tests.support.draw import (
 
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.scheduler import cycle
-from tierwise.sim.simulation import Simulation
+from tierwise.sim.cluster.simulation import Simulation
 from tierwise.snapshot.builder import build
 
 SCATTERED = draw("s0: r0[n0 n1] r1[n2 n3] r2[n4 n5]", node="gpu=4", running="n0:gpu=4 n2:gpu=4 n4:gpu=4")

@@ -33,9 +33,9 @@ from tierwise.framework.report import CycleReport
 from tierwise.port import Bind, Effect, Nominate, Objects, Prepare, key_of_raw
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
-from tierwise.sim.cluster import EmbeddedCluster
-from tierwise.sim.provisioner import provision
-from tierwise.sim.rounds import schedule
+from tierwise.sim.cluster.provisioner import provision
+from tierwise.sim.cluster.rounds import schedule
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader, build
 from tierwise.snapshot.consistency import differences
 

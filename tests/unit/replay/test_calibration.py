@@ -13,7 +13,7 @@ from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.replay.traces.trace import Trace
-from tierwise.sim.start_ranges import StartRange
+from tierwise.sim.forecast.start_ranges import StartRange
 
 FABRIC = synthetic_fabric("synthetic:spines=1,leaves=2,hosts=1", 8)
 TRACE = synthetic_trace("synthetic:jobs=120,gap=300,largest=8,queues=2", 5)

@@ -29,9 +29,9 @@ from tierwise.runtime.defrag import DefragController, DefragSettings, over_budge
 from tierwise.runtime.defrag_rehearsal import Rehearsal
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects, pod_key
-from tierwise.sim.changes import Scenario
-from tierwise.sim.cluster import merged
-from tierwise.sim.defrag_execution import begin
+from tierwise.sim.cluster.store import merged
+from tierwise.sim.defragmentation.execution import begin
+from tierwise.sim.what_if.changes import Scenario
 from tierwise.snapshot.builder import build
 
 NOW = 1.8e9

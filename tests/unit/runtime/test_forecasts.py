@@ -25,7 +25,7 @@ from tierwise.port import Objects
 from tierwise.runtime.forecasts import ForecastWriter
 from tierwise.runtime.loop import LoopPass
 from tierwise.scheduler import cycle
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build
 
 NOW = 1_790_000_000.0

@@ -18,11 +18,11 @@ from tests.support.draw import draw, gang, objects_of
 from tierwise.api.core import Pod
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
+from tierwise.manifests.files import read
 from tierwise.port import Create, Delete, Objects
 from tierwise.runtime.journal import Journal, JournalWriter, repeat
 from tierwise.runtime.loop import Loop, SchedulerProfile
-from tierwise.sim.cluster import EmbeddedCluster
-from tierwise.sim.manifests import read
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 OURS = frozenset({"", "tierwise"})
 EVICTING = replace(DEFAULT, actions=("enqueue", "allocate", "backfill", "gangpreempt"))

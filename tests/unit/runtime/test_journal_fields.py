@@ -19,7 +19,7 @@ from tierwise.config.profile import DEFAULT
 from tierwise.port import Objects
 from tierwise.runtime.journal import JournalWriter
 from tierwise.runtime.loop import Loop, SchedulerProfile
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 Raw = dict[str, Any]
 UNREAD = {

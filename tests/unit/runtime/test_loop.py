@@ -34,7 +34,7 @@ from tierwise.runtime.loop import Loop, LoopPass, RefusedEvictions, SchedulerPro
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Crash
 from tierwise.scheduler.partial_gangs import DIMINISHED
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 NOW = 1_800_000_000.0
 

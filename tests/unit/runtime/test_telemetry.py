@@ -21,7 +21,7 @@ from tierwise.runtime.metrics import registry
 from tierwise.runtime.probes import debug, probes
 from tierwise.runtime.telemetry import Telemetry
 from tierwise.scheduler.guard import Crash
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 
 WORLD = objects_of(
     draw("r0[n0 n1]", node="gpu=4"),

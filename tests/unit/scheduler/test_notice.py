@@ -18,7 +18,7 @@ from tierwise.framework.report import CycleReport
 from tierwise.port import Effect, Evict, Nominate, Objects, PatchStatus, RecordEvent
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
-from tierwise.sim.simulation import Simulation
+from tierwise.sim.cluster.simulation import Simulation
 from tierwise.snapshot.builder import build
 
 NOTICE = {"tierwise.io/eviction-notice": "2m"}

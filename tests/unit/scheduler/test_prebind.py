@@ -18,7 +18,7 @@ from tierwise.plugins import PLUGINS
 from tierwise.port import Bind, Effect, Key, Nominate, Prepare
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import amended, effects
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build
 
 

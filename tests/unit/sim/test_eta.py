@@ -17,7 +17,7 @@ from tierwise.config.volcano import read_volcano
 from tierwise.explain.eta import Eta, EtaReport, StartKind, eta_text, etas_wire
 from tierwise.plugins import PLUGINS
 from tierwise.port import Objects
-from tierwise.sim.eta import etas
+from tierwise.sim.forecast.eta import etas
 
 NOW = 1_790_000_000.0
 MINUTE, HOUR = 60.0, 3600.0

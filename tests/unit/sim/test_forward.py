@@ -8,7 +8,7 @@ from tests.support.draw import Gang, draw, gang, objects_of
 
 from tierwise.config.profile import DEFAULT
 from tierwise.model.snapshot import Snapshot
-from tierwise.sim.forward import ForwardRun, run_forward
+from tierwise.sim.forecast.forward import ForwardRun, run_forward
 from tierwise.snapshot.builder import build
 
 TREE = "s0[r0[n0 n1] r1[n2 n3]]"

@@ -15,7 +15,7 @@ from tierwise.api.core import Pod
 from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Key
-from tierwise.sim.simulation import Simulation
+from tierwise.sim.cluster.simulation import Simulation
 
 GROUP = Key("scheduling.volcano.sh", "PodGroup", "default", "bad")
 EVIL = Key("", "Pod", "default", "bad-0")

@@ -11,8 +11,8 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.errors import InputError
 from tierwise.port import PatchStatus, RecordEvent
-from tierwise.sim.kubelet import PodSync, killed, sync_pod
-from tierwise.sim.pod_behaviour import behaviour, check_habits
+from tierwise.sim.cluster.kubelet import PodSync, killed, sync_pod
+from tierwise.sim.cluster.pod_behaviour import behaviour, check_habits
 
 START = 1_760_000_000.0
 

@@ -11,7 +11,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.volcano import Job, PodGroup
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Create, Delete, Effect, Key, Objects
-from tierwise.sim.simulation import Simulation
+from tierwise.sim.cluster.simulation import Simulation
 
 
 class _User:

@@ -21,7 +21,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Key, Objects
-from tierwise.sim import rounds
+from tierwise.sim.cluster import rounds
 
 
 def _cluster() -> list[Raw]:

@@ -7,7 +7,7 @@ from math import exp, inf
 import numpy as np
 import pytest
 
-from tierwise.sim.start_ranges import ForecastErrors, StartRange, range_of_runs
+from tierwise.sim.forecast.start_ranges import ForecastErrors, StartRange, range_of_runs
 
 
 def forecast(asked: float, wait: float) -> StartRange:

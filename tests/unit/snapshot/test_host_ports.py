@@ -8,7 +8,7 @@ import pytest
 from tests.support.services import Raw, objects
 
 from tierwise.config.profile import DEFAULT
-from tierwise.sim.rounds import schedule
+from tierwise.sim.cluster.rounds import schedule
 
 ADDRESSES = ("", "0.0.0.0", "::", "10.0.0.1", "fd00::1")
 EVERYWHERE = ("", "0.0.0.0")

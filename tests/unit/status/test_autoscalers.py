@@ -17,7 +17,7 @@ from tierwise.model.reason import Reason, Rejection, Verdict
 from tierwise.port import PatchStatus
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build
 from tierwise.status.pod import more_nodes_help, pod_conditions
 

@@ -24,7 +24,7 @@ from tierwise.port import Effect, Evict, Key, Objects, Outcome, PatchStatus, Rec
 from tierwise.runtime.forecasts import forecast_effects
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
-from tierwise.sim.eta import forecasts, summary
+from tierwise.sim.forecast.eta import forecasts, summary
 from tierwise.snapshot.builder import build
 from tierwise.status.pod import pod_conditions, pod_events
 from tierwise.status.pod_group import statuses

@@ -18,7 +18,7 @@ from tierwise.config.profile import DEFAULT, Profile
 from tierwise.model.expected_ends import ExpectedEnds
 from tierwise.port import Create, Objects, PatchStatus, Update
 from tierwise.scheduler import cycle
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build
 from tierwise.snapshot.run_history import MOST, RUN_HISTORY, history_effects, read_history
 from tierwise.status.pod_group import statuses

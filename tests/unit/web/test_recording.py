@@ -29,9 +29,9 @@ from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.runtime.journal import Journal, JournalCursor, JournalWriter
 from tierwise.runtime.listener import listening
 from tierwise.runtime.loop import LoopPass, SchedulerProfile
-from tierwise.sim.incidents import Incident as SimIncident
-from tierwise.sim.incidents import NodeLost
-from tierwise.sim.simulation import Simulation
+from tierwise.sim.cluster.incidents import Incident as SimIncident
+from tierwise.sim.cluster.incidents import NodeLost
+from tierwise.sim.cluster.simulation import Simulation
 from tierwise.snapshot.builder import SCHEDULER_NAMES
 from tierwise.web.app import pages
 from tierwise.web.journal import JournalRecording

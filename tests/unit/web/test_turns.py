@@ -15,7 +15,7 @@ from tierwise.runtime.listener import listening
 from tierwise.runtime.loop import Loop, SchedulerProfile
 from tierwise.runtime.metrics import registry
 from tierwise.runtime.probes import probes
-from tierwise.sim.cluster import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.web.app import add_pages
 from tierwise.web.live import LiveRuns
 from tierwise.web.views import RunView

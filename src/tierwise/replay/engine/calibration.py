@@ -27,7 +27,7 @@ from tierwise.replay.engine.state import NEVER, ReplayState
 from tierwise.replay.report.outcome import Data
 from tierwise.replay.traces.fabric import Fabric
 from tierwise.replay.traces.trace import Trace
-from tierwise.sim.start_ranges import ForecastErrors, StartRange, range_of_runs
+from tierwise.sim.forecast.start_ranges import ForecastErrors, StartRange, range_of_runs
 
 __all__ = ["RUNS", "Asked", "calibrate", "calibration_wire"]
 

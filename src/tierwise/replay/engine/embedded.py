@@ -23,9 +23,9 @@ from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.state import ReplayState
 from tierwise.replay.traces.fabric import AXIS, NAMESPACE, Fabric, amounts
 from tierwise.replay.traces.trace import QUEUE, Trace
-from tierwise.sim.incidents import NodeBack, NodeLost
-from tierwise.sim.pod_behaviour import RUN_FOR, START_AFTER
-from tierwise.sim.simulation import Simulation
+from tierwise.sim.cluster.incidents import NodeBack, NodeLost
+from tierwise.sim.cluster.pod_behaviour import RUN_FOR, START_AFTER
+from tierwise.sim.cluster.simulation import Simulation
 
 __all__ = ["JOB_NAME", "EmbeddedReplay", "cluster_of", "job_of", "number_of", "rank_of", "run_for"]
 

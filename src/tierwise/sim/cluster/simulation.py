@@ -30,14 +30,14 @@ from tierwise.scheduler import cycle
 from tierwise.scheduler.cycle import nothing_is_left, nothing_waits
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Crash, Guard
-from tierwise.sim import rounds
-from tierwise.sim.cluster import EmbeddedCluster
-from tierwise.sim.event_log import EventLog
-from tierwise.sim.incidents import Incident, NodeBack, NodeLost, PodFails
-from tierwise.sim.kubelet import killed
-from tierwise.sim.nodes import SimNodes
-from tierwise.sim.pod_behaviour import Pace, check_habits
-from tierwise.sim.provisioner import Provisioner
+from tierwise.sim.cluster import rounds
+from tierwise.sim.cluster.event_log import EventLog
+from tierwise.sim.cluster.incidents import Incident, NodeBack, NodeLost, PodFails
+from tierwise.sim.cluster.kubelet import killed
+from tierwise.sim.cluster.nodes import SimNodes
+from tierwise.sim.cluster.pod_behaviour import Pace, check_habits
+from tierwise.sim.cluster.provisioner import Provisioner
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader
 from tierwise.status.pod_group import StatusWriter, statuses
 

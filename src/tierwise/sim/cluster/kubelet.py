@@ -15,8 +15,8 @@ from tierwise.api.core import ContainerStateTerminated, ContainerStatus, Pod
 from tierwise.api.meta import parse_time
 from tierwise.controllers.stamp import stamp
 from tierwise.port import Effect, PatchStatus, RecordEvent, key_of
-from tierwise.sim.cluster import grace
-from tierwise.sim.pod_behaviour import Pace, PodBehaviour, behaviour
+from tierwise.sim.cluster.pod_behaviour import Pace, PodBehaviour, behaviour
+from tierwise.sim.cluster.store import grace
 
 __all__ = ["PodSync", "killed", "sync_pod"]
 

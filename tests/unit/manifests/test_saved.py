@@ -11,8 +11,8 @@ from tests.support.draw import draw, gang, objects_of
 
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.manifests.saved import saved, saved_at, served
 from tierwise.port import Objects
-from tierwise.sim.saved import saved, saved_at, served
 
 NOW = 1794724601.9204938
 RAWS = [

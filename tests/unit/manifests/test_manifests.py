@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tierwise.api.errors import InputError
-from tierwise.sim.manifests import Remarks, read
+from tierwise.manifests.files import Remarks, read
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata:\n  name: {}\n"
 JSON_NODE = '{{"apiVersion": "v1", "kind": "Node", "metadata": {{"name": "{}"}}}}'

@@ -31,7 +31,7 @@ from tierwise.model.resources import POD_SLOTS
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 from tierwise.scheduler.cycle import open_cycle
-from tierwise.sim.changes import (
+from tierwise.sim.what_if.changes import (
     AddNodes,
     Change,
     EvictPods,
@@ -43,7 +43,7 @@ from tierwise.sim.changes import (
     job_named,
     levels,
 )
-from tierwise.sim.what_if import outcome_of
+from tierwise.sim.what_if.runs import outcome_of
 from tierwise.snapshot.builder import Reader
 
 __all__ = [

@@ -19,10 +19,10 @@ from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Objects, gang_path, lone_gang
 from tierwise.scheduler.guard import Guard
-from tierwise.sim import rounds
-from tierwise.sim.changes import Change, Scenario
-from tierwise.sim.cluster import EmbeddedCluster
-from tierwise.sim.rounds import History
+from tierwise.sim.cluster import rounds
+from tierwise.sim.cluster.rounds import History
+from tierwise.sim.cluster.store import EmbeddedCluster
+from tierwise.sim.what_if.changes import Change, Scenario
 from tierwise.snapshot.builder import Reader
 
 __all__ = ["WhatIf", "outcome_of", "prepared", "what_if", "what_if_wire"]

@@ -7,7 +7,7 @@ from typing import Final
 
 from tierwise.api.errors import InputError
 from tierwise.api.yaml_text import documents
-from tierwise.sim.changes import (
+from tierwise.sim.what_if.changes import (
     QUOTAS,
     AddDomains,
     AddNodes,

@@ -17,9 +17,9 @@ from tierwise.port import Bind, Effect, Objects
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Guard
-from tierwise.sim import claims, workloads
-from tierwise.sim.cluster import EmbeddedCluster
-from tierwise.sim.provisioner import provision
+from tierwise.sim.cluster import claims, workloads
+from tierwise.sim.cluster.provisioner import provision
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader
 from tierwise.status.pod_group import UNKNOWN_TIER, statuses
 

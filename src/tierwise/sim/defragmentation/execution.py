@@ -31,8 +31,8 @@ from tierwise.framework.ledger import Ledger, Pool
 from tierwise.model.job import Job
 from tierwise.port import Effect, Evict, PatchStatus, RecordEvent, gang_path
 from tierwise.scheduler.effects import pod_key
-from tierwise.sim.changes import Scenario
-from tierwise.sim.defrag import Planner, amounts_of
+from tierwise.sim.defragmentation.plan import Planner, amounts_of
+from tierwise.sim.what_if.changes import Scenario
 
 __all__ = ["Proceeding", "begin", "proceed"]
 

@@ -22,8 +22,8 @@ from tierwise.controllers.stamp import stamp
 from tierwise.controllers.workqueue import Index, Requeue, WorkQueue
 from tierwise.port import Delete, Effect, Key, Objects, RecordEvent, Update, key_of
 from tierwise.scheduler.guard import Guard
-from tierwise.sim.kubelet import killed, sync_pod
-from tierwise.sim.pod_behaviour import Pace
+from tierwise.sim.cluster.kubelet import killed, sync_pod
+from tierwise.sim.cluster.pod_behaviour import Pace
 
 __all__ = ["NOTICED_AFTER", "TOLERATED_FOR", "NodeSync", "SimNodes"]
 

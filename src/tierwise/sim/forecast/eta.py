@@ -38,10 +38,10 @@ from tierwise.model.reason import Named, Rejection, Verdict, namespace_of
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Key, Objects, key_of
 from tierwise.scheduler.cycle import open_cycle
-from tierwise.sim.changes import Scenario, job_named
-from tierwise.sim.forward import ForwardRun, pod_key, run_forward, waits
-from tierwise.sim.start_ranges import ForecastErrors, StartRange, range_of_runs
-from tierwise.sim.what_if import prepared
+from tierwise.sim.forecast.forward import ForwardRun, pod_key, run_forward, waits
+from tierwise.sim.forecast.start_ranges import ForecastErrors, StartRange, range_of_runs
+from tierwise.sim.what_if.changes import Scenario, job_named
+from tierwise.sim.what_if.runs import prepared
 
 __all__ = ["RUNS", "Forecasts", "etas", "forecasts", "positions", "summary", "waiting_snapshot"]
 
@@ -353,7 +353,7 @@ def _rejection(run: ForwardRun, job: Job) -> Rejection | None:
 
 
 def _with_alternatives(scenario: Scenario, snapshot: Snapshot, eta: Eta) -> Eta:
-    from tierwise.sim.least_change import least_change
+    from tierwise.sim.what_if.least_change import least_change
 
     if eta.kind in (StartKind.NOW, StartKind.STARTED):
         return eta

@@ -9,8 +9,8 @@ from tierwise.api.codec import Unknown
 from tierwise.api.core import Node, Pod
 from tierwise.api.volcano import PodGroup
 from tierwise.dialects import workloads
+from tierwise.manifests.saved import saved_at
 from tierwise.port import Create, Effect, Objects
-from tierwise.sim.saved import saved_at
 
 __all__ = ["ABOUT", "READS", "reconcile"]
 

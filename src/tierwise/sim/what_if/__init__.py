@@ -1,0 +1,1 @@
+"""What would happen if: a cluster with and without changes, and the least change that makes a job start."""
