@@ -259,7 +259,8 @@ class JobCache:
 
     def _number(self, builder: JobBuilder, order: list[str], first: int, came: Sequence[str]) -> None:
         """Number the jobs anew from the first on that has come, gone, or takes up other numbers than before."""
-        first = min([first, *map(order.index, came)])
+        new = {*came}
+        first = min(first, next((at for at, key in enumerate(order) if key in new), first))
         del self._group_jobs[first:], self._next_numbers[first + 1 :]
         builder.begin(*self._next_numbers[first])
         for key in order[first:]:

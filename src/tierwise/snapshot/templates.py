@@ -21,7 +21,7 @@ from tierwise.model.pod_terms import label_keys, namespace_keys
 __all__ = ["Common", "Template", "Templates", "has_node_rules"]
 
 _Key = tuple[bytes, int | None, str, str, str]
-_encode = msgspec.msgpack.Encoder().encode
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode  # in whatever order a file names resources
 _PLACED: tuple[dict[str, str], Affinity | None, tuple[Toleration, ...]] = ({}, None, ())
 """The node selector, affinity and tolerations of a pod whose node is settled."""
 
