@@ -257,6 +257,8 @@ def _audited(objects: Objects, known: Sequence[Finding], step: Step) -> list[str
     fresh = [one for one in fresh if one.rule not in _OF_GANGS or not any(_of(pod, one.subject) for pod in robbed)]
     if "elasticquota" not in step.plugins:  # which alone knows of pods that may not be preempted within min
         fresh = [one for one in fresh if one.rule != "over-min"]
+    if "coscheduling" not in step.plugins:  # which alone waits for gangs that do not exist
+        fresh = [one for one in fresh if "does not exist, and gangs" not in str(one)]
     return [f"audit {one.rule}: {one}" for one in fresh]
 
 
@@ -335,7 +337,7 @@ def _at_its_capability(step: Step, group: Manifest) -> bool:
         _path(raw) for raw in step.before if raw["kind"] == "PodGroup" and raw["spec"].get("queue") == spec["queue"]
     }
     pods = [p for p in facts.old.values() if f"{p.space}/{p.marks.get('scheduling.k8s.io/group-name')}" in groups]
-    used = sum(p.need["cpu"] for p in pods if p.holds and not p.leaving)
+    used = sum(p.need["cpu"] for p in pods if p.holds and not p.leaving and p.node in facts.nodes)
     own = [
         p for p in pods if f"{p.space}/{p.marks.get('scheduling.k8s.io/group-name')}" == _path(group) and p.need["cpu"]
     ]

@@ -339,8 +339,12 @@ def _group(pod: Pod) -> str:
 def _lost(facts: Facts, pod: Pod) -> bool:
     """Whether the node of a pod is gone or does not answer."""
     raw = facts.nodes.get(pod.node)
-    conditions = (raw["status"].get("conditions") or ()) if raw is not None else ()
-    return raw is None or any(c["type"] == "Ready" and c["status"] != "True" for c in conditions)
+    return raw is None or not _answers(raw)
+
+
+def _answers(node: Manifest) -> bool:
+    """Whether a node is ready: what others have is no part of the cluster that queues share."""
+    return all(c["status"] == "True" for c in node["status"].get("conditions") or () if c["type"] == "Ready")
 
 
 def _budgets(facts: Facts) -> Iterator[str]:
@@ -397,8 +401,11 @@ class Queues:
             f"{raw['metadata']['namespace']}/{raw['metadata']['name']}": raw["spec"].get("queue") or "default"
             for raw in _kind(facts.step.before, "PodGroup", "scheduling.volcano.sh")
         }
-        has = [amount(raw["status"]["allocatable"]["cpu"]) for raw in facts.nodes.values()]
+        has = [amount(raw["status"]["allocatable"]["cpu"]) for raw in facts.nodes.values() if _answers(raw)]
         self._everything = sum(has, Fraction(0))
+        # Elastic quotas stand beside the outermost queues, with what they are guaranteed.
+        owed = [raw["spec"].get("min") or {} for raw in _kind(facts.step.before, "ElasticQuota")]
+        self._quotas = sum((amount(quota.get("cpu", 0)) for quota in owed), Fraction(0))
 
     def named(self, pod: Pod) -> bool:
         """Whether a pod is in a group of Volcano's, which names a queue, and has no quota of its own."""
@@ -427,6 +434,7 @@ class Queues:
         outer = self.most(above) if above in self.specs else self._everything
         beside = [q for q, spec in self.specs.items() if q != name and (spec.get("parent") or "") == above]
         kept = outer - sum((self.cpu(q, "guarantee") or Fraction(0) for q in beside), Fraction(0))
+        kept = max(kept - (self._quotas if above not in self.specs else 0), Fraction(0))
         own = self.cpu(name, "capability")
         return max(kept if own is None else min(own, kept), self.cpu(name, "guarantee") or Fraction(0))
 
@@ -445,7 +453,7 @@ def _reclaims(facts: Facts) -> Iterator[str]:
         victim = facts.old[path]
         mine = queues.of(victim)
         gainers = [facts.old[p] for p in facts.step.gained.get(by, ()) if p in facts.old]
-        if any(queues.of(gainer) == mine for gainer in gainers):
+        if queues.named(victim) and any(queues.named(g) and queues.of(g) == mine for g in gainers):
             yield f"reclaim: {path} for {by} of the same queue {mine}"
         if not queues.specs.get(mine, {}).get("reclaimable", True):
             yield f"reclaim: {path} of queue {mine}, which is not reclaimable"

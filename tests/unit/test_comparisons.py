@@ -104,6 +104,15 @@ def test_the_auditor_sees_every_broken_promise(promise: str, change: Any, bound:
     assert promise in {fault.promise for fault in counting.audit(world, counting.Answer(bound, {}, evicted))}
 
 
+@pytest.mark.parametrize(("places", "faults"), [(("n0", "n1"), []), (("n0", "n0"), ["topology spread exceeded"])])
+def test_nominated_pods_keep_their_spread_once_all_have_left(places: tuple[str, str], faults: list[str]) -> None:
+    """Where pods are nominated, what the victims of the cycle leave is all that may be wrong until then."""
+    counting, world = _tool("counting"), _world()
+    nominated = dict(zip(("ns/wait-0", "ns/wait-1"), places, strict=True))
+
+    assert faults == [fault.promise for fault in counting.audit(world, counting.Answer({}, nominated, ["ns/run-0"]))]
+
+
 def test_a_feature_is_taken_away_alone() -> None:
     """A cluster that is drawn without a feature stays the same otherwise."""
     drawn_gangs = _tool("drawn_gangs")

@@ -125,22 +125,34 @@ def _tolerates(one: Raw, taint: Raw) -> bool:
 
 
 def _spread(world: World, answer: Answer) -> Iterator[Fault]:
-    """Skews at the end of the cycle; all pods of a gang have the same constraint here, so no order hides one."""
-    for gang in sorted({world.pods[key].gang for key in answer.bound}):
-        bound = [key for key in world.members(gang) if key in answer.bound]
-        for rule in world.pods[bound[0]].spread:
-            label = rule["topologyKey"]
-            eligible = [n for n in world.nodes if may_be_on(world, world.pods[bound[0]], n)]
-            counts = {world.nodes[n].labels[label]: 0 for n in eligible}
-            for key in world.members(gang):
-                pod = world.pods[key]
-                place = answer.bound.get(key) or pod.node
-                if place in eligible and (key in answer.bound or not pod.leaving):
-                    counts[world.nodes[place].labels[label]] += 1
-            least = min(counts.values(), default=0) if len(counts) >= rule.get("minDomains", 1) else 0
-            touched = {world.nodes[answer.bound[key]].labels[label] for key in bound}
-            if any(counts.get(value, 0) - least > rule["maxSkew"] for value in touched):
+    """Skews at the end of the cycle, and for nominated pods once all who leave have left.
+
+    All pods of a gang have the same constraint here, so no order hides one.
+    """
+    later = {**answer.bound, **{key: node for key, node in answer.nominated.items() if node}}
+    for places, gone in ((answer.bound, set[str]()), (later, set(answer.evicted))):
+        for gang in sorted({world.pods[key].gang for key in places}):
+            placed = {key: places[key] for key in world.members(gang) if key in places}
+            if not _is_even(world, gang, placed, gone):
                 yield Fault("topology spread exceeded", frozenset({gang}))
+
+
+def _is_even(world: World, gang: str, placed: dict[str, str], gone: set[str]) -> bool:
+    """Whether domains that pods of a gang are placed in have no more of them than its skews allow."""
+    for rule in world.pods[next(iter(placed))].spread:
+        label = rule["topologyKey"]
+        eligible = [n for n in world.nodes if may_be_on(world, world.pods[next(iter(placed))], n)]
+        counts = {world.nodes[n].labels[label]: 0 for n in eligible}
+        for key in world.members(gang):
+            pod = world.pods[key]
+            place = placed.get(key) or pod.node
+            if place in eligible and (key in placed or not (pod.leaving or key in gone)):
+                counts[world.nodes[place].labels[label]] += 1
+        least = min(counts.values(), default=0) if len(counts) >= rule.get("minDomains", 1) else 0
+        touched = {world.nodes[node].labels[label] for node in placed.values()}
+        if any(counts.get(value, 0) - least > rule["maxSkew"] for value in touched):
+            return False
+    return True
 
 
 def _gangs(world: World, answer: Answer) -> Iterator[Fault]:

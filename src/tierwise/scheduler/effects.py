@@ -87,15 +87,21 @@ def _condition(snapshot: Snapshot, status: str, reason: str, text: str) -> Raw:
 
 
 def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
-    """Nominations of jobs that were tried and found no place, or whose group is gone: the room is no longer theirs."""
+    """Nominations of pods that found no place when their job was tried, or whose group is gone: the room is not theirs.
+
+    Whoever serves a job gives back all that it was nominated for, so what no decision names is free for others.
+    """
     for path in snapshot.forsaken:
         yield Nominate(pod_key(path), "")
+    decided: dict[int, list[Decision]] = {}
+    for decision in report.decisions:
+        decided.setdefault(decision.job.number, []).append(decision)
     for job in snapshot.waiting:
-        if job.key in report.rejections:
-            kept = {t.key for d in report.decisions if d.job is job for p in d.placed for t in p.tasks}
-            for task in job.tasks:
-                if task.nominated >= 0 and task.status is Status.PENDING and task.key not in kept:
-                    yield Nominate(pod_key(task.key), "", gang=job.key)
+        if job.key not in report.rejections and job.number not in decided:
+            continue
+        nominated = [task for task in job.tasks if task.nominated >= 0 and task.status is Status.PENDING]
+        kept = {t.key for d in decided.get(job.number, ()) for p in d.placed for t in p.tasks} if nominated else ()
+        yield from (Nominate(pod_key(task.key), "", gang=job.key) for task in nominated if task.key not in kept)
 
 
 def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:

@@ -7,12 +7,15 @@ from functools import partial
 import pytest
 from msgspec.structs import replace as replaced
 from tests.support.draw import Outcome, World, allocate, draw, gang, placed, why
-from tests.support.drawn_gang import manifest
+from tests.support.drawn_gang import Role, manifest
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, decode
 from tierwise.api.errors import InputError
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
-from tierwise.scheduler import check_profile
+from tierwise.port import Bind, Objects, key_of_raw
+from tierwise.scheduler import check_profile, cycle
+from tierwise.scheduler.effects import effects
+from tierwise.snapshot.builder import Reader
 
 _gang = partial(gang, owned=True)
 ROW = "r0[n0..9]"
@@ -169,3 +172,20 @@ def test_another_place_is_kept_where_a_more_important_job_took_the_first() -> No
     outcome = allocate(world, owner, first, _gang("later", tasks=3, minimum=1))
 
     assert ({"n2": 1}, {"n4": 1}) == (placed(outcome, "first"), placed(outcome, "later"))
+
+
+@pytest.mark.parametrize("last", ["train-a-0", "train-b-0"])
+def test_which_pods_spares_are_like_does_not_depend_on_who_was_read_last(last: str) -> None:
+    """Of two kinds with as many pods, spares are like the first pod by name, also where one takes another's place."""
+    world = draw("r0[n0 n1]", node="cpu=3")
+    owner = _gang("train", roles=(Role("a", 1, each="cpu=1"), Role("b", 1, each="cpu=2")), on="n0 n0", marks=_spares(1))
+    raws = [*world.manifests, *owner.manifests(), *_gang("small", tasks=3, minimum=1).manifests()]
+    later = {key_of_raw(raw): raw for raw in raws if key_of_raw(raw).name == last}
+    gone = _gang("gone", tasks=1, each="cpu=9").manifests()
+    reader = Reader(_keeping(1))
+    objects = Objects.of((decode(raw), raw) for raw in (*gone, *raws) if raw not in later.values())
+    reader.read(objects, 0.0)
+    snapshot = reader.read(objects.changed(later, map(key_of_raw, gone)), 0.0)
+    asked = effects(snapshot, cycle(snapshot, _keeping(1)))
+
+    assert ["small-0", "small-1"] == sorted(effect.pod.name for effect in asked if isinstance(effect, Bind))

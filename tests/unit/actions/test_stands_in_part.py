@@ -170,6 +170,20 @@ def test_nominated_gang_keeps_its_place_for_pods_that_ask_for_nothing() -> None:
     assert "n1 n1" == spots(allocate(type(world)(objects, world.drawing)), "g")
 
 
+@pytest.mark.parametrize("actions", ["enqueue allocate", "enqueue gangpreempt", "enqueue podpreempt"])
+def test_nominations_of_one_role_leave_room_for_the_minimum_of_another(actions: str) -> None:
+    """Of two nominated pods of a role one starts, with a new pod of another role; what the second had is given back."""
+    world = draw("r0[n0 n1]", node="cpu=1")
+    told = gang("g", minimum=2, roles=(role("a", 2, minimum=1), role("b", 1, minimum=1))).manifests()
+    for raw, node in zip(told[1:], ("n0", "n1"), strict=False):
+        raw["status"] = {"phase": "Pending", "nominatedNodeName": node}
+    chosen = profile("priority", "gang", "predicates", actions=actions)
+    outcome = allocate(type(world)((*world.manifests, *told), world.drawing), profile=chosen)
+
+    assert {"g-a-0": "n0", "g-b-0": "n1"} == outcome.bindings
+    assert {"g-a-1": ""} == outcome.nominations
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_best_effort_gang_is_whole_in_every_language(language: str) -> None:
     """Three slots on two nodes start a gang of three, and nothing of a gang of four."""

@@ -55,7 +55,7 @@ class Axes:
     """The shapes of a demand with the most that is asked of each, on one pool; the most numerous shape is the last."""
 
     def __init__(self, cycle: Cycle, most: Mapping[Shape, int], pool: Pool) -> None:
-        self.shapes = tuple(sorted(most, key=lambda shape: (most[shape], shape.number)))
+        self.shapes = tuple(sorted(most, key=most.__getitem__))  # numbers of shapes depend on who was read first
         self.most: Mix = tuple(most[shape] for shape in self.shapes)
         self.size = tuple(number + 1 for number in self.most[:-1])
         self._cycle = cycle

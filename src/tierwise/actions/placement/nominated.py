@@ -50,9 +50,11 @@ def _place_task_group(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Pla
     """Place a task group on its nominated nodes; best-effort tasks, which have none, where they find a slot."""
     placements: list[Placement] = []
     slots: list[RemainingTasks] = []
-    missing = task_group.need
+    missing, owed = task_group.need, dict(task_group.roles)
     for tasks_left in task_group.remaining:
-        rows = _nominated_rows(cycle, tasks_left.pod_set, min(tasks_left.left, missing))
+        role = tasks_left.pod_set.role_number
+        most = max(missing - sum(owed.values()) + owed.get(role, 0), 0)  # the rest is for the minimums of other roles
+        rows = _nominated_rows(cycle, tasks_left.pod_set, min(tasks_left.left, most))
         if tasks_left.pod_set.shape.best_effort and not len(rows):
             slots.append(tasks_left)
         placed = _place_on(cycle, Ask(tasks_left.pod_set.shape, task_group.sub, job), tasks_left.pod_set, rows)
@@ -60,8 +62,9 @@ def _place_task_group(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Pla
             return None
         placements += placed
         missing -= len(rows)
+        owed[role] = max(owed.get(role, 0) - len(rows), 0)
     if placements and 0 < missing <= sum(p.left for p in slots):
-        found = search_group(cycle, job, TaskGroup(task_group.sub, tuple(slots), missing))
+        found = search_group(cycle, job, TaskGroup(task_group.sub, tuple(slots), missing, owed))
         if isinstance(found, SearchResult):
             return [*placements, *found.placements]
     return placements if missing <= 0 else None

@@ -47,9 +47,8 @@ def _standing(job: Job) -> list[Task]:
 
 
 def _shape(job: Job) -> Shape:
-    """What most of its running tasks are like, and so its spares."""
-    shapes = Counter(task.shape for task in _standing(job))
-    return min(shapes, key=lambda one: (-shapes[one], one.number))
+    """What most of its running tasks are like, and so its spares; of equally many the first, as tasks come in order."""
+    return Counter(task.shape for task in _standing(job)).most_common(1)[0][0]
 
 
 class Spares:
