@@ -22,12 +22,11 @@ from tierwise.admission import (
     languages,
     network_map,
     node_pod,
-    podgroup,
     queue,
     storage,
 )
 from tierwise.admission.capacity import TreeCapacity
-from tierwise.admission.context import cluster_context
+from tierwise.admission.context import Surroundings, cluster_context
 from tierwise.admission.defaults import complete
 from tierwise.admission.elastic_quota import Forest
 from tierwise.admission.findings import FieldFinding, Issue, ValidationResult, error, warning
@@ -38,8 +37,6 @@ from tierwise.api.codec import Object, Raw, Unknown, decode, fields_of, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.errors import InputError
-from tierwise.api.grove import PodGang
-from tierwise.api.kai import PodGroup as KaiGroup
 from tierwise.api.kai import Queue as KaiQueue
 from tierwise.api.kai import Topology as KaiTopology
 from tierwise.api.koordinator import ClusterNetworkTopology
@@ -53,11 +50,10 @@ from tierwise.api.resource import DeviceClass, ResourceClaim, ResourceClaimTempl
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
-from tierwise.api.workload import CompositePodGroup
-from tierwise.api.workload import PodGroup as KubernetesGroup
 from tierwise.dialects import workloads
 from tierwise.dialects.koordinator.gangs import NAME, gang_of
-from tierwise.dialects.languages import Declared, named_group, read_languages
+from tierwise.dialects.language import Language, NotOurs, loaded
+from tierwise.dialects.languages import Declared, language_of, named_group, read_languages
 from tierwise.dialects.volcano.discovery import CONFIG_KEY, read_label_source
 from tierwise.dialects.volcano.hypernodes import by_fabric
 from tierwise.dialects.volcano.job import GROUP_NAME, pod_group_name
@@ -195,6 +191,7 @@ class _Checks:
         self._groups = {*objects.every(PodGroup), *made}
         named = ((named_group(pod), pod) for pod in objects.every(Pod).values())
         self._declared = read_languages(objects, {n: pod for n, pod in named if n is not None}, Declared()).groups
+        self._surroundings = Surroundings(objects, self._around, self._layers, self._members)
         self._tree: dict[str, list[Issue]] = {}
         for tree in (context.topology, *context.fabrics):
             for name, issue in hypernode.check_tree(tree):
@@ -208,6 +205,9 @@ class _Checks:
         return chain(_negative(record), self._of(record, key), unread)
 
     def _of(self, record: Object, key: Key) -> Iterable[Issue]:
+        language = language_of(record)
+        if language is not None:
+            return self._of_gang(language, record, key)
         match record:
             case Pod():
                 return chain(
@@ -229,35 +229,16 @@ class _Checks:
                 return node_pod.check_node(record)
             case HyperNode():
                 return self._of_hypernode(record, key)
-            case PodGroup():
-                return podgroup.check(record, self._members.get(key.path, ()), self._around)
             case Job():
                 return chain(job.check(record, self._around), storage.check_job(record, self._objects))
             case ClusterNetworkTopology():
                 return koordinator.check_topology(record, tuple(self._nodes.values()))
-            case Gang():
-                return chain(koordinator.check_gang(record, self._layers), self._groups_of(record.metadata, key.path))
-            case PluginGroup():
-                return languages.check_plugin_group(record)
-            case KubernetesGroup():
-                waits = languages.check_waiting(self._declared.get((key.group, key.path)))
-                return chain(languages.check_pod_group(record, self._around), waits)
-            case KaiGroup():
-                queues = {"default", *self._objects.every(KaiQueue), *self._objects.every(Queue)}
-                topologies = self._objects.every(KaiTopology)
-                waits = languages.check_waiting(self._declared.get((key.group, key.path)))
-                return chain(languages.check_kai_group(record, queues, topologies, self._around), waits)
-            case PodGang():
-                waits = languages.check_waiting(self._declared.get((key.group, key.path)))
-                return chain(languages.check_gang(record, self._around), waits)
             case KaiTopology() | KueueTopology():
                 return languages.check_levels(record.spec.levels)
             case ResourceFlavor():
                 named = record.spec.topology_name
                 lost = named and named not in self._objects.every(KueueTopology)
                 return [warning("spec.topologyName", f'Topology "{named}" does not exist')] if lost else []
-            case CompositePodGroup():
-                return languages.check_composite(record, self._around)
             case ElasticQuota():
                 return chain(self._quotas.check(record), check_terms(record.metadata))
             case KaiQueue():
@@ -297,6 +278,14 @@ class _Checks:
             yield error(refused.field or "spec", refused.message)
             return
         yield warning("kind", f"kind {key.kind} of {kind_of(record).api_version} is not known: it is ignored")
+
+    def _of_gang(self, language: Language, record: Object, key: Key) -> Iterator[Issue]:
+        """An object that declares a gang; where it has to wait whatever room there is, its author is told."""
+        if isinstance(language.admit, NotOurs):
+            return
+        yield from loaded(language.admit)(record, key, self._surroundings)
+        if isinstance(record, language.declares[0]):
+            yield from languages.check_waiting(self._declared.get((language.name, key.path)))
 
     def _groups_of(self, meta: ObjectMeta, gang: str) -> Iterator[Issue]:
         return koordinator.check_groups(meta, gang, self._objects.every(Gang), self._objects.every(Pod).values())

@@ -6,7 +6,7 @@ an error only if other objects of its kind are given, and a warning otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -14,11 +14,12 @@ from msgspec.structs import replace
 
 from tierwise.admission.capacity import TreeCapacity
 from tierwise.admission.findings import Issue, error, warning
-from tierwise.api.core import ConfigMap, PriorityClass
+from tierwise.api.core import ConfigMap, Pod, PriorityClass
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.fabric import fabric_of
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.volcano import HyperNode, Queue
+from tierwise.dialects.koordinator.network_topology import Layers
 from tierwise.dialects.languages import tree_aliases
 from tierwise.dialects.volcano.discovery import label_source
 from tierwise.dialects.volcano.hypernodes import by_fabric
@@ -26,7 +27,7 @@ from tierwise.dialects.volcano.job import DEFAULT_QUEUE
 from tierwise.model.topology import fabric_title
 from tierwise.port import Objects
 
-__all__ = ["ROOT_QUEUE", "ClusterContext", "cluster_context"]
+__all__ = ["ROOT_QUEUE", "ClusterContext", "Surroundings", "cluster_context"]
 
 ROOT_QUEUE: Final = "root"
 _BUILT_IN: Final = frozenset({"system-node-critical", "system-cluster-critical"})
@@ -70,6 +71,15 @@ class ClusterContext(msgspec.Struct, frozen=True):
         if name and name not in {*self.priority_classes, *_BUILT_IN}:
             missing = "does not exist" if self.priority_classes else "is not among these objects"
             yield warning(path, f'priority class "{name}" {missing}: Kubernetes refuses pods that name one like that')
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What the check of an object that declares a gang may look at."""
+
+    objects: Objects
+    cluster: ClusterContext
+    layers: Layers | None  # of the network, where there is a usable tree of them
+    members: Mapping[str, Sequence[Pod]]  # the pods of Volcano's podGroups
 
 
 def cluster_context(objects: Objects, capacity: TreeCapacity | None) -> ClusterContext:

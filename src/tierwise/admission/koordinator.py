@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
+from tierwise.admission.context import Surroundings
 from tierwise.admission.findings import Issue, at_least, error, one_of, warning
 from tierwise.api.core import Node, Pod
 from tierwise.api.koordinator import ClusterNetworkTopology, GatherSpec, PodGroup, gang_names, gather_spec
 from tierwise.api.meta import ObjectMeta, read_number
 from tierwise.dialects.koordinator import gangs as gangs
 from tierwise.dialects.koordinator.network_topology import Layers, default_topology, layer_faults, read_layers
+from tierwise.port import Key
 
-__all__ = ["check_gang", "check_groups", "check_pod", "check_topology", "known_layers"]
+__all__ = ["admit", "check_gang", "check_groups", "check_pod", "check_topology", "known_layers"]
 
 _STRATEGIES: Final = {"mustgather": "MustGather", "prefergather": "PreferGather"}
 _PARALLEL: Final = frozenset({"data-parallel", "pipeline-parallel", "tensor-parallel"})
@@ -46,6 +48,13 @@ def check_groups(meta: ObjectMeta, key: str, records: Mapping[str, PodGroup], po
         for fault in gangs.gang_faults(gangs.read_gangs(records, pods)):
             if fault.subject == f"Gang {key}":
                 yield warning(_AT + gangs.GROUPS, fault.text)
+
+
+def admit(record: PodGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
+    """Issues of a pod group, and of the gangs that it says it starts with."""
+    yield from check_gang(record, around.layers)
+    pods = around.objects.every(Pod).values()
+    yield from check_groups(record.metadata, key.path, around.objects.every(PodGroup), pods)
 
 
 def check_gang(record: PodGroup, layers: Layers | None) -> Iterator[Issue]:

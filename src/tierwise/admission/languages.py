@@ -4,39 +4,42 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from tierwise.admission.context import ClusterContext
+from tierwise.admission.context import ClusterContext, Surroundings
 from tierwise.admission.findings import Issue, at_least, at_most, error, one_of, warning
 from tierwise.api.core import Pod
 from tierwise.api.grove import PodGang
 from tierwise.api.kai import PodGroup as KaiGroup
+from tierwise.api.kai import Queue as KaiQueue
 from tierwise.api.kai import Topology, TopologyConstraint
 from tierwise.api.kueue import GROUP as KUEUE
 from tierwise.api.kueue import Level
 from tierwise.api.kueue import Level as KueueLevel
 from tierwise.api.limits import PODS
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
+from tierwise.api.volcano import Queue
 from tierwise.api.workload import (
     CompositePodGroup,
     CompositePodGroupSpec,
     DisruptionMode,
     PodGroup,
     PodGroupSpec,
+    Workload,
 )
 from tierwise.dialects.groups import Group
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.languages import Name, named_group
 from tierwise.dialects.volcano.annotations import group_of
+from tierwise.port import Key
 
 __all__ = [
-    "check_composite",
-    "check_gang",
-    "check_kai_group",
+    "admit_grove",
+    "admit_kai",
+    "admit_kubernetes",
+    "admit_plugin_group",
     "check_levels",
-    "check_plugin_group",
     "check_pod",
-    "check_pod_group",
     "check_waiting",
 ]
 
@@ -67,8 +70,24 @@ def check_waiting(group: Group | None, path: str = "spec") -> Iterator[Issue]:
         yield warning(path, f"its pods will wait ({group.refusal.code}): {group.refusal.text}")
 
 
-def check_pod_group(record: PodGroup, context: ClusterContext) -> Iterator[Issue]:
-    """Issues of a PodGroup of Kubernetes' own."""
+def admit_kubernetes(
+    record: PodGroup | CompositePodGroup | Workload, key: Key, around: Surroundings
+) -> Iterator[Issue]:
+    """Issues of a group of Kubernetes' own."""
+    match record:
+        case PodGroup():
+            yield from _check_pod_group(record, around.cluster)
+        case CompositePodGroup():
+            yield from _check_composite(record, around.cluster)
+        case Workload():
+            for index, group in enumerate(record.spec.pod_groups):
+                path = f"spec.podGroups[{index}].policy"
+                yield from _one_policy(path, group.policy.basic, group.policy.gang)
+                if group.policy.gang is not None:
+                    yield from at_least(f"{path}.gang.minCount", group.policy.gang.min_count, 1)
+
+
+def _check_pod_group(record: PodGroup, context: ClusterContext) -> Iterator[Issue]:
     spec, path = record.spec, "spec.schedulingPolicy"
     yield from _one_policy(path, spec.scheduling_policy.basic, spec.scheduling_policy.gang)
     if spec.scheduling_policy.gang is not None:
@@ -79,8 +98,7 @@ def check_pod_group(record: PodGroup, context: ClusterContext) -> Iterator[Issue
         yield from one_of("spec.disruptionMode", spec.disruption_mode, frozenset({"Pod", "PodGroup"}))
 
 
-def check_composite(record: CompositePodGroup, context: ClusterContext) -> Iterator[Issue]:
-    """Issues of a CompositePodGroup."""
+def _check_composite(record: CompositePodGroup, context: ClusterContext) -> Iterator[Issue]:
     spec, path = record.spec, "spec.schedulingPolicy"
     yield from _one_policy(path, spec.scheduling_policy.basic, spec.scheduling_policy.gang)
     if spec.scheduling_policy.gang is not None:
@@ -107,11 +125,11 @@ def _check_shared(spec: PodGroupSpec | CompositePodGroupSpec, context: ClusterCo
     yield from context.priority_class("spec.priorityClassName", spec.priority_class_name)
 
 
-def check_kai_group(
-    record: KaiGroup, queues: Collection[str], topologies: Mapping[str, Topology], context: ClusterContext
-) -> Iterator[Issue]:
+def admit_kai(record: KaiGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
     """Issues of a PodGroup of KAI's."""
-    spec = record.spec
+    spec, context = record.spec, around.cluster
+    topologies = around.objects.every(Topology)
+    queues = {"default", *around.objects.every(KaiQueue), *around.objects.every(Queue)}
     yield from at_least("spec.minMember", spec.min_member, 0)
     yield from at_most("spec.minMember", spec.min_member, PODS)
     yield from at_least("spec.minSubGroup", spec.min_sub_group, 0)
@@ -150,7 +168,7 @@ def _check_levels(path: str, asked: TopologyConstraint, topologies: Mapping[str,
             yield warning(f"{path}.{field}", f'"{level}" is no level of Topology {asked.topology}')
 
 
-def check_gang(record: PodGang, context: ClusterContext) -> Iterator[Issue]:
+def admit_grove(record: PodGang, key: Key, around: Surroundings) -> Iterator[Issue]:
     """Issues of a PodGang of Grove's."""
     names = [group.name for group in record.spec.podgroups]
     for index, group in enumerate(record.spec.podgroups):
@@ -162,7 +180,7 @@ def check_gang(record: PodGang, context: ClusterContext) -> Iterator[Issue]:
             if name not in names:
                 path = f"spec.topologyConstraintGroupConfigs[{index}].podGroupNames"
                 yield warning(path, f'there is no group of the name "{name}"')
-    yield from context.priority_class("spec.priorityClassName", record.spec.priority_class_name)
+    yield from around.cluster.priority_class("spec.priorityClassName", record.spec.priority_class_name)
 
 
 def check_levels(levels: Sequence[Level | KueueLevel]) -> Iterator[Issue]:
@@ -177,7 +195,7 @@ def check_levels(levels: Sequence[Level | KueueLevel]) -> Iterator[Issue]:
         seen.add(level.node_label)
 
 
-def check_plugin_group(record: PluginGroup) -> Iterator[Issue]:
+def admit_plugin_group(record: PluginGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
     """Issues of a PodGroup of scheduling.x-k8s.io."""
     spec = record.spec
     yield from at_least("spec.minMember", spec.min_member, 1)

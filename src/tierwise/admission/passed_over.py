@@ -90,9 +90,7 @@ def _sub_group(pod: Pod, declared: Mapping[Name, Group]) -> Iterator[Issue]:
 
 def _several_groups(pod: Pod) -> Iterator[Issue]:
     """Groups that a pod names in several languages: the first counts, in the order in which languages are asked."""
-    asked = [("scheduling.volcano.sh", group_of(pod)), ("scheduling.sigs.k8s.io", gang_of(pod))]
-    asked += ((language.LANGUAGE, language.named(pod)) for language in LANGUAGES.values())
-    named = [(language, group) for language, group in asked if group]
+    named = [(name, group) for name, language in LANGUAGES.items() if (group := language.named(pod))]
     for language, group in named[1:]:
         text = f"the pod names several groups: {named[0][1]} counts, and {group} ({language}) does not"
         yield warning("metadata", text)

@@ -7,7 +7,7 @@ from typing import Final
 
 from tierwise.admission import names, network_topology
 from tierwise.admission.capacity import smallest
-from tierwise.admission.context import ClusterContext
+from tierwise.admission.context import ClusterContext, Surroundings
 from tierwise.admission.findings import Issue, at_least, at_most, error, one_of, warning
 from tierwise.admission.names import dns_subdomain, label_selector
 from tierwise.api import plurals
@@ -18,13 +18,19 @@ from tierwise.api.quantity import amount
 from tierwise.api.selector import matches
 from tierwise.api.volcano import PodGroup, SubGroupPolicy
 from tierwise.dialects.kubernetes.requests import effective_request
+from tierwise.port import Key
 
-__all__ = ["check"]
+__all__ = ["admit", "check"]
 
 # Volcano's job controller also writes what counts against quotas into minResources; no node has any of that.
 _OF_QUOTAS: Final = ("requests.", "limits.", "count/")
 
 _PHASES: Final = frozenset({"", "Pending", "Inqueue", "Running", "Unknown", "Completed"})
+
+
+def admit(group: PodGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
+    """Issues of a pod group, as its language asks for them."""
+    return check(group, around.members.get(key.path, ()), around.cluster)
 
 
 def check(group: PodGroup, pods: Sequence[Pod], context: ClusterContext) -> Iterator[Issue]:

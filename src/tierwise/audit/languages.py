@@ -31,13 +31,11 @@ from tierwise.audit.topology import Fabrics
 from tierwise.port import Key, Objects
 
 __all__ = [
-    "composite_groups",
     "grove_gangs",
     "kai_groups",
-    "kubernetes_groups",
+    "kubernetes",
     "kueue_groups",
     "plugin_groups",
-    "workload_groups",
 ]
 
 _STARTED = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
@@ -58,7 +56,13 @@ def plugin_groups(objects: Objects) -> Iterator[Finding]:
         yield from fabrics.findings(record.metadata, f"PodGroup {path}", inside.get(path, []))
 
 
-def kubernetes_groups(objects: Objects) -> Iterator[Finding]:
+def kubernetes(objects: Objects) -> Iterator[Finding]:
+    """Groups of Kubernetes' own of which a part stands, or whose pods stand in several domains."""
+    for check in (_pod_groups, _composites, _workloads):
+        yield from check(objects)
+
+
+def _pod_groups(objects: Objects) -> Iterator[Finding]:
     """PodGroups of scheduling.k8s.io of which a part stands, or whose pods stand in several domains."""
     fabrics = Fabrics(objects)
     inside = _standing(
@@ -75,7 +79,7 @@ def kubernetes_groups(objects: Objects) -> Iterator[Finding]:
         yield from fabrics.findings(record.metadata, f"PodGroup {path}", standing, level=level)
 
 
-def composite_groups(objects: Objects) -> Iterator[Finding]:
+def _composites(objects: Objects) -> Iterator[Finding]:
     """CompositePodGroups of which a part stands, or whose pods stand in several domains, at every level."""
     fabrics = Fabrics(objects)
     inside = _standing(
@@ -126,7 +130,7 @@ def composite_groups(objects: Objects) -> Iterator[Finding]:
         yield from fabrics.findings(record.metadata, f"CompositePodGroup {path}", pods, level=level)
 
 
-def workload_groups(objects: Objects) -> Iterator[Finding]:
+def _workloads(objects: Objects) -> Iterator[Finding]:
     """Groups of the first Workloads of scheduling.k8s.io of which a part stands, though all their pods are there."""
 
     def named(pod: Pod) -> str:

@@ -13,12 +13,11 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.koordinator import PodGroup
 from tierwise.controllers.workqueue import Changes, Index, Requeue, WorkQueue
-from tierwise.dialects.koordinator.gangs import gang_of
+from tierwise.dialects.koordinator.gangs import gang_object, gang_of
 from tierwise.port import Effect, Key, Objects, PatchStatus
 
 __all__ = ["GangCountController"]
 
-_GROUPS: Final = ("scheduling.sigs.k8s.io", "scheduling.koordinator.sh")
 _PHASES: Final = {"Running": "running", "Succeeded": "succeeded", "Failed": "failed"}
 
 
@@ -40,16 +39,15 @@ class GangCountController:
         """What the PodGroups of these pods need."""
         if self._queue.idle(now):
             return []
-        groups = objects.every(PodGroup)
 
         def one(path: str) -> Requeue:
-            group = groups.get(path)
-            return ([] if group is None else _patch(objects, path, group, self._pods[path])), None
+            found = gang_object(objects, path)
+            return ([] if found is None else _patch(*found, self._pods[path])), None
 
         return self._queue.run(now, one)
 
 
-def _patch(objects: Objects, path: str, group: PodGroup, pods: Iterable[Pod]) -> list[Effect]:
+def _patch(key: Key, group: PodGroup, pods: Iterable[Pod]) -> list[Effect]:
     found: Counter[str] = Counter()
     for pod in pods:
         if pod.spec.node_name:
@@ -63,6 +61,4 @@ def _patch(objects: Objects, path: str, group: PodGroup, pods: Iterable[Pod]) ->
     }
     if not status:
         return []
-    namespace, _, name = path.partition("/")
-    keys = (Key(api, "PodGroup", namespace, name) for api in _GROUPS)
-    return [PatchStatus(next(key for key in keys if objects.record(key) is group), status)]
+    return [PatchStatus(key, status)]

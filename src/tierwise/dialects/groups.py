@@ -150,6 +150,7 @@ def build_group(
         numbers=numbers,
         refusal=refusal,
         together=group.together,
+        language=group.key.group,
         declared_by=group.key,
         inner_groups=inner_groups,
         parents={f"{key}/{paths[name]}": number for name, number in parents.items()},

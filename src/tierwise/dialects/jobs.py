@@ -74,6 +74,7 @@ class _Declared(TypedDict, total=False):
     gangs: tuple[str, ...]
     missing: tuple[str, ...]
     satisfied: bool
+    language: str
     declared_by: Key | None
     awaits: dict[str, tuple[str, ...]]
     refusal: Reason | None

@@ -1,14 +1,12 @@
-"""The languages in which gangs are declared by objects of their own, besides Volcano's and Koordinator's.
+"""The languages in which gangs are declared: a line for each, whose record is in its folder.
 
-A language is a module of its own folder: what its pods name (`named`), and what the objects behind these names say
-(`read`). A pod that names groups in several languages belongs to that of the first one here; Volcano's and
-Koordinator's come before all of them.
+A pod that names groups in several languages belongs to that of the first one here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Final, Protocol
+from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -26,65 +24,77 @@ from tierwise.api.workload import CompositePodGroup, PodGroup
 from tierwise.dialects.groups import Group
 from tierwise.dialects.grove import pod_gang as grove
 from tierwise.dialects.kai import pod_group as kai
+from tierwise.dialects.koordinator import gangs as koordinator
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.koordinator.network_topology import default_topology
 from tierwise.dialects.kubernetes import compute_domains
 from tierwise.dialects.kubernetes import pod_groups as kubernetes
 from tierwise.dialects.kueue import pod_sets as kueue
 from tierwise.dialects.label_trees import LabelTree
+from tierwise.dialects.language import Language, NotOurs, kinds
 from tierwise.dialects.scheduler_plugins import pod_group as scheduler_plugins
+from tierwise.dialects.volcano import pod_group as volcano
 from tierwise.dialects.volcano.annotations import group_of
 from tierwise.model.topology import LABELS, LAYERS, fabric_kind
 from tierwise.port import Objects
 
 __all__ = [
+    "DECLARING",
     "LANGUAGES",
     "TREES_READ",
     "TREE_ALIASES_READ",
     "Declared",
     "Language",
     "Name",
+    "declares_one",
     "label_trees",
+    "language_of",
     "named_group",
     "read_languages",
     "tree_aliases",
     "whose",
 ]
 
+VOLCANO: Final = volcano.LANGUAGE.name
+KOORDINATOR: Final = koordinator.LANGUAGE.name
+
 Name = tuple[str, str]
 """A language, and what its pods call a group: namespace/name."""
 
 
-class Language(Protocol):
-    """What is asked of a language."""
-
-    @property
-    def LANGUAGE(self) -> str:  # noqa: N802 - modules are languages
-        """The API group that it is called by."""
-
-    @property
-    def READS(self) -> tuple[type[Object], ...]:  # noqa: N802
-        """The records that its groups follow from."""
-
-    def named(self, pod: Pod) -> str:
-        """The group that a pod names, as namespace/name; empty where it names none."""
-
-    def read(self, objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
-        """Every group by what its pods call it; one that has several names stands under each.
-
-        `pods` are names that pods of this language call, with the first pod of each: some groups follow from them.
-        """
-
-    def trees(self, objects: Objects) -> Iterator[LabelTree]:
-        """The trees that its constraints are about."""
-
-    def sub_group(self, pod: Pod) -> str:
-        """The sub-group of a pod, "" where it is in none."""
-
-
 LANGUAGES: Final[Mapping[str, Language]] = {
-    language.LANGUAGE: language for language in (kubernetes, scheduler_plugins, kai, grove, kueue)
+    language.name: language
+    for language in (
+        volcano.LANGUAGE,
+        koordinator.LANGUAGE,
+        kubernetes.LANGUAGE,
+        scheduler_plugins.LANGUAGE,
+        kai.LANGUAGE,
+        grove.LANGUAGE,
+        kueue.LANGUAGE,
+    )
 }
+"""By name, in the order in which they count where a pod names groups in several of them."""
+
+_OTHERS: Final = [language for language in LANGUAGES.values() if language.name not in (VOLCANO, KOORDINATOR)]
+
+_OF_RECORD: Final = {record: language for language in LANGUAGES.values() for record in language.declares}
+
+
+def language_of(record: Object) -> Language | None:
+    """The language in which an object declares a gang; None where it declares none."""
+    return _OF_RECORD.get(type(record))
+
+
+def declares_one(record: Object) -> Language | None:
+    """The same where the object declares one gang, and keeps the marks of it; None where it may declare several."""
+    language = language_of(record)
+    keeps = language.marks if language is not None and not isinstance(language.marks, NotOurs) else ()
+    return language if isinstance(record, keeps) else None
+
+
+DECLARING: Final = frozenset(kind for language in LANGUAGES.values() for kind in kinds(language.declares))
+"""The API groups and kinds of objects that declare gangs."""
 
 TREES_READ: Final = (PodGroup, CompositePodGroup, PodGang, Topology, KueueTopology, ResourceFlavor, ComputeDomain)
 """The records that label trees follow from."""
@@ -92,16 +102,16 @@ TREES_READ: Final = (PodGroup, CompositePodGroup, PodGang, Topology, KueueTopolo
 TREE_ALIASES_READ: Final = (ClusterNetworkTopology, Topology, KueueTopology)
 """The records that further names of trees follow from."""
 
-_GROUPS_READ: Final = tuple({record: None for language in LANGUAGES.values() for record in language.READS})
+_GROUPS_READ: Final = tuple({record: None for language in _OTHERS for record in language.reads})
 """The records that groups follow from."""
 
 
 def named_group(pod: Pod) -> Name | None:
     """The group that a pod names in one of these languages; None where it names none."""
-    for language in LANGUAGES.values():
+    for language in _OTHERS:
         path = language.named(pod)
         if path:
-            return language.LANGUAGE, path
+            return language.name, path
     return None
 
 
@@ -131,11 +141,12 @@ def read_languages(objects: Objects, pods: Mapping[Name, Pod], last: Declared) -
     if same and objects.alike(last.objects, *_GROUPS_READ):
         return Declared(last.groups, objects, pods)
     found: dict[Name, Group] = {}
-    for name, language in LANGUAGES.items():
+    for language in _OTHERS:
+        name = language.name
         own = {path: pod for (called, path), pod in pods.items() if called == name}
         before = {path: pod for (called, path), pod in last.pods.items() if called == name}
         same = own.keys() == before.keys() and all(before[path] is pod for path, pod in own.items())
-        if same and objects.alike(last.objects, *language.READS):
+        if same and objects.alike(last.objects, *language.reads):
             found |= {key: group for key, group in last.groups.items() if key[0] == name}
         else:
             found |= {(name, path): group for path, group in language.read(objects, own).items()}

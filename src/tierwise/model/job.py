@@ -224,6 +224,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     scheduler: str = ""  # that of its tasks, as `Shape.scheduler` names it
     unsupported: str = ""  # what a pending task of it names and what cannot be honoured: it waits
     unready: str = ""  # what a pending task of it means and what is not there yet: it waits for it
+    language: str = ""  # in which its gang is declared; "" where nothing declares one
     declared_by: Key | None = None  # the object behind it, where that is neither Volcano's nor Koordinator's
     awaits: dict[str, tuple[str, ...]] = {}  # by role, those that must run before its tasks are made
     refusal: Reason | None = None  # why its group has to wait, whatever room there is

@@ -24,6 +24,8 @@ from msgspec.structs import replace
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
 from tierwise.api.meta import format_time, parse_time
+from tierwise.dialects.language import NotOurs, kinds
+from tierwise.dialects.languages import LANGUAGES, declares_one
 from tierwise.framework.ledger import Ledger, halves, job_ready
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase, Status, SubJob, Task
@@ -71,9 +73,11 @@ RELEASE: Final = "release"
 
 _RELEASED: Final = "a part of {unit} was bound, and the rest has found no place for {patience:.0f} seconds"
 _TAKEN_BACK: Final = "its node was given more than it has, and gang {gang} was bound last"
-_ONE_GANG: Final = ("PodGroup", "CompositePodGroup", "PodGang")
-"""Kinds of which an object declares one gang, and can keep its marks."""
 _NEVER_WHOLE: Final = (Phase.PENDING, Phase.INQUEUE)
+_MARKED: Final = frozenset(
+    kind for one in LANGUAGES.values() if not isinstance(one.marks, NotOurs) for kind in kinds(one.marks)
+)
+"""The kinds of objects that keep marks."""
 _GROUPS: Final = ("scheduling.volcano.sh", "scheduling.sigs.k8s.io", "scheduling.koordinator.sh")
 
 
@@ -87,7 +91,7 @@ class Marks:
     def follow(self, objects: Objects) -> frozenset[str]:
         """Their paths; only what has changed since the last time is looked at."""
         for (group, kind), path in objects.differing(self._seen):
-            if kind == "PodGroup" and group in _GROUPS:
+            if (group, kind) in _MARKED:
                 key = Key(group, kind, *_split(path))
                 record = objects.record(key)
                 if record is not None and _has_mark(record):
@@ -237,8 +241,9 @@ def _standing(objects: Objects, job: Job, bound: frozenset[str], lost: list[Pod]
 def _held(objects: Objects, job: Job) -> tuple[Key, Object] | None:
     """The pod group that keeps the marks of a job: the first of several gangs that has one; None where none has."""
     if job.declared_by is not None:
-        declared = objects.record(job.declared_by) if job.declared_by.kind in _ONE_GANG else None
-        return (job.declared_by, declared) if declared is not None else None  # others declare several gangs
+        declared = objects.record(job.declared_by)
+        kept = declared is not None and declares_one(declared) is not None
+        return (job.declared_by, declared) if declared is not None and kept else None
     for path in job.gangs or (job.key,):
         namespace, _, name = path.partition("/")
         for group in _GROUPS[1:] if job.gangs else _GROUPS:  # gangs are Koordinator's

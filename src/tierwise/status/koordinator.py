@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from tierwise.api.codec import Raw
-from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.meta import ObjectMeta
-from tierwise.api.volcano import PodGroup
-from tierwise.explain.message import decision_id, message
+from tierwise.dialects.koordinator.gangs import gang_object
+from tierwise.explain.message import message
 from tierwise.explain.wire import pod_groups_of
-from tierwise.framework.report import CycleReport
-from tierwise.model.job import Job, Phase
-from tierwise.model.reason import Rejection
-from tierwise.model.snapshot import Snapshot
-from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
-from tierwise.status.conditions import READY, phase_after, reservation_mark
+from tierwise.model.job import Phase
+from tierwise.port import Effect, Key, PatchStatus, RecordEvent
+from tierwise.status.conditions import READY, reservation_mark
+from tierwise.status.outcome import GangOutcome
 
-__all__ = ["MESSAGE_ANNOTATION", "gang_statuses", "told"]
+__all__ = ["MESSAGE_ANNOTATION", "of_gangs", "told"]
 
 MESSAGE_ANNOTATION: Final = "tierwise.io/unschedulable"
-_GROUPS: Final = ("scheduling.sigs.k8s.io", "scheduling.koordinator.sh")
 _PHASES: Final = {
     Phase.PENDING: "Pending",
     Phase.INQUEUE: "Pending",
@@ -31,39 +27,25 @@ _PHASES: Final = {
 }
 
 
-def gang_statuses(
-    objects: Objects, snapshot: Snapshot, report: CycleReport, whose: Callable[[Job], bool]
-) -> Iterator[Effect]:
-    """Status patches and events of the gangs of some jobs that a cycle changed."""
-    gangs = objects.every(Gang)
-    if not gangs:
-        return
-    others = objects.every(PodGroup)
-    for job in filter(whose, snapshot.jobs):
-        for key in pod_groups_of(job):
-            if key in gangs and (job.gangs or key not in others):
-                yield from _of_gang(objects, report, job, gangs[key], decision_id(snapshot.now, job.key))
+def of_gangs(outcome: GangOutcome) -> Iterator[Effect]:
+    """The status of each gang of a job that has an object, and events about it: the phase, the message as a mark."""
+    for path in pod_groups_of(outcome.job):
+        found = gang_object(outcome.objects, path)
+        if found is None:
+            continue
+        key, gang = found
+        phase = _PHASES[outcome.phase]
+        events, marks = told(outcome, key, gang.metadata)
+        yield from events
+        marks |= reservation_mark(gang.metadata.annotations, outcome.reserved)
+        status: Raw = {"phase": phase} if gang.status.phase != phase else {}
+        if status or marks:
+            yield PatchStatus(key, status, marks)
 
 
-def _of_gang(objects: Objects, report: CycleReport, job: Job, gang: Gang, decision: str) -> Iterator[Effect]:
-    """The phase, and the message as an annotation."""
-    namespace, name = gang.metadata.namespace or "default", gang.metadata.name
-    keys = (Key(group, "PodGroup", namespace, name) for group in _GROUPS)
-    key = next(key for key in keys if objects.record(key) is gang)
-    bound = sum(d.count() for d in report.decisions if d.job is job and d.bound)
-    phase = _PHASES[phase_after(job, report, bound)]
-    events, marks = told(key, gang.metadata, report.rejections.get(job.key), bound, decision)
-    yield from events
-    marks |= reservation_mark(gang.metadata.annotations, report.reservation(job))
-    status: Raw = {"phase": phase} if gang.status.phase != phase else {}
-    if status or marks:
-        yield PatchStatus(key, status, marks)
-
-
-def told(
-    key: Key, meta: ObjectMeta, rejection: Rejection | None, bound: int, decision: str
-) -> tuple[list[Effect], dict[str, str]]:
+def told(outcome: GangOutcome, key: Key, meta: ObjectMeta) -> tuple[list[Effect], dict[str, str]]:
     """News about a group whose status has no place for a message: events, and the annotation that keeps the message."""
+    rejection, bound, decision = outcome.rejection, outcome.bound, outcome.decision
     text = f"{rejection.verdict.words}: {message(rejection, key.namespace)}" if rejection is not None else ""
     known = meta.annotations.get(MESSAGE_ANNOTATION, "")
     events: list[Effect] = []

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tierwise.api.codec import Object, Raw
 from tierwise.api.core import Pod
 from tierwise.api.grove import PodGang
-from tierwise.api.kai import PodGroup as KaiGroup
-from tierwise.api.kueue import Workload as KueueWorkload
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.workload import CompositePodGroup, PodGroup, Workload
 from tierwise.controllers.stamp import stamp
@@ -18,51 +16,40 @@ from tierwise.dialects.grove.pod_gang import SCHEDULED as GANG_SCHEDULED
 from tierwise.dialects.kai.pod_group import STARTED
 from tierwise.dialects.kubernetes.identity import made_up_uid
 from tierwise.dialects.kubernetes.pod_groups import COMPOSITE_SCHEDULED, DEEPEST, SCHEDULED
-from tierwise.explain.message import decision_id, message
-from tierwise.framework.report import CycleReport, Decision
+from tierwise.explain.message import message
 from tierwise.model.job import Job, Phase
-from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Key, Objects, PatchStatus, RecordEvent
-from tierwise.status.conditions import READY, phase_after, reservation_mark
+from tierwise.status.conditions import READY, reservation_mark
 from tierwise.status.koordinator import MESSAGE_ANNOTATION, told
+from tierwise.status.outcome import GangOutcome
 
-__all__ = ["language_status"]
-
-
-def language_status(
-    objects: Objects, snapshot: Snapshot, report: CycleReport, job: Job, decisions: Sequence[Decision]
-) -> Iterator[Effect]:
-    """The status of the objects that declare a job, and events about it, after a cycle with these decisions."""
-    key = job.declared_by
-    record: Object | None = objects.record(key) if key is not None else None
-    if key is None or record is None or isinstance(record, KueueWorkload):
-        return  # a Workload's status is Kueue's, and its pods say why they wait
-    reserved = reservation_mark(record.metadata.annotations, report.reservation(job))
-    if isinstance(record, PodGroup | CompositePodGroup | Workload | PodGang):
-        yield from _Kubernetes(objects, snapshot, report, job, decisions).effects(key, record)
-        if reserved:
-            yield PatchStatus(key, {}, reserved)
-        return
-    bound = sum(decision.count() for decision in decisions if decision.bound)
-    events, marks = told(
-        key, record.metadata, report.rejections.get(job.key), bound, decision_id(snapshot.now, job.key)
-    )
-    yield from events
-    marks |= reserved
-    status = _of_plugin_group(objects, job, record) if isinstance(record, PluginGroup) else {}
-    if isinstance(record, KaiGroup):
-        ready = phase_after(job, report, bound) in (Phase.RUNNING, Phase.COMPLETED)
-        if ready and bound:
-            marks[STARTED] = stamp(snapshot.now)
-        status = _of_kai_group(objects, key, snapshot.now, marks.get(MESSAGE_ANNOTATION), waits=not ready)
-    if status or marks:
-        yield PatchStatus(key, status, marks)
+__all__ = ["of_kai", "of_kubernetes", "of_plugin_group"]
 
 
 # scheduling.x-k8s.io: the phase and the counts that the controller of these groups writes.
 
 
-def _of_plugin_group(objects: Objects, job: Job, record: PluginGroup) -> Raw:
+def of_plugin_group(outcome: GangOutcome) -> Iterator[Effect]:
+    """The status of a PodGroup of scheduling.x-k8s.io, and events about it."""
+    key, record = _declared(outcome) or (None, None)
+    if key is None or not isinstance(record, PluginGroup):
+        return
+    events, marks = told(outcome, key, record.metadata)
+    yield from events
+    marks |= reservation_mark(record.metadata.annotations, outcome.reserved)
+    status = _counts(outcome.objects, outcome.job, record)
+    if status or marks:
+        yield PatchStatus(key, status, marks)
+
+
+def _declared(outcome: GangOutcome) -> tuple[Key, Object] | None:
+    """The object that declares a job; None where it is gone."""
+    key = outcome.job.declared_by
+    record = outcome.objects.record(key) if key is not None else None
+    return (key, record) if key is not None and record is not None else None
+
+
+def _counts(objects: Objects, job: Job, record: PluginGroup) -> Raw:
     """The fields that differ; a group that has finished or failed stays so, whatever becomes of its pods."""
     status = record.status
     if status.phase in ("Finished", "Failed"):
@@ -95,7 +82,24 @@ def _phase(least: int, pods: int, running: int, succeeded: int, failed: int) -> 
 # scheduling.run.ai: why a group waits, in the condition that KAI writes.
 
 
-def _of_kai_group(objects: Objects, key: Key, now: float, told: str | None, *, waits: bool) -> Raw:
+def of_kai(outcome: GangOutcome) -> Iterator[Effect]:
+    """The status of a PodGroup of KAI's, and events about it."""
+    found = _declared(outcome)
+    if found is None:
+        return
+    key, record = found
+    events, marks = told(outcome, key, record.metadata)
+    yield from events
+    marks |= reservation_mark(record.metadata.annotations, outcome.reserved)
+    now, ready = outcome.snapshot.now, outcome.phase in (Phase.RUNNING, Phase.COMPLETED)
+    if ready and outcome.bound:
+        marks[STARTED] = stamp(now)
+    status = _waiting(outcome.objects, key, now, marks.get(MESSAGE_ANNOTATION), waits=not ready)
+    if status or marks:
+        yield PatchStatus(key, status, marks)
+
+
+def _waiting(objects: Objects, key: Key, now: float, told: str | None, *, waits: bool) -> Raw:
     """The scheduling conditions, where what is told has changed, and none where nothing is to be told any more."""
     status = (objects.raw(key) or {}).get("status")
     present = status.get("schedulingConditions") if isinstance(status, dict) else None
@@ -119,29 +123,28 @@ _DISRUPTION: Final = "DisruptionTarget"
 _FAULTS: Final = frozenset(("PluginFailed", "BindFailed"))
 
 
+def of_kubernetes(outcome: GangOutcome) -> Iterator[Effect]:
+    """The conditions of Kubernetes' own groups, and of Grove's, which are made like them; and events about them."""
+    found = _declared(outcome)
+    if found is None:
+        return
+    yield from _Kubernetes(outcome).effects(*found)
+    reserved = reservation_mark(found[1].metadata.annotations, outcome.reserved)
+    if reserved:
+        yield PatchStatus(found[0], {}, reserved)
+
+
 class _Kubernetes:
-    """The conditions of Kubernetes' own groups, and of Grove's, which are made like them."""
+    def __init__(self, outcome: GangOutcome) -> None:
+        self._outcome = outcome
+        self._objects = outcome.objects
+        self._job = outcome.job
+        self._decisions = [decision for decision in outcome.decisions if decision.bound]
 
-    def __init__(
-        self,
-        objects: Objects,
-        snapshot: Snapshot,
-        report: CycleReport,
-        job: Job,
-        decisions: Sequence[Decision],
-    ) -> None:
-        self._objects = objects
-        self._snapshot = snapshot
-        self._report = report
-        self._job = job
-        self._decisions = [decision for decision in decisions if decision.bound]
-
-    def effects(self, key: Key, record: PodGroup | CompositePodGroup | Workload | PodGang) -> Iterator[Effect]:
+    def effects(self, key: Key, record: Object) -> Iterator[Effect]:
         """Conditions of the object that declares the job and of its groups, and news about it."""
-        bound = sum(decision.count() for decision in self._decisions)
-        ready = phase_after(self._job, self._report, bound) in (Phase.RUNNING, Phase.COMPLETED)
-        decision = decision_id(self._snapshot.now, self._job.key)
-        rejection = self._report.rejections.get(self._job.key)
+        bound, rejection, decision = self._outcome.bound, self._outcome.rejection, self._outcome.decision
+        ready = self._outcome.phase in (Phase.RUNNING, Phase.COMPLETED)
         if rejection is not None and not self._says(key, text := message(rejection, key.namespace)):
             yield RecordEvent(key, "Warning", rejection.reason.code, text, decision)
         elif bound and rejection is None:
@@ -217,14 +220,14 @@ class _Kubernetes:
         present = self._present(key)
         wanted = {str(condition.get("type")): condition for condition in present}
         before = wanted.get(kind, {})
-        rejection = self._report.rejections.get(self._job.key)
+        rejection = self._outcome.rejection
         if before.get("status") != "True":
             if ready:
                 wanted[kind] = self._condition(before, kind, "True", "Scheduled", READY)
             elif rejection is not None:
                 reason = "SchedulerError" if rejection.reason.code in _FAULTS else "Unschedulable"
                 wanted[kind] = self._condition(before, kind, "False", reason, message(rejection, key.namespace))
-        victim = next((e for e in self._report.evictions if e.job.key == self._job.key), None)
+        victim = next((e for e in self._outcome.report.evictions if e.job.key == self._job.key), None)
         if victim is not None and self._job.together:
             text = "its pods make room for another job" if victim.by is not None else "its pods are evicted"
             known = wanted.get(_DISRUPTION, {})
@@ -241,4 +244,4 @@ class _Kubernetes:
         if all(before.get(field) == value for field, value in content.items()):
             return before
         since = before.get("lastTransitionTime") if before.get("status") == status else None
-        return {**content, "lastTransitionTime": since or stamp(self._snapshot.now)}
+        return {**content, "lastTransitionTime": since or stamp(self._outcome.snapshot.now)}

@@ -17,6 +17,8 @@ from tierwise.api.core import Pod
 from tierwise.api.natural import natural
 from tierwise.api.volcano import PodGroup, PodGroupStatus
 from tierwise.controllers.workqueue import Index
+from tierwise.dialects.language import NotOurs, loaded
+from tierwise.dialects.languages import LANGUAGES
 from tierwise.dialects.volcano.annotations import group_of
 from tierwise.dialects.volcano.pod_group import previous_placements
 from tierwise.explain.job_location import DomainLocation, job_location
@@ -28,11 +30,10 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import HYPERNODES, Topology
 from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
 from tierwise.snapshot.run_history import history_effects
-from tierwise.status.conditions import READY, conditions, phase_after, reservation_mark, unschedulable
-from tierwise.status.koordinator import gang_statuses
-from tierwise.status.languages import language_status
+from tierwise.status.conditions import READY, conditions, reservation_mark, unschedulable
+from tierwise.status.outcome import GangOutcome
 
-__all__ = ["TIER_ANNOTATION", "UNKNOWN_TIER", "StatusWriter", "statuses"]
+__all__ = ["TIER_ANNOTATION", "UNKNOWN_TIER", "StatusWriter", "of_volcano", "statuses"]
 
 # Annotations and not status: an API server drops fields of a status that Volcano's definition does not have.
 TIER_ANNOTATION: Final = "tierwise.io/tier"
@@ -79,7 +80,6 @@ class StatusWriter:
             effects += asked
         return [
             *effects,
-            *gang_statuses(objects, snapshot, report, lambda job: job.key not in without),
             *_complaints(snapshot, report),
             *history_effects(objects, snapshot),
         ]
@@ -91,8 +91,7 @@ class StatusWriter:
         if not whose:
             return []
         writer = _Writer(objects, snapshot, report, self._pods)
-        effects = [e for job in snapshot.jobs if job.declared and job.key in whose for e in writer.effects(job)]
-        return [*effects, *gang_statuses(objects, snapshot, report, lambda job: job.key in whose)]
+        return [e for job in snapshot.jobs if job.declared and job.key in whose for e in writer.effects(job)]
 
     def _news(self, report: CycleReport) -> Iterator[str]:
         """The jobs with another rejection than last time, and those of which something is or was reserved."""
@@ -136,6 +135,7 @@ class StatusWriter:
             and (
                 told.get(job.key) is not job.tasks
                 or job.key in due
+                or not touched.isdisjoint(job.gangs)
                 or (job.declared_by is not None and job.declared_by.path in touched)
             )
         ]
@@ -163,63 +163,62 @@ class _Writer:
 
     def effects(self, job: Job) -> list[Effect]:
         """What becomes of one group, in whatever language."""
-        own = self.decisions.get(job.key, [])
-        if job.declared_by is None:
-            return list(self._of(job, own))
-        return list(language_status(self._objects, self._snapshot, self._report, job, own))
+        language = LANGUAGES.get(job.language)
+        if language is None or isinstance(language.status, NotOurs):
+            return []
+        own, reserved = self.decisions.get(job.key, []), self._reserved.get(job.key)
+        outcome = GangOutcome(self._objects, self._snapshot, self._report, self._pods, job, own, reserved)
+        return list(loaded(language.status)(outcome))
 
-    def _of(self, job: Job, decisions: list[Decision]) -> Iterator[Effect]:
-        """What becomes of one group of Volcano's."""
-        namespace, _, name = job.key.partition("/")
-        key = Key(_GROUP, "PodGroup", namespace, name)
-        record = self._objects.record(key)
-        if not isinstance(record, PodGroup):
-            return
-        bound = sum(decision.count() for decision in decisions if decision.bound)
-        rejection = self._report.rejections.get(job.key)
-        phase = phase_after(job, self._report, bound)
-        waits = None
-        if rejection is not None:
-            code = f"{rejection.verdict.camel}:{rejection.reason.code}"
-            waits = code, unschedulable(job, rejection, bound)
-        wanted = self._status(record, job, phase, waits)
-        if bound or rejection is not None:
-            decision = decision_id(self._snapshot.now, job.key)
-            yield from _events(key, record, waits, decision)
-            yield from _unknown_tiers(self._snapshot, job, key, decision)
-        marks = self._marks(record, job, decisions) | reservation_mark(
-            record.metadata.annotations, self._reserved.get(job.key)
-        )
-        if wanted or any(record.metadata.annotations.get(mark) != value for mark, value in marks.items()):
-            yield PatchStatus(key, wanted, marks)
 
-    def _status(self, record: PodGroup, job: Job, phase: Phase, waits: tuple[str, str] | None) -> Raw:
-        """The fields that differ from what is there."""
-        status = record.status
-        ready = phase in (Phase.RUNNING, Phase.COMPLETED)
-        reserved, now = self._reserved.get(job.key), self._snapshot.now
-        said = conditions(status.conditions, job, ready=ready, waits=waits, now=now, reserved=reserved)
-        differing: Raw = {}
-        if status.phase != (text := phase.value):
-            differing["phase"] = text
-        known = [(c.type, c.transition_id) for c in status.conditions]
-        if known != [(c["type"], c["transitionID"]) for c in said]:
-            differing["conditions"] = said
-        return differing | _counts(status, self._pods.of(job.key))
+def of_volcano(outcome: GangOutcome) -> Iterator[Effect]:
+    """The status of a podGroup of Volcano's, and events about it."""
+    job, rejection = outcome.job, outcome.rejection
+    namespace, _, name = job.key.partition("/")
+    key = Key(_GROUP, "PodGroup", namespace, name)
+    record = outcome.objects.record(key)
+    if not isinstance(record, PodGroup):
+        return
+    waits = None
+    if rejection is not None:
+        code = f"{rejection.verdict.camel}:{rejection.reason.code}"
+        waits = code, unschedulable(job, rejection, outcome.bound)
+    wanted = _status(record, outcome, waits)
+    if outcome.bound or rejection is not None:
+        yield from _events(key, record, waits, outcome.decision)
+        yield from _unknown_tiers(outcome.snapshot, job, key, outcome.decision)
+    marks = _marks(record, outcome) | reservation_mark(record.metadata.annotations, outcome.reserved)
+    if wanted or any(record.metadata.annotations.get(mark) != value for mark, value in marks.items()):
+        yield PatchStatus(key, wanted, marks)
 
-    def _marks(self, record: PodGroup, job: Job, decisions: list[Decision]) -> dict[str, str]:
-        """Where the group and its sub-groups stand, or last stood: a sub-group that loses its pods returns there."""
-        found = job_location(self._snapshot, job, decisions)
-        marks: dict[str, str] = {}
-        if found.whole is not None and not found.whole.anywhere:
-            marks = {HYPERNODE_ANNOTATION: found.whole.name, TIER_ANNOTATION: str(found.whole.tier)}
-        stand = {sub: _wire(place) for sub, place in found.subs.items() if place is not None and not place.anywhere}
-        if stand:
-            known = {sub: msgspec.to_builtins(former) for sub, former in previous_placements(record.metadata).items()}
-            text = json.dumps({**known, **stand}, separators=(",", ":"))
-            if len(text) <= _LONGEST:
-                marks[SUB_GROUPS_ANNOTATION] = text
-        return marks
+
+def _status(record: PodGroup, outcome: GangOutcome, waits: tuple[str, str] | None) -> Raw:
+    """The fields that differ from what is there."""
+    status, job, phase = record.status, outcome.job, outcome.phase
+    ready, now = phase in (Phase.RUNNING, Phase.COMPLETED), outcome.snapshot.now
+    said = conditions(status.conditions, job, ready=ready, waits=waits, now=now, reserved=outcome.reserved)
+    differing: Raw = {}
+    if status.phase != (text := phase.value):
+        differing["phase"] = text
+    known = [(c.type, c.transition_id) for c in status.conditions]
+    if known != [(c["type"], c["transitionID"]) for c in said]:
+        differing["conditions"] = said
+    return differing | _counts(status, outcome.pods.of(job.key))
+
+
+def _marks(record: PodGroup, outcome: GangOutcome) -> dict[str, str]:
+    """Where the group and its sub-groups stand, or last stood: a sub-group that loses its pods returns there."""
+    found = job_location(outcome.snapshot, outcome.job, outcome.decisions)
+    marks: dict[str, str] = {}
+    if found.whole is not None and not found.whole.anywhere:
+        marks = {HYPERNODE_ANNOTATION: found.whole.name, TIER_ANNOTATION: str(found.whole.tier)}
+    stand = {sub: _wire(place) for sub, place in found.subs.items() if place is not None and not place.anywhere}
+    if stand:
+        known = {sub: msgspec.to_builtins(former) for sub, former in previous_placements(record.metadata).items()}
+        text = json.dumps({**known, **stand}, separators=(",", ":"))
+        if len(text) <= _LONGEST:
+            marks[SUB_GROUPS_ANNOTATION] = text
+    return marks
 
 
 def _counts(status: PodGroupStatus, pods: Iterable[Pod]) -> Raw:

@@ -11,21 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from tierwise.api.codec import Object
+from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.grove import GROUP, PodGang, PodGangSpec, TopologyConstraint
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
+from tierwise.dialects.language import Language
 from tierwise.model.job import Constraint, Phase
 from tierwise.model.reason import Reason
 from tierwise.model.topology import LABELS
 from tierwise.port import Key, Objects
 
-__all__ = ["LABEL", "LANGUAGE", "READS", "SCHEDULED", "named", "read", "sub_group", "trees"]
+__all__ = ["LABEL", "LANGUAGE", "SCHEDULED"]
 
-LANGUAGE: Final = GROUP
-READS: Final[tuple[type[Object], ...]] = (PodGang,)
 LABEL: Final = "grove.io/podgang"
 SCHEDULED: Final = "Scheduled"
 _CLIQUE: Final = "grove.io/podclique"
@@ -110,3 +109,25 @@ def _overlap(spec: PodGangSpec) -> Reason | None:
     if len(set(names)) == len(names):
         return None
     return not_supported("spec.topologyConstraintGroupConfigs", "a group stands in several of them")
+
+
+def _level(key: str) -> Raw:
+    """A patch that makes a label of nodes the level which is required."""
+    return {"spec": {"topologyConstraint": {"packConstraint": {"required": key}}}}
+
+
+LANGUAGE: Final = Language(
+    name=GROUP,
+    reads=(PodGang,),
+    declares=(PodGang,),
+    named=named,
+    read=read,
+    sub_group=sub_group,
+    trees=trees,
+    level=_level,
+    page="languages/grove.md",
+    admit="tierwise.admission.languages:admit_grove",
+    status="tierwise.status.languages:of_kubernetes",
+    check="tierwise.audit.languages:grove_gangs",
+    marks=(PodGang,),
+)

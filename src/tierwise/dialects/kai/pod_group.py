@@ -13,7 +13,6 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from tierwise.api.codec import Object
 from tierwise.api.core import Pod
 from tierwise.api.duration import seconds
 from tierwise.api.eviction_terms import queue_times
@@ -24,6 +23,7 @@ from tierwise.api.natural import natural
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup, created, smallest
 from tierwise.dialects.label_trees import LabelTree
+from tierwise.dialects.language import Language
 from tierwise.dialects.volcano.annotations import KAI_QUEUE
 from tierwise.model.job import Constraint, Phase
 from tierwise.model.queue import Queue as ModelQueue
@@ -33,20 +33,13 @@ from tierwise.port import Key, Objects
 __all__ = [
     "ANNOTATION",
     "LANGUAGE",
-    "READS",
     "STARTED",
     "SUB_GROUP_LABEL",
     "inherited_run_times",
-    "named",
-    "read",
     "read_queue",
-    "sub_group",
     "tree_of",
-    "trees",
 ]
 
-LANGUAGE: Final = GROUP
-READS: Final[tuple[type[Object], ...]] = (PodGroup,)
 ANNOTATION: Final = "pod-group-name"
 SUB_GROUP_LABEL: Final = "kai.scheduler/subgroup-name"
 STARTED: Final = "kai.scheduler/last-start-timestamp"
@@ -202,3 +195,19 @@ def _amounts(record: Queue, *, limit: bool) -> dict[str, int]:
         "memory": stated(given.memory, _MEGABYTE),
     }
     return {name: number for name, number in found.items() if number is not None}
+
+
+LANGUAGE: Final = Language(
+    name=GROUP,
+    reads=(PodGroup,),
+    declares=(PodGroup,),
+    named=named,
+    read=read,
+    sub_group=sub_group,
+    trees=trees,
+    page="languages/kai.md",
+    admit="tierwise.admission.languages:admit_kai",
+    status="tierwise.status.languages:of_kai",
+    check="tierwise.audit.languages:kai_groups",
+    marks=(PodGroup,),
+)

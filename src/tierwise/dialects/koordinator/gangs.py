@@ -9,11 +9,13 @@ What a gang asks of the network becomes a `Gather`; tasks stand in the order of 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.api.codec import KINDS_OF
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.duration import seconds
 from tierwise.api.koordinator import GatherRule, GatherSpec, PodGroup, gang_names, gather_spec
@@ -23,21 +25,25 @@ from tierwise.config.profile import Profile
 from tierwise.dialects.fabrics import FabricMarks, read_marks
 from tierwise.dialects.jobs import JobBuilder, Member
 from tierwise.dialects.koordinator.elastic_quota import forbearing
+from tierwise.dialects.language import Language
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, Phase, Status
 from tierwise.model.reason import Reason
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import LAYERS
+from tierwise.port import Key, Objects
 
 __all__ = [
     "INDEX",
+    "LANGUAGE",
     "SELECTOR",
     "Gang",
     "build_gangs",
     "default_match_policy",
     "drawn_to",
     "gang_faults",
+    "gang_object",
     "gang_of",
     "groups_across_namespaces",
     "lone_gather",
@@ -84,6 +90,17 @@ def gang_of(pod: Pod) -> str:
     said = [name for label in _LABELS if (name := meta.labels.get(label, ""))]
     name = said[0] if said else meta.annotations.get(NAME, "")
     return f"{meta.namespace or 'default'}/{name}" if name else ""
+
+
+def gang_object(objects: Objects, path: str) -> tuple[Key, PodGroup] | None:
+    """The object of a gang; of two in different API groups, the one that counts. None where pods declare it."""
+    namespace, _, name = path.partition("/")
+    for group, kind in sorted(KINDS_OF[PodGroup]):
+        key = Key(group, kind, namespace, name)
+        record = objects.record(key)
+        if isinstance(record, PodGroup):
+            return key, record
+    return None
 
 
 def default_match_policy(profile: Profile) -> str:
@@ -288,6 +305,7 @@ def _job(
         marks=group[0].meta.annotations,
         gangs=tuple(gang.key for gang in group) if several else (),
         missing=missing,
+        language=LANGUAGE.name,
         satisfied=all(g.match_policy == ONCE_SATISFIED and g.phase in _STARTED.values() for g in group),
     )
 
@@ -388,3 +406,16 @@ def _constraint(gather: Gather | None) -> Constraint | None:
     if not gather.within:
         return Constraint(hard=False, kind=LAYERS)
     return Constraint(hard=True, tier_name=gather.within[0], kind=LAYERS, must_exist=True)
+
+
+LANGUAGE: Final = Language(
+    name="scheduling.sigs.k8s.io",
+    reads=(PodGroup,),
+    declares=(PodGroup,),
+    named=gang_of,
+    page="languages/koordinator.md",
+    admit="tierwise.admission.koordinator:admit",
+    status="tierwise.status.koordinator:of_gangs",
+    check="tierwise.audit.koordinator:koordinator_gangs",
+    marks=(PodGroup,),
+)

@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from tierwise.api.codec import Object
+from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.workload import (
     GROUP,
@@ -29,6 +29,7 @@ from tierwise.api.workload import (
 from tierwise.dialects.fabrics import marked, read_marks
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
+from tierwise.dialects.language import Language
 from tierwise.model.job import Constraint, Phase
 from tierwise.model.reason import Reason
 from tierwise.model.topology import LABELS
@@ -38,16 +39,9 @@ __all__ = [
     "COMPOSITE_SCHEDULED",
     "DEEPEST",
     "LANGUAGE",
-    "READS",
     "SCHEDULED",
-    "named",
-    "read",
-    "sub_group",
-    "trees",
 ]
 
-LANGUAGE: Final = GROUP
-READS: Final[tuple[type[Object], ...]] = (PodGroup, CompositePodGroup, Workload)
 SCHEDULED: Final = ("PodGroupInitiallyScheduled", "PodGroupScheduled")
 """Conditions that say, once and for all, that a group has started: today's name, and that of v1alpha2."""
 COMPOSITE_SCHEDULED: Final = "CompositePodGroupInitiallyScheduled"
@@ -284,3 +278,25 @@ def _phase(record: PodGroup | CompositePodGroup, *conditions: str) -> Phase:
     """What a condition has said once holds for good."""
     started = any(c.type in conditions and c.status == "True" for c in record.status.conditions)
     return Phase.RUNNING if started else Phase.PENDING
+
+
+def _level(key: str) -> Raw:
+    """A patch that makes a label of nodes the level which is required."""
+    return {"spec": {"schedulingConstraints": {"topology": [{"key": key}]}}}
+
+
+LANGUAGE: Final = Language(
+    name=GROUP,
+    reads=(PodGroup, CompositePodGroup, Workload),
+    declares=(PodGroup, CompositePodGroup, Workload),
+    named=named,
+    read=read,
+    sub_group=sub_group,
+    trees=trees,
+    level=_level,
+    page="languages/kubernetes.md",
+    admit="tierwise.admission.languages:admit_kubernetes",
+    status="tierwise.status.languages:of_kubernetes",
+    check="tierwise.audit.languages:kubernetes",
+    marks=(PodGroup, CompositePodGroup),  # a Workload declares several gangs, whose pods show it
+)

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.codec import Object, Unknown
+from tierwise.api.codec import Unknown
 from tierwise.api.core import Pod
 from tierwise.api.duration import seconds
 from tierwise.api.eviction_terms import MINIMUM_RUN_TIME, queue_times
@@ -26,21 +26,13 @@ from tierwise.api.meta import read_number
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported
 from tierwise.dialects.label_trees import LabelTree
+from tierwise.dialects.language import Language, NotOurs
 from tierwise.model.job import Constraint
 from tierwise.model.reason import Reason
 from tierwise.port import Key, Objects
 
-__all__ = ["LANGUAGE", "READS", "assigned", "named", "read", "sub_group", "tree_of", "trees"]
+__all__ = ["LANGUAGE", "assigned", "named", "tree_of"]
 
-LANGUAGE: Final = GROUP
-READS: Final[tuple[type[Object], ...]] = (
-    Topology,
-    ResourceFlavor,
-    Workload,
-    LocalQueue,
-    ClusterQueue,
-    Unknown,  # owners are of any kind
-)
 
 _QUEUE: Final = f"{GROUP}/queue-name"
 _GROUP_NAME: Final = f"{GROUP}/pod-group-name"
@@ -293,3 +285,21 @@ def _kind(objects: Objects, level: str) -> str:
     used = {flavor.spec.topology_name for flavor in objects.every(ResourceFlavor).values()}
     first = next((name for name in found if name in used), next(iter(found), None))
     return tree_of(first) if first is not None else f"Topology of {GROUP} with this level"
+
+
+_KUEUES: Final = "a Workload is Kueue's: the pods of a gang say why they wait, and show how long"
+
+LANGUAGE: Final = Language(
+    name=GROUP,
+    reads=(Topology, ResourceFlavor, Workload, LocalQueue, ClusterQueue, Unknown),  # owners are of any kind
+    declares=(Workload,),
+    named=named,
+    read=read,
+    sub_group=sub_group,
+    trees=trees,
+    page="languages/kueue.md",
+    admit=NotOurs("Kueue judges its Workloads; what pods say is judged with the pods"),
+    status=NotOurs(_KUEUES),
+    check="tierwise.audit.languages:kueue_groups",
+    marks=NotOurs(_KUEUES),
+)

@@ -7,22 +7,19 @@ hold resources while they wait for the others: tierwise holds none, so the field
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from tierwise.api.codec import Object
 from tierwise.api.core import Pod
 from tierwise.api.scheduler_plugins import GROUP, PodGroup
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, created
-from tierwise.dialects.label_trees import LabelTree
+from tierwise.dialects.language import Language
 from tierwise.model.job import Phase
 from tierwise.port import Key, Objects
 
-__all__ = ["LABEL", "LANGUAGE", "READS", "named", "read", "sub_group", "trees"]
+__all__ = ["LABEL", "LANGUAGE"]
 
-LANGUAGE: Final = GROUP
-READS: Final[tuple[type[Object], ...]] = (PodGroup,)
 LABEL: Final = f"{GROUP}/pod-group"
 
 _PHASES: Final = {
@@ -56,11 +53,15 @@ def _group(path: str, record: PodGroup) -> Group:
     )
 
 
-def trees(objects: Objects) -> Iterator[LabelTree]:
-    """There are none."""
-    return iter(())
-
-
-def sub_group(pod: Pod) -> str:
-    """There are none."""
-    return ""
+LANGUAGE: Final = Language(
+    name=GROUP,
+    reads=(PodGroup,),
+    declares=(PodGroup,),
+    named=named,
+    read=read,
+    page="languages/scheduler-plugins.md",
+    admit="tierwise.admission.languages:admit_plugin_group",
+    status="tierwise.status.languages:of_plugin_group",
+    check="tierwise.audit.languages:plugin_groups",
+    marks=(PodGroup,),
+)

@@ -8,6 +8,7 @@ own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
@@ -23,7 +24,8 @@ from tierwise.api.volcano import NetworkTopologySpec, PodGroup, Queue, QueueAffi
 from tierwise.dialects.fabrics import read_marks
 from tierwise.dialects.jobs import JobBuilder, Member, Split
 from tierwise.dialects.koordinator.elastic_quota import forbearing
-from tierwise.dialects.volcano.annotations import not_preemptable
+from tierwise.dialects.language import Language
+from tierwise.dialects.volcano.annotations import group_of, not_preemptable
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, Job, Phase, Policy
 from tierwise.model.queue import NodeGroups
@@ -31,8 +33,9 @@ from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.topology import HYPERNODES
 from tierwise.port import DEPENDS_ON_ANNOTATION, SUB_GROUPS_ANNOTATION
 
-__all__ = ["PreviousPlacement", "previous_placements", "read_group", "read_queue"]
+__all__ = ["LANGUAGE", "PreviousPlacement", "previous_placements", "read_group", "read_queue"]
 
+GROUP: Final = "scheduling.volcano.sh"
 _HIERARCHY = "volcano.sh/hierarchy"
 _HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 _SLA = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
@@ -125,6 +128,7 @@ def read_group(
         formers={f"{key}/{sub}": former.hyper_node for sub, former in previous_placements(record.metadata).items()},
         numbers=roles,
         awaits=_awaits(record.metadata),
+        language=GROUP,
     )
 
 
@@ -215,3 +219,16 @@ def _joined(values: list[str]) -> str:
     for byte in text.encode():
         number = (number ^ byte) * 16777619 % 2**32
     return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(number))
+
+
+LANGUAGE: Final = Language(
+    name=GROUP,
+    reads=(PodGroup,),
+    declares=(PodGroup,),
+    named=group_of,
+    page="languages/volcano.md",
+    admit="tierwise.admission.podgroup:admit",
+    status="tierwise.status.pod_group:of_volcano",
+    check="tierwise.audit.gangs:gangs",
+    marks=(PodGroup,),
+)

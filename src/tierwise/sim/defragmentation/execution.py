@@ -19,13 +19,13 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.api.codec import KINDS
 from tierwise.api.core import Pod
 from tierwise.api.defrag_record import DefragRecord, FinishedMove, HeldPods, MovePhase, PlannedMove
 from tierwise.api.eviction_terms import NOTICE, told_times
 from tierwise.api.meta import format_time
 from tierwise.api.plurals import count
 from tierwise.audit import audit
+from tierwise.dialects.languages import DECLARING
 from tierwise.explain.defrag import DefragPlan
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.model.job import Job
@@ -42,7 +42,6 @@ _PLANS: Final = 5
 _AFTERWARDS: Final = 3600.0
 """Seconds for which a job in hand keeps its places where nobody goes on with it."""
 _ENDED: Final = ("Succeeded", "Failed")
-_GROUPS: Final = ("PodGroup", "CompositePodGroup", "PodGang", "Workload")
 """Kinds that declare a gang."""
 
 
@@ -214,7 +213,7 @@ class _Step:
         if not self._move.declared:
             return False  # between two pods nobody can tell
         path = gang_path(self._move.job)
-        return not any(path in self._objects.of_kind(*kind) for kind in KINDS if kind[1] in _GROUPS)
+        return not any(path in self._objects.of_kind(*kind) for kind in DECLARING)
 
     def _lost_place(self) -> str:
         """Which of the places that the job is to come to is not free any more, as a sentence; "" where all are."""

@@ -7,7 +7,7 @@ changes with the functions here. What is asked about and does not exist is an In
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol
 
 import msgspec
@@ -23,7 +23,8 @@ from tierwise.api.quantity import amount
 from tierwise.api.volcano import HyperNode
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.dialects.koordinator.network_topology import default_topology, read_layers
-from tierwise.dialects.languages import whose
+from tierwise.dialects.language import NotOurs
+from tierwise.dialects.languages import declares_one, whose
 from tierwise.dialects.volcano.hypernodes import declare
 from tierwise.discovery.manifests import SOURCE_LABEL
 from tierwise.explain.naming import belongs_to
@@ -302,22 +303,6 @@ class SetPriority(msgspec.Struct, frozen=True):
         return scenario.with_objects(puts)
 
 
-def _kubernetes_level(key: str) -> Raw:
-    return {"spec": {"schedulingConstraints": {"topology": [{"key": key}]}}}
-
-
-def _grove_level(key: str) -> Raw:
-    return {"spec": {"topologyConstraint": {"packConstraint": {"required": key}}}}
-
-
-_LEVEL_PATHS: Final[Mapping[tuple[str, str], Callable[[str], Raw]]] = {
-    ("scheduling.k8s.io", "PodGroup"): _kubernetes_level,
-    ("scheduling.k8s.io", "CompositePodGroup"): _kubernetes_level,
-    ("scheduler.grove.io", "PodGang"): _grove_level,
-}
-"""Where groups of languages that name labels of nodes have the level that they require."""
-
-
 class SetConstraint(msgspec.Struct, frozen=True):
     """How far apart the pods of a job, or of each sub-group of a policy of it, may stand."""
 
@@ -351,14 +336,20 @@ class SetConstraint(msgspec.Struct, frozen=True):
         Languages that name labels have trees of those that are named: another one comes with the object that names it.
         """
         key = job.declared_by
-        path = _LEVEL_PATHS.get((key.group, key.kind)) if key is not None else None
+        record = scenario.objects.record(key) if key is not None else None
+        language = declares_one(record) if record is not None else None
         known = levels(snapshot, Constraint(hard=True, kind=job.constraint.kind if job.constraint else snapshot.kind))
-        if key is None or path is None or any(self.tier in (str(tier), name) for tier, name in known):
+        if (
+            key is None
+            or language is None
+            or isinstance(language.level, NotOurs)
+            or any(self.tier in (str(tier), name) for tier, name in known)
+        ):
             return None
         if not any(self.tier in node.metadata.labels for node in scenario.objects.every(Node).values()):
             return None
         raw = scenario.objects.raw(key)
-        return scenario.with_objects({key: merged(raw, path(self.tier))}) if raw is not None else None
+        return scenario.with_objects({key: merged(raw, language.level(self.tier))}) if raw is not None else None
 
     def _constraint(self, snapshot: Snapshot, job: Job) -> Constraint | None:
         old = [job.constraint, *(policy.constraint for policy in job.policies)]
