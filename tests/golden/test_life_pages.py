@@ -14,7 +14,7 @@ from tierwise.cli.inputs import load
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.text.page import ASCII, UNICODE, Page
 from tierwise.explain.text.submit import View, frame
-from tierwise.sim.cluster.incidents import Incident, NodeLost, PodFails
+from tierwise.sim.cluster.agenda import Incident, NodeLost, PodFails
 from tierwise.sim.cluster.simulation import Simulation
 from tierwise.snapshot.builder import build
 

@@ -18,7 +18,7 @@ from tierwise.config.profile import DEFAULT
 from tierwise.controllers import run
 from tierwise.port import Objects, RecordEvent
 from tierwise.scheduler.effects import effects
-from tierwise.sim.cluster.incidents import Incident, NodeBack, NodeLost, PodFails
+from tierwise.sim.cluster.agenda import Incident, NodeBack, NodeLost, PodFails
 from tierwise.sim.cluster.provisioner import provision
 from tierwise.sim.cluster.simulation import Moment, Simulation
 from tierwise.snapshot.builder import build

@@ -15,7 +15,7 @@ from tests.support.sight import saw
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT
-from tierwise.sim.cluster.incidents import Incident
+from tierwise.sim.cluster.agenda import Incident
 from tierwise.sim.cluster.simulation import Moment, Simulation
 
 __all__ = ["gang", "life", "lived", "machines", "phases", "reasons", "workers"]

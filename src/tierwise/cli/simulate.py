@@ -111,7 +111,7 @@ def comparison(asked: SimulateOptions, rules: Rules, checkpoint: str | None, *, 
     fabric, trace = _fabric(asked), _trace(asked, rules.seed)
     trace = trace.first(asked.jobs) if asked.jobs else trace
     trace = trace.at_load(asked.load, fabric.gpus) if asked.load else trace
-    hosts, between, repair = len(fabric.nodes), asked.between_failures, asked.repair
+    hosts, between, repair = fabric.nodes.names, asked.between_failures, asked.repair
     incidents = draw(hosts, trace.span, between=between, repair=repair, seed=rules.seed)
     queues = weighted_queues(asked.queues, trace, fabric) if asked.queues else ()
     contenders = [_contender(name, rules.seed) for name in dict.fromkeys(asked.profiles)]

@@ -24,7 +24,7 @@ from tierwise.explain.text.submit import View, frame
 
 if TYPE_CHECKING:
     from tierwise.explain.text.submit import View
-    from tierwise.sim.cluster.incidents import Incident
+    from tierwise.sim.cluster.agenda import Incident
     from tierwise.sim.cluster.simulation import Moment, Simulation
 
 __all__ = ["Shown", "show", "submit", "ticks"]
@@ -90,12 +90,12 @@ _RECENT: Final = 200
 
 
 def _incidents(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[Incident]:
-    from tierwise.sim.cluster import incidents
+    from tierwise.sim.cluster import agenda
 
     kinds: dict[str, Callable[[str], Incident]] = {
-        "failures": incidents.pod_fails,
-        "losses": incidents.node_lost,
-        "returns": incidents.node_back,
+        "failures": agenda.pod_fails,
+        "losses": agenda.node_lost,
+        "returns": agenda.node_back,
     }
     try:
         return [kinds[str(param.name)](value) for value in values]

@@ -21,9 +21,9 @@ from tierwise.framework.ledger import Pool
 from tierwise.framework.report import CycleReport, Decision, Eviction, PlacedTasks
 from tierwise.model.job import Phase
 from tierwise.model.snapshot import Snapshot
-from tierwise.replay.engine.cluster import ReplayCluster, ReplayEvent
+from tierwise.replay.engine.cluster import ReplayEvent
 from tierwise.replay.engine.contenders import Contender
-from tierwise.replay.engine.engine import Decider
+from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.state import ReplayState
 from tierwise.replay.traces.fabric import GPU, NAMESPACE, Fabric
@@ -113,8 +113,8 @@ class ReplayRecording:
         if end is None:
             return None
         with self._lock:
-            books = ReplayCluster(self._fabric, self._trace, self._contender, self._rules, self._state(end))
-            seen, after, report = Decider(books, self._contender, self._rules).picture()
+            replay = Engine(self._fabric, self._trace, self._contender, self._rules, self._state(end))
+            seen, after, report = replay.picture()
         happened = _happened(after, report, self._log[self._ends.get(number - 1, 0) : end])
         run = Run([(seen, happened)], after, self._contender.profile)
         title = f"simulate, profile {self._contender.name}"

@@ -12,12 +12,12 @@ from tests.support.traces import FABRIC, profile, trace
 from tierwise.replay.engine.contenders import BUILT_IN, Contender
 from tierwise.replay.engine.embedded import EmbeddedReplay
 from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.failures import Incident
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.report.outcome import outcome
 from tierwise.replay.traces.queues import weighted_queues
 from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.replay.traces.trace import Trace
+from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 
 SMALL = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=2", 8)
 JOBS = synthetic_trace("synthetic:jobs=14,gap=300,mean=3000,largest=32,priorities=2", 5)
@@ -51,7 +51,7 @@ def test_both_ways_start_the_same_jobs_on_the_same_hosts(name: str) -> None:
 
 def test_the_same_inputs_give_the_same_bytes() -> None:
     """Names, times and uids follow from the trace."""
-    rules = replace(EXACT, incidents=(Incident(500.0, 0, up=False), Incident(4000.0, 0, up=True)))
+    rules = replace(EXACT, incidents=(NodeLost(500.0, SMALL.nodes.names[0]), NodeBack(4000.0, SMALL.nodes.names[0])))
     told = []
     for _ in range(2):
         lived = EmbeddedReplay(SMALL, JOBS.first(8), BUILT_IN["default"](1), rules)
@@ -64,7 +64,9 @@ def test_the_same_inputs_give_the_same_bytes() -> None:
 def test_a_gang_on_a_lost_host_is_restarted_by_its_policy() -> None:
     """It stops when the host does, waits until the loss is noticed, and repeats ten minutes of its work."""
     one = trace(("a", 0.0, 5000.0, 16))
-    rules = replace(EXACT, incidents=(Incident(1000.0, 0, up=False), Incident(90_000.0, 0, up=True)))
+    rules = replace(
+        EXACT, incidents=(NodeLost(1000.0, FABRIC.nodes.names[0]), NodeBack(90_000.0, FABRIC.nodes.names[0]))
+    )
     lived = EmbeddedReplay(FABRIC, one, BUILT_IN["default"](1), rules)
     (first, rows), (second, others) = starts(lived)[0]
 

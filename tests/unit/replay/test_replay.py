@@ -24,11 +24,13 @@ from tierwise.model.job import Status
 from tierwise.replay.engine.checkpoint import load, save
 from tierwise.replay.engine.contenders import BUILT_IN, Contender
 from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.failures import Incident, draw
+from tierwise.replay.engine.failures import draw
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.run import Comparison
 from tierwise.replay.report.spread import Spreads
 from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
+from tierwise.replay.traces.trace import Trace
+from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 
 FABRIC = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=3", 8)
 PREEMPTING = Contender("preempting", replace(DEFAULT, actions=("enqueue", "allocate", "gangpreempt")))
@@ -73,7 +75,7 @@ def check(engine: Engine) -> None:
 def test_every_job_is_somewhere_and_gpu_hours_add_up(name: str, seed: int, period: float, failing: bool) -> None:
     """Whatever fails and whoever evicts; and all work is done in the end."""
     trace = synthetic_trace("synthetic:jobs=40,gap=300,mean=3000,largest=128,priorities=2", seed)
-    incidents = draw(len(FABRIC.nodes), trace.span, between=30_000.0 if failing else 0.0, repair=2000.0, seed=seed)
+    incidents = draw(FABRIC.nodes.names, trace.span, between=30_000.0 if failing else 0.0, repair=2000.0, seed=seed)
     engine = Engine(FABRIC, trace, contender(name), Rules(period=period, look_ahead=8, seed=seed, incidents=incidents))
     for _ in engine.run():
         check(engine)
@@ -84,10 +86,36 @@ def test_every_job_is_somewhere_and_gpu_hours_add_up(name: str, seed: int, perio
     assert sorted(engine.state.refused) == np.flatnonzero(trace.gpus > FABRIC.gpus).tolist()
 
 
+def test_a_gang_that_runs_out_of_patience_while_there_is_no_room_waits_on() -> None:
+    """The time at which it would take a wide place comes, and goes by: the replay goes on to the next end."""
+    hosts, gang, late = [8] * 12, [16], [8, 8]
+    duration = np.array([50.0, *[100_000.0] * 10, 50.0, 1000.0, 5000.0, 5000.0])
+    arrival = np.array([*[0.0] * 12, 100.0, 200.0, 200.0])
+    none = np.zeros(len(arrival), dtype=np.int64)
+    trace = Trace("declined", arrival, duration, np.array([*hosts, *gang, *late]), none, none)
+    engine = Engine(FABRIC, trace, PATIENT, Rules(period=0.0, look_ahead=8))
+
+    assert [0.0, 50.0, 100.0, 200.0, 1300.0, 5200.0, 6200.0, 100_000.0] == [
+        state.clock for state in islice(engine.run(), 20)
+    ]
+    assert 5200.0 == engine.state.first_start[12]
+
+
+def test_ends_that_are_called_off_are_no_events() -> None:
+    """Every job comes and ends once, and every incident happens, however often gangs are stopped on the way."""
+    trace = synthetic_trace("synthetic:jobs=60,gap=200,mean=3000,largest=96,priorities=2", 2)
+    incidents = draw(FABRIC.nodes.names, trace.span, between=20_000.0, repair=2000.0, seed=2)
+    engine = Engine(FABRIC, trace, contender("default"), Rules(period=300.0, look_ahead=8, incidents=incidents))
+    *_, state = engine.run()
+
+    assert state.failures
+    assert 2 * len(trace) + state.incidents == state.events
+
+
 def compare(seed: int = 3) -> Comparison:
     """A small comparison with failing hosts and evictions."""
     trace = synthetic_trace("synthetic:jobs=24,gap=30,mean=3000,largest=32,priorities=2", seed)
-    incidents = draw(len(FABRIC.nodes), trace.span, between=2_000.0, repair=2000.0, seed=seed)
+    incidents = draw(FABRIC.nodes.names, trace.span, between=2_000.0, repair=2000.0, seed=seed)
     names = ("default", "random", "preempting", "patient", "repair", "spares")
     return Comparison(FABRIC, trace, [contender(name) for name in names], Rules(seed=seed, incidents=incidents))
 
@@ -150,7 +178,7 @@ def test_evictions_and_failures_cost_what_is_repeated() -> None:
 def test_gangs_that_are_repaired_keep_the_places_of_their_ranks(seed: int, name: str) -> None:
     """What was not on a failing host is where it was when the gang goes on."""
     trace = synthetic_trace("synthetic:jobs=30,gap=60,mean=9000,largest=64", seed)
-    incidents = draw(len(FABRIC.nodes), trace.span, between=20_000.0, repair=3000.0, seed=seed)
+    incidents = draw(FABRIC.nodes.names, trace.span, between=20_000.0, repair=3000.0, seed=seed)
     engine = Engine(FABRIC, trace, contender(name), Rules(seed=seed, incidents=incidents, checkpoint_interval=900.0))
     halted: dict[int, tuple[int, ...]] = {}
     for state in engine.run():
@@ -168,7 +196,7 @@ def test_work_since_the_last_checkpoint_is_repeated() -> None:
     rules = Rules(period=0.0, restart_cost=0.0, checkpoint_interval=1200.0)
     first = next(iter(Engine(FABRIC, trace, contender("default"), rules).run()))
     ((_, (row,)),) = first.running.values()
-    incidents = (Incident(start + 3000.0, row, up=False), Incident(start + 9000.0, row, up=True))
+    incidents = (NodeLost(start + 3000.0, FABRIC.nodes.names[row]), NodeBack(start + 9000.0, FABRIC.nodes.names[row]))
     engine = Engine(FABRIC, trace, contender("default"), replace(rules, incidents=incidents))
     for _ in engine.run():
         pass

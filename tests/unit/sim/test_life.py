@@ -17,7 +17,7 @@ from tests.support.manifests import job, task
 from tierwise.api.core import Node, Pod
 from tierwise.api.errors import InputError
 from tierwise.api.volcano import Job, PodGroup
-from tierwise.sim.cluster.incidents import Incident, NodeBack, NodeLost, PodFails, node_lost, pod_fails
+from tierwise.sim.cluster.agenda import Incident, NodeBack, NodeLost, PodFails, node_lost, pod_fails
 
 
 def test_a_gang_runs_to_its_end() -> None:

@@ -13,12 +13,12 @@ from tests.support.browser import BROWSER, Page, browser
 from tests.support.ports import HOST, free_port
 
 from tierwise.replay.engine.contenders import BUILT_IN
-from tierwise.replay.engine.failures import Incident
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.run import Comparison
 from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.runtime.access import LOOPBACK, Access
 from tierwise.runtime.listener import listening
+from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 from tierwise.web.app import pages
 from tierwise.web.recording import RecordedHistory
 from tierwise.web.replayed import ReplayRecording
@@ -36,7 +36,7 @@ def _histories() -> dict[str, RecordedHistory]:
     """The same dozen jobs under two profiles; a host fails and comes back."""
     fabric = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=2", 4)
     trace = synthetic_trace("synthetic:jobs=12,gap=300,mean=1800,largest=16", 3)
-    rules = Rules(incidents=(Incident(600.0, 0, up=False), Incident(3000.0, 0, up=True)))
+    rules = Rules(incidents=(NodeLost(600.0, fabric.nodes.names[0]), NodeBack(3000.0, fabric.nodes.names[0])))
     run = Comparison(fabric, trace, [BUILT_IN[name](1) for name in ("default", "random")], rules, record=True)
     for _ in run.run():
         pass

@@ -22,15 +22,14 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.port import Delete, Objects, key_of_raw
 from tierwise.replay.engine.contenders import BUILT_IN
 from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.failures import Incident
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.traces.fabric import GPU
 from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.runtime.journal import Journal, JournalCursor, JournalWriter
 from tierwise.runtime.listener import listening
 from tierwise.runtime.loop import LoopPass, SchedulerProfile
-from tierwise.sim.cluster.incidents import Incident as SimIncident
-from tierwise.sim.cluster.incidents import NodeLost
+from tierwise.sim.cluster.agenda import Incident as SimIncident
+from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 from tierwise.sim.cluster.simulation import Simulation
 from tierwise.snapshot.builder import SCHEDULER_NAMES
 from tierwise.web.app import pages
@@ -172,8 +171,8 @@ def test_a_replay_is_put_together_as_it_was(seed: int, failing: bool, profile: s
     """Who runs where, who waits and which hosts are down at any moment: as the engine had it then."""
     fabric = synthetic_fabric("synthetic:spines=1,leaves=2,hosts=2", 4)
     trace = synthetic_trace("synthetic:jobs=9,gap=30,mean=900,largest=16", seed)
-    failures = [Incident(200.0 + 50 * row, row, up=False) for row in range(4)]
-    back = [Incident(900.0, row, up=True) for row in range(4)]
+    failures = [NodeLost(200.0 + 50 * row, fabric.nodes.names[row]) for row in range(4)]
+    back = [NodeBack(900.0, fabric.nodes.names[row]) for row in range(4)]
     rules = Rules(incidents=(*failures, *back) if failing else ())
     contender = BUILT_IN[profile](seed)
     engine = Engine(fabric, trace, contender, rules)

@@ -64,12 +64,12 @@ def calibrate(
     fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, *, asks: int, runs: int = RUNS
 ) -> Iterator[list[Asked]]:
     """Ask about so many jobs that wait; yields all that was asked and said so far after every question."""
-    first = _Unmeasured(fabric, trace, contender, rules)
+    first = Engine(fabric, trace, contender, rules, measured=False)
     for _ in first.run():
         pass
     happened = first.state.first_start
     chosen = _chosen(first, asks, rules.seed)
-    engine = _Unmeasured(fabric, trace, contender, rules)
+    engine = Engine(fabric, trace, contender, rules, measured=False)
     known = _Known(engine, trace)
     errors = ForecastErrors(fewest=0)
     told: list[Asked] = []
@@ -97,38 +97,14 @@ def _chosen(engine: Engine, asks: int, seed: int) -> set[int]:
     return set(np.random.default_rng((seed, 17)).permutation(np.flatnonzero(waited))[:asks].tolist())
 
 
-class _Unmeasured(Engine):
-    """A replay of which only starts and ends are wanted."""
-
-    def __init__(
-        self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, state: ReplayState | None = None
-    ) -> None:
-        super().__init__(fabric, trace, contender, rules, state)
-        self._books.measured = False
-
-
-class _Ahead(_Unmeasured):
-    """A replay from the middle on, until one job starts."""
-
-    def __init__(self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, state: ReplayState) -> None:
-        super().__init__(fabric, trace, contender, rules, state)
-        self._begin = self._last = state.clock
-
-    def until(self, job: int) -> float:
-        """When a job starts; infinite where that is beyond the bound."""
-        for state in self.run():
-            if state.first_start[job] != NEVER:
-                return float(state.first_start[job])
-            if state.events > _EVENTS:
-                break
-        return inf
-
-    def _next(self) -> float | None:
-        moment = super()._next()
-        if moment is not None:
-            moment = max(moment, self._last + _STEP * (self._last - self._begin))
-            self._last = moment
-        return moment
+def _start_of(job: int, engine: Engine) -> float:
+    """When a job starts in a replay from the middle on; infinite where that is beyond the bound."""
+    for state in engine.run(_STEP):
+        if state.first_start[job] != NEVER:
+            return float(state.first_start[job])
+        if state.events > _EVENTS:
+            break
+    return inf
 
 
 class _Known:
@@ -210,7 +186,8 @@ class _Known:
             begun.clock, begun.arrived = now, len(known)
             begun.running = {place[number]: (now, rows) for number, (_, rows) in state.running.items()}
             begun.waiting = {place[number] for number in state.waiting}
-            starts.append(_Ahead(engine.fabric, ahead, engine.contender, rules, begun).until(place[job]))
+            run_ahead = Engine(engine.fabric, ahead, engine.contender, rules, begun, measured=False)
+            starts.append(_start_of(place[job], run_ahead))
         return starts
 
     def _arrivals(self, rng: np.random.Generator) -> tuple[Ints, Floats]:

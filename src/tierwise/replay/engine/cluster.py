@@ -20,11 +20,12 @@ from tierwise.model.arrays import Ints
 from tierwise.model.slots import count_slots
 from tierwise.replay.engine.contenders import Contender
 from tierwise.replay.engine.gangs import Gangs
-from tierwise.replay.engine.rules import Rules
+from tierwise.replay.engine.rules import HostIncident, Rules
 from tierwise.replay.engine.state import NEVER, ReplayState, Sample
 from tierwise.replay.report.spread import Spreads
 from tierwise.replay.traces.fabric import AXIS, Fabric
 from tierwise.replay.traces.trace import Trace
+from tierwise.sim.cluster.agenda import NodeBack
 
 __all__ = ["SLOT_SIZES", "ReplayCluster", "ReplayEvent", "WaitingJobs", "most"]
 
@@ -109,19 +110,25 @@ class ReplayEvent(msgspec.Struct, frozen=True, array_like=True):
 class ReplayCluster:
     """One trace on one fabric under one contender, as far as it has come."""
 
-    measured = True  # whether samples and figures are taken; runs ahead need none
-
     def __init__(
-        self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, state: ReplayState | None
+        self,
+        fabric: Fabric,
+        trace: Trace,
+        contender: Contender,
+        rules: Rules,
+        state: ReplayState | None = None,
+        *,
+        measured: bool = True,
     ) -> None:
-        self.fabric, self.trace = fabric, trace
+        """`measured` says whether samples and figures are taken; runs ahead need none."""
+        trace = trace if rules.queues else trace.in_one_queue()
+        self.fabric, self.trace, self.contender, self.rules, self._measured = fabric, trace, contender, rules, measured
         self.state = ReplayState.at_start(trace) if state is None else state
         self.gangs = Gangs(trace, fabric.gpus_per_host, contender.aware, contender.spares, contender.replaces)
         self.nodes = fabric.nodes
         self.standing = np.zeros((len(self.gangs.shapes), len(fabric.nodes)), dtype=np.int64)
         self.held_in = np.zeros((len(AXIS), len(trace.queues)), dtype=np.int64)  # by resource and queue
         self.backlog = WaitingJobs(trace)
-        self._aware, self._rules, self._replaces = contender.aware, rules, contender.replaces
         self._idle: Ints = np.full(len(fabric.nodes), fabric.gpus_per_host, dtype=np.int64)
         self._ready = np.ones(len(fabric.nodes), dtype=bool)
         self._used = 0
@@ -137,6 +144,11 @@ class ReplayCluster:
         if self.state.down:
             self._ready[sorted(self.state.down)] = False
             self.nodes = replace(fabric.nodes, ready=self._ready.copy())
+
+    def record(self) -> list[ReplayEvent]:
+        """Write down what happens from now on."""
+        self.log = []
+        return self.log
 
     def counted(self) -> tuple[Ints, Ints]:
         """Pods by shape and row, and what they hold by resource and queue, without gangs that wait for replacements."""
@@ -158,7 +170,7 @@ class ReplayCluster:
     def advance(self, to: float) -> None:
         """Let time go by: add up what is held, and look at the cluster where a sample is due."""
         state, span = self.state, self.trace.span
-        due = _SAMPLES if self.measured else -1
+        due = _SAMPLES if self._measured else -1
         while len(state.samples) <= due and len(state.samples) * self._interval <= min(to, span):
             state.samples.append(self._sample(len(state.samples) * self._interval))
         passed = to - state.clock
@@ -197,7 +209,7 @@ class ReplayCluster:
         state.waited[job] += state.clock - float(state.ready_since[job])
         if state.first_start[job] == NEVER:
             state.first_start[job] = state.clock
-        if len(rows) > 1 and self.measured:
+        if len(rows) > 1 and self._measured:
             state.figures[job] = self._spreads.of(self._dealt(job, rows))
 
     def finish(self, job: int) -> None:
@@ -239,7 +251,7 @@ class ReplayCluster:
         state = self.state
         start, rows = state.running.pop(job)
         ran, gpus = state.clock - start, int(self.trace.gpus[job])
-        again = min(ran, self._rules.restart_cost + self._unsaved(job, ran))
+        again = min(ran, self.rules.restart_cost + self._unsaved(job, ran))
         state.useful += (ran - again) * gpus
         state.lost[job] += again * gpus
         if state.clock <= self.trace.span:
@@ -249,7 +261,7 @@ class ReplayCluster:
 
     def _unsaved(self, job: int, ran: float) -> float:
         """Seconds of work since a gang's last checkpoint, which comes with every interval of its work."""
-        interval = self._rules.checkpoint_interval
+        interval = self.rules.checkpoint_interval
         done = float(self.trace.duration[job]) - float(self.state.remaining[job]) + ran
         return done % interval if interval else 0.0
 
@@ -261,14 +273,17 @@ class ReplayCluster:
             total += sum(int(shape.request[-1]) for shape, row in pods if row >= 0)
         return total
 
-    def host(self, row: int, *, up: bool) -> None:
-        """A host goes out of service and stops the gangs that stand on it, or comes back."""
-        state = self.state
+    def host(self, incident: HostIncident) -> list[int]:
+        """A host goes out of service and stops the gangs that stand on it, or comes back; the gangs."""
+        state, row, up = self.state, self.fabric.nodes.row[incident.node], isinstance(incident, NodeBack)
+        stopped: list[int] = []
+        state.incidents += 1
         if up:
             state.down.discard(row)
         else:
             state.down.add(row)
-            for job in sorted(job for job, (_, rows) in state.running.items() if row in rows):
+            stopped = sorted(job for job, (_, rows) in state.running.items() if row in rows)
+            for job in stopped:
                 state.repairing[job] = self._stop(job)
                 state.ready_since[job] = state.clock
                 state.failures += 1
@@ -280,6 +295,7 @@ class ReplayCluster:
         self._tell("up" if up else "down", row)
         self._ready[row] = up
         self.nodes = replace(self.fabric.nodes, ready=self._ready.copy())
+        return stopped
 
     def _tell(self, kind: ReplayEventKind, subject: int, rows: tuple[int, ...] = ()) -> None:
         if self.log is not None:
@@ -294,7 +310,7 @@ class ReplayCluster:
         """A gang loses its pods on a host; where nothing of it is left, or nobody repairs it, it waits as a whole."""
         rows = self.state.repairing.pop(job)
         left = tuple(-1 if other == row else other for other in rows)
-        if self._replaces and max(left) >= 0:
+        if self.contender.replaces and max(left) >= 0:
             self._stand(job, tuple(other if other == row else -1 for other in rows), -1)
             self.state.repairing[job] = left
         else:
@@ -320,9 +336,9 @@ class ReplayCluster:
 
     def _dealt(self, job: int, rows: Sequence[int]) -> Ints:
         """Rows by rank as the pods talk to each other: a contender that is not aware deals them by chance."""
-        if self._aware:
+        if self.contender.aware:
             return np.array(rows)
-        return np.random.default_rng((self._rules.seed, job)).permutation(rows)
+        return np.random.default_rng((self.rules.seed, job)).permutation(rows)
 
     def _sample(self, time: float) -> Sample:
         topology = self.fabric.topology

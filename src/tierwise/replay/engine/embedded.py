@@ -16,14 +16,13 @@ from tierwise.controllers.workqueue import Index
 from tierwise.model.queue import Queue
 from tierwise.model.topology import ROOT
 from tierwise.port import Create, Effect, Objects, PatchStatus, key_of
-from tierwise.replay.engine.cluster import ReplayCluster, ReplayEvent
+from tierwise.replay.engine.cluster import ReplayCluster
 from tierwise.replay.engine.contenders import Contender, plugins
 from tierwise.replay.engine.gangs import split
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.state import ReplayState
 from tierwise.replay.traces.fabric import AXIS, NAMESPACE, Fabric, amounts
 from tierwise.replay.traces.trace import QUEUE, Trace
-from tierwise.sim.cluster.incidents import NodeBack, NodeLost
 from tierwise.sim.cluster.pod_behaviour import RUN_FOR, START_AFTER
 from tierwise.sim.cluster.simulation import Simulation
 
@@ -156,15 +155,12 @@ _START = 1_500_000_000.0
 _FOREVER = 1e12
 
 
-class EmbeddedReplay:
-    """One trace on one fabric under one contender, lived through."""
+class EmbeddedReplay(ReplayCluster):
+    """One trace on one fabric under one contender, lived through; written down as it is seen from outside."""
 
     def __init__(self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules) -> None:
-        self.trace = (trace if rules.queues else trace.in_one_queue()).in_whole_seconds()
-        self.fabric, self.contender, self.rules = fabric, contender, rules
-        self._books = ReplayCluster(fabric, self.trace, contender, rules, None)
-        self.state = self._books.state
-        self._ahead = _incidents(fabric, rules)
+        super().__init__(fabric, trace.in_whole_seconds(), contender, rules)
+        self._ahead = [type(incident)(round(incident.after), incident.node) for incident in rules.incidents]
         self._seen = Objects()
         self._pods = Index(Pod, _job_of)
         self._working: dict[int, tuple[float, tuple[int, ...]]] = {}  # gangs of which every pod runs, see `_follow`
@@ -173,15 +169,10 @@ class EmbeddedReplay:
             contender.profile,
             start=_START,
             incidents=self._ahead,
-            user=_Submitter(self._books, aware=contender.aware),
+            user=_Submitter(self),
             plugins=plugins(),
             log=False,
         )
-
-    def record(self) -> list[ReplayEvent]:
-        """Write down what happens from now on."""
-        self._books.log = []
-        return self._books.log
 
     def run(self) -> Iterator[ReplayState]:
         """Live to the end; yields after every moment, where a caller may look."""
@@ -199,28 +190,26 @@ class EmbeddedReplay:
 
     def _keep(self, at: float, objects: Objects) -> None:
         """Write down what happened since the moment before: arrivals, hosts, ends, stops and starts, in this order."""
-        state, books = self.state, self._books
-        books.advance(at)
+        state = self.state
+        self.advance(at)
         while state.arrived < len(self.trace) and self.trace.arrival[state.arrived] <= at:
-            books.arrive()
+            self.arrive()
             state.events += 1
         while state.incidents < len(self._ahead) and self._ahead[state.incidents].after <= at:
-            incident = self._ahead[state.incidents]
-            books.host(self.fabric.nodes.row[incident.node], up=isinstance(incident, NodeBack))
-            state.incidents += 1
+            self.host(self._ahead[state.incidents])
             state.events += 1
         touched = self._follow(objects)
         jobs, working = objects.every(Job), self._working
         for job in [job for job in state.running if job in touched]:
             if f"{NAMESPACE}/job-{job}" not in jobs:
-                books.finish(job)
+                self.finish(job)
                 state.events += 1
             elif job not in working or working[job][0] > state.running[job][0]:
-                books.evict(job)
+                self.evict(job)
         for job in sorted(state.waiting & working.keys()):
             since, rows = working[job]
             if since >= state.ready_since[job] and state.down.isdisjoint(rows):
-                books.start(job, rows)
+                self.start(job, rows)
 
     def _follow(self, objects: Objects) -> set[int]:
         """Bring up to date which gangs run with every pod: since when, and on which rows in the order of ranks.
@@ -231,7 +220,7 @@ class EmbeddedReplay:
         of_pods = set(map(number_of, self._pods.follow(changed)))
         for job in of_pods:
             name = f"job-{job}"
-            pods = len(self._books.gangs.pods(job))
+            pods = len(self.gangs.pods(job))
             running = [(pod, since) for pod in self._pods.of(name) if (since := _running_since(pod)) is not None]
             self._working.pop(job, None)
             if len(running) == pods:
@@ -245,8 +234,8 @@ class EmbeddedReplay:
 class _Submitter:
     """Submits each job when it arrives; a gang that was stopped goes on from its last checkpoint."""
 
-    def __init__(self, books: ReplayCluster, *, aware: bool) -> None:
-        self._books, self._aware = books, aware
+    def __init__(self, books: ReplayCluster) -> None:
+        self._books = books
         self._submitted = 0
         self._now = -math.inf
         self._stopped: list[int] = []  # jobs that were stopped before this moment, and are not over
@@ -258,7 +247,7 @@ class _Submitter:
         trace, per_host = self._books.trace, self._books.fabric.gpus_per_host
         while self._submitted < len(trace) and _START + trace.arrival[self._submitted] <= now:
             if trace.gpus[self._submitted] <= self._books.fabric.gpus:
-                effects.append(Create(job_of(trace, self._submitted, per_host, aware=self._aware)))
+                effects.append(Create(job_of(trace, self._submitted, per_host, aware=self._books.contender.aware)))
             self._submitted += 1
         if now > self._now:
             remaining = self._books.state.remaining  # counted at the end of each moment
@@ -291,9 +280,3 @@ def _running_since(pod: Pod) -> float | None:
     if pod.metadata.deletion_timestamp or pod.status.phase != "Running" or status is None:
         return None
     return None if status.state.running is None else parse_time(status.state.running.started_at)
-
-
-def _incidents(fabric: Fabric, rules: Rules) -> list[NodeLost | NodeBack]:
-    """The failures of the replay as those of the embedded cluster, in whole seconds."""
-    names = fabric.nodes.names
-    return [(NodeBack if i.up else NodeLost)(round(i.time), names[i.row]) for i in rules.incidents]

@@ -1,4 +1,4 @@
-"""The replay itself: events on a virtual clock, and the scheduler's own cycle whenever it could change something.
+"""A trace on arrays: what the scheduler's own cycle sees of it at a moment, and what becomes of what it decides.
 
 Rules. Time is cut into periods: what happens within one is seen by the scheduler at its end, so arrivals close together
 share a cycle. GPUs are free from the moment that their gang ends. A cycle runs where somebody waits and something
@@ -8,11 +8,9 @@ its arrival, and repeats the last `restart_cost` seconds of its work, or all of 
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
-from math import ceil, inf
+from math import inf
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -24,19 +22,17 @@ from tierwise.model.expected_ends import FinishedRun
 from tierwise.model.job import Job
 from tierwise.model.queue import Queue
 from tierwise.model.snapshot import Snapshot
-from tierwise.replay.engine.cluster import ReplayCluster, ReplayEvent, most
+from tierwise.replay.engine.cluster import ReplayCluster, most
 from tierwise.replay.engine.contenders import Contender, plugins
 from tierwise.replay.engine.rules import HISTORY, STATED, Rules
 from tierwise.replay.engine.state import NEVER, ReplayState
 from tierwise.replay.traces.fabric import AXIS, NAMESPACE, Fabric
 from tierwise.replay.traces.trace import QUEUE, Trace
 from tierwise.scheduler import cycle
+from tierwise.sim.cluster.agenda import Agenda, Arrives, Ends, Event, LookAgain, NodeBack, NodeLost
+from tierwise.sim.forecast.driver import drive
 
-__all__ = ["CycleOutcome", "Decider", "Engine"]
-
-
-# What the scheduler decides at a moment: the books as a snapshot, one cycle, and who stops or starts by it.
-
+__all__ = ["Engine"]
 
 _RUNS = 1000
 """How many of the jobs that have ended are remembered."""
@@ -44,94 +40,154 @@ _FIRST = 1e-6
 """When the first jobs start: 0 would stand for not known."""
 
 
-class CycleOutcome(msgspec.Struct, frozen=True):
-    """Jobs that lose their place, and jobs that get one: their rows in the order of ranks."""
+class Engine(ReplayCluster):
+    """One trace on one fabric under one contender, as books of the driver on arrays."""
 
-    stopped: tuple[int, ...]
-    started: tuple[tuple[int, tuple[int, ...]], ...]
-    replaced: tuple[tuple[int, dict[int, int]], ...]  # jobs that lost pods, and the rows of those that come, by rank
-    final: bool  # whether another cycle at this moment would decide nothing more
-    again: float | None  # when one may decide otherwise though nothing has changed
-
-
-class Decider:
-    """Calls the scheduler's own cycle for one contender."""
-
-    def __init__(self, books: ReplayCluster, contender: Contender, rules: Rules) -> None:
-        self._books, self._contender, self._look_ahead = books, contender, rules.look_ahead
+    def __init__(
+        self,
+        fabric: Fabric,
+        trace: Trace,
+        contender: Contender,
+        rules: Rules,
+        state: ReplayState | None = None,
+        *,
+        measured: bool = True,
+    ) -> None:
+        super().__init__(fabric, trace, contender, rules, state, measured=measured)
         self._plugins = plugins()
         self._queues = {queue.name: queue for queue in rules.queues or (Queue(QUEUE),)}
-        self._shapes = tuple(books.gangs.shapes)
+        self._shapes = tuple(self.gangs.shapes)
         self._kept: dict[int, dict[int, int]] = {}  # rows that the last cycle nominated jobs for, by rank
-        self._reserves, self._durations = contender.reserves, rules.durations
+        self._reserves = contender.reserves
         self._reserved: dict[int, ReservationRecord] = {}  # what the last cycle reserved
         self._history: tuple[int, tuple[FinishedRun, ...]] = (0, ())  # how many jobs have ended, and the last of them
+        self._shown: list[int] = []  # the waiting jobs that the last cycle saw
+        self.agenda = Agenda(self.state.clock)
+        self.agenda.put(LookAgain(), inf if self.state.again == NEVER else self.state.again)
+        self._await_arrival()
+        self._await_incident()
+        for job in self.state.running:
+            self._await_end(job)
+
+    def run(self, step: float = 0.0) -> Iterator[ReplayState]:
+        """Replay to the end; yields after every moment that the scheduler saw, where a caller may stop or look."""
+        for _ in drive(self, self.contender.profile, plugins=self._plugins, period=self.rules.period, step=step):
+            yield self.state
+
+    # -- what happens
+
+    def _await_arrival(self) -> None:
+        if self.state.arrived < len(self.trace):
+            self.agenda.put(Arrives(self.state.arrived), float(self.trace.arrival[self.state.arrived]))
+
+    def _await_incident(self) -> None:
+        for incident in self.rules.incidents[self.state.incidents :][:1]:
+            self.agenda.put(incident, incident.after)
+
+    def _await_end(self, job: int) -> None:
+        start, _ = self.state.running[job]
+        self.agenda.put(Ends(job), start + float(self.state.remaining[job]))
+
+    def over(self) -> bool:
+        """Whether every job has come and gone: failures that are still to come concern nobody."""
+        state = self.state
+        return state.arrived == len(self.trace) and not (state.running or state.waiting or state.repairing)
+
+    def happen(self, event: Event) -> None:
+        if isinstance(event, LookAgain):
+            self.state.again = NEVER
+            return
+        self.advance(self.agenda.clock)
+        self.state.events += 1
+        if isinstance(event, Ends):
+            self.finish(int(event.subject))
+        elif isinstance(event, NodeLost | NodeBack):
+            for job in self.host(event):
+                self.agenda.cancel(Ends(job))
+            self._await_incident()
+        elif isinstance(event, Arrives):
+            self.arrive()
+            self._await_arrival()
+
+    # -- what a cycle sees, and what becomes of it
 
     def picture(self) -> tuple[Snapshot, Snapshot, CycleReport]:
         """What a cycle sees now and decides, and all that there is besides: who waits behind its look-ahead, who runs.
 
         For those who show the state of a replay; nothing is carried out.
         """
-        books = self._books
-        shown = books.backlog.shown(self._look_ahead, lambda _: self._look_ahead)
+        ahead = self.rules.look_ahead
+        shown = self.backlog.shown(ahead, lambda _: ahead)
         seen = self._snapshot(shown)
-        others = sorted(books.state.waiting.difference(shown), key=lambda job: (-int(books.trace.priority[job]), job))
-        jobs = [books.gangs.waiting(job, number, None) for number, job in enumerate((*shown, *others))]
-        running = sorted(books.state.running.items())
-        jobs += [books.gangs.running(j, number, rows) for number, (j, (_, rows)) in enumerate(running, len(jobs))]
+        others = sorted(self.state.waiting.difference(shown), key=lambda job: (-int(self.trace.priority[job]), job))
+        jobs = [self.gangs.waiting(job, number, None) for number, job in enumerate((*shown, *others))]
+        running = sorted(self.state.running.items())
+        jobs += [self.gangs.running(j, number, rows) for number, (j, (_, rows)) in enumerate(running, len(jobs))]
         after = replace(seen, jobs=tuple(jobs), standing={}, standing_in={})
-        return seen, after, cycle(seen, self._contender.profile, plugins=self._plugins)
+        return seen, after, cycle(seen, self.contender.profile, plugins=self._plugins)
 
-    def decide(self) -> CycleOutcome | None:
-        """One cycle over the waiting jobs; None if none of them needs one."""
-        shown, repairing = self._books.backlog.shown(self._look_ahead, self._most), self._books.state.repairing
-        if not shown and not repairing:
-            return None
-        report = cycle(self._snapshot(shown), self._contender.profile, plugins=self._plugins)
-        bound = [_rows(decision) for decision in report.decisions if decision.bound]
-        started = tuple((job, _by_rank(rows)) for job, rows in bound if job not in repairing)
-        replaced = tuple((job, rows) for job, rows in bound if job in repairing)
+    def seen(self) -> Snapshot | None:
+        self._shown = self.backlog.shown(self.rules.look_ahead, self._most)
+        return self._snapshot(self._shown) if self._shown or self.state.repairing else None
+
+    def apply(self, report: CycleReport) -> bool:
+        state, repairing = self.state, set(self.state.repairing)
+        state.cycles += 1
         self._kept = dict(_rows(decision) for decision in report.decisions if not decision.bound)
         self._reserved = {_number(reservation.job): reservation.record for reservation in report.reservations}
-        stopped = tuple(dict.fromkeys(_number(eviction.job) for eviction in report.evictions))
-        more = bool(stopped) or len(started) == len(shown) >= self._look_ahead
-        return CycleOutcome(stopped, started, replaced, final=not more, again=report.retry_at)
+        stopped = dict.fromkeys(_number(eviction.job) for eviction in report.evictions)
+        for job in stopped:
+            self.evict(job)
+            self.agenda.cancel(Ends(job))
+        bound = [_rows(decision) for decision in report.decisions if decision.bound]
+        started = [(job, rows) for job, rows in bound if job not in repairing]
+        for job, rows in started:
+            self.start(job, _by_rank(rows))
+            self._await_end(job)
+        for job, rows in bound:
+            if job in repairing and self.replace(job, rows):
+                self._await_end(job)
+        if not (state.waiting or state.repairing):
+            self.agenda.cancel(LookAgain())
+        again = self.agenda.at(LookAgain())
+        state.again = again if again < inf else NEVER
+        return bool(stopped) or len(started) == len(self._shown) >= self.rules.look_ahead
 
     def _most(self, gpus: int) -> int:
-        if self._contender.evicts or self._reserves or len(self._queues) > 1:
-            return self._look_ahead  # what waits counts, be there room or not
-        return most(self._books.idle, self._books.fabric.gpus_per_host, gpus)
+        if self.contender.evicts or self._reserves or len(self._queues) > 1:
+            return self.rules.look_ahead  # what waits counts, be there room or not
+        return most(self.idle, self.fabric.gpus_per_host, gpus)
 
     def _snapshot(self, shown: list[int]) -> Snapshot:
         """What the cycle sees. Who runs is told one by one only to profiles that evict or reserve."""
-        books, kept = self._books, self._kept
+        kept = self._kept
         jobs = [self._waiting(job, number) for number, job in enumerate(shown)]
-        for job, rows in sorted(books.state.repairing.items()):
+        for job, rows in sorted(self.state.repairing.items()):
             room = tuple(kept.get(job, {}).get(rank, -1) for rank in range(len(rows)))
-            jobs.append(books.gangs.running(job, len(jobs), rows, room))
+            jobs.append(self.gangs.running(job, len(jobs), rows, room))
         standing: dict[int, Ints] = {}
         standing_in: dict[str, Ints] = {}
-        if self._contender.evicts or self._reserves:
-            running = sorted(books.state.running.items())
+        if self.contender.evicts or self._reserves:
+            running = sorted(self.state.running.items())
             jobs += [
                 self._running(job, number, start, rows)
                 for number, (job, (start, rows)) in enumerate(running, len(jobs))
             ]
         else:
-            every, (counted, held) = np.arange(len(books.nodes)), books.counted()
+            every, (counted, held) = np.arange(len(self.nodes)), self.counted()
             standing = {n: np.repeat(every, counts) for n, counts in enumerate(counted) if counts.any()}
             standing_in = dict(zip(self._queues, held.T, strict=True))
         return Snapshot(
             axis=AXIS,
-            nodes=books.nodes,
-            topology=books.fabric.topology,
+            nodes=self.nodes,
+            topology=self.fabric.topology,
             queues=self._queues,
             jobs=tuple(jobs),
             shapes=self._shapes,
             others=(),
             orphans={},
             faults=(),
-            now=books.state.clock,
+            now=self.state.clock,
             standing=standing,
             standing_in=standing_in,
             history=self._past(),
@@ -139,11 +195,11 @@ class Decider:
 
     def _waiting(self, job: int, number: int) -> Job:
         kept = self._kept.get(job)
-        made = self._books.gangs.waiting(job, number, _by_rank(kept) if kept is not None else None)
+        made = self.gangs.waiting(job, number, _by_rank(kept) if kept is not None else None)
         return replace(made, terms=self._expected(job), reserved=self._reserved.get(job)) if self._reserves else made
 
     def _running(self, job: int, number: int, start: float, rows: tuple[int, ...]) -> Job:
-        made = self._books.gangs.running(job, number, rows)
+        made = self.gangs.running(job, number, rows)
         if not self._reserves:
             return made
         tasks = tuple(replace(task, started=max(start, _FIRST)) for task in made.tasks)
@@ -152,14 +208,14 @@ class Decider:
 
     def _expected(self, job: int) -> EvictionTerms | None:
         """What a job says of its duration: what is left of it, as a gang that was stopped goes on."""
-        stated = self._durations == STATED
-        return EvictionTerms(expected=float(self._books.state.remaining[job])) if stated else None
+        stated = self.rules.durations == STATED
+        return EvictionTerms(expected=float(self.state.remaining[job])) if stated else None
 
     def _past(self) -> tuple[FinishedRun, ...]:
         """The last jobs that have ended, in the order of their ends."""
-        if not self._reserves or self._durations != HISTORY:
+        if not self._reserves or self.rules.durations != HISTORY:
             return ()
-        trace, end = self._books.trace, self._books.state.end
+        trace, end = self.trace, self.state.end
         ended = np.flatnonzero(end >= 0)
         if len(ended) != self._history[0]:
             last = ended[np.argsort(end[ended], kind="stable")][-_RUNS:].tolist()
@@ -169,7 +225,7 @@ class Decider:
                     FinishedRun(
                         job=f"{NAMESPACE}/job-{job}",
                         queue=trace.queues[trace.queue[job]],
-                        pods=len(self._books.gangs.pods(job)),
+                        pods=len(self.gangs.pods(job)),
                         seconds=float(trace.duration[job]),
                         ended=float(end[job]),
                     )
@@ -192,108 +248,3 @@ def _rows(decision: Decision) -> tuple[int, dict[int, int]]:
 def _by_rank(rows: dict[int, int]) -> tuple[int, ...]:
     """The rows of a whole gang in the order of ranks."""
     return tuple(rows[rank] for rank in range(len(rows)))
-
-
-_ROUNDS = 8
-"""Cycles at one moment at most: evictions make room for the next one."""
-
-
-class Engine:
-    """One trace on one fabric under one contender."""
-
-    def __init__(
-        self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules, state: ReplayState | None = None
-    ) -> None:
-        self.trace = trace if rules.queues else trace.in_one_queue()
-        self.fabric, self.contender, self.rules = fabric, contender, rules
-        self._books = ReplayCluster(fabric, self.trace, contender, rules, state)
-        self.state = self._books.state
-        self._decider = Decider(self._books, contender, rules)
-        self._ends: list[tuple[float, int, float]] = []
-        for job in self.state.running:
-            self._await_end(job)
-
-    def record(self) -> list[ReplayEvent]:
-        """Write down what happens from now on."""
-        self._books.log = []
-        return self._books.log
-
-    def run(self) -> Iterator[ReplayState]:
-        """Replay to the end; yields after every moment that the scheduler saw, where a caller may stop or look."""
-        while (moment := self._next()) is not None:
-            if self._pass(moment):
-                self._schedule()
-            yield self.state
-
-    def _next(self) -> float | None:
-        """The end of the period in which the next thing happens; None where nothing will."""
-        state = self.state
-        while self._ends and self._stale(self._ends[0]):
-            heapq.heappop(self._ends)
-        times = [self._ends[0][0]] if self._ends else []
-        if state.arrived < len(self.trace):
-            times.append(float(self.trace.arrival[state.arrived]))
-        if state.incidents < len(self.rules.incidents) and (times or state.waiting or state.repairing):
-            times.append(self.rules.incidents[state.incidents].time)
-        if state.again != NEVER and (state.waiting or state.repairing):
-            times.append(state.again)
-        if not times:
-            return None
-        period = self.rules.period
-        return max(state.clock, ceil(min(times) / period) * period if period else min(times))
-
-    def _await_end(self, job: int) -> None:
-        start, _ = self.state.running[job]
-        heapq.heappush(self._ends, (start + float(self.state.remaining[job]), job, start))
-
-    def _stale(self, entry: tuple[float, int, float]) -> bool:
-        """Whether an end no longer applies: its gang was stopped in the meantime."""
-        _, job, start = entry
-        return job not in self.state.running or self.state.running[job][0] != start
-
-    def _pass(self, moment: float) -> bool:
-        """Let everything up to a moment happen, in the order of time; whether the scheduler should look."""
-        state, books, incidents = self.state, self._books, self.rules.incidents
-        changed = NEVER < state.again <= moment
-        while True:
-            end = self._ends[0][0] if self._ends else inf
-            arrival = float(self.trace.arrival[state.arrived]) if state.arrived < len(self.trace) else inf
-            incident = incidents[state.incidents].time if state.incidents < len(incidents) else inf
-            first = min(end, arrival, incident)
-            if first > moment:
-                break
-            changed = True
-            if end == first:
-                entry = heapq.heappop(self._ends)
-                if not self._stale(entry):
-                    books.advance(end)
-                    books.finish(entry[1])
-            elif incident == first:
-                books.advance(incident)
-                books.host(incidents[state.incidents].row, up=incidents[state.incidents].up)
-                state.incidents += 1
-            else:
-                books.advance(arrival)
-                books.arrive()
-            state.events += 1
-        books.advance(moment)
-        return changed and bool(state.waiting or state.repairing)
-
-    def _schedule(self) -> None:
-        """Cycles at this moment, until nothing more can come of one."""
-        for _ in range(_ROUNDS):
-            decided = self._decider.decide()
-            if decided is None:
-                return
-            self.state.cycles += 1
-            self.state.again = NEVER if decided.again is None else decided.again
-            for job in decided.stopped:
-                self._books.evict(job)
-            for job, rows in decided.started:
-                self._books.start(job, rows)
-                self._await_end(job)
-            for job, by_rank in decided.replaced:
-                if self._books.replace(job, by_rank):
-                    self._await_end(job)
-            if decided.final:
-                return

@@ -5,9 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from tierwise.model.queue import Queue
-from tierwise.replay.engine.failures import Incident
+from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 
-__all__ = ["DURATIONS", "HISTORY", "STATED", "Rules"]
+__all__ = ["DURATIONS", "HISTORY", "STATED", "HostIncident", "Rules"]
+
+HostIncident = NodeLost | NodeBack
 
 STATED, HISTORY, UNKNOWN = "stated", "history", "unknown"
 DURATIONS = (STATED, HISTORY, UNKNOWN)
@@ -21,7 +23,7 @@ class Rules(msgspec.Struct, frozen=True):
     look_ahead: int = 64
     restart_cost: float = 600.0
     seed: int = 1
-    incidents: tuple[Incident, ...] = ()
+    incidents: tuple[HostIncident, ...] = ()
     controllers: bool = False  # whether jobs go through the embedded cluster and its controllers
     durations: str = STATED  # what profiles with reservations are told of how long jobs run: one of `DURATIONS`
     queues: tuple[Queue, ...] = ()  # those of the trace, in its order; where none are given, all jobs wait in one

@@ -31,8 +31,8 @@ from tierwise.scheduler.cycle import nothing_is_left, nothing_waits
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Crash, Guard
 from tierwise.sim.cluster import rounds
+from tierwise.sim.cluster.agenda import Incident, NodeBack, NodeLost, PodFails
 from tierwise.sim.cluster.event_log import EventLog
-from tierwise.sim.cluster.incidents import Incident, NodeBack, NodeLost, PodFails
 from tierwise.sim.cluster.kubelet import killed
 from tierwise.sim.cluster.nodes import SimNodes
 from tierwise.sim.cluster.pod_behaviour import Pace, check_habits

@@ -10,8 +10,8 @@ terminating pods are gone at the next moment.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Iterable, Mapping
+from itertools import chain
 from math import inf
 from typing import Final
 
@@ -25,12 +25,11 @@ from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase, PodSet, Status, SubJob, Task
 from tierwise.model.reason import Rejection
 from tierwise.model.snapshot import Snapshot
-from tierwise.scheduler.cycle import cycle
+from tierwise.sim.cluster.agenda import Agenda, Due, Ends, Event, LookAgain
+from tierwise.sim.forecast.driver import drive
 
 __all__ = ["ForwardRun", "JobStart", "pod_key", "run_forward", "waits"]
 
-_ROUNDS: Final = 8
-"""Cycles at one moment at most: evictions make room for the next one."""
 _WAITING: Final = (Status.PENDING, Status.GATED)
 _MOMENT: Final = 1.0
 """Seconds after which pods that are terminating now are taken to be gone."""
@@ -87,101 +86,88 @@ def run_forward(
     job are named as in `pod_key`. Who is in neither runs for ever. Moments that lie closer together than a share `step`
     of the time that has passed are one.
     """
-    return _Forward(snapshot, profile, ends, durations).run(set(until), cycles, step)
+    books = SnapshotBooks(snapshot, ends, durations)
+    for _ in drive(books, profile, step=step):
+        if books.cycles >= cycles or books.starts.keys() >= set(until):
+            break
+    over = books.over() or books.starts.keys() >= set(until) or books.agenda.next() == inf
+    return ForwardRun(books.starts, books.agenda.clock, books.cycles, over, books.rejections, books.running())
 
 
-class _Forward:
-    def __init__(
-        self, snapshot: Snapshot, profile: Profile, ends: Mapping[str, float], durations: Mapping[str, float]
-    ) -> None:
-        self._base, self._profile, self._durations = snapshot, profile, durations
+class SnapshotBooks:
+    """The jobs of a snapshot as books of the driver on arrays."""
+
+    def __init__(self, snapshot: Snapshot, ends: Mapping[str, float], durations: Mapping[str, float]) -> None:
+        self._base, self._durations = snapshot, durations
         self._jobs = list(snapshot.jobs)
         self._number = {job.key: job.number for job in snapshot.jobs}
         self._waiting = {job.key for job in snapshot.jobs if waits(job)}
-        self._ends: dict[str, float] = {key: at for key, at in ends.items() if at < inf and key not in self._waiting}
-        self._heap = [(at, key) for key, at in self._ends.items()]
-        heapq.heapify(self._heap)
-        self._leaving = any(task.status is Status.RELEASING for job in snapshot.jobs for task in job.tasks)
         self._others = snapshot.others
-        self._leaving = self._leaving or any(task.status is Status.RELEASING for task in snapshot.others)
-        self._again = inf
-        self._rejections: dict[str, Rejection] = {}
+        self._ending: list[str] = []
+        self._ended: tuple[str, ...] = ()  # since the moment before
+        tasks = chain(snapshot.others, *(job.tasks for job in snapshot.jobs))
+        self._leaving = any(task.status is Status.RELEASING for task in tasks)
+        self.rejections: dict[str, Rejection] = {}
         self.starts: dict[str, JobStart] = {}
         self.cycles = 0
-
-    def run(self, until: set[str], most: int, step: float) -> ForwardRun:
-        begin = clock = self._base.now
-        ended: tuple[str, ...] = ()
-        while True:
-            self._schedule(clock, ended)
-            following = self._next()
-            over = until <= self.starts.keys() or following == inf or not self._waiting
-            if over or self.cycles >= most:
-                running = tuple(job.key for job in self._jobs if job.tasks and job.key not in self._waiting)
-                return ForwardRun(self.starts, clock, self.cycles, over, self._rejections, running)
-            clock = max(clock, following, clock + step * (clock - begin))
-            ended = self._pass(clock)
-
-    def _next(self) -> float:
-        """The next moment at which anything happens."""
-        while self._heap and self._ends.get(self._heap[0][1]) != self._heap[0][0]:
-            heapq.heappop(self._heap)  # the job was stopped since
-        first = self._heap[0][0] if self._heap else inf
-        return min(first, self._again, self._base.now + _MOMENT if self._leaving else inf)
-
-    def _pass(self, clock: float) -> tuple[str, ...]:
-        """Let jobs end up to a moment; which."""
-        ended: list[str] = []
-        while self._heap and self._heap[0][0] <= clock:
-            at, key = heapq.heappop(self._heap)
-            if self._ends.get(key) == at:
-                del self._ends[key]
-                if key in self._number:
-                    self._put(_emptied(self._jobs[self._number[key]]))
-                else:
-                    self._others = tuple(task for task in self._others if pod_key(task) != key)
-                ended.append(key)
+        self.agenda = Agenda(snapshot.now)
+        self.agenda.put(LookAgain(), snapshot.now)
         if self._leaving:
+            self.agenda.put(Due("terminating pods"), snapshot.now + _MOMENT)
+        for key, at in ends.items():
+            if key not in self._waiting:
+                self.agenda.put(Ends(key), at)
+
+    def running(self) -> tuple[str, ...]:
+        """The jobs that run now."""
+        return tuple(job.key for job in self._jobs if job.tasks and job.key not in self._waiting)
+
+    def over(self) -> bool:
+        return not self._waiting
+
+    def happen(self, event: Event) -> None:
+        if isinstance(event, Ends):
+            key = str(event.subject)
+            if key in self._number:
+                self._put(_emptied(self._jobs[self._number[key]]))
+            else:
+                self._others = tuple(task for task in self._others if pod_key(task) != key)
+            self._ending.append(key)
+
+    def advance(self, to: float) -> None:
+        self._ended, self._ending = tuple(self._ending), []
+        if self._leaving and to > self._base.now:
             self._leaving = False
             self._others = tuple(task for task in self._others if task.status is not Status.RELEASING)
             for job in self._jobs:
                 gone = {t.key: replace(t, status=Status.FAILED) for t in job.tasks if t.status is Status.RELEASING}
                 if gone:
                     self._put(_changed(job, gone))
-        return tuple(ended)
 
-    def _schedule(self, clock: float, ended: tuple[str, ...]) -> None:
-        for _ in range(_ROUNDS):
-            snapshot = replace(self._base, jobs=tuple(self._jobs), others=self._others, now=clock)
-            report = cycle(snapshot, self._profile)
-            self.cycles += 1
-            self._rejections = report.rejections
-            self._again = min((at for at in report.delays.values() if at > clock), default=inf)
-            self._apply(report, clock, ended)
-            if not report.evictions:
-                return
+    def seen(self) -> Snapshot:
+        return replace(self._base, jobs=tuple(self._jobs), others=self._others, now=self.agenda.clock)
 
-    def _apply(self, report: CycleReport, clock: float, ended: tuple[str, ...]) -> None:
+    def apply(self, report: CycleReport) -> bool:
+        self.cycles += 1
+        self.rejections = report.rejections
         for key, phase in report.phases.items():
             self._put(replace(self._jobs[self._number[key]], phase=phase))
         lost: dict[str, list[Task]] = {}
         for eviction in report.evictions:
             lost.setdefault(eviction.job.key, []).append(eviction.task)
         for key, tasks in lost.items():
-            self._stop(key, tasks, clock)
+            self._stop(key, tasks)
         for job in self._jobs:
             if job.reserved is not None and job.key in report.rejections:
                 self._put(replace(job, reserved=None))
         for reservation in report.reservations:
             self._put(replace(self._jobs[reservation.job.number], reserved=reservation.record))
-        kept: dict[
-            str, dict[str, int]
-        ] = {}  # nominations of this cycle; those of before that it did not repeat are gone
+        kept: dict[str, dict[str, int]] = {}  # nominations: those of before that this cycle did not repeat are gone
         for decision in report.decisions:
             placed = ((p.tasks, self._base.nodes.number[p.rows].tolist()) for p in decision.placed)
             nodes = {t.key: node for tasks, nodes in placed for t, node in zip(tasks, nodes, strict=True)}
             if decision.bound:
-                self._bind(decision.job.key, nodes, clock, ended)
+                self._bind(decision.job.key, nodes)
             else:
                 kept.setdefault(decision.job.key, {}).update(nodes)
         for key in report.rejections.keys() - kept.keys():
@@ -189,9 +175,10 @@ class _Forward:
                 kept[key] = {}
         for key, nodes in kept.items():
             self._nominate(key, nodes)
+        return bool(report.evictions)
 
-    def _bind(self, key: str, nodes: Mapping[str, int], clock: float, ended: tuple[str, ...]) -> None:
-        job = self._jobs[self._number[key]]
+    def _bind(self, key: str, nodes: Mapping[str, int]) -> None:
+        job, clock = self._jobs[self._number[key]], self.agenda.clock
         tasks = {
             task.key: replace(task, status=Status.RUNNING, node=nodes[task.key], nominated=-1, started=clock)
             for task in job.tasks
@@ -204,11 +191,8 @@ class _Forward:
         self._put(replace(job, phase=Phase.RUNNING))
         self._waiting.discard(key)
         held = tuple(sorted({task.node for task in job.tasks if task.status is Status.RUNNING}))
-        self.starts.setdefault(key, JobStart(clock, ended, held))
-        end = clock + self._durations.get(key, inf)
-        if end < inf:
-            self._ends[key] = end
-            heapq.heappush(self._heap, (end, key))
+        self.starts.setdefault(key, JobStart(clock, self._ended, held))
+        self.agenda.put(Ends(key), clock + self._durations.get(key, inf))
 
     def _nominate(self, key: str, nodes: Mapping[str, int]) -> None:
         job = self._jobs[self._number[key]]
@@ -220,7 +204,7 @@ class _Forward:
         if tasks:
             self._put(_changed(job, tasks))
 
-    def _stop(self, key: str, evicted: Iterable[Task], clock: float) -> None:
+    def _stop(self, key: str, evicted: Iterable[Task]) -> None:
         """Evicted tasks wait again; with too few left, all of their job."""
         job = self._jobs[self._number[key]]
         names = {task.key for task in evicted}
@@ -229,7 +213,7 @@ class _Forward:
         if left < job.minimum or job.together:
             names = {task.key for task in running}
             self._waiting.add(key)
-            self._ends.pop(key, None)
+            self.agenda.cancel(Ends(key))
             job = replace(job, phase=Phase.INQUEUE)
         tasks = {t.key: replace(t, status=Status.PENDING, node=-1, started=0.0) for t in running if t.key in names}
         self._put(_changed(job, tasks))

@@ -1,0 +1,78 @@
+"""The driver of a virtual cluster on arrays: events in the order of time, and cycles where something may come of one.
+
+What stands where is in books, which also say what a cycle sees and carry out what it decides. There are two: jobs of a
+snapshot (`forecast.forward`) and jobs of a trace (`replay.engine`). So a moment costs a cycle, and no object is
+written. Reads no clock and does no I/O; equal books give equal runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from math import ceil, inf
+from typing import Final, Protocol
+
+from tierwise.config.profile import Profile
+from tierwise.framework.extension import Factory
+from tierwise.framework.report import CycleReport
+from tierwise.model.snapshot import Snapshot
+from tierwise.plugins import PLUGINS
+from tierwise.scheduler.cycle import cycle
+from tierwise.sim.cluster.agenda import Agenda, Event, LookAgain
+
+__all__ = ["Books", "drive"]
+
+_ROUNDS: Final = 8
+"""Cycles at one moment at most: evictions make room for the next one."""
+
+
+class Books(Protocol):
+    """Which jobs run where and which wait, and what will happen to them."""
+
+    agenda: Agenda
+
+    def happen(self, event: Event) -> None:
+        """Write down an event, at the time that the agenda's clock shows."""
+
+    def advance(self, to: float) -> None:
+        """Let time go by up to a moment, at which a cycle may look."""
+
+    def seen(self) -> Snapshot | None:
+        """What a cycle sees now; None where it would have nothing to decide."""
+
+    def apply(self, report: CycleReport) -> bool:
+        """Carry out what a cycle decided; whether another at this moment may decide more."""
+
+    def over(self) -> bool:
+        """Whether nothing that is still to come concerns anybody."""
+
+
+def drive(
+    books: Books,
+    profile: Profile,
+    *,
+    plugins: Mapping[str, Factory] = PLUGINS,
+    period: float = 0.0,
+    step: float = 0.0,
+) -> Iterator[None]:
+    """Run until the books are over or nothing is left to happen; yields after every moment, where a caller may stop.
+
+    What happens within a `period` of seconds is seen at its end, and moments that lie closer together than a share
+    `step` of the time that has passed are one.
+    """
+    agenda = books.agenda
+    begin = agenda.clock
+    while not books.over() and (first := agenda.next()) < inf:
+        clock, end = agenda.clock, ceil(first / period) * period if period else first
+        moment = max(clock, end, clock + step * (clock - begin))
+        for event in agenda.until(moment):
+            books.happen(event)
+        books.advance(moment)
+        for _ in range(_ROUNDS):
+            seen = books.seen()
+            if seen is None:
+                break
+            report = cycle(seen, profile, plugins=plugins)
+            agenda.put(LookAgain(), min((at for at in report.delays.values() if at > moment), default=inf))
+            if not books.apply(report):
+                break
+        yield
