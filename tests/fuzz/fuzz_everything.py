@@ -257,8 +257,6 @@ def _audited(objects: Objects, known: Sequence[Finding], step: Step) -> list[str
     fresh = [one for one in fresh if one.rule not in _OF_GANGS or not any(_of(pod, one.subject) for pod in robbed)]
     if "elasticquota" not in step.plugins:  # which alone knows of pods that may not be preempted within min
         fresh = [one for one in fresh if one.rule != "over-min"]
-    if "coscheduling" not in step.plugins:  # which alone waits for gangs that do not exist
-        fresh = [one for one in fresh if "does not exist, and gangs" not in str(one)]
     return [f"audit {one.rule}: {one}" for one in fresh]
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import stands_in_part
 from tierwise.model.job import Constraint, Job, Phase
-from tierwise.model.reason import Reason, Rejection
+from tierwise.model.reason import Named, Reason, Rejection, namespace_of
 from tierwise.model.topology import is_fabric
 
 __all__ = ["INCOMPLETE", "admission_reason", "enqueue", "promote", "queue_reason"]
@@ -37,6 +37,10 @@ def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
         return Reason("ClaimNotReady", "predicates", job.unready)
     if job.refusal is not None:
         return job.refusal
+    if job.missing:
+        text = f"its gang group is not whole: gang {', '.join(job.missing)} does not exist"
+        others = tuple(Named(namespace_of(name), name, "of another namespace") for name in job.missing)
+        return Reason("GangGroupIncomplete", "coscheduling", text, others)
     devices = cycle.snapshot.devices is not None and not cycle.pipeline.prepares
     if devices and any(task.shape.devices is not None for task in job.tasks):
         return _UNPREPARED

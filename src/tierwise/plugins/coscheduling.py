@@ -29,7 +29,7 @@ from tierwise.framework.gathering import GatherOption, SlotTree
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
 from tierwise.model.gather import Gather
 from tierwise.model.job import Job, SubJob
-from tierwise.model.reason import Named, Reason, namespace_of
+from tierwise.model.reason import Reason
 from tierwise.model.topology import LAYERS, ROOT
 
 __all__ = ["Coscheduling"]
@@ -54,12 +54,7 @@ class Coscheduling:
     # -- gates
 
     def admit(self, job: Job) -> Reason | None:
-        """All gangs of a group must exist, and the layers that it names must exist in the network."""
-        if job.missing:
-            names = ", ".join(job.missing)
-            text = f"its gang group is not whole: gang {names} does not exist"
-            others = tuple(Named(namespace_of(name), name, "of another namespace") for name in job.missing)
-            return Reason("GangGroupIncomplete", _NAME, text, others)
+        """The layers that a gang names must exist in the network."""
         if not self._aware or job.gather is None:
             return None
         return self._unreadable(job.gather) or self._without_tree(job.gather) or self._unknown_layer(job.gather)

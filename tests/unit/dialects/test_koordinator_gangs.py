@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
 from tests.support.koordinator import (
     annotated,
     cluster,
@@ -11,6 +12,7 @@ from tests.support.koordinator import (
     run,
 )
 
+from tierwise.config.profile import DEFAULT
 from tierwise.snapshot.builder import build
 
 FLAT = {"s0": {"b0": "n0 n1 n2 n3"}}
@@ -57,6 +59,15 @@ def test_a_missing_gang_keeps_its_group_waiting() -> None:
 
     assert "GangGroupIncomplete" in waiting["master-0"]
     assert "default/worker" in waiting["master-0"]
+
+
+def test_a_missing_gang_keeps_its_group_waiting_under_every_profile() -> None:
+    """Gangs are whole or not at all, also where the profile does not name Koordinator's plugin."""
+    plain = replace(DEFAULT, tiers=tuple(tuple(p for p in tier if p.name != "coscheduling") for tier in DEFAULT.tiers))
+    bound, waiting = run(cluster(FLAT), gang("master", 1, annotations={GROUPS: '["default/worker"]'}), profile=plain)
+
+    assert {} == bound
+    assert "GangGroupIncomplete" in waiting["master-0"]
 
 
 def test_too_few_pods_of_one_gang_are_named() -> None:
