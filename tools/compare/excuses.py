@@ -8,6 +8,8 @@ explained, and makes a comparison fail. How many were excused, by which causes, 
 from __future__ import annotations
 
 import collections
+import heapq
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
@@ -31,34 +33,33 @@ def explain(
     ask: Callable[[Case], tuple[Answer, Answer, bool]],
     *,
     steps: int,
+    far: Callable[[Case, Answer, Answer], int] = lambda *_: 0,
 ) -> tuple[str, ...] | None:
     """The causes whose absence makes both agree, found within so many further questions; nothing if there are none.
 
-    `ask` gives both answers, and whether they agree.
+    `ask` gives both answers, and whether they agree; `far` how much is left to explain: the least comes first, and of
+    as much what has few causes.
     """
-    left = [steps]
-
-    def search(case: Case, theirs: Answer, ours: Answer, used: tuple[str, ...]) -> tuple[str, ...] | None:
-        tried: list[tuple[Case, Answer, Answer, tuple[str, ...]]] = []
+    order, tried = itertools.count(), set[tuple[str, ...]]()
+    left: list[tuple[int, int, Case, tuple[Answer, Answer], tuple[str, ...]]] = [(0, next(order), case, answers, ())]
+    while left:
+        _, _, case, answers, used = heapq.heappop(left)
         for cause in causes:
-            if used.count(cause.name) > 4 or left[0] == 0:
-                continue
-            reduced = cause.without(case, theirs, ours)
+            together = tuple(sorted((*used, cause.name)))
+            reduced = cause.without(case, *answers) if used.count(cause.name) <= 4 and together not in tried else None
             if reduced is None:
                 continue
-            left[0] -= 1
-            new_theirs, new_ours, agree = ask(reduced)
+            tried.add(together)
+            if not steps:
+                return None
+            steps -= 1
+            *found, agree = ask(reduced)
             if agree:
                 return (*used, cause.name)
-            tried.append((reduced, new_theirs, new_ours, (*used, cause.name)))
-        for one in tried:
-            if left[0]:
-                found = search(*one)
-                if found is not None:
-                    return found
-        return None
-
-    return search(case, *answers, ())
+            theirs, ours = found
+            distance = far(reduced, theirs, ours) + len(used)
+            heapq.heappush(left, (distance, next(order), reduced, (theirs, ours), (*used, cause.name)))
+    return None
 
 
 @dataclass

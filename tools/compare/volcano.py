@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,6 +31,8 @@ from gang_causes import differing, served
 from volcano_causes import CAUSES
 
 HERE = Path(__file__).resolve().parent
+SHOWN = 100
+"""After so many clusters a run says how far it is."""
 NOW = "2026-01-01T03:00:00Z"
 
 
@@ -102,19 +105,22 @@ def main() -> int:
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         schedulers = Schedulers(go_programs.Conversation(program), Path(name), options.times)
-        for seed in seeds:
+        for number, seed in enumerate(seeds, 1):
             world = drawn_gangs.draw(seed, tuple(filter(None, options.without.split(","))))
             for cycle in range(options.cycles):
                 shown = bool(only) and (not stop or cycle == int(stop))
                 ours = run.compare(world, schedulers, shown=shown)
                 world = drawn_gangs.advance(world, ours.bound, ours.nominated, ours.evicted)
+            if number % SHOWN == 0 and number < len(seeds):  # a long run may be cut short
+                print(
+                    f"so far: seeds {seeds[0]} to {seed}",
+                    *run.lines(options.show),
+                    sep="\n",
+                    file=sys.stderr,
+                    flush=True,
+                )
         schedulers.volcano.close()
-    print(f"{len(seeds)} clusters, seeds {seeds[0]} to {seeds[-1]}, {run.sums['cycles']} cycles")
-    for word in ("bound", "nominated", "victims", "broken gangs", "answers not sound"):
-        print(f"  {word:18} Volcano {run.sums['volcano ' + word]:6}   tierwise {run.sums['tierwise ' + word]:6}")
-    drawn = sorted((name[6:], count) for name, count in run.sums.items() if name.startswith("drawn "))
-    print("  cycles with", ", ".join(f"{name} {count}" for name, count in drawn))
-    print(*run.tally.lines(options.show), sep="\n")
+    print(f"{len(seeds)} clusters, seeds {seeds[0]} to {seeds[-1]}", *run.lines(options.show), sep="\n")
     print(f"  {time.monotonic() - begun:.0f} seconds", file=sys.stderr)
     return 1 if run.tally.unexplained else 0
 
@@ -146,7 +152,7 @@ class Run:
         elif agree:
             self.tally.seen["the same"].append(where)
         elif not faults:
-            causes = explain(world, (theirs, ours), CAUSES, schedulers.ask, steps=48)
+            causes = explain(world, (theirs, ours), CAUSES, schedulers.ask, steps=120, far=_far)
             if causes is None:
                 self.tally.unexplained[_class(world, theirs, ours)].append(where)
             else:
@@ -154,6 +160,15 @@ class Run:
             if shown:
                 print("differs", sorted(differing(world, theirs, ours)), "causes", causes, file=sys.stderr)
         return ours
+
+    def lines(self, show: int) -> Iterator[str]:
+        """The table: sums of both, what was drawn, and the tally."""
+        yield f"  {self.sums['cycles']} cycles"
+        for word in ("bound", "nominated", "victims", "broken gangs", "answers not sound"):
+            yield f"  {word:18} Volcano {self.sums['volcano ' + word]:6}   tierwise {self.sums['tierwise ' + word]:6}"
+        drawn = sorted((name[6:], count) for name, count in self.sums.items() if name.startswith("drawn "))
+        yield f"  cycles with {', '.join(f'{name} {count}' for name, count in drawn)}"
+        yield from self.tally.lines(show)
 
     def _count(self, world: World, theirs: Answer, ours: Answer) -> None:
         self.sums["cycles"] += 1
@@ -170,6 +185,10 @@ class Run:
         }
         self.sums["drawn gangs of which a part stands"] += bool(half)
         self.sums["drawn evictions by tierwise"] += bool(ours.evicted)
+
+
+def _far(world: World, theirs: Answer, ours: Answer) -> int:
+    return len(differing(world, theirs, ours))
 
 
 def _class(world: World, theirs: Answer, ours: Answer) -> str:

@@ -41,6 +41,14 @@ def _breaks(world: World, theirs: Answer, ours: Answer) -> World | None:
     return protect(world, {key for gang in gangs for key in world.members(gang)})
 
 
+def _room_by_breaking(world: World, theirs: Answer, ours: Answer) -> World | None:
+    """Gangs that Volcano alone makes room for do not wait, where all that it evicts breaks running gangs."""
+    wronged = broken(world, theirs) - broken(world, ours)
+    gangs = {world.pods[key].gang for key in theirs.nominated} - served(world, ours)
+    alone = theirs.evicted and all(world.pods[key].gang in wronged for key in theirs.evicted)
+    return drop_waiting(world, gangs) if gangs and alone else None
+
+
 def _less_than_minimum(world: World, theirs: Answer, ours: Answer) -> World | None:
     there = collections.Counter(pod.gang for pod in world.pods.values() if pod.node and not pod.leaving)
     there.update(world.pods[key].gang for key in (*theirs.bound, *theirs.nominated))
@@ -119,6 +127,7 @@ CAUSES: list[Cause[World, Answer]] = [
     Cause("tierwise makes room where Volcano finds no victims", room_made_by_ours_alone),
     Cause("tierwise evicts fewer", fewer_victims),
     Cause("tierwise makes the same room with fewer victims", made_room_cheaper),
+    Cause("Volcano makes room by breaking running gangs", _room_by_breaking),
     Cause("a nomination is a reservation", _reservations),
     Cause("pods on their way out count until they are gone", leaving),
     Cause("pod slots are a resource like any other", _pod_slots),
