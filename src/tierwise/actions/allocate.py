@@ -126,7 +126,7 @@ class _Allocation:
         self._cut = self._cycle.report.search_counts.cut
         self._cycle.show(job, replaces=self._preempt is not None)
         nominated = self._cycle.nominations.holds(job)
-        if not nominated and not self._cycle.pipeline.has_quotas and self._cycle.pipeline.gangs:
+        if not nominated and not self._cycle.pipeline.quota_exceeded and self._cycle.pipeline.gangs:
             cached = self._rejection_cache.lookup_early(job)
             if cached is not None:
                 return self._refuse(job, cached)
@@ -196,7 +196,7 @@ class _Allocation:
     def _start(self, job: Job, found: SearchResult, statement: Statement, *, nominated: bool) -> bool:
         """Bind a gang that is on the ledger with its minimum, or nominate it; unless a plugin or a quota delays it."""
         delay = None
-        if self._cycle.pipeline.delays:
+        if self._cycle.pipeline.defer:
             delay = self._cycle.pipeline.defer(job, np.concatenate([placement.rows for placement in found.placements]))
         if delay is not None:
             self._cycle.report.delay(job, delay)
@@ -307,7 +307,7 @@ class _Allocation:
         placements: list[Placement] = []
         for task_group in surplus(cycle, job):
             placed = place_allowed_surplus(cycle, job, task_group)
-            if placed and cycle.pipeline.shares_move:
+            if placed and cycle.pipeline.queue_order:
                 return self._bind_surplus(job, placed)
             placements += placed
             missing = task_group.need - sum(len(placement.rows) for placement in placed)

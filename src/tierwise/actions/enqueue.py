@@ -41,7 +41,7 @@ def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
         text = f"its gang group is not whole: gang {', '.join(job.missing)} does not exist"
         others = tuple(Named(namespace_of(name), name, "of another namespace") for name in job.missing)
         return Reason("GangGroupIncomplete", "coscheduling", text, others)
-    devices = cycle.snapshot.devices is not None and not cycle.pipeline.prepares
+    devices = cycle.snapshot.devices is not None and not cycle.pipeline.before_bind
     if devices and any(task.shape.devices is not None for task in job.tasks):
         return _UNPREPARED
     closed = queue_reason(cycle, job)

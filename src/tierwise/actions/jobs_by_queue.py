@@ -154,7 +154,7 @@ class JobsByQueue:
             if overused is not None:
                 self._reject(jobs, overused)
                 continue
-            following = waiting[0] if waiting and self._cycle.pipeline.shares_move else None
+            following = waiting[0] if waiting and self._cycle.pipeline.queue_order else None
             self.served = ServedQueue(name, jobs, following)
             yield self.served
             if jobs:
@@ -189,7 +189,7 @@ class JobsByQueue:
         decide which queue is served, cutting a cycle could change the order: it is done in one.
         """
         most = self._cycle.most_pods
-        if most is None or self._cycle.pipeline.shares_move:
+        if most is None or self._cycle.pipeline.queue_order:
             return float("inf")
         return most - self._cycle.report.bound
 
@@ -213,12 +213,12 @@ class JobsByQueue:
         if known is None:
             pipeline, queues = self._cycle.pipeline, self._cycle.snapshot.queues
             known = pipeline.queue_key(queues[queue]) if queue != _GLOBAL_QUEUE else ()
-            if not pipeline.shares_move:
+            if not pipeline.queue_order:
                 self._queue_keys[queue] = known
         return known
 
     def _overused(self, queue: str) -> Reason | None:
-        if queue == _GLOBAL_QUEUE or not self._cycle.pipeline.watches_use:
+        if queue == _GLOBAL_QUEUE or not self._cycle.pipeline.overused:
             return None
         return self._cycle.pipeline.overused(self._cycle.snapshot.queues[queue])
 

@@ -57,7 +57,7 @@ class PlainPods:
         pipeline = cycle.pipeline
         self._cycle, self._jobs = cycle, jobs
         self._reservations, self._preempts = reservations, preempts
-        self._unlimited = not (pipeline.has_quotas or pipeline.watches_use or pipeline.shares_move)
+        self._unlimited = not (pipeline.quota_exceeded or pipeline.overused or pipeline.queue_order)
         self._scores = KeptScores(cycle)
         self._ahead = RowsAhead(cycle, self._scores)
         self._batch = 1  # how many pods to take at once where each of them may be the last one before another queue
@@ -132,7 +132,7 @@ class PlainPods:
     def _skips_search(self) -> bool:
         """Whether no plugin and no onlooker has to be asked about each job by itself."""
         pipeline = self._cycle.pipeline
-        searched = pipeline.proposes or pipeline.delays or bool(self._reservations)
+        searched = pipeline.propose or pipeline.defer or bool(self._reservations)
         return pipeline.gangs and not searched and self._cycle.inspect is None
 
     def _in_order(self) -> bool:
@@ -145,7 +145,7 @@ class PlainPods:
     def _is_elastic(self, job: Job) -> bool:
         """Whether shares decide after each task, and the tasks beyond a gang's minimum may go anywhere."""
         pipeline, sub = self._cycle.pipeline, job.subs[0]
-        if not pipeline.shares_move or not self._skips_search() or self._cycle.ledger.followed:
+        if not pipeline.queue_order or not self._skips_search() or self._cycle.ledger.followed:
             return False
         free = len(job.subs) == 1 and not job.policies and job.constraint is None and sub.constraint is None
         plain = free and job.gather is None and not job.further and not job.ranks and job.pattern is None

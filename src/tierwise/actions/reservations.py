@@ -321,7 +321,7 @@ class Reservations:
             found = self._find(cycle, job, asked)
             if not isinstance(found, SearchResult) or not job_ready(cycle.ledger, job, waiting=True):
                 return None
-            if cycle.pipeline.delays:
+            if cycle.pipeline.defer:
                 delay = cycle.pipeline.defer(job, np.concatenate([p.rows for p in found.placements]))
                 if delay is not None and delay.until > time:
                     return None

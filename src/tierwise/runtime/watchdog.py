@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from tierwise.api import codec
 from tierwise.api.meta import ObjectMeta, Record
-from tierwise.framework.pipeline import Pipeline
+from tierwise.framework.bench import Asked, Bench
 from tierwise.model.job import Job
 from tierwise.plugins import PLUGINS
 from tierwise.port import Key
@@ -162,17 +162,15 @@ class Watchdog:
 def _seen(stage: str, innermost: FrameType | None) -> Caught:
     """What a stack shows: the plugin that was asked last, the action, and the job or object in question."""
     caught = Caught(stage)
-    called: FrameType | None = None
     for frame in _outwards(innermost):
         local = frame.f_locals
-        if not caught.plugin and isinstance(local.get("self"), Pipeline):
-            caught = replace(caught, **_asked(local, called))
+        if not caught.plugin:
+            caught = replace(caught, **_asked(local))
         if not caught.about:
             about, key = _about(local)
             caught = replace(caught, about=about, key=key)
         if not caught.action and frame.f_code.co_name == "run" and isinstance(local.get("action"), str):
             caught = replace(caught, action=local["action"])
-        called = frame
     return caught
 
 
@@ -182,14 +180,14 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _asked(local: dict[str, Any], called: FrameType | None) -> dict[str, str]:
-    """The plugin that a pipeline was calling, and its method."""
-    pipeline: Pipeline = local["self"]
-    asked = called.f_locals.get("self") if called is not None else None
-    name = pipeline.name_of(asked) if asked is not None else ""
-    if not name and "choice" in local and "factories" in local:
+def _asked(local: dict[str, Any]) -> dict[str, str]:
+    """The plugin that somebody with these variables was calling, and its method."""
+    asked = local.get("asked")
+    if isinstance(asked, Asked):
+        return {"plugin": asked.name, "method": asked.method}
+    if isinstance(local.get("self"), Bench) and "factories" in local and "choice" in local:
         return {"plugin": str(local["choice"].name), "method": "__init__"}
-    return {"plugin": name, "method": called.f_code.co_name if called is not None else ""} if name else {}
+    return {}
 
 
 def _about(local: dict[str, Any]) -> tuple[str, Key | None]:

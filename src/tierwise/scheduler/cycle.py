@@ -295,7 +295,7 @@ def cycle(
 
         own = plugins is PLUGINS and all(plugin.name in PLUGINS.built_in for plugin in profile.plugins())
         give_verdicts(current, lambda: _recovered(snapshot, profile, plugins), profile if own else None)
-    if current.pipeline.prepares:
+    if current.pipeline.before_bind:
         from tierwise.scheduler.prebind import prepare  # most clusters have neither volumes nor devices
 
         prepare(current)

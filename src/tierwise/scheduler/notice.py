@@ -25,7 +25,7 @@ _REPAIR = "repair"
 def give_notice(cycle: Cycle) -> None:
     """Hold back the evictions whose victims have time left, and note who is told."""
     report = cycle.report
-    if not cycle.pipeline.prices_evictions:
+    if not cycle.pipeline.lost_seconds:
         return
     groups: dict[str, list[Eviction]] = {}
     for number, eviction in enumerate(report.evictions):

@@ -35,7 +35,7 @@ _Said = dict[str, list[Preparation]]
 
 def prepare(cycle: Cycle) -> None:
     """Ask about every task that this cycle would bind, and put what comes of it on the report."""
-    if not cycle.pipeline.prepares:
+    if not cycle.pipeline.before_bind:
         return
     report = cycle.report
     by_job: dict[str, list[Decision]] = {}

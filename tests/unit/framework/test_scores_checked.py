@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tierwise.framework.pipeline import _AnswerError, _check_scores
+from tierwise.framework.answers import AnswerError, scores_of
 
 
 @pytest.mark.parametrize("rows", [3, 9_999, 10_001])
@@ -13,8 +13,8 @@ from tierwise.framework.pipeline import _AnswerError, _check_scores
 def test_one_bad_score_is_enough(rows: int, bad: float) -> None:
     """Numbers of many rows are added up in another way than those of few."""
     scores = np.full(rows, 99.5)
-    _check_scores(scores)
+    scores_of(scores, rows)
     scores[rows // 2] = bad
 
-    with pytest.raises(_AnswerError):
-        _check_scores(scores)
+    with pytest.raises(AnswerError):
+        scores_of(scores, rows)

@@ -504,7 +504,7 @@ class GangPreemptor:
             if not refused.any():
                 break
             spared = spared | refused  # the gang spares others in their place
-        if allowed is bundles and not largest_first and not self._cycle.pipeline.selects_victims(preemptor):
+        if allowed is bundles and not largest_first and not self._cycle.pipeline.select_victims:
             return bundles  # all may go, and they are sorted
         return sort_bundles(self._cycle, preemptor, allowed)
 

@@ -75,7 +75,7 @@ def _allowed(cycle: Cycle, plugin: Lending, debt: Debt, running: RunningTable, g
 
 def _priced(cycle: Cycle, running: RunningTable, debt: Debt) -> RunningTable:
     """The running tasks with what those of a quota would lose; they stay where they have not run for long enough."""
-    if not cycle.pipeline.prices_evictions:
+    if not cycle.pipeline.lost_seconds:
         return running
     losses, marked = np.zeros(len(running)), running.not_preemptable.copy()
     by_scheduler: dict[str, list[int]] = {}

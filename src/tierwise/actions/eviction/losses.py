@@ -20,7 +20,7 @@ __all__ = ["declined", "loss_text", "with_losses"]
 
 def with_losses(cycle: Cycle, preemptor: Preemptor) -> Preemptor:
     """The preemptor with what each running task would lose, in shares of its need times shares of its gain."""
-    if not cycle.pipeline.prices_evictions:
+    if not cycle.pipeline.lost_seconds:
         return preemptor
     running, asked = preemptor.running, preemptor.weighed
     gained = max(cycle.pipeline.gained_seconds(preemptor.job), 1e-9)

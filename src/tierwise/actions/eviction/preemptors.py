@@ -43,7 +43,7 @@ class Notices:
     def __init__(self, cycle: Cycle) -> None:
         self._cycle, self._running = cycle, cycle.running
         self._told: Bools = np.zeros(len(self._running), dtype=bool)
-        if cycle.pipeline.prices_evictions:
+        if cycle.pipeline.lost_seconds:
             moving = cycle.snapshot.held_places.moving  # these were told by who moves them
             self._told[:] = [bool(task.noticed) and task.key not in moving for task in self._running.tasks]
 

@@ -73,7 +73,7 @@ def _have_room(cycle: Cycle, victims: Ints) -> bool:
 def _quotas_allow(cycle: Cycle, evictions: list[Eviction]) -> bool:
     """Whether no job that somebody went for is now beyond its quota, in anything that it uses."""
     jobs: dict[str, Job] = {e.by.key: e.by for e in evictions if e.by is not None}
-    for job in jobs.values() if cycle.pipeline.has_quotas else ():
+    for job in jobs.values() if cycle.pipeline.quota_exceeded else ():
         held = cycle.ledger.job_used[:, job.number].copy()
         with cycle.ledger.statement():
             cycle.ledger.charge(job, -held)  # quotas look at what is asked for

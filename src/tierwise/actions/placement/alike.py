@@ -154,7 +154,7 @@ class _Leaves:
     def _units(self) -> Units | None:
         """The units to ask a recommendation for; None if no plugin recommends, or tasks of the job are placed."""
         cycle = self._cycle
-        if not cycle.pipeline.proposes or len(self._leaf.bundle) > 1 or current_domain(cycle, self._gang) is not None:
+        if not cycle.pipeline.propose or len(self._leaf.bundle) > 1 or current_domain(cycle, self._gang) is not None:
             return None
         ((shape, size),) = self._leaf.bundle
         return group_units(cycle, shape, groups=len(self._task_groups), size=size, limit=self._limit)
@@ -196,7 +196,7 @@ class _Leaves:
             at = at[room[at] > 0]
             if len(at) and missing.any():
                 number = self._fill((inner[at], owner[at], room[at]), missing, near)
-                worth = self._cycle.pipeline.score_domains(self._sub, inner[at], copies=number)
+                worth = self._cycle.pipeline.score_domains(self._sub, inner[at], number)
                 score += np.bincount(owner[at], weights=worth, minlength=len(feasible))
                 missing -= np.bincount(owner[at], weights=number, minlength=len(feasible)).astype(np.int64)
                 _charge_above(topology.last, inner, room, at, number)

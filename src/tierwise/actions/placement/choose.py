@@ -80,7 +80,7 @@ def search_group(
     """
     gang: Job | SubJob = task_group.sub if job.policies else job
     near = current_domain(cycle, job) if job.policies else None
-    units = _units_of(cycle, task_group) if cycle.pipeline.proposes and current_domain(cycle, job) is None else None
+    units = _units_of(cycle, task_group) if cycle.pipeline.propose and current_domain(cycle, job) is None else None
     said: Proposal | Abstained | None = None
     bounded = False
     for group in candidates(cycle, gang, within):

@@ -90,7 +90,7 @@ def selections(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
     Of a gang without sub-groups all of them are tried in order, up to a bound; of one with sub-groups, those with the
     sub-groups and tasks first that ask for the least of a resource.
     """
-    if not cycle.pipeline.has_quotas:
+    if not cycle.pipeline.quota_exceeded:
         return
     if not job.policies:
         (task_group,) = asked.task_groups
@@ -141,7 +141,7 @@ def surplus(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
 
 def _affordable_group(cycle: Cycle, job: Job, task_group: TaskGroup) -> TaskGroup:
     """A task group with other tasks where quotas allow these now and not the first ones."""
-    if len(task_group.remaining) == 1 or not cycle.pipeline.has_quotas:
+    if len(task_group.remaining) == 1 or not cycle.pipeline.quota_exceeded:
         return task_group
     with cycle.ledger.statement():
         cycle.ledger.count_leaving()  # surplus starts at once, while terminating pods still hold theirs
@@ -197,7 +197,7 @@ def asks_beyond(job: Job, total: Ints) -> bool:
 def _affordable(cycle: Cycle, job: Job, asked: Demand) -> bool:
     """Whether quotas allow the tasks that a demand takes first."""
     pipeline = cycle.pipeline
-    return not pipeline.has_quotas or pipeline.quota_exceeded(job, needs(asked, len(cycle.view.axis))) is None
+    return not pipeline.quota_exceeded or pipeline.quota_exceeded(job, needs(asked, len(cycle.view.axis))) is None
 
 
 def _of_these(task_group: TaskGroup, counts: Sequence[int]) -> TaskGroup:

@@ -22,7 +22,7 @@ __all__ = ["over_quota", "over_quota_as_placed", "over_quota_at_once", "over_quo
 
 def over_quota(cycle: Cycle, job: Job, asked: Demand) -> Reason | None:
     """Why a job's queue may not use what the job asks for; None if it may."""
-    if not cycle.pipeline.has_quotas:
+    if not cycle.pipeline.quota_exceeded:
         return None
     return cycle.pipeline.quota_exceeded(job, needs(asked, len(cycle.view.axis)))
 
@@ -32,7 +32,7 @@ def over_quota_as_placed(cycle: Cycle, job: Job, asked: Demand, placements: Iter
 
     Where the tasks of a job differ, the search may choose other tasks than those that the quotas were asked about.
     """
-    if not cycle.pipeline.has_quotas:
+    if not cycle.pipeline.quota_exceeded:
         return None
     used = _used(cycle, placements)
     if (used == needs(asked, len(used))).all():
@@ -44,7 +44,7 @@ def over_quota_as_placed(cycle: Cycle, job: Job, asked: Demand, placements: Iter
 
 def over_quota_now(cycle: Cycle, job: Job, placements: Iterable[Placement]) -> Reason | None:
     """Why a job's queue may not use what was placed yet, while its terminating tasks still hold their share."""
-    if not cycle.pipeline.has_quotas or not cycle.ledger.queue_leaving.any():
+    if not cycle.pipeline.quota_exceeded or not cycle.ledger.queue_leaving.any():
         return None
     used = _used(cycle, placements)
     with cycle.ledger.statement():

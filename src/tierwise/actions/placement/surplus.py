@@ -35,7 +35,7 @@ def _number_allowed(cycle: Cycle, job: Job, task_group: TaskGroup) -> int:
         return task_group.need if over_quota_at_once(cycle, job, request) is None else 0
     whole = _must_be_whole(cycle, job, task_group)
     together = whole or bool(cycle.pipeline.gather_options(job, task_group.need))
-    wanted = 1 if cycle.pipeline.shares_move and not together else task_group.need
+    wanted = 1 if cycle.pipeline.queue_order and not together else task_group.need
     with cycle.ledger.statement():
         cycle.ledger.count_leaving()
         allowed = cycle.pipeline.headroom(job, task_group.remaining[0].pod_set.shape.request, wanted)

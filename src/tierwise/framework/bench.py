@@ -1,0 +1,232 @@
+"""The plugins of one cycle, and the boundary around every call into one.
+
+A `Bench` holds the plugins that a profile constructs, and records what fails. A `Panel` is the part of them that
+answers for the pods of one scheduler: a plugin that a profile configures for one scheduler name is asked about the pods
+of that scheduler only. Nothing here refers to the pipeline, so that a cycle is freed when nobody needs it any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from tierwise.config.profile import PluginChoice, Profile
+from tierwise.framework.answers import AnswerError
+from tierwise.framework.declaration import (
+    METHODS,
+    Declaration,
+    Idle,
+    check_declaration,
+    declared,
+    wrong_attribute,
+)
+from tierwise.framework.extension import CycleView, Factory, Purpose, VictimFilter
+from tierwise.framework.ledger import Ledger, ShownLedger
+from tierwise.framework.report import PluginFailure
+from tierwise.model.reason import Reason
+
+if TYPE_CHECKING:
+    from tierwise.framework.rules import Rule
+
+__all__ = ["RAISED", "Asked", "Bench", "Failures", "Panel", "PluginError", "promises"]
+
+RAISED: Final = (Exception, SystemExit)
+"""What a plugin may raise; a plugin that calls sys.exit has failed, and the process goes on."""
+
+_SHOWN: Final = 200
+_NOTHING: Final[frozenset[Purpose]] = frozenset()
+
+_CHECKED: dict[type, frozenset[type]] = {Idle: frozenset()}
+"""The extension points of classes whose declaration was checked."""
+
+_PROMISES: dict[type, Declaration] = {}
+"""What classes declare, as far as somebody has asked."""
+
+
+class PluginError(Exception):
+    """A plugin failed on a job, which is therefore not placed in this attempt."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.text)
+        self.reason = reason
+
+
+class _Made(msgspec.Struct, frozen=True, eq=False):
+    """A constructed plugin with its entry in the profile, the number of its tier and the points that it declares."""
+
+    choice: PluginChoice
+    tier: int
+    plugin: Any
+    points: frozenset[type]
+    answers: frozenset[Purpose]  # of a victim filter, the purposes that it names victims for, and whether it counts
+    counts: bool
+
+    @property
+    def plugin_id(self) -> int:
+        """By which the methods of a plugin are found."""
+        return id(self.plugin)
+
+
+class Asked(msgspec.Struct, frozen=True, eq=False):
+    """A method of a plugin. Whoever asks has it among its variables, where the watchdog finds it."""
+
+    by: _Made
+    method: str
+    ask: Callable[..., Any]
+
+    @property
+    def name(self) -> str:
+        """What the profile calls the plugin."""
+        return self.by.choice.name
+
+
+def promises(plugin: object) -> Declaration:
+    """What the class of a constructed plugin declares."""
+    kind = type(plugin)
+    known = _PROMISES.get(kind)
+    if known is None:
+        known = _PROMISES[kind] = declared(kind) or Declaration(())
+    return known
+
+
+def _points_of(name: str, plugin: object) -> frozenset[type]:
+    """The extension points of a constructed plugin; each class is checked once."""
+    kind = type(plugin)
+    known = _CHECKED.get(kind)
+    if known is None:
+        known = _CHECKED[kind] = frozenset(check_declaration(name, kind).points)
+    return known
+
+
+def _is_own(factory: Factory) -> bool:
+    return getattr(factory, "__module__", "").partition(".")[0] == __name__.partition(".")[0]
+
+
+def _said(error: BaseException) -> str:
+    """The error in one line; the type's name if the error cannot be formatted."""
+    try:
+        said = " ".join(str(error).split())[:_SHOWN]
+    except RAISED:
+        said = ""
+    kind = type(error).__name__
+    return said if isinstance(error, AnswerError) else f"{kind}: {said}" if said else kind
+
+
+class Failures:
+    """What failed in a cycle, by plugin and method."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str], PluginFailure] = {}
+
+    def note(self, name: str, method: str, error: BaseException) -> Reason:
+        """Record a failure, once per method, and return it as a reason for the job."""
+        known = self.found.get((name, method))
+        text = _said(error)
+        if known is None:
+            import traceback  # rarely needed
+
+            point = METHODS[method].__name__ if method in METHODS else ""
+            trace = "" if isinstance(error, AnswerError) else "".join(traceback.format_exception(error, limit=-12))
+            known = PluginFailure(name, point, method, text, traceback=trace)
+        else:
+            known = replace(known, times=known.times + 1)
+        self.found[name, method] = known
+        return Reason("PluginFailed", name, replace(known, error=text).text)
+
+
+class Bench:
+    """The plugins of a profile in one cycle, and what failed of them."""
+
+    def __init__(self, profile: Profile, view: CycleView, factories: Mapping[str, Factory]) -> None:
+        self.view = view
+        self.failures = Failures()
+        self.broken: list[tuple[str | None, Reason]] = []  # plugins that could not be constructed, and their scheduler
+        self._panels: dict[str | None, Panel] = {}
+        self._made: list[_Made] = []
+        for tier, choices in enumerate(profile.tiers):
+            for choice in choices:
+                self._make(choice, tier, factories)
+        self.by_scheduler = any(choice.scheduler is not None for tier in profile.tiers for choice in tier)
+
+    def _make(self, choice: PluginChoice, tier: int, factories: Mapping[str, Factory]) -> None:
+        ledger, note = self.view.ledger, self.failures.note
+        known = ledger.registered
+        try:
+            factory = factories[choice.name]
+            plugin: Any = factory(choice.arguments, self.view if _is_own(factory) else self._shown_view)
+            points = _CHECKED.get(type(plugin)) or _points_of(choice.name, plugin)
+            names = (plugin.answers, plugin.counts) if VictimFilter in points else (_NOTHING, False)
+            if names[0] is not _NOTHING and (wrong := wrong_attribute(plugin)):
+                raise AnswerError(wrong)
+        except RAISED as error:
+            ledger.unregister(known)
+            self.broken.append((choice.scheduler, note(choice.name, "__init__", error)))
+            return
+        if ledger.registered != known:
+            ledger.guard(known, lambda error: PluginError(note(choice.name, "count", error)))
+        self._made.append(_Made(choice, tier, plugin, points, *names))
+
+    @cached_property
+    def _shown_view(self) -> CycleView:
+        """The view of plugins of other packages: of the ledger they can but read."""
+        return replace(self.view, ledger=cast("Ledger", ShownLedger(self.view.ledger)))
+
+    def unmade(self, scheduler: str) -> Reason | None:
+        """Why the pods of a scheduler wait: a plugin for them could not be constructed."""
+        return next((reason for whose, reason in self.broken if whose in (None, scheduler)), None)
+
+    def panel(self, scheduler: str | None = None) -> Panel:
+        """The plugins for the pods of a scheduler; without one, or where all serve all, everybody."""
+        scheduler = scheduler if self.by_scheduler else None
+        found = self._panels.get(scheduler)
+        if found is None:
+            serving = [made for made in self._made if scheduler is None or made.choice.scheduler in (None, scheduler)]
+            found = self._panels[scheduler] = Panel(serving, self.view, self.failures)
+        return found
+
+
+class Panel:
+    """The plugins that answer for some pods."""
+
+    def __init__(self, made: list[_Made], view: CycleView, failures: Failures) -> None:
+        self.view = view
+        self.memo: dict[str, Any] = {}  # what several questions share
+        self.note = failures.note
+        self._made = made
+        self._guarded: dict[str, tuple[Callable[..., Any], ...]] = {}
+
+    def members(self, rule: Rule[..., Any], switch: str = "") -> list[Asked]:
+        """The plugins that answer a rule's question and are not switched off for it, in the profile's order."""
+        point, method, switch = rule.point, rule.method, switch or rule.switch
+        return [
+            Asked(made, method, getattr(made.plugin, method))
+            for made in self._made
+            if point in made.points and made.choice.enabled(switch)
+        ]
+
+    def asks(self, rule: Rule[..., Any]) -> tuple[Callable[..., Any], ...]:
+        """The questions of a rule, one for each plugin, each inside the boundary."""
+        found = self._guarded.get(rule.method)
+        if found is None:
+            found = self._guarded[rule.method] = tuple([self.guarded(rule, asked) for asked in self.members(rule)])
+        return found
+
+    def by_plugin(self, rule: Rule[..., Any], switch: str = "") -> dict[int, Callable[..., Any]]:
+        """The same by `plugin_id`."""
+        return {asked.by.plugin_id: self.guarded(rule, asked) for asked in self.members(rule, switch)}
+
+    def guarded(self, rule: Rule[..., Any], asked: Asked) -> Callable[..., Any]:
+        """A question inside the boundary: a failure or an invalid answer is what the rule makes of it."""
+        ask, check, view, note, failed = asked.ask, rule.check, self.view, self.note, rule.failure
+
+        def guarded(*args: Any) -> Any:
+            try:
+                return check(ask(*args), args, view)
+            except RAISED as error:
+                return failed(asked, note(asked.name, asked.method, error))
+
+        return guarded

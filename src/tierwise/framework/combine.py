@@ -1,0 +1,379 @@
+"""The ways in which the answers of several plugins become one, and what a plugin that fails answers instead.
+
+The first line of each is what the tables of the reference page say. Each way makes, of the plugins of a panel, the
+function that answers the question; questions that look at several methods at once are in `moves` and `scores`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, NoReturn
+
+import numpy as np
+from msgspec.structs import replace
+
+from tierwise.framework.answers import bounded, key
+from tierwise.framework.bench import RAISED, Asked, Panel, PluginError, promises
+from tierwise.framework.extension import Abstained, Debt, Gradients, Preparation, Proposal, Units
+from tierwise.framework.ledger import Ledger, stands_in_part
+from tierwise.framework.rules import RULES, Answer, AnyRule, sealed
+from tierwise.model.arrays import Floats, Ints, Why
+from tierwise.model.job import Job, SubJob, Task
+from tierwise.model.reason import Reason
+from tierwise.model.topology import ROOT
+
+Key = tuple[float, ...]
+
+_LAST: Final = (math.inf,)
+_NUMBERS: Final = (int, float)
+
+
+# -- what a failure means
+
+
+def costs_turn(_: Asked, reason: Reason) -> NoReturn:
+    """The job loses its turn and waits with `PluginFailed`."""
+    raise PluginError(reason)
+
+
+def objects(_: Asked, reason: Reason) -> Reason:
+    """An objection with the reason `PluginFailed`."""
+    return reason
+
+
+def goes_last(_: Asked, __: Reason) -> Key:
+    """What the key was asked for goes last."""
+    return _LAST
+
+
+def says_no(_: Asked, __: Reason) -> bool:
+    """No."""
+    return False
+
+
+def spares_all(_: Asked, __: Reason) -> np.bool_:
+    """Everybody is spared."""
+    return np.True_
+
+
+def nobody_goes(_: Asked, __: Reason) -> Ints:
+    """Nobody goes."""
+    return np.zeros(0, dtype=np.int64)
+
+
+def is_silent(_: Asked, __: Reason) -> None:
+    """Nothing is said."""
+
+
+def is_not_bound(_: Asked, reason: Reason) -> Preparation:
+    """The gang is not bound, and waits with `PluginFailed`."""
+    return Preparation(failed=reason)
+
+
+def abstains(asked: Asked, reason: Reason) -> Abstained:
+    """No recommendation; the ordinary search goes on."""
+    return Abstained(asked.name, reason.text)
+
+
+# -- one answer of several
+
+
+def first(panel: Panel, rule: AnyRule) -> Answer:
+    """The first that answers."""
+    members, check, view, note, failed = panel.members(rule), rule.check, panel.view, panel.note, rule.failure
+
+    def ask(*args: Any) -> Any:
+        for asked in members:
+            try:
+                answer = asked.ask(*args)
+                if answer is None:
+                    continue
+                answer = check(answer, args, view)
+            except RAISED as error:
+                answer = failed(asked, note(asked.name, asked.method, error))
+            if answer is not None:
+                return answer
+        return None
+
+    return ask
+
+
+def first_of_all(panel: Panel, rule: AnyRule) -> Answer:
+    """The first that has any."""
+    asks = panel.asks(rule)
+
+    def ask(*args: Any) -> Any:
+        for asked in asks:
+            answer = asked(*args)
+            if answer is not None and len(answer):
+                return answer
+        return None
+
+    return ask
+
+
+def first_per_row(panel: Panel, rule: AnyRule) -> Answer:
+    """The first objection for each node."""
+    asks, nodes = panel.asks(rule), panel.view.nodes
+
+    def ask(*args: Any) -> Why:
+        why = np.zeros(len(nodes), dtype=np.uint16)
+        for asked in asks:
+            np.copyto(why, asked(*args), where=why == 0)
+        return why
+
+    return ask
+
+
+def keys(panel: Panel, rule: AnyRule) -> Answer:
+    """Keys one after the other, in the order of the profile."""
+    return _joined(panel, rule, [(asked, None) for asked in panel.members(rule)])
+
+
+def job_keys(panel: Panel, rule: AnyRule) -> Answer:
+    """Keys one after the other; what stands in part goes first among jobs of its priority."""
+    ledger, members = panel.view.ledger, panel.members(rule)
+    place = next((i for i, asked in enumerate(members) if promises(asked.by.plugin).by_priority), None)
+    if place is None:
+        others = keys(panel, rule)
+        return lambda job: (_whole(ledger, job), *others(job))
+
+    def at_once(key: Key, job: Job) -> Key:
+        """In an order before priority what stands in part counts as one that holds nothing, if it has a place there."""
+        if not stands_in_part(ledger, job):
+            return key
+        return tuple([number if number == math.inf else min(number, 0.0) for number in key])
+
+    def behind_priority(key: Key, job: Job) -> Key:
+        return *key[:1], _whole(ledger, job), *key[1:]
+
+    changes = [at_once] * place + [behind_priority] + [None] * (len(members) - place - 1)
+    return _joined(panel, rule, list(zip(members, changes, strict=True)))
+
+
+def _whole(ledger: Ledger, job: Job) -> float:
+    return float(not stands_in_part(ledger, job))
+
+
+def _joined(panel: Panel, rule: AnyRule, members: list[tuple[Asked, Callable[[Key, Any], Key] | None]]) -> Answer:
+    note, failed = panel.note, rule.failure
+
+    def ask(*about: Any) -> Key:
+        found: list[float] = []
+        for asked, changed in members:  # in line: there is one key for each waiting job
+            try:
+                numbers = asked.ask(*about)
+                if type(numbers) is not tuple or type(total := sum(numbers)) not in _NUMBERS or total != total:
+                    key(numbers, about, panel.view)
+            except RAISED as error:
+                numbers = failed(asked, note(asked.name, asked.method, error))
+            found += numbers if changed is None else changed(numbers, *about)
+        return tuple(found)
+
+    return ask
+
+
+def any_of_them(panel: Panel, rule: AnyRule) -> Answer:
+    """Any."""
+    asks = panel.asks(rule)
+    return lambda *args: any(asked(*args) for asked in asks)
+
+
+def all_of_them(panel: Panel, rule: AnyRule) -> Answer:
+    """All."""
+    asks = panel.asks(rule)
+    return lambda *args: all(asked(*args) for asked in asks)
+
+
+def most(panel: Panel, rule: AnyRule) -> Answer:
+    """The most of them."""
+    asks = panel.asks(rule)
+    return lambda *args: max([answer for asked in asks if (answer := asked(*args)) is not None], default=0.0)
+
+
+def least(panel: Panel, rule: AnyRule) -> Answer:
+    """The least of them."""
+    asks = panel.asks(rule)
+    return lambda *args: min([asked(*args) for asked in asks], default=math.inf)
+
+
+def most_of_each(panel: Panel, rule: AnyRule) -> Answer:
+    """The most for each of them."""
+    asks = panel.asks(rule)
+
+    def ask(*args: Any) -> Floats:
+        found = np.zeros(len(args[1]))
+        for asked in asks:
+            found = np.maximum(found, asked(*args))
+        return found
+
+    return ask
+
+
+def total(panel: Panel, rule: AnyRule) -> Answer:
+    """The sum."""
+    asks = panel.asks(rule)
+
+    def ask(*args: Any) -> Floats:
+        found = np.zeros(len(args[1]))
+        for asked in asks:
+            found += asked(*args)
+        return found
+
+    return ask
+
+
+# -- all answers
+
+
+def one_after_the_other(panel: Panel, rule: AnyRule) -> Answer:
+    """All of them, one after the other."""
+    asks = panel.asks(rule)
+    return lambda *args: [answer for asked in asks for answer in asked(*args)]
+
+
+def by_plugin(panel: Panel, rule: AnyRule) -> Answer:
+    """One for each plugin."""
+    members = [(asked.name, panel.guarded(rule, asked)) for asked in panel.members(rule)]
+    return lambda *args: {name: found for name, asked in members if (found := asked(*args)) is not None}
+
+
+def each_once(panel: Panel, rule: AnyRule) -> Answer:
+    """All, each once."""
+    members, check, view, note, failed = panel.members(rule), rule.check, panel.view, panel.note, rule.failure
+
+    def ask() -> dict[Any, None]:
+        found: dict[Any, None] = {}
+        for asked in members:
+            try:
+                for answer in bounded(asked.ask(), asked.method):
+                    found[check(answer, (), view)] = None
+            except RAISED as error:
+                failed(asked, note(asked.name, asked.method, error))
+        return found
+
+    return ask
+
+
+def with_its_plugin(panel: Panel, rule: AnyRule) -> Answer:
+    """One after the other, as long as they are wanted."""
+    members, check, view, note, failed = panel.members(rule), rule.check, panel.view, panel.note, rule.failure
+
+    def ask() -> Iterator[tuple[Any, Debt]]:
+        for asked in members:
+            try:
+                for answer in bounded(asked.ask(), asked.method):  # one by one: victims for one may settle the next
+                    yield asked.by.plugin, check(answer, (), view)
+            except RAISED as error:
+                failed(asked, note(asked.name, asked.method, error))
+
+    return ask
+
+
+def of_its_plugin(panel: Panel, rule: AnyRule) -> Answer:
+    """Of the plugin that said so."""
+    asks = {id(asked.by.plugin): panel.guarded(rule, asked) for asked in panel.members(rule)}
+    return lambda plugin, *args: asks[id(plugin)](*args)
+
+
+def by_task(panel: Panel, rule: AnyRule) -> Answer:
+    """Everything that any of them says."""
+    asks = panel.asks(rule)
+
+    def ask(job: Job, tasks: Iterable[tuple[Task, int]]) -> dict[str, list[Preparation]]:
+        found: dict[str, list[Preparation]] = {}
+        for task, row in tasks:
+            for asked in asks:
+                said = asked(job, task, row)
+                if said is not None:
+                    found.setdefault(task.key, []).append(said)
+        return found
+
+    return ask
+
+
+# -- searches and gates
+
+
+def proposals(panel: Panel, rule: AnyRule) -> Answer:
+    """The first recommendation; without one, the first reason for abstaining."""
+    asks = panel.asks(rule)
+
+    def ask(units: Units, candidates: Ints) -> Proposal | Abstained | None:
+        found: Abstained | None = None
+        units = replace(units, own=sealed(units.own), held=sealed(units.held))
+        for asked in asks:
+            said = asked(units, candidates)
+            if isinstance(said, Proposal):
+                return said
+            found = found if found is not None else said
+        return found
+
+    return ask
+
+
+def limit_once(panel: Panel, _: AnyRule) -> Answer:
+    """The first that sets one decides; asked once for each gang."""
+    space_of = _space_of(panel)
+    return lambda gang: space_of(gang)[1]
+
+
+def _space_of(panel: Panel) -> Callable[[Job | SubJob], tuple[Asked | None, int | None]]:
+    """The plugin that sets a limit for a gang, and the limit: a search wants it many times."""
+    if "space" in panel.memo:
+        return panel.memo["space"]  # type: ignore[no-any-return]
+    rule = RULES["limit"]
+    members = [(asked, panel.guarded(rule, asked)) for asked in panel.members(rule)]
+    known: dict[int, tuple[tuple[Asked | None, int | None], Job | SubJob]] = {}  # by identity, which the gang keeps
+
+    def space_of(gang: Job | SubJob) -> tuple[Asked | None, int | None]:
+        found = known.get(id(gang))
+        if found is None:
+            limits = ((asked, limit) for asked, ask in members if (limit := ask(gang)) is not None)
+            found = known[id(gang)] = next(limits, (None, None)), gang
+        return found[0]
+
+    panel.memo["space"] = space_of
+    return space_of
+
+
+def of_the_limiter(panel: Panel, rule: AnyRule) -> Answer:
+    """Those of the plugin that sets the limit; without one, the whole is the only candidate."""
+    space_of, view, note = _space_of(panel), panel.view, panel.note
+    members = {asked.by.plugin_id: asked for asked in panel.members(rule)}
+
+    def ask(gang: Job | SubJob, within: int = ROOT, *, evicting: bool = False) -> Gradients:
+        limiter, _ = space_of(gang)
+        if limiter is None:
+            return (np.array([within]),)
+        return groups(members[limiter.by.plugin_id], gang, within, evicting=evicting)
+
+    def groups(asked: Asked, gang: Job | SubJob, within: int, *, evicting: bool) -> Iterator[Ints]:
+        try:
+            yield from rule.check(asked.ask(gang, within, evicting=evicting), (gang, within), view)
+        except RAISED as error:
+            rule.failure(asked, note(asked.name, asked.method, error))
+
+    return ask
+
+
+def tier_by_tier(panel: Panel, rule: AnyRule) -> Answer:
+    """Tier by tier, the first objection; a permit of a tier without one ends the asking."""
+    tiers: dict[int, tuple[list[Answer], list[Answer]]] = {}
+    for i, asking in enumerate((rule, RULES["must_enqueue"])):
+        for asked in panel.members(asking):
+            tiers.setdefault(asked.by.tier, ([], []))[i].append(panel.guarded(asking, asked))
+    in_order = [tiers[number] for number in sorted(tiers)]
+
+    def ask(job: Job) -> Reason | None:
+        for gates, permits in in_order:
+            for gate in gates:
+                reason: Reason | None = gate(job)
+                if reason is not None:
+                    return reason
+            if any(permitted(job) for permitted in permits):
+                return None
+        return None
+
+    return ask
