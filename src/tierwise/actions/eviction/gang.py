@@ -286,21 +286,14 @@ class GangPreemptor:
         breakable = ~self._settled.kept & self._options.allow_whole
         bounds = DomainBounds(self._cycle, self._standing, preemptor, asked, eligible, breakable)
         planning = _Planning(preemptor, asked, eligible, self._lacking(preemptor, asked, bounds))
-        known = [(bound, domain) for domain, bound in bounds.at_once(domains).items()]
-        heapify(known)
-        ahead: list[tuple[Price, int, EvictionPlan | None]] = []  # prices differ: they end with the domain
-        batch = 1
+        ahead: list[tuple[Price, int, EvictionPlan | None]]  # prices differ: they end with the domain
+        ahead = [(bound, domain, None) for domain, bound in bounds.at_once(domains).items()]
+        heapify(ahead)
         hopeful: set[int] | None = None  # asked for where a plan comes to nothing, which is seldom
         alike: list[EvictionPlan] = []  # plans that may be as good as the cheapest, which is the first of them
         reach: Price = ()  # what one of those costs at most
         looked = 0  # domains that were planned for since the first of them was found
-        while ahead or known or alike:
-            if known and (not ahead or known[0][0] < ahead[0][0]) and not (alike and known[0][0][:2] > reach):
-                some = dict(heappop(known)[::-1] for _ in range(min(batch, len(known))))
-                batch *= 2
-                for domain, bound in bounds.by_rows(some).items():
-                    heappush(ahead, (bound, domain, None))
-                continue
+        while ahead or alike:
             if alike and (not ahead or ahead[0][0][:2] > reach or looked >= _ALSO):
                 first = first_of(alike)
                 for other in alike:
@@ -403,7 +396,7 @@ class GangPreemptor:
         for shape in shapes.values():
             wanted = shape.request[shape.asked, None] * asked.tasks
             free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
-            result[shape.asked] |= (free < wanted) & (bounds.fit_counts(shape) > 0)
+            result[shape.asked] |= (free < wanted) & (bounds.room.rows(shape) > 0)
         return result
 
     def _to_spare(self, preemptor: Preemptor, local: Ints) -> Ints:

@@ -3,16 +3,13 @@
 A domain must get back what the demand asks for beyond what is free there, of every resource. Safe tasks give some of it
 for nothing; for the rest gangs are broken. What that costs at least is no more than any plan costs, so plans are made
 for the most promising domains first, and not at all where the bound of a domain exceeds the price of a plan that is
-made already. There are two bounds. The first is counted for all domains at once: up to which priority gangs must go for
-every task to find a row, how much they must free there, and what the gang costs that frees the most for its cost. The
-second is higher and dearer: the cheapest rows up to this priority, as if gangs could be broken in part.
+made already. The bound says up to which priority gangs must go for every task to find a row, how much they must free
+there, and what the gang costs that frees the most for its cost.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from itertools import pairwise
 
 import msgspec
 import numpy as np
@@ -25,7 +22,6 @@ from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Floats, Ints, growth, stable_order, summed
 from tierwise.model.running import RunningTable
-from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT, Topology
 
 __all__ = ["NONE_BROKEN", "DomainBounds", "Price", "StandingTasks"]
@@ -204,44 +200,21 @@ class DomainBounds:
             used=(cycle.ledger.job_used[weighed] / (preemptor.need[weighed, None] / asked.tasks)).sum(axis=0),
         )
         self._going: Bools = eligible & ~running.not_preemptable
-        self._fit_counts: dict[int, Ints] = {}
-        self._known_costs: dict[tuple[int, int], SegmentCosts] = {}
-        self._known = self._countable()
-        if self._known:
-            self._rows, self._gone = self._useful()
-            self._gone_row: Ints = running.row[self._gone]
-            self._goes: Bools = np.zeros(len(running), dtype=bool)
-            self._goes[self._gone] = True
-
-    def fit_counts(self, shape: Shape) -> Ints:
-        """How many tasks of a shape each row takes once all are gone who may go."""
-        found = self._fit_counts.get(shape.number)
-        if found is None:
-            freed = self._standing.freed_on_rows("going", self._going)
-            found = Room(self._cycle, Pool.FUTURE_IDLE, freed=freed).rows(shape)
-            self._fit_counts[shape.number] = found
-        return found
+        freed = standing.freed_on_rows("going", self._going)
+        self.room = Room(cycle, Pool.FUTURE_IDLE, freed=freed)  # once all are gone who may go
+        self._shapes = tuple({t.pod_set.shape: None for group in asked.task_groups for t in group.remaining})
 
     def _countable(self) -> bool:
         """Whether it is known what must be placed, and tasks free what they ask for and no more."""
-        asked = self._asked
-        moving = any(self._cycle.pipeline.moving(shape) for shape in _shapes(asked))
-        return not (asked.spares or asked.alternatives is not None or moving)
-
-    def _useful(self) -> tuple[Bools, Ints]:
-        """The rows that take a task of the demand once all are gone who may go, and who could go from there."""
-        rows = np.zeros(len(self._cycle.nodes), dtype=bool)
-        for shape in _shapes(self._asked):
-            rows |= self.fit_counts(shape) > 0
-        gone = np.flatnonzero(self._going & rows[self._cause.running.row])
-        return rows, gone[self._cycle.pipeline.alone(self._cause, gone)]
+        moving = any(map(self._cycle.pipeline.moving, self._shapes))
+        return not (self._asked.spares or self._asked.alternatives is not None or moving)
 
     def at_once(self, domains: Ints) -> dict[int, Price]:
         """The bounds of these domains, all at once; none where no plan can be made."""
         topology = self._cycle.topology
         least = np.zeros((3, len(domains)))  # highest priority broken, what broken gangs held, what is evicted
         least[0] = NONE_BROKEN
-        if self._known:
+        if self._countable():
             self._raise(least, domains)
         if self._cause.purpose is not Purpose.PREEMPT:
             least[0] = np.where(least[0] < math.inf, 0, math.inf)
@@ -251,36 +224,46 @@ class DomainBounds:
 
     def _raise(self, least: Floats, domains: Ints) -> None:
         """Raise the first three numbers of the price; gangs are counted by the resource of which most is missing."""
-        weighed, topology = self._cause.weighed, self._cycle.topology
-        rows = self._growth()
+        cause, weighed, topology = self._cause, self._cause.weighed, self._cycle.topology
+        useful: Bools = np.logical_or.reduce([self.room.rows(shape) > 0 for shape in self._shapes])
+        gone = np.flatnonzero(self._going & useful[cause.running.row])
+        goes = np.zeros(len(cause.running), dtype=bool)
+        goes[gone[self._cycle.pipeline.alone(cause, gone)]] = True
+        rows = self._growth(useful, goes)
         missing = self._asked.tasks - topology.totals(rows.had)[domains]
         least[0] = rows.level(topology, domains, missing)
-        free = self._cycle.ledger.free(weighed, slice(0, len(self._rows)), Pool.FUTURE_IDLE)
-        there = np.stack([topology.totals(amounts)[domains] for amounts in np.maximum(free, 0) * self._rows])
+        free = self._cycle.ledger.free(weighed, slice(0, len(useful)), Pool.FUTURE_IDLE)
+        there = np.stack([topology.totals(amounts)[domains] for amounts in np.maximum(free, 0) * useful])
         lacking = np.array([[_least(self._asked, r)] for r in weighed.tolist()]) - there
-        scarcest = np.argmax(lacking / self._cause.need[weighed, None], axis=0)
-        self._scarcest = dict(zip(domains.tolist(), weighed[scarcest].tolist(), strict=True))
+        scarcest = np.argmax(lacking / cause.need[weighed, None], axis=0)
         possible = least[0] < math.inf
+        request = cause.running.request[:, self._standing.samples]
+        shares = (request[weighed] / cause.need[weighed, None]).sum(axis=0)
         for i, r in enumerate(weighed.tolist()):
             here = np.flatnonzero((scarcest == i) & possible & ((lacking[i] > 0) | (missing > 0)))
             units = rows.units(r, topology, domains[here], missing[here])
             for tier in np.unique(topology.tier[domains[here]]).tolist():
                 of_tier = topology.tier[domains[here]] == tier
                 some = here[of_tier]
-                raised = self._in_tier(tier, r, domains[some], lacking[i, some], units[of_tier])
+                costs = self._standing.costs(tier, r, cause.running.request[r] * goes, self._jobs)
+                raised = self._in_tier(tier, costs, domains[some], lacking[i, some], units[of_tier])
                 least[:2, some] = np.maximum(least[:2, some], raised)
-            rate = self._rates(r, self._standing.samples).min(initial=math.inf)
-            if rate < math.inf:
+            frees = request[r] > 0
+            if frees.any():  # what is evicted with each unit of a resource
+                rate = (shares[frees] / request[r, frees]).min()
                 least[2] = np.maximum(least[2], _lowered(np.maximum(lacking[i], 0) * rate, 0.0))
 
-    def _growth(self) -> _Growth:
-        """How the room of rows grows as gangs go that can spare nobody, the lowest priority first."""
-        running, standing, jobs = self._cause.running, self._standing, self._jobs
-        resources, each = self._takes()
-        loose, tight = (
-            self._goes & who[running.job] for who in (jobs.surplus != 0, (jobs.surplus == 0) & jobs.breakable)
-        )
-        base = self._cycle.ledger.free(resources, slice(0, len(self._rows)), Pool.FUTURE_IDLE)
+    def _growth(self, useful: Bools, goes: Bools) -> _Growth:
+        """How the room of useful rows grows as gangs go that can spare nobody, the lowest priority first.
+
+        Counted by the resources that every task of the demand takes some of.
+        """
+        running, standing, jobs, weighed = self._cause.running, self._standing, self._jobs, self._cause.weighed
+        each = np.array([min(int(shape.request[r]) for shape in self._shapes) for r in weighed.tolist()])
+        resources, each = weighed[each > 0], each[each > 0]
+        tight = (jobs.surplus == 0) & jobs.breakable
+        loose, tight = (goes & who[running.job] for who in (jobs.surplus != 0, tight))
+        base = self._cycle.ledger.free(resources, slice(0, len(useful)), Pool.FUTURE_IDLE)
         base += standing.freed_on_rows("loose", loose)[resources]
         freed = standing.freed_in_cells("tight", tight)[resources]
 
@@ -288,7 +271,7 @@ class DomainBounds:
             count = np.full(free.shape[1], self._asked.tasks)
             for amounts, size in zip(free, each.tolist(), strict=True):
                 np.minimum(count, amounts // size, out=count)
-            result: Ints = np.maximum(count, 0) * self._rows[rows]
+            result: Ints = np.maximum(count, 0) * useful[rows]
             return result
 
         more = growth(standing.cell_row, base, freed, room)
@@ -301,21 +284,9 @@ class DomainBounds:
             more=more[some],
         )
 
-    def _takes(self) -> tuple[Ints, Ints]:
-        """The resources that every task of the demand takes some of, and how much at least."""
-        weighed, shapes = self._cause.weighed, _shapes(self._asked)
-        each = np.array([min(int(shape.request[r]) for shape in shapes) for r in weighed.tolist()])
-        return weighed[each > 0], each[each > 0]
-
-    def _costs(self, tier: int, resource: int) -> SegmentCosts:
-        """What the segments of a tier free of a resource once all are gone who may go."""
-        found = self._known_costs.get((tier, resource))
-        if found is None:
-            freed = self._cause.running.request[resource] * self._goes
-            found = self._known_costs[tier, resource] = self._standing.costs(tier, resource, freed, self._jobs)
-        return found
-
-    def _in_tier(self, tier: int, resource: int, domains: Ints, missing: Ints, units: Ints) -> tuple[Floats, Floats]:
+    def _in_tier(
+        self, tier: int, costs: SegmentCosts, domains: Ints, missing: Ints, units: Ints
+    ) -> tuple[Floats, Floats]:
         """The first two numbers of the price for domains of one tier where so much of a resource is missing.
 
         `units` of it must come from gangs that can spare nobody.
@@ -324,7 +295,6 @@ class DomainBounds:
         if not len(segments.job):
             return np.full(len(domains), math.inf), np.full(len(domains), math.inf)
         places = np.searchsorted(segments.domains, domains)
-        costs = self._costs(tier, resource)
         left = missing - segments.sums(costs.safe)[places]
         broken = np.zeros(len(domains))
         for amount, rate in (left, costs.rate), (units, costs.tight):
@@ -335,75 +305,6 @@ class DomainBounds:
         holds = self._jobs.breakable & (self._jobs.used > 0)
         lowest = self._cause.running.jobs.priority[holds].min(initial=2**40)
         return np.where(left > 0, lowest, NONE_BROKEN), broken
-
-    def _rates(self, resource: int, tasks: Ints) -> Floats:
-        """What is evicted with each unit of a resource that some tasks free; infinite where they free none."""
-        request, weighed = self._cause.running.request[:, tasks], self._cause.weighed
-        shares = (request[weighed] / self._cause.need[weighed, None]).sum(axis=0)
-        return np.where(request[resource] > 0, shares / np.maximum(request[resource], 1), math.inf)
-
-    def by_rows(self, bounds: Mapping[int, Price]) -> dict[int, Price]:
-        """The bounds of domains if each task must find all that it asks for on one row; none where no plan can be made.
-
-        No less than the bounds that are given. Tasks of gangs that can spare some cost nothing here. Of
-        other gangs each task carries its share of what its gang held, by what it frees in the domain, and those above
-        the level stay: a plan in which one of them goes has a higher price anyway. Counted are resources of which most
-        is missing in one of the domains.
-        """
-        if not self._known:
-            return dict(bounds)
-        rows = self._side_by_side(bounds)
-        tiers = self._cycle.topology.tier[list(bounds)]
-        tier_of = tiers[rows.place[rows.row]]
-        tight, shape = self._jobs.surplus[rows.job] == 0, self._cause.running.shape
-        least = np.array([bound[1:3] for bound in bounds.values()]).T
-        scarcest = {self._scarcest[domain] for domain in bounds}
-        for i, r in enumerate(rows.resources.tolist()):
-            if r not in scarcest:
-                continue
-            rate = np.zeros(len(rows.task))
-            for tier in np.unique(tiers).tolist():
-                here = np.flatnonzero(tight & (tier_of == tier))
-                rate[here] = self._costs(tier, r).tight[self._standing.in_tier(tier).of[rows.task[here]]]
-            broken = rows.cost(i, rate / self._asked.tasks)
-            samples = self._standing.samples
-            by_shape = np.full(int(shape[samples].max(initial=0)) + 1, math.inf)
-            by_shape[shape[samples]] = self._rates(r, samples)
-            evicted = rows.amount(i, _least(self._asked, r), by_shape[shape[rows.task]])
-            least = np.maximum(least, (broken, evicted))
-        prices = zip(bounds.items(), least.T.tolist(), strict=True)
-        return {d: (bound[0], *dear, *bound[3:]) for (d, bound), dear in prices if max(dear) < math.inf}
-
-    def _side_by_side(self, bounds: Mapping[int, Price]) -> _Rows:
-        """The rows of some domains one after the other, even where one domain is inside another.
-
-        Gangs that are broken by any loss stay above the level of the domain.
-        """
-        topology, running, gone = self._cycle.topology, self._cause.running, self._gone
-        domains, levels = np.array(list(bounds), dtype=np.int64), np.array([bound[0] for bound in bounds.values()])
-        resources, each = self._takes()
-        place, row = _ranges(topology.start[domains], topology.end[domains])
-        owner, index = _ranges(*np.searchsorted(self._gone_row, [topology.start[domains], topology.end[domains]]))
-        task = gone[index]
-        job = running.job[task]
-        tight = self._jobs.surplus[job] == 0
-        going = ~tight | self._jobs.breakable[job]
-        if self._cause.purpose is Purpose.PREEMPT:
-            going &= ~tight | (running.jobs.priority[job] <= levels[owner])
-        task, owner = task[going], owner[going]
-        first = np.searchsorted(place, np.arange(len(domains)))
-        return _Rows(
-            resources=resources,
-            place=place,
-            open=self._rows[row],
-            free=self._cycle.ledger.free(resources, row, Pool.FUTURE_IDLE),
-            each=each,
-            need=self._asked.tasks,
-            task=task,
-            row=running.row[task] + (first - topology.start[domains])[owner],
-            job=running.job[task],
-            freed=running.request[np.ix_(resources, task)],
-        )
 
 
 class _Growth(msgspec.Struct, frozen=True):
@@ -449,82 +350,11 @@ class _Growth(msgspec.Struct, frozen=True):
         return result
 
 
-class _Rows(msgspec.Struct, frozen=True):
-    """Rows of some domains, what `need` tasks that take at least `each` find there, and what tasks that go free."""
-
-    resources: Ints
-    place: Ints  # of each row, the place of its domain
-    open: Bools  # by row: whether it takes any task
-    free: Ints  # (resources x rows)
-    each: Ints  # by resource
-    need: int
-    task: Ints  # that goes
-    row: Ints  # of each of them
-    job: Ints
-    freed: Ints  # (resources x tasks that go)
-
-    def amount(self, resource: int, least: int, rates: Floats) -> Floats:
-        """For each domain the least that goes where so much of one resource is asked for, at a rate for each task."""
-        domains = np.arange(int(self.place[-1]) + 1)
-        free = summed(self.place, np.maximum(self.free[resource], 0) * self.open, len(domains))
-        if len(rates) and rates.min() == rates.max() < math.inf:
-            return _lowered(np.maximum(least - free, 0) * rates[0], 0.0)
-        return _spent(self.place[self.row], self.freed[resource], rates, domains, least - free)
-
-    def cost(self, resource: int, rate: Floats) -> Floats:
-        """For each domain the least that tasks cost that free rows for the need, of one resource, if each went in part.
-
-        `rate` is what each task costs for a unit that it frees.
-        """
-        free, each = self.free[resource], int(self.each[resource])
-        some = np.flatnonzero(self.freed[resource] > 0)
-        freed, row, rate = self.freed[resource, some], self.row[some], rate[some]
-        order = np.argsort(rate, kind="stable")
-        order = order[stable_order(row[order], len(free))]
-        freed, row, rate = freed[order], row[order], rate[order]
-        upto = np.concatenate(([0], np.cumsum(freed)))
-        first = np.searchsorted(row, np.arange(len(free) + 1))
-        had = np.maximum(free // each, 0) * self.open
-        edges = np.searchsorted(self.place, np.arange(int(self.place[-1]) + 2))
-        missing = np.maximum(self.need - np.add.reduceat(had, edges[:-1]), 0)
-        most = np.maximum((free + upto[first[1:]] - upto[first[:-1]]) // each, 0) * self.open
-        more = np.minimum(most - had, missing[self.place])  # so many further tasks of each row are looked at
-        at_row = np.repeat(np.arange(len(free)), more)
-        number = had[at_row] + np.arange(len(at_row)) - np.repeat(np.cumsum(more) - more, more)
-        ends = np.cumsum(more)[edges[1:] - 1]
-        spent = np.zeros(len(freed) + 1)  # what the tasks of its domain cost up to each
-        for a, b in pairwise(first[edges].tolist()):
-            np.cumsum(rate[a:b] * freed[a:b], out=spent[a:b])
-        before = spent[:-1] - rate * freed
-
-        def price(number: Ints) -> Floats:
-            """What so many tasks on each of these rows cost."""
-            target = upto[first[at_row]] + np.maximum(number * each - free[at_row], 0)
-            at = np.maximum(np.searchsorted(upto, target) - 1, first[at_row])
-            result: Floats = before[at] - before[first[at_row]] + rate[at] * (target - upto[at])
-            return result
-
-        further = price(number + 1) - price(number)
-        result = np.zeros(len(missing))
-        totals = spent[first[edges[1:]] - 1]
-        for i, (a, b, n) in enumerate(zip([0, *ends.tolist()], ends.tolist(), missing.tolist(), strict=False)):
-            if b - a < n:
-                result[i] = math.inf
-            elif n:
-                result[i] = np.partition(further[a:b], n - 1)[:n].sum()
-        return _lowered(result, totals * missing)
-
-
 def _ranges(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     """The numbers of some ranges one after the other: of each, whose it is, and the number itself."""
     sizes = end - start
     owner = np.repeat(np.arange(len(sizes)), sizes)
     return owner, np.arange(len(owner)) + np.repeat(start - (np.cumsum(sizes) - sizes), sizes)
-
-
-def _shapes(asked: Demand) -> tuple[Shape, ...]:
-    """The distinct shapes of a demand."""
-    return tuple({t.pod_set.shape: None for task_group in asked.task_groups for t in task_group.remaining})
 
 
 def _least(asked: Demand, resource: int) -> int:
@@ -536,26 +366,6 @@ def _least(asked: Demand, resource: int) -> int:
             least += request * min(left, number)
             left -= min(left, number)
     return least
-
-
-def _spent(place: Ints, freed: Ints, rate: Floats, places: Ints, missing: Ints) -> Floats:
-    """The least that freeing what is missing costs in some places, where segments free so much at a rate, in part or
-    whole; infinite where all of them free too little.
-    """
-    lacking = np.zeros(int(place.max(initial=0)) + 1, dtype=bool)
-    lacking[places[missing > 0]] = True
-    order = np.flatnonzero((freed > 0) & lacking[place])
-    order = order[np.argsort(rate[order])]
-    order = order[stable_order(place[order], len(lacking))]
-    upto = np.concatenate(([0], np.cumsum(freed[order])))
-    spent = np.concatenate(([0.0], np.cumsum(rate[order] * freed[order])))
-    first, last = (np.searchsorted(place[order], places, side=side) for side in ("left", "right"))
-    target = upto[first] + missing
-    found = np.where(missing > 0, math.inf, 0.0)
-    some = (missing > 0) & (upto[last] >= target)
-    at = np.searchsorted(upto, target[some]) - 1  # the segment with which what is missing is freed
-    found[some] = spent[at] - spent[first[some]] + rate[order[at]] * (target[some] - upto[at])
-    return _lowered(found, float(spent[-1]))
 
 
 def _lowered(found: Floats, added: float | Floats) -> Floats:
