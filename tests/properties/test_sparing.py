@@ -10,14 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.support.depth import examples
 
-from tierwise.actions.eviction.feasibility import (
-    Feasibility,
-    fewest_by_trial,
-    first_alone_by_trial,
-    fits_in,
-    needed_by_trial,
-    place_in,
-)
+from tierwise.actions.eviction.feasibility import Feasibility, fits_in, place_in
 from tierwise.actions.placement.demand import demand
 from tierwise.bench.evictions import EVICTING, scattered
 from tierwise.bench.worlds import CLASSES, GPUS_PER_NODE, GangSpec, flat_cluster, jobs, with_leaders
@@ -126,6 +119,6 @@ def compare(fits: Feasibility, pick: Random, size: int) -> None:
     fixed, parts = np.sort(parts[0]), [np.sort(part) for part in parts[1:]]
     victims, start = np.concatenate(parts), np.concatenate(([0], np.cumsum([len(part) for part in parts])))
 
-    assert fewest_by_trial(fits, victims, start) == fits.fewest(victims, start)
-    assert needed_by_trial(fits, victims, start, fixed) == fits.needed(victims, start, fixed)
-    assert first_alone_by_trial(fits, victims, start, fixed) == fits.first_alone(victims, start, fixed)
+    assert Feasibility.fewest(fits, victims, start) == fits.fewest(victims, start)
+    assert Feasibility.needed(fits, victims, start, fixed) == fits.needed(victims, start, fixed)
+    assert Feasibility.first_alone(fits, victims, start, fixed) == fits.first_alone(victims, start, fixed)

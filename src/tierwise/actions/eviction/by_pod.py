@@ -30,7 +30,7 @@ from tierwise.actions.eviction.node_costs import (
 )
 from tierwise.actions.eviction.price_bounds import Price
 from tierwise.actions.eviction.victims import EvictionPlan, choose
-from tierwise.actions.placement.bounds import Room, may_hold_each
+from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.gather import slot_tree_on
 from tierwise.framework.bundle import Bundles
@@ -149,7 +149,7 @@ class _Planner:
             return
         freed = self._cause.running.freed(self._candidates, len(self._cycle.nodes))
         room = Room(self._cycle, Pool.FUTURE_IDLE, freed=freed)
-        able = allowed[may_hold_each(room, self._asked, allowed)]
+        able = allowed[may_hold_all(room, self._asked, allowed)]
         if self._by_node and self._prices is None and ROOT in able:
             yield self._single_nodes()
         for tier in np.unique(topology.tier[able]).tolist():

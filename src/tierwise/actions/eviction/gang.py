@@ -38,7 +38,7 @@ from tierwise.actions.eviction.preemptors import (
 from tierwise.actions.eviction.price_bounds import DomainBounds, Price, StandingTasks
 from tierwise.actions.eviction.review import review
 from tierwise.actions.eviction.victims import UNLIMITED, EvictionPlan, PutOff, first_of, make_plan
-from tierwise.actions.placement.bounds import Room, may_hold_each
+from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.choose import candidates, current_domain
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, demand, needs
@@ -328,7 +328,7 @@ class GangPreemptor:
         going[local] = self._cycle.pipeline.could_go(preemptor, local)
         freed = self._standing.freed_on_rows("could go", going)
         room = Room(self._cycle, Pool.FUTURE_IDLE, freed=freed)
-        return set(domains[may_hold_each(room, planning.asked, domains)].tolist())
+        return set(domains[may_hold_all(room, planning.asked, domains)].tolist())
 
     def _plan(self, planning: _Planning, domain: int, bound: Price, limit: Price) -> EvictionPlan | PutOff | None:
         """The cheapest plan that is found for one domain, where it costs at least `bound`; put off beyond a limit."""
@@ -506,7 +506,7 @@ class GangPreemptor:
         cycle = self._cycle
         every = self._allowed(preemptor.job)
         room = Room(cycle, Pool.FUTURE_IDLE, freed=self._standing.freed_on_rows("eligible", eligible))
-        able = every[may_hold_each(room, asked, every)]
+        able = every[may_hold_all(room, asked, every)]
         most = self._options.max_domains
         if most is None or len(able) <= most:
             return able

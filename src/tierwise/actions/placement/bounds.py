@@ -8,6 +8,8 @@ those that are being released as well, and those that victims would free.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from tierwise.actions.placement.demand import Demand, TaskGroup
@@ -17,37 +19,33 @@ from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.shape import Shape
 
-__all__ = ["Room", "held", "may_hold", "may_hold_each", "may_hold_together"]
+__all__ = ["Room", "held", "may_hold", "may_hold_all"]
 
 
 class Room:
-    """What is free on the rows of a span, by default on all: of a pool, or of it once so much is freed.
+    """What is free on rows: of a pool, or of it once so much is freed, (resources x rows)."""
 
-    `freed` has an amount for each resource and row of the span.
-    """
-
-    def __init__(self, cycle: Cycle, pool: Pool, *, freed: Ints | None = None, span: slice | None = None) -> None:
+    def __init__(self, cycle: Cycle, pool: Pool, *, freed: Ints | None = None) -> None:
         self.cycle = cycle
         self._pool = pool
         self._freed = freed
-        self._span = slice(0, len(cycle.nodes)) if span is None else span
         self._rows: dict[int, Ints] = {}
         self._domains: dict[int, Ints] = {}
 
     def free(self, resources: Ints) -> Ints:
         """What is free of some resources, (resources x rows)."""
-        free = self.cycle.ledger.free(resources, self._span, self._pool)
+        free = self.cycle.ledger.free(resources, slice(0, len(self.cycle.nodes)), self._pool)
         return free if self._freed is None else free + self._freed[resources]
 
     def rows(self, shape: Shape) -> Ints:
         """How many tasks of a shape each row takes."""
         kept = self.cycle.fit_counts.of(shape)
         if self._freed is None:
-            return kept.rows(self._pool)[self._span]
+            return kept.rows(self._pool)
         found = self._rows.get(shape.number)
         if found is None:
             found = self._rows[shape.number] = shape.max_tasks(self.free(shape.asked))
-            found[kept.why[self._span] != 0] = 0
+            found[kept.why != 0] = 0
         return found
 
     def domains(self, shape: Shape) -> Ints:
@@ -81,25 +79,39 @@ def may_hold(room: Room, task_group: TaskGroup, domains: Ints) -> Bools:
     return result
 
 
-def may_hold_each(room: Room, demand: Demand, domains: Ints) -> Bools:
-    """Which domains may hold every task group of a demand, each by itself."""
-    result = np.ones(len(domains), dtype=bool)
-    for task_group in demand.task_groups:
-        result &= may_hold(room, task_group, domains)
-    return result
-
-
-def may_hold_together(room: Room, demand: Demand, domains: Ints) -> Bools:
-    """Which domains may hold all task groups of a demand that have one shape, together with those of that shape."""
-    needs: dict[Shape, int] = {}
-    for task_group in demand.task_groups:
-        if len(task_group.remaining) == 1:
-            shape = task_group.remaining[0].pod_set.shape
-            needs[shape] = needs.get(shape, 0) + task_group.need
+def may_hold_all(room: Room, demand: Demand, domains: Ints) -> Bools:
+    """Which domains may hold a demand: each task group by itself, those of one shape together, and by amounts all tasks
+    that are placed in any case. Where spares may replace task groups, which domains may hold any of them.
+    """
+    if demand.spares:
+        every = (*demand.task_groups, *demand.spares)
+        any_of_them: Bools = np.logical_or.reduce([may_hold(room, task_group, domains) for task_group in every])
+        return any_of_them
     fits = np.ones(len(domains), dtype=bool)
-    for shape, need in needs.items():
+    needs: dict[Shape, int] = {}
+    firm: dict[Shape, int] = {}
+    for task_group in demand.task_groups:
+        fits &= may_hold(room, task_group, domains)
+        left = [(tasks_left.pod_set.shape, tasks_left.left) for tasks_left in task_group.remaining]
+        if len(left) == 1:
+            left = [(left[0][0], task_group.need)]
+            needs[left[0][0]] = needs.get(left[0][0], 0) + task_group.need
+        for shape, number in left if sum(number for _, number in left) == task_group.need else ():
+            firm[shape] = firm.get(shape, 0) + number
+    for shape, need in needs.items() if len(demand.task_groups) > 1 else ():
         fits &= room.domains(shape)[domains] >= need
-    return fits
+    return fits & _enough_amounts(room, firm, domains) if len(firm) > 1 else fits
+
+
+def _enough_amounts(room: Room, numbers: Mapping[Shape, int], domains: Ints) -> Bools:
+    """Which domains have all that so many tasks ask for together, on nodes that take any of them."""
+    whole = np.array(list(numbers.values())) @ np.stack([shape.request for shape in numbers])
+    resources = np.flatnonzero(whole)
+    free = np.maximum(room.free(resources), 0)
+    free[:, np.add.reduce([room.rows(shape) for shape in numbers]) == 0] = 0
+    totals = [room.cycle.topology.totals(amounts)[domains] for amounts in free]
+    enough: Bools = np.all(np.stack(totals) >= whole[resources, None], axis=0)
+    return enough
 
 
 def held(room: Room, part: Part) -> Ints:

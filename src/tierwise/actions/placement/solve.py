@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tierwise.actions.placement.alike import place_alike
-from tierwise.actions.placement.bounds import Room, may_hold_each, may_hold_together
+from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.choose import by_score, candidates, current_domain, pending, search_group, surplus_keys
 from tierwise.actions.placement.demand import Demand
@@ -140,10 +140,7 @@ def shortlist(cycle: Cycle, job: Job | SubJob, demand: Demand, group: Ints) -> t
     The lowest tier comes first, then the highest sum of sub-job scores.
     """
     cycle.report.search_counts.domains += len(group)
-    room = Room(cycle, Pool.FUTURE_IDLE)
-    feasible = group
-    if not demand.spares:
-        feasible = group[may_hold_together(room, demand, group) & may_hold_each(room, demand, group)]
+    feasible = group[may_hold_all(Room(cycle, Pool.FUTURE_IDLE), demand, group)]
     if len(feasible) < 2:
         return feasible, feasible
     worth = sum(cycle.pipeline.score_domains(task_group.sub, feasible) for task_group in demand.task_groups)
