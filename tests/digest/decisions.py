@@ -23,7 +23,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Task
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
-from tierwise.sim.cluster.rounds import History, schedule
+from tierwise.sim.cluster.rounds import Rounds, schedule
 
 __all__ = ["Change", "Line", "Measure", "Measures", "changes", "decided", "read_lines"]
 
@@ -83,7 +83,7 @@ def decided(name: str, make: Callable[[], Case]) -> Line:
     return Line(name, hashlib.sha256(decision.encode()).hexdigest()[:12], measures, decision)
 
 
-def _decision(history: History, after: Snapshot) -> str:
+def _decision(history: Rounds, after: Snapshot) -> str:
     words = [f"+{node}={pods}" for node, pods in _by_node(history.bindings)]
     words += [f"~{node}={pods}" for node, pods in _by_node(_nominated(history))]
     words += sorted(f"-{e.task.key}<{e.by.key if e.by is not None else ''}:{e.action}" for e in history.evictions)
@@ -94,7 +94,7 @@ def _decision(history: History, after: Snapshot) -> str:
     return " ".join(word.replace(" ", "_") for word in words)
 
 
-def _nominated(history: History) -> dict[str, str]:
+def _nominated(history: Rounds) -> dict[str, str]:
     """The pods that some cycle had wait for a node, whatever became of them."""
     return {
         task.key: before.nodes.names[row]
@@ -113,7 +113,7 @@ def _by_node(places: Mapping[str, str]) -> list[tuple[str, str]]:
     return [(node, ",".join(sorted(found[node], key=natural))) for node in sorted(found, key=natural)]
 
 
-def _measures(history: History, after: Snapshot) -> Measures:
+def _measures(history: Rounds, after: Snapshot) -> Measures:
     placed = {**history.nominations, **history.bindings}
     gangs = {}
     for job in after.jobs:

@@ -14,18 +14,18 @@ from tierwise.config.searches import STEPS
 from tierwise.model.job import Job
 from tierwise.model.reason import Verdict
 from tierwise.port import Objects
-from tierwise.sim.cluster.rounds import History, schedule
+from tierwise.sim.cluster.rounds import Rounds, schedule
 
 LEFT_OUT = ("evicting", "half", "jobpreempt", "everything", "mixed", "plain", "lost")
 """Scenes in which never may be about more than room: quotas, pods that stand where they may not stay, repair."""
 
 
-def _run(case: Case, objects: Objects, steps: int) -> History:
+def _run(case: Case, objects: Objects, steps: int) -> Rounds:
     arguments = {**case.profile.action_arguments, "allocate": {"searchSteps": steps}}
     return schedule(objects, replace(case.profile, action_arguments=arguments), now=case.now, cycles=1)
 
 
-def _never(history: History) -> Iterator[Job]:
+def _never(history: Rounds) -> Iterator[Job]:
     """The gangs of which nothing was placed, and that are told never."""
     snapshot, report = history.reports[0]
     placed = {decision.job.key for decision in report.decisions}

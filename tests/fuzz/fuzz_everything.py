@@ -38,8 +38,8 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.port import Bind, Create, Effect, Nominate, Objects, Prepare, Update, key_of_raw
 from tierwise.scheduler import check_profile, cycle
 from tierwise.scheduler.effects import effects
+from tierwise.sim.cluster.driver import all_controllers, reconcile
 from tierwise.sim.cluster.provisioner import provision
-from tierwise.sim.cluster.rounds import all_controllers, reconcile
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader, build
 from tierwise.status.pod_group import statuses

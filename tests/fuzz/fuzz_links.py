@@ -33,7 +33,7 @@ from tierwise.config.profile import Profile
 from tierwise.port import Create, Delete, Effect, Key
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
-from tierwise.sim.cluster.rounds import reconcile
+from tierwise.sim.cluster.driver import reconcile
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build
 

@@ -16,7 +16,7 @@ from tierwise.api.quantity import LARGEST, amount
 from tierwise.config.volcano import read_volcano
 from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.scheduler.cycle import check_profile
-from tierwise.sim.cluster.rounds import History
+from tierwise.sim.cluster.rounds import Rounds
 
 RESOURCES = ("cpu", "memory", "nvidia.com/gpu")
 TWIN = 10**7
@@ -97,14 +97,14 @@ def _object(version: str, kind: str, name: str, spec: Raw) -> Raw:
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def _run(raws: Iterable[Raw], plugins: Sequence[str], actions: Sequence[str]) -> History:
+def _run(raws: Iterable[Raw], plugins: Sequence[str], actions: Sequence[str]) -> Rounds:
     tier = ["gang", "priority", "predicates", "conformance", *plugins]
     names = ", ".join(["enqueue", "allocate", "backfill", *actions])
     profile = read_volcano({"actions": names, "tiers": [{"plugins": [{"name": name} for name in tier]}]})
     return schedule(objects(*raws), check_profile(profile), now=0.0, cycles=3)
 
 
-def _overfull(history: History) -> set[tuple[str, str]]:
+def _overfull(history: Rounds) -> set[tuple[str, str]]:
     """Nodes and resources of which their pods ask for more than they have, counted without any limit."""
     held = history.cluster.read()
     used: dict[tuple[str, str], int] = {}

@@ -23,7 +23,8 @@ from tierwise.framework.report import ReportBuilder
 from tierwise.port import Effect, Objects, PatchStatus
 from tierwise.scheduler.cycle import nothing_waits
 from tierwise.scheduler.effects import effects
-from tierwise.sim.cluster.rounds import History, reconcile
+from tierwise.sim.cluster.driver import reconcile
+from tierwise.sim.cluster.rounds import Rounds
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader, build
 from tierwise.status.pod_group import StatusWriter, statuses
@@ -36,7 +37,7 @@ def _judge(scene: Scene, name: str) -> Judge:
     return Judge(objects_of(scene.world, *scene.gangs), outcome.bindings)
 
 
-def _wire(history: History) -> str:
+def _wire(history: Rounds) -> str:
     assert history.report is not None
     wire = schedule_wire(
         bindings=history.bindings,

@@ -30,7 +30,7 @@ from tierwise.api.core import Pod
 from tierwise.api.resource import Device, DeviceClaim, ResourceClaim, ResourceSlice
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Objects, key_of_raw
-from tierwise.sim.cluster.rounds import History
+from tierwise.sim.cluster.rounds import Rounds
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader
 from tierwise.snapshot.consistency import differences
@@ -67,7 +67,7 @@ def _any_sets(draw: st.DrawFn) -> tuple[list[int], list[tuple[tuple[int, ...], i
     return levels, draw(st.lists(st.tuples(sets, st.integers(1, 2)), min_size=1, max_size=4))
 
 
-def _gang(levels: list[int], claims: list[tuple[tuple[int, ...], int]]) -> History:
+def _gang(levels: list[int], claims: list[tuple[tuple[int, ...], int]]) -> Rounds:
     """One node, and a pod for each claim, all of which start or none."""
     devices = [device(f"d{i}", level=level) for i, level in enumerate(levels)]
     wanted = [claim(f"c{i}", exactly(number, where=_where(some))) for i, (some, number) in enumerate(claims)]
@@ -89,7 +89,7 @@ def _feasible(levels: list[int], claims: list[tuple[tuple[int, ...], int]]) -> b
     return serve(0, frozenset(range(len(levels))))
 
 
-def _check(history: History) -> None:
+def _check(history: Rounds) -> None:
     """Every device is held once, and by a claim that may have it."""
     shown = history.cluster.read()
     described = {

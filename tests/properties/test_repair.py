@@ -24,7 +24,7 @@ from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.model.ranks import near_homes
 from tierwise.model.topology import Topology
 from tierwise.port import Key, Objects
-from tierwise.sim.cluster.rounds import History
+from tierwise.sim.cluster.rounds import Rounds
 
 MARK = "tierwise.io/on-node-loss"
 
@@ -133,7 +133,7 @@ def _lose(objects: Objects, nodes: tuple[int, ...]) -> Objects:
     return objects.changed(changed, {})
 
 
-def _places(history: History) -> dict[str, tuple[str, str]]:
+def _places(history: Rounds) -> dict[str, tuple[str, str]]:
     """Node and rank of the pods of the job that run, by name."""
     pods = history.cluster.read().every(Pod)
     return {

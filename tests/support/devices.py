@@ -12,7 +12,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.resource import ResourceClaim
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.port import Objects
-from tierwise.sim.cluster.rounds import History
+from tierwise.sim.cluster.rounds import Rounds
 
 __all__ = [
     "DRIVER",
@@ -150,12 +150,12 @@ def objects(*raws: Raw | Sequence[Raw]) -> Objects:
     return Objects.of([(codec.decode(raw), raw) for raw in flat])
 
 
-def run(*raws: Raw | Sequence[Raw], profile: Profile = DEFAULT) -> History:
+def run(*raws: Raw | Sequence[Raw], profile: Profile = DEFAULT) -> Rounds:
     """Cycles on the embedded cluster until nothing changes."""
     return schedule(objects(*raws), profile, now=0.0)
 
 
-def given(history: History, name: str) -> list[str]:
+def given(history: Rounds, name: str) -> list[str]:
     """The devices that a claim holds, in order."""
     found = history.cluster.read().every(ResourceClaim)[f"default/{name}"]
     allocation = found.status.allocation

@@ -317,7 +317,7 @@ class Told(msgspec.Struct, frozen=True):
         )
 
 
-_TRIED: list[tuple[Scene, Profile, rounds.History]] = []
+_TRIED: list[tuple[Scene, Profile, rounds.Rounds]] = []
 """The last cycle that told whether a world starves; the first that a property asks for is mostly the same one."""
 
 
@@ -337,7 +337,7 @@ def starves(scene: Scene, chosen: Profile) -> bool:
     return bool(history.evictions)
 
 
-def _noted(scene: Scene, history: rounds.History) -> rounds.History:
+def _noted(scene: Scene, history: rounds.Rounds) -> rounds.Rounds:
     """The same, once the property for which it ran knows what came of it."""
     victims = [scene.pods()[e.task.key] for e in history.evictions if e.task.key in scene.pods()]
     saw(
@@ -373,12 +373,12 @@ def onward(scene: Scene, told: Told, *, linger: bool) -> Scene:
     return replace(scene, gangs=tuple(gangs))
 
 
-def many(scene: Scene, chosen: Profile) -> rounds.History:
+def many(scene: Scene, chosen: Profile) -> rounds.Rounds:
     """As many cycles as change anything."""
     return _noted(scene, rounds.schedule(objects(scene), chosen, now=0.0))
 
 
-def _told(history: rounds.History) -> Told:
+def _told(history: rounds.Rounds) -> Told:
     before, report = history.reports[0]
     wire = schedule_wire(
         bindings=history.bindings,

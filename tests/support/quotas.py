@@ -19,7 +19,8 @@ from tierwise.api.elastic_quota import RUNTIME, ElasticQuota
 from tierwise.config.kube import read_kube
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.explain.wire import pending_wire
-from tierwise.sim.cluster.rounds import reconcile, schedule
+from tierwise.sim.cluster.driver import reconcile
+from tierwise.sim.cluster.rounds import schedule
 from tierwise.sim.cluster.store import EmbeddedCluster
 
 __all__ = ["GPU", "Outcome", "koordinator", "nodes", "quota", "runtimes", "settle", "worker"]

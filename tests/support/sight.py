@@ -50,7 +50,7 @@ def sees(**least: int) -> Callable[[F], F]:
     return guarded
 
 
-def schedule(objects: Objects, profile: Profile, **named: Any) -> rounds.History:
+def schedule(objects: Objects, profile: Profile, **named: Any) -> rounds.Rounds:
     """As many cycles as change anything, or as asked for."""
     history = rounds.schedule(objects, profile, **named)
     waiting = history.report.rejections if history.report is not None else ()

@@ -8,7 +8,7 @@ from tests.support.koordinator import objects_of
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.port import Key, Objects
-from tierwise.sim.cluster import rounds
+from tierwise.sim.cluster import driver, rounds
 from tierwise.sim.cluster.store import EmbeddedCluster
 
 __all__ = ["expanded", "group", "manifests", "pods", "scheduled"]
@@ -22,10 +22,10 @@ def manifests(text: str) -> list[Raw]:
 def expanded(*given: Raw) -> Objects:
     """All objects once the controllers have nothing more to do, and they have nothing to do then."""
     cluster = EmbeddedCluster(objects_of(list(given)))
-    guard = rounds.reconcile(cluster, 0.0)
+    guard = driver.reconcile(cluster, 0.0)
     assert not guard.crashes
     version = cluster.read().version
-    rounds.reconcile(cluster, 0.0)
+    driver.reconcile(cluster, 0.0)
     assert version == cluster.read().version
     return cluster.read()
 

@@ -22,7 +22,7 @@ from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.port import Objects
 from tierwise.scheduler import cycle, open_cycle
-from tierwise.sim.cluster.rounds import reconcile
+from tierwise.sim.cluster.driver import reconcile
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build
 

@@ -30,7 +30,7 @@ def reconcile(
     """
     from tierwise.cli.inputs import introduce, load, moment, profile_of, tell_crashes
     from tierwise.cli.progress import show_progress
-    from tierwise.sim.cluster import rounds
+    from tierwise.sim.cluster import driver
     from tierwise.sim.cluster.store import EmbeddedCluster
 
     profile = profile_of(config_file)
@@ -38,7 +38,7 @@ def reconcile(
     introduce(objects)
     cluster = EmbeddedCluster(objects)
     with show_progress("running the controllers"):
-        guard = rounds.reconcile(cluster, moment(objects, now), profile)
+        guard = driver.reconcile(cluster, moment(objects, now), profile)
     tell_crashes(guard)
     if output_format == "json":
         from tierwise.cli.screen import print_json

@@ -11,7 +11,7 @@ from tierwise.cli import options
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
     from tierwise.model.snapshot import Snapshot
-    from tierwise.sim.cluster.rounds import History
+    from tierwise.sim.cluster.rounds import Rounds
 
 __all__ = ["schedule"]
 
@@ -60,7 +60,7 @@ def schedule(
         _text(history, after, profile, everything=everything)
 
 
-def _json(history: History, after: Snapshot) -> None:
+def _json(history: Rounds, after: Snapshot) -> None:
     from tierwise.cli.screen import print_json
     from tierwise.explain.wire import schedule_wire
 
@@ -77,7 +77,7 @@ def _json(history: History, after: Snapshot) -> None:
     )
 
 
-def _text(history: History, after: Snapshot, profile: Profile, *, everything: bool) -> None:
+def _text(history: Rounds, after: Snapshot, profile: Profile, *, everything: bool) -> None:
     from tierwise.cli.screen import print_page
     from tierwise.explain.text.schedule import Run, schedule_lines
 

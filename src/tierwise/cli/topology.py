@@ -408,7 +408,7 @@ def export_(filenames: tuple[str, ...], config_map: str | None, fabric: str) -> 
     from tierwise.cli.inputs import load, moment, tell_crashes, tell_unread
     from tierwise.dialects.koordinator.topology_map import entries_of
     from tierwise.model.topology import fabric_kind
-    from tierwise.sim.cluster.rounds import reconcile
+    from tierwise.sim.cluster.driver import reconcile
     from tierwise.sim.cluster.store import EmbeddedCluster
     from tierwise.snapshot.builder import build
 
@@ -577,7 +577,7 @@ def show(
     from tierwise.cli.inputs import load, moment, profile_of, tell_crashes, tell_unread
     from tierwise.cli.progress import show_progress
     from tierwise.model.topology import fabric_kind
-    from tierwise.sim.cluster.rounds import reconcile
+    from tierwise.sim.cluster.driver import reconcile
     from tierwise.sim.cluster.store import EmbeddedCluster
     from tierwise.snapshot.builder import build
 

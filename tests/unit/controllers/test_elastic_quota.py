@@ -11,7 +11,7 @@ from tierwise import controllers
 from tierwise.api.codec import Raw
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.controllers.stamp import since
-from tierwise.sim.cluster.rounds import reconcile
+from tierwise.sim.cluster.driver import reconcile
 from tierwise.sim.cluster.store import EmbeddedCluster
 
 PREFIX = "quota.scheduling.koordinator.sh/"

@@ -27,7 +27,7 @@ from tierwise.api.resource import DeviceAllocationResult, ResourceClaim
 from tierwise.config.profile import DEFAULT
 from tierwise.model.reason import Verdict
 from tierwise.scheduler import cycle
-from tierwise.sim.cluster.rounds import History
+from tierwise.sim.cluster.rounds import Rounds
 from tierwise.snapshot.builder import build
 
 
@@ -35,17 +35,17 @@ def _machine(name: str, *devices: Raw) -> list[Raw]:
     return [node(name), resource_slice(name, devices)]
 
 
-def _code(history: History, key: str) -> str:
+def _code(history: Rounds, key: str) -> str:
     assert history.report is not None
     return history.report.rejections[key].reason.code
 
 
-def _text(history: History, key: str) -> str:
+def _text(history: Rounds, key: str) -> str:
     assert history.report is not None
     return history.report.rejections[key].reason.text
 
 
-def _claim(history: History, name: str) -> ResourceClaim:
+def _claim(history: Rounds, name: str) -> ResourceClaim:
     return history.cluster.read().every(ResourceClaim)[f"default/{name}"]
 
 
@@ -499,7 +499,7 @@ def test_capacity_that_is_shared_is_consumed() -> None:
     assert 2 == len(set(shares))
 
 
-def _results(history: History, name: str) -> tuple[DeviceAllocationResult, ...]:
+def _results(history: Rounds, name: str) -> tuple[DeviceAllocationResult, ...]:
     found = _claim(history, name).status.allocation
     return found.devices.results if found is not None else ()
 

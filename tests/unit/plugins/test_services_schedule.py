@@ -18,13 +18,13 @@ from tests.support.services import (
 from tierwise.config.kube import read_kube
 from tierwise.config.profile import Profile
 from tierwise.controllers import run
-from tierwise.sim.cluster.rounds import History, look, schedule
+from tierwise.sim.cluster.rounds import Rounds, look, schedule
 
 NODES = [node("n1", "r/z1", cpu=2), node("n2", "r/z2", cpu=2)]
 CALLS = [("web", "store", {"maxNetworkCost": 100, "minBandwidth": "10"})]
 
 
-def _run(*raws: Raw, how: Profile | None = None) -> History:
+def _run(*raws: Raw, how: Profile | None = None) -> Rounds:
     return schedule(objects(*raws), how or profile(), now=0.0)
 
 

@@ -21,25 +21,21 @@ from tierwise.config.profile import Profile
 from tierwise.dialects.volcano.annotations import group_of
 from tierwise.explain.timeline import TimelineEntry
 from tierwise.framework.extension import Factory
-from tierwise.framework.report import CycleReport, ReportBuilder
+from tierwise.framework.report import CycleReport
 from tierwise.model.job import Phase
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
 from tierwise.port import Bind, Effect, Key, Objects, PatchStatus, RecordEvent
-from tierwise.scheduler import cycle
-from tierwise.scheduler.cycle import nothing_is_left, nothing_waits
-from tierwise.scheduler.effects import effects
-from tierwise.scheduler.guard import Crash, Guard
-from tierwise.sim.cluster import rounds
-from tierwise.sim.cluster.agenda import Incident, NodeBack, NodeLost, PodFails
+from tierwise.scheduler.cycle import nothing_is_left
+from tierwise.scheduler.guard import Crash
+from tierwise.sim.cluster.agenda import Agenda, Due, Event, Incident, LookAgain, NodeBack, NodeLost, PodFails
+from tierwise.sim.cluster.driver import MOST, EmbeddedDriver
 from tierwise.sim.cluster.event_log import EventLog
 from tierwise.sim.cluster.kubelet import killed
 from tierwise.sim.cluster.nodes import SimNodes
 from tierwise.sim.cluster.pod_behaviour import Pace, check_habits
 from tierwise.sim.cluster.provisioner import Provisioner
 from tierwise.sim.cluster.store import EmbeddedCluster
-from tierwise.snapshot.builder import Reader
-from tierwise.status.pod_group import StatusWriter, statuses
 
 __all__ = ["Moment", "NoUser", "Simulation", "User"]
 
@@ -71,8 +67,6 @@ _OWN_PACE: Final = Pace()
 _OF_JOBS: Final = frozenset((Pod, PodGroup, Job))
 _STARTING: Final = frozenset((Pod, Job))
 _ENDED: Final = ("Succeeded", "Failed")
-_MOST: Final = 1000
-"""Rounds at one moment after which a cluster that still changes is taken to be going in circles."""
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -85,16 +79,7 @@ class Moment(msgspec.Struct, frozen=True):
     report: CycleReport
 
 
-class _Decided(msgspec.Struct, frozen=True):
-    """What one cycle saw and decided; `idle` says that there was nothing to decide, and nothing to do."""
-
-    snapshot: Snapshot
-    report: CycleReport
-    effects: list[Effect]
-    idle: bool = False
-
-
-class Simulation:
+class Simulation(EmbeddedDriver):
     """A cluster that lives. What makes a stage raise is set aside by name, as on a real one."""
 
     def __init__(
@@ -118,28 +103,24 @@ class Simulation:
         check_habits(objects)
         _check_nodes(objects, incidents)
         self.start = float(math.ceil(start))  # the API counts whole seconds
-        self.cycles = 0
+        cluster = cluster if cluster is not None else EmbeddedCluster(objects, self.start, self.start)
+        super().__init__(cluster, profile, plugins=plugins)
         self.unfinished = True  # whether anything is still going to happen
-        self.cluster = cluster if cluster is not None else EmbeddedCluster(objects, self.start, self.start)
         self._observe = observe
         self.chronicle = EventLog(self.start)
         self._log = log
         self._watched = log or observe is not None  # whether somebody wants to see what every moment leads to
-        self.profile, self._plugins = profile, plugins
-        self._reader = Reader(profile)
-        self._statuses = StatusWriter()
-        self._controllers = rounds.all_controllers(profile)
-        self.guard = Guard(tell=self._tell)
         self._user = user or NoUser()
-        self._ahead = sorted(incidents, key=lambda incident: incident.after)
+        self._agenda = Agenda(self.start)
+        for incident in incidents:
+            self._agenda.put(incident, self.start + incident.after)
         self._machines = SimNodes(self.guard, pace)
         self._storage = Provisioner()
         self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
         self._last: tuple[Snapshot, CycleReport] | None = None
         self._idle = False  # whether there was nothing to decide and nothing left to write
         self._placed: Objects | None = None  # what was there after it, where nothing waits there
-        self._again = math.inf  # when the scheduler is to look though nothing has changed
-        self._wake: float | None = None  # when kubelets have something to do again
+        self._looks = False  # whether the scheduler is to look though nothing has changed
 
     def run(self, until: float) -> Iterator[Moment]:
         """Moment after moment until nothing is left to happen, or until so many seconds after the start."""
@@ -161,7 +142,7 @@ class Simulation:
         """Let everything happen that happens at a moment; for callers who have a clock of their own."""
         self.cluster.clock = now
         told = len(self.chronicle.happenings)
-        self._wake = self._advance(now)
+        self._await(Due("kubelets"), self._advance(now), now)
         snapshot, report = self._last or self._cycle(now)
         return Moment(now - self.start, self.chronicle.happenings[told:], self.cluster.read(), snapshot, report)
 
@@ -172,25 +153,25 @@ class Simulation:
 
     def _advance(self, now: float) -> float | None:
         """Everything that happens at one moment; the time at which kubelets have something to do again."""
-        self._apply_incidents(now)
-        for _ in range(_MOST):
+        self._happen(now)
+        for _ in range(MOST):
             before = self.cluster.read()
             asked = self._user.act(before, now)
             if asked:
                 self.cluster.apply(asked)
-            rounds.reconcile(self.cluster, now, self.profile, self.guard, self._controllers)
+            self._reconcile(now)
             self._note(before, now)
-            if self._has_news(now) and not self._count_started():
+            if self._has_news() and not self._count_started():
                 self._cycle(now)
             wake = self._kubelets(now)
             if self.cluster.read() is before:
                 return wake
         raise RuntimeError(f"the cluster does not come to rest at {now - self.start:.0f}s")
 
-    def _has_news(self, now: float) -> bool:
+    def _has_news(self) -> bool:
         """Whether another cycle may decide something, or somebody wants to hear what it sees."""
         objects, seen = self.cluster.read(), self._seen
-        if self._again <= now or seen is None:
+        if self._looks or seen is None:
             return True
         if objects is not seen and self._idle and self._observe is None and _only_gone(objects, seen):
             self._seen = objects
@@ -216,39 +197,18 @@ class Simulation:
 
     def _cycle(self, now: float) -> tuple[Snapshot, CycleReport]:
         before = self.cluster.read()
-
-        def decide(shown: Objects, reader: Reader) -> _Decided:
-            snapshot = reader.read(shown, now)
-            idle = nothing_waits(snapshot, self.profile)
-            report = ReportBuilder().build() if idle else cycle(snapshot, self.profile, plugins=self._plugins)
-            asked = effects(snapshot, report)
-            return _Decided(snapshot, report, asked, idle=idle and not asked)
-
-        def act(shown: Objects) -> _Decided:
-            try:
-                return decide(shown, self._reader)
-            except Exception:
-                self._reader = Reader(self.profile)  # what it remembers may be half of something
-                raise
-
-        decided = self.guard.run("scheduling", before, act, lambda shown: decide(shown, Reader(self.profile)))
+        decided = self._decide(now, skip=True)
         if decided is None:
             raise RuntimeError("scheduling fails, however many objects are set aside")
         snapshot, report, asked = decided.snapshot, decided.report, decided.effects
         outcomes = self.cluster.apply(asked) if asked else ()
         if self._log:
             self.chronicle.cycle(snapshot, report, now)
-        told = self.guard.run(
-            "writing statuses",
-            self.cluster.read(),
-            lambda shown: self._statuses.write(shown, snapshot, report),
-            lambda shown: statuses(shown, snapshot, report),
-        )
-        if told:
-            self.cluster.apply(told)
+        told = self._write_statuses(decided)
         self._note(before, now)
-        self.cycles += 1
-        self._again = math.inf if report.retry_at is None else math.ceil(report.retry_at)
+        again = math.inf if report.retry_at is None else math.ceil(report.retry_at)
+        self._looks = again <= now
+        self._await(LookAgain(), again, now)
         if self._observe is not None:
             self._observe(snapshot, report, self.guard.over(before))
         after, own = self.cluster.read(), before.version + bool(told)
@@ -278,11 +238,11 @@ class Simulation:
         self._note(before, now)
         return min((wake for wake in (machines.wake, storage.wake) if wake is not None), default=None)
 
-    def _apply_incidents(self, now: float) -> None:
+    def _happen(self, now: float) -> None:
         """What comes from outside at this moment."""
-        while self._ahead and self.start + self._ahead[0].after <= now:
+        for event in self._agenda.until(now):
             before = self.cluster.read()
-            match self._ahead.pop(0):
+            match event:
                 case PodFails(_, path, code):
                     self._fail(path, code, now)
                 case NodeLost(_, node):
@@ -293,6 +253,10 @@ class Simulation:
                     self.cluster.apply(
                         [RecordEvent(_node(node), "Normal", "Back", "the machine is there again"), *back]
                     )
+                case LookAgain():
+                    self._looks = True
+                case _:  # those who are due are asked at every moment
+                    pass
             self._note(before, now)
 
     def _fail(self, path: str, code: int, now: float) -> None:
@@ -316,20 +280,23 @@ class Simulation:
     def following(self, now: float) -> float | None:
         """The next moment at which something happens; None where nothing ever will."""
         due = self._controllers.due(self.guard.over(self.cluster.read()))
-        again = self._again if self._again < math.inf else None
-        befalls = [self.start + incident.after for incident in self._ahead[:1]]
-        ahead = (self._wake, due and math.ceil(due), again, self._user.due(), *befalls)
-        return min((float(time) for time in ahead if time is not None and time > now), default=None)
+        self._await(Due("controllers"), due and math.ceil(due), now)
+        self._await(Due("user"), self._user.due(), now)
+        following = self._agenda.next()
+        return following if following < math.inf else None
+
+    def _await(self, event: Event, at: float | None, now: float) -> None:
+        self._agenda.put(event, float(at) if at is not None and at > now else math.inf)
 
 
-def _only_counts(told: Sequence[Effect] | None) -> bool:
+def _only_counts(told: Sequence[Effect]) -> bool:
     """Whether statuses say nothing new that another cycle would look at while nothing waits: no group's phase."""
-    return all(isinstance(effect, PatchStatus) and "phase" not in effect.status for effect in told or ())
+    return all(isinstance(effect, PatchStatus) and "phase" not in effect.status for effect in told)
 
 
-def _queued_again(told: Sequence[Effect] | None) -> bool:
+def _queued_again(told: Sequence[Effect]) -> bool:
     """Whether some group is to be let in once more."""
-    return any(isinstance(e, PatchStatus) and e.status.get("phase") == Phase.PENDING.value for e in told or ())
+    return any(isinstance(e, PatchStatus) and e.status.get("phase") == Phase.PENDING.value for e in told)
 
 
 def _only_gone(objects: Objects, before: Objects) -> bool:

@@ -34,7 +34,7 @@ from tierwise.model.topology import HYPERNODES, ROOT
 from tierwise.model.tree import Declared
 from tierwise.port import Key, Objects, gang_path, key_of_raw
 from tierwise.scheduler import check_profile
-from tierwise.sim.cluster.rounds import Amend
+from tierwise.sim.cluster.driver import Amend
 from tierwise.sim.cluster.store import merged
 from tierwise.snapshot.builder import build
 

@@ -19,8 +19,8 @@ from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Objects, gang_path, lone_gang
 from tierwise.scheduler.guard import Guard
-from tierwise.sim.cluster import rounds
-from tierwise.sim.cluster.rounds import History
+from tierwise.sim.cluster import driver, rounds
+from tierwise.sim.cluster.rounds import Rounds
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.sim.what_if.changes import Change, Scenario
 from tierwise.snapshot.builder import Reader
@@ -32,8 +32,8 @@ class WhatIf(msgspec.Struct, frozen=True):
     """The changes, the two runs, and what differs between them."""
 
     changes: tuple[str, ...]
-    before: History
-    after: History
+    before: Rounds
+    after: Rounds
     comparison: Comparison
     notes: tuple[str, ...] = ()
 
@@ -45,13 +45,13 @@ class WhatIf(msgspec.Struct, frozen=True):
 def prepared(objects: Objects, profile: Profile, now: float) -> Scenario:
     """The scenario from which changes start: controllers have made the pods of all workloads, nothing is scheduled."""
     cluster = EmbeddedCluster(objects, start=now)
-    rounds.reconcile(cluster, now, profile)
+    driver.reconcile(cluster, now, profile)
     return Scenario(cluster.read(), profile, now)
 
 
 def outcome_of(
     scenario: Scenario, *, cycles: int | None = None, reader: Reader | None = None
-) -> tuple[History, Outcome]:
+) -> tuple[Rounds, Outcome]:
     """A scenario scheduled until nothing changes; a `reader` has read most of its objects before."""
     amend = scenario.amend if scenario.amendments else None
     history = rounds.schedule(
@@ -61,7 +61,7 @@ def outcome_of(
     return history, Outcome(snapshot, history.report, history.evictions, tuple(_lone(history, snapshot)))
 
 
-def _lone(history: History, last: Snapshot) -> Iterator[tuple[Job, str]]:
+def _lone(history: Rounds, last: Snapshot) -> Iterator[tuple[Job, str]]:
     """Pods by themselves that some cycle has placed: once they run they only take up room."""
     left = {job.key for job in last.jobs}
     seen = {job.key: job for snapshot, _ in history.reports for job in snapshot.jobs if job.key not in left}
