@@ -12,7 +12,8 @@ from tests.support.depth import examples
 
 from tierwise.actions.eviction.knapsack import at_least, fewest, fewest_in_multiples, rates
 from tierwise.actions.eviction.node_costs import NodeCosts
-from tierwise.framework.gathering import Quanta
+from tierwise.actions.placement.quanta import Quanta, SlotTree
+from tierwise.framework.extension import GatherOption
 from tierwise.model.arrays import Ints
 from tierwise.model.tree import Declared, build_tree
 
@@ -86,13 +87,10 @@ def test_no_choice_in_multiples_is_cheaper(
     halves = [half for half in (names[:cut], names[cut:]) if half]
     topology, order = build_tree([Declared(f"b{i}", 1, nodes=frozenset(half)) for i, half in enumerate(halves)], names)
     assert list(range(rows)) == list(order)
-    quanta = Quanta(
-        np.where(topology.parent >= 0, np.lcm(block, node), 1),
-        np.full(rows, node),
-        np.zeros(len(topology), dtype=np.int64),
-        np.zeros(rows, dtype=np.int64),
-    )
-    found = fewest_in_multiples(prices, topology, np.arange(rows), 0, count, quanta)
+    nothing = np.zeros(rows, dtype=np.int64)
+    tree = SlotTree(topology, np.arange(rows), prices.room, nothing, nothing, np.arange(rows))
+    quanta = Quanta(tree, GatherOption(int(topology.tier[0]), ((0, node), (1, block))))
+    found = fewest_in_multiples(prices, 0, count, quanta)
     allowed = [
         numbers
         for numbers in choices(prices, count)

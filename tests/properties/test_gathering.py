@@ -6,33 +6,47 @@ import numpy as np
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
+from msgspec.structs import replace
 from tests.support.depth import examples
-from tests.support.draw import draw, objects_of
+from tests.support.draw import draw, gang, objects_of, role
 from tests.support.gather_reference import best_place, boxes, distribution, mixtures
 from tests.support.strategies import trees
 
-from tierwise.actions.placement.gather import Mixture
-from tierwise.framework.gathering import GatherOption, SlotTree
+from tierwise.actions.placement.mixtures import mixed_in_multiples
+from tierwise.actions.placement.quanta import Quanta, SlotTree
+from tierwise.config.profile import DEFAULT
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import GatherOption
+from tierwise.framework.ledger import Pool
 from tierwise.model.topology import ROOT
+from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build
 
 MOST = 5
 
 
 @st.composite
-def grounds(draw_: DrawFn, *, standing: bool = False) -> SlotTree:
+def cycles(draw_: DrawFn) -> Cycle:
+    """A small tree of any depth, nodes of four slots, and a gang of tasks that take one and two of them."""
+    world = draw(draw_(trees(deepest=3)), node="cpu=4 pods=9")
+    two_sizes = gang("g", roles=(role("one", 3, each="cpu=1"), role("two", 2, each="cpu=2")))
+    cycle = open_cycle(build(objects_of(world, two_sizes), now=0.0), DEFAULT)
+    assume(len(cycle.nodes) <= MOST)
+    return cycle
+
+
+@st.composite
+def grounds(draw_: DrawFn, *, standing: bool = False, cycle: Cycle | None = None) -> SlotTree:
     """A small tree of any depth, what its nodes take, and who stands there."""
-    world = draw(draw_(trees(deepest=3)), node="cpu=1")
-    snapshot = build(objects_of(world), now=0.0)
+    snapshot = (draw_(cycles()) if cycle is None else cycle).snapshot
     nodes = len(snapshot.nodes)
-    assume(nodes <= MOST)
 
     def per_row(most: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
         return np.array(draw_(st.lists(st.integers(0, most), min_size=nodes, max_size=nodes)), dtype=np.int64)
 
     nothing = np.zeros(nodes, dtype=np.int64)
     held = per_row(2) if standing else nothing
-    return SlotTree(snapshot.topology, snapshot.nodes.rank, per_row(2), per_row(1), held)
+    return SlotTree(snapshot.topology, snapshot.nodes.rank, per_row(2), per_row(1), held, np.arange(nodes))
 
 
 @st.composite
@@ -66,8 +80,8 @@ def test_what_stands_already_counts_towards_the_multiples(
 def test_pipelines_stay_together(slot_tree: SlotTree, lower: int, size: int, number: int) -> None:
     """Each run of ranks stands in one domain of the lower tier, and no node is overfilled."""
     widest = int(slot_tree.topology.tier[ROOT])
-    found = slot_tree.find(GatherOption(widest, ((lower, size),), pipeline=size, by_name=True), size * number)
-    rows = found.rows if found is not None else np.zeros(0, dtype=np.int64)
+    option = GatherOption(widest, ((lower, size),), pipeline=size, by_name=True)
+    rows = next(Quanta(slot_tree, option).each(size * number), np.zeros(0, dtype=np.int64))
 
     box = boxes(slot_tree, lower)
     runs = [rows[i : i + size].tolist() for i in range(0, len(rows), size)]
@@ -81,41 +95,45 @@ def test_the_most_is_what_the_best_domain_takes(slot_tree: SlotTree, option: Gat
     """As many as may join, and not one more."""
     fitting = [n for n in range(1, count + 1) if best_place(slot_tree, option, n) is not None]
 
-    assert max(fitting, default=0) == slot_tree.most(option, count)
+    assert max(fitting, default=0) == Quanta(slot_tree, option).most(count)
 
 
 def _compare(slot_tree: SlotTree, option: GatherOption, count: int) -> None:
     expected = best_place(slot_tree, option, count)
 
-    found = slot_tree.find(option, count)
+    found = next(Quanta(slot_tree, option).each(count), None)
 
     assert (expected is None) == (found is None)
     if expected is not None and found is not None:
-        numbers = np.bincount(found.rows, minlength=len(slot_tree.room)).tolist()
+        numbers = np.bincount(found, minlength=len(slot_tree.room)).tolist()
         assert list(distribution(slot_tree, option, expected, count)) == numbers
 
 
 @examples(60)
 @given(
-    slot_tree=st.booleans().flatmap(lambda standing: grounds(standing=standing)),
+    cycle=cycles(),
     option=ways(),
     counts=st.tuples(st.integers(1, 3), st.integers(1, 2)),
+    standing=st.booleans(),
     data=st.data(),
 )
 def test_mixtures_are_found_where_there_are_any(
-    slot_tree: SlotTree, option: GatherOption, counts: tuple[int, int], data: st.DataObject
+    cycle: Cycle, option: GatherOption, counts: tuple[int, int], standing: bool, data: st.DataObject
 ) -> None:
     """Tasks of two sizes: whatever is found is a solution, and nothing is found where there is none."""
+    slot_tree = data.draw(grounds(standing=standing, cycle=cycle))
     rows = len(slot_tree.room)
     free = data.draw(st.lists(st.integers(0, 4), min_size=rows, max_size=rows))
-    requests, open_to = np.array([[1], [2]]), np.ones((2, rows), dtype=bool)
-    found = Mixture(slot_tree, counts, requests, np.array([free]), open_to=open_to).find(option, iter)
+    for row, slots in enumerate(free):
+        cycle.ledger.occupy(cycle.view.axis.index["cpu"], np.array([row]), 1000 * (4 - slots))
+    one, two = sorted(cycle.snapshot.shapes, key=lambda shape: int(shape.request.sum()))
+    slot_tree = replace(slot_tree, room=np.minimum(free, 3) + np.minimum(np.array(free) // 2, 2))
+    found = mixed_in_multiples(cycle, slot_tree, option, {one: counts[0], two: counts[1]}, Pool.IDLE)
     solutions = list(mixtures(slot_tree, option, free, counts))
 
     assert (found is not None) == bool(solutions)
     if found is not None:
-        numbers = np.zeros(rows, dtype=np.int64)
-        numbers[found.rows] = found.numbers.sum(axis=1)
-        assert counts == tuple(found.numbers.sum(axis=0).tolist())
-        assert (found.numbers @ requests[:, 0] <= np.array(free)[found.rows]).all()
-        assert numbers.tolist() in [dealt for _, dealt in solutions]
+        mixes = np.array([found.get(row, (0, 0)) for row in range(rows)])
+        assert counts == tuple(mixes.sum(axis=0).tolist())
+        assert (mixes @ [1, 2] <= free).all()
+        assert mixes.sum(axis=1).tolist() in [dealt for _, dealt in solutions]

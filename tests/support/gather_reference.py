@@ -1,6 +1,6 @@
 """The rule of gathering, stated plainly: every distribution of the tasks is looked at.
 
-Slow and obvious, for small trees only; `framework.gathering` must agree with it.
+Slow and obvious, for small trees only; `placement.quanta` must agree with it.
 A node's box of a tier is the widest domain around it within that tier, or the node itself: in every box of a tier
 tasks come in multiples of what is asked there.
 """
@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import product
 
-from tierwise.framework.gathering import GatherOption, SlotTree
+from tierwise.actions.placement.quanta import SlotTree
+from tierwise.framework.extension import GatherOption
 from tierwise.model.topology import ROOT
 
 __all__ = ["best_place", "boxes", "distribution", "mixtures"]

@@ -19,6 +19,7 @@ from tierwise.framework.extension import (
     CycleView,
     Debt,
     Delay,
+    GatherOption,
     Preparation,
     Proposal,
     ScoreEffect,
@@ -296,8 +297,6 @@ def figures(answer: Any, _: Args, view: CycleView) -> Sequence[Mapping[str, obje
 
 def gather_ways(answer: Any, _: Args, __: CycleView) -> Any:
     """A tuple of GatherOption."""
-    from tierwise.framework.gathering import GatherOption  # rarely needed, and slow to import
-
     if type(answer) is not tuple or not all(type(way) is GatherOption for way in answer):
         raise AnswerError(f"expected a tuple of GatherOption, not {shown(answer)}")
     for way in answer:

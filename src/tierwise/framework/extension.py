@@ -29,7 +29,6 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
 
 if TYPE_CHECKING:
-    from tierwise.framework.gathering import GatherOption
     from tierwise.port import Prepare
 
 __all__ = [
@@ -49,6 +48,7 @@ __all__ = [
     "Factory",
     "GangCheck",
     "Gate",
+    "GatherOption",
     "Gathering",
     "GlobalQueue",
     "Gradients",
@@ -274,6 +274,16 @@ class Proposer(Protocol):
     """
 
     def propose(self, units: Units, candidates: Ints) -> Proposal | Abstained | None: ...
+
+
+class GatherOption(msgspec.Struct, frozen=True):
+    """One way to gather tasks: all in one domain of a tier, or on one node for tier 0."""
+
+    tier: int
+    multiples: tuple[tuple[int, int], ...] = ()  # (tier, number): domains of the tier take multiples of the number
+    compare: tuple[int, ...] = ()  # tiers whose domains are compared for candidates of equal capacity
+    pipeline: int = 1  # this many consecutive ranks stay together where possible
+    by_name: bool = False  # domains are filled by name, not the largest first
 
 
 class Gathering(Protocol):

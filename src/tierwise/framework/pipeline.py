@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tierwise.config.profile import Profile
 from tierwise.framework import answers, combine, moves, scores
@@ -43,6 +43,7 @@ from tierwise.framework.extension import (
     GangCheck,
     Gate,
     Gathering,
+    GatherOption,
     GlobalQueue,
     Gradients,
     JobOrder,
@@ -86,9 +87,6 @@ from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
-
-if TYPE_CHECKING:
-    from tierwise.framework.gathering import GatherOption
 
 __all__ = ["Pipeline", "PluginError"]
 

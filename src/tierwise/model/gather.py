@@ -1,6 +1,6 @@
 """How a gang wants to be gathered: tiers by name, as its owner wrote them.
 
-Dialects make a `Gather`; a plugin turns it into `GatherOption`s, which `framework.gathering` tries in order.
+Dialects make a `Gather`; a plugin turns it into `GatherOption`s, which are tried in order.
 """
 
 from __future__ import annotations

@@ -185,6 +185,15 @@ class Topology(msgspec.Struct, frozen=True):
             found = outer
         return found
 
+    def around(self, domains: Ints) -> dict[int, Ints]:
+        """Per tier, the widest domain around each of these, or itself, that the tier still allows."""
+        found: dict[int, Ints] = {}
+        for tier in self.at_tier:
+            outer = self.parent[domains]
+            domains = np.where((outer >= 0) & (self.tier[outer] <= tier), outer, domains)
+            found[tier] = domains
+        return found
+
     def meeting_tiers(self, d: int) -> Ints:
         """For every domain, the tier at which it meets d: `depth` slice writes."""
         tiers = np.empty(len(self.name), dtype=np.int64)

@@ -19,13 +19,13 @@ from tierwise.framework.extension import (
     CycleView,
     Gate,
     Gathering,
+    GatherOption,
     Gradients,
     NodeScorer,
     RowScorer,
     ScoreEffect,
     SearchSpace,
 )
-from tierwise.framework.gathering import GatherOption, SlotTree
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
 from tierwise.model.gather import Gather
 from tierwise.model.job import Job, SubJob
@@ -143,13 +143,18 @@ class Coscheduling:
         return np.zeros(length(rows)) if ask.job.gather is None else None
 
     def _by_nearness(self, gather: Gather, span: slice, fits: Bools) -> Ints:
-        nodes = len(self._rank)
+        """Rows of the network that fit: near those pods, then where few fit around them, then by name."""
+        topology, nodes = self._topology, len(self._rank)
+        order = np.arange(nodes) if self._alternate is None else self._alternate.rows
         room = np.zeros(nodes, dtype=np.int64)
         room[span] = fits
-        drawn = np.bincount(gather.drawn, minlength=nodes)
-        rows = np.arange(nodes) if self._alternate is None else self._alternate.rows
-        none = np.zeros(nodes, dtype=np.int64)
-        nearest: Ints = rows[SlotTree(self._topology, self._rank[rows], room[rows], drawn[rows], none).nearest_rows()]
+        room = np.where((topology.leaf != ROOT) | (len(topology) == 1), room[order], 0)
+        drawn = np.bincount(gather.drawn, minlength=nodes)[order]
+        rows = np.flatnonzero(room)
+        around = topology.around(topology.leaf[rows]).values()
+        keys = [-drawn[rows], *(-topology.totals(drawn)[domains] for domains in around)]
+        keys += [*(topology.totals(room)[domains] for domains in around), self._rank[order[rows]]]
+        nearest: Ints = order[rows[np.lexsort(keys[::-1])]]
         return nearest
 
 

@@ -105,9 +105,9 @@ def _on_feeds(drawn: Gang) -> Objects:
 
 def _gathered() -> Objects:
     """Pods of two shapes in one block, where neither shape first leaves room for the other."""
-    world = [*cluster({"s0": {"b0": "n0"}}, cpu=6), *cluster({"s0": {"b0": "n1"}}, cpu=4)[1:]]
-    group = gathered("g", 3, must="BlockLayer")[:1]
-    return joined(world, group, [gathered_pod(f"g-{i}", of="g", cpu=3 if i else 4) for i in range(3)])
+    world = cluster({"s0": {"b0": " ".join(f"n{i}" for i in range(10))}}, cpu=10)
+    group = gathered("g", 30, must="BlockLayer")[:1]
+    return joined(world, group, [gathered_pod(f"g-{i}", of="g", cpu=4 if i < 10 else 3) for i in range(30)])
 
 
 def _zones(number: int) -> Objects:

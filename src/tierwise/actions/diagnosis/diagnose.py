@@ -18,14 +18,13 @@ from tierwise.actions.placement.bounds import Room, held
 from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.choose import candidates, current_domain, search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup, everything, needs
-from tierwise.actions.placement.gather import rows_of, slot_tree_of
 from tierwise.actions.placement.problem import BOTH, NoPlace, SearchResult
+from tierwise.actions.placement.quanta import Quanta, SlotTree, slot_tree
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.trial import put
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask
-from tierwise.framework.gathering import GatherOption, SlotTree
+from tierwise.framework.extension import Ask, GatherOption
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, SubJob, group_job
@@ -164,28 +163,30 @@ class _Offer:
     """
 
     def __init__(self, cycle: Cycle, job: Job, task_group: TaskGroup) -> None:
-        self._cycle, self._job, self._need = cycle, job, task_group.need
+        self._cycle, self._need = cycle, task_group.need
         self._left: dict[Shape, int] = {}
         for tasks_left in task_group.remaining:
             shape = tasks_left.pod_set.shape
             self._left[shape] = self._left.get(shape, 0) + tasks_left.left
-        self._slot_trees = {s: slot_tree_of(cycle, s, task_group.sub, job, Pool.FUTURE_IDLE) for s in self._left}
+        self._slot_trees = {
+            shape: slot_tree(cycle, task_group.sub, job, cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE))
+            for shape in self._left
+        }
         self.slot_tree = self._slot_trees[max(self._left, key=lambda shape: self._left[shape])]
 
     def of(self, option: GatherOption) -> tuple[Ints, Ints]:
-        """The domains of a option's tier, roomiest first, and how many of the tasks each takes; rows for tier 0."""
-        places, room = self.slot_tree.offers(option)
+        """The places of an option, roomiest first, and how many of the tasks each takes."""
+        quanta = Quanta(self.slot_tree, option)
+        places = quanta.offers()
         if len(self._left) == 1:
-            return places, room
-        takes = [(self._alone(shape, option), number) for shape, number in self._left.items()]
-        counts = np.array([sum(min(alone[p], n) for alone, n in takes) for p in places.tolist()], dtype=np.int64)
+            return places, quanta.top[places]
+        counts = np.add.reduce([np.minimum(self._alone(s, option), n) for s, n in self._left.items()])[places]
         order = np.argsort(-counts, kind="stable")
         return places[order], counts[order]
 
-    def _alone(self, shape: Shape, option: GatherOption) -> dict[int, int]:
-        """How many tasks of one shape each domain takes."""
-        places, room = self._slot_trees[shape].offers(option)
-        return dict(zip(places.tolist(), np.maximum(room, 0).tolist(), strict=True))
+    def _alone(self, shape: Shape, option: GatherOption) -> Ints:
+        """How many tasks of one shape each place takes."""
+        return np.maximum(Quanta(self._slot_trees[shape], option).top, 0)
 
     def words(self, option: GatherOption) -> str:
         """What the roomiest domains take."""
@@ -198,25 +199,27 @@ class _Offer:
             )
         if self._apart(int(room[0])):
             return f": {_NOT_TOGETHER}"
-        if option.tier <= 0:
-            places = rows_of(self._cycle, self._job, places)
-        names = self._cycle.nodes.names if option.tier <= 0 else self.slot_tree.topology.name
         shown = [
-            f"{names[place] if place != ROOT or option.tier <= 0 else 'it'} takes {max(number, 0)}"
+            f"{self._name(place)} takes {max(number, 0)}"
             for place, number in zip(places[:_GATHERED_SHOWN].tolist(), room[:_GATHERED_SHOWN].tolist(), strict=True)
         ]
         more = len(places) - len(shown)
         rest = f", {more} more {verb(more, 'takes', 'take')} no more than that" if more else ""
         return f": {', '.join(shown)}{rest}"
 
+    def _name(self, place: int) -> str:
+        tree = self.slot_tree
+        if place >= len(tree.topology):
+            return self._cycle.nodes.names[int(tree.rows_in(place)[0])]
+        return tree.topology.name[place] if place != ROOT else "it"
+
     def tried(self, option: GatherOption, *, widest: bool) -> Tried | None:
         """How many of the tasks the best domain of a layer takes, and what keeps the others out."""
         places, room = self.of(option)
         if not len(places):
             return None
-        best, topology = int(places[0]), self.slot_tree.topology
-        span = topology.span(best)
-        rows = rows_of(self._cycle, self._job, np.arange(span.start, span.stop))
+        best = int(places[0])
+        rows = self.slot_tree.rows_in(best)
         shape = max(self._left, key=lambda shape: self._left[shape] - self._alone(shape, option)[best])
         short = causes(self._cycle, shape, rows)
         if widest and not short and not option.multiples:  # which leave nodes that are not full
@@ -224,10 +227,10 @@ class _Offer:
         return Tried(
             tier=option.tier,
             domains=len(places),
-            best=topology.name[best],
+            best=self.slot_tree.topology.name[best],
             fits=min(max(int(room[0]), 0), self._need),
             asked=self._need,
-            nodes=span.stop - span.start,
+            nodes=len(rows),
             causes=short,
             layer=_layer(self.slot_tree, option.tier),
             short=_NOT_TOGETHER if self._apart(int(room[0])) else "",

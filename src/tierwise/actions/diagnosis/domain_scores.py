@@ -6,7 +6,7 @@ from tierwise.actions.placement.assign import assign
 from tierwise.actions.placement.bounds import Room, may_hold
 from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.demand import Demand, TaskGroup, demand, surplus
-from tierwise.actions.placement.problem import BOTH, Budget, NoPlace
+from tierwise.actions.placement.problem import BOTH, Budget, SearchResult
 from tierwise.actions.placement.solve import shortlist
 from tierwise.actions.placement.trial import fit_any_way
 from tierwise.framework.cycle import Cycle
@@ -44,7 +44,7 @@ def _task_group_of(cycle: Cycle, job: Job, sub: SubJob, asked: Demand) -> TaskGr
 
 def _holds(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int) -> bool:
     with cycle.ledger.statement():
-        return not isinstance(fit_any_way(cycle, job, task_group, domain, BOTH), NoPlace)
+        return isinstance(fit_any_way(cycle, job, task_group, domain, BOTH), SearchResult)
 
 
 def _scores(cycle: Cycle, task_group: TaskGroup, group: Ints, holding: list[int]) -> dict[str, float]:
@@ -62,9 +62,9 @@ def _of_job(cycle: Cycle, job: Job, asked: Demand) -> dict[str, float]:
         found = {}
         for domain in shortlist(cycle, job, asked, group)[0].tolist():
             with cycle.ledger.statement():
-                packing = assign(cycle, job, whole, domain, Budget(cycle.budget.steps))
-                if packing.placements is not None:
-                    found[cycle.topology.name[domain]] = packing.score
+                placed = assign(cycle, job, whole, domain, Budget(cycle.budget.steps))
+                if isinstance(placed, SearchResult):
+                    found[cycle.topology.name[domain]] = placed.score
         if found:
             return found
     return {}

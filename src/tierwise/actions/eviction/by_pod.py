@@ -32,11 +32,10 @@ from tierwise.actions.eviction.price_bounds import Price
 from tierwise.actions.eviction.victims import EvictionPlan, choose
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.demand import Demand, TaskGroup
-from tierwise.actions.placement.gather import slot_tree_on
+from tierwise.actions.placement.quanta import Quanta, slot_tree
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor
-from tierwise.framework.gathering import GatherOption, Quanta, SlotTree
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.topology import ROOT
@@ -139,13 +138,14 @@ class _Planner:
         topology, job = self._cycle.topology, self._cause.job
         options = self._cycle.pipeline.gather_options(job, self._asked.tasks)
         if options and self._prices is not None and self._cycle.alternate_topology(job) is None:
-            slot_tree = slot_tree_on(self._cycle, self._asked.task_groups[0].sub, job, self._prices.room)
+            tree = slot_tree(self._cycle, self._asked.task_groups[0].sub, job, self._prices.room)
             for option in options:
-                yield (
-                    self._rows(slot_tree, option, self._prices)
-                    if option.tier <= 0
-                    else self._gathered(slot_tree, option)
-                )
+                places = (quanta := Quanta(tree, option)).holding(self._asked.tasks)
+                if option.tier <= 0:
+                    yield self._rows(places - len(topology), self._prices)
+                else:
+                    stepped = quanta if option.multiples else None
+                    yield [_Place(d, topology.span(d), int(topology.rank[d]), stepped) for d in places.tolist()]
             return
         freed = self._cause.running.freed(self._candidates, len(self._cycle.nodes))
         room = Room(self._cycle, Pool.FUTURE_IDLE, freed=freed)
@@ -157,15 +157,8 @@ class _Planner:
                 _Place(d, topology.span(d), int(topology.rank[d])) for d in able[topology.tier[able] == tier].tolist()
             ]
 
-    def _gathered(self, slot_tree: SlotTree, option: GatherOption) -> list[_Place]:
-        topology = self._cycle.topology
-        quanta = slot_tree.quanta(option) if option.multiples else None
-        found = slot_tree.places(option, self._asked.tasks).tolist()
-        return [_Place(d, topology.span(d), int(topology.rank[d]), quanta) for d in found]
-
-    def _rows(self, slot_tree: SlotTree, option: GatherOption, prices: NodeCosts) -> list[_Place]:
+    def _rows(self, rows: Ints, prices: NodeCosts) -> list[_Place]:
         """The cheapest single nodes; there are many, and what they cost is known already."""
-        rows = slot_tree.places(option, self._asked.tasks)
         leaf, rank = self._cycle.topology.leaf, self._cycle.nodes.rank
         best = self._cheapest_first(prices, rows)[:_ROWS]
         return [_Place(int(leaf[r]), slice(r, r + 1), int(rank[r])) for r in best.tolist()]
@@ -228,8 +221,7 @@ class _Planner:
         elif place.quanta is None:
             numbers = fewest(self._prices, rank, place.span, count)
         else:
-            topology = self._cycle.topology
-            numbers = fewest_in_multiples(self._prices, topology, rank, place.domain, count, place.quanta)
+            numbers = fewest_in_multiples(self._prices, place.domain, count, place.quanta)
         return None if numbers is None else self._prices.of(numbers)
 
     def _on_one_node(self, prices: NodeCosts, span: slice) -> Ints | None:

@@ -14,9 +14,8 @@ import msgspec
 import numpy as np
 
 from tierwise.actions.eviction.node_costs import NodeCosts
-from tierwise.framework.gathering import Quanta
+from tierwise.actions.placement.quanta import Quanta
 from tierwise.model.arrays import Ints
-from tierwise.model.topology import Topology
 
 __all__ = ["at_least", "fewest", "fewest_in_multiples", "rates"]
 
@@ -65,11 +64,9 @@ def at_least(prices: NodeCosts, each: Ints, span: slice, count: int) -> int | No
     return int(np.partition(further, missing - 1)[:missing].sum())
 
 
-def fewest_in_multiples(
-    prices: NodeCosts, topology: Topology, rank: Ints, domain: int, count: int, quanta: Quanta
-) -> Ints | None:
+def fewest_in_multiples(prices: NodeCosts, domain: int, count: int, quanta: Quanta) -> Ints | None:
     """The same below a domain where tasks come in multiples."""
-    return _Nested(prices, topology, rank, quanta, count).deal(domain)
+    return _Nested(prices, quanta, count).deal(domain)
 
 
 def _table(prices: NodeCosts, rows: Ints, missing: int) -> Ints:
@@ -147,10 +144,9 @@ class _Inside(msgspec.Struct, frozen=True):
 class _Nested:
     """Knapsacks inside each other: a domain takes what its parts take, in whole multiples."""
 
-    def __init__(self, prices: NodeCosts, topology: Topology, rank: Ints, quanta: Quanta, count: int) -> None:
+    def __init__(self, prices: NodeCosts, quanta: Quanta, count: int) -> None:
         self._prices = prices
-        self._topology = topology
-        self._rank = rank
+        self._tree = quanta.tree
         self._quanta = quanta
         self._count = count
         self._inside: dict[int, _Inside] = {}
@@ -170,27 +166,25 @@ class _Nested:
         return numbers
 
     def _take_apart(self, domain: int) -> _Inside:
-        topology = self._topology
+        topology = self._tree.topology
         children = sorted(topology.children[domain], key=lambda child: int(topology.rank[child]))
-        after = max((int(topology.end[child]) for child in children), default=int(topology.start[domain]))
-        direct = np.arange(after, int(topology.end[domain]))
-        direct = direct[self._prices.room[direct] > 0]
-        direct = direct[np.argsort(self._rank[direct], kind="stable")]
+        own = topology.own_span(domain)
+        direct = own.start + np.flatnonzero(self._prices.room[own] > 0)
+        direct = direct[np.argsort(self._tree.rank[direct], kind="stable")]
         parts = [self._of_domain(child) for child in children] + [self._of_row(row) for row in direct.tolist()]
         self._inside[domain] = _Inside(tuple(children), tuple(direct.tolist()), parts, _tables(parts, self._count))
         return self._inside[domain]
 
     def _of_domain(self, child: int) -> Ints:
         price = self._take_apart(child).tables[0].copy()
-        return _trimmed(_in_steps(price, int(self._quanta.domains[child]), int(self._quanta.held[child])))
+        return self._in_steps(price, child)
 
     def _of_row(self, row: int) -> Ints:
         most = min(self._count, int(self._prices.room[row]))
         price = self._prices.price[: most + 1, row].copy()
-        return _trimmed(_in_steps(price, int(self._quanta.rows[row]), int(self._quanta.standing[row])))
+        return self._in_steps(price, len(self._tree.topology) + row)
 
-
-def _in_steps(price: Ints, quantum: int, held: int) -> Ints:
-    """Only numbers that make a whole multiple together with what is held."""
-    price[(np.arange(len(price)) + held) % quantum != 0] = _NEVER
-    return price
+    def _in_steps(self, price: Ints, place: int) -> Ints:
+        """Only numbers that make a whole multiple together with what is held."""
+        price[(np.arange(len(price)) + self._tree.held[place]) % self._quanta.quantum[place] != 0] = _NEVER
+        return _trimmed(price)

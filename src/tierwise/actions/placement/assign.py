@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from tierwise.actions.placement.build import tightness
 from tierwise.actions.placement.choose import GRAIN, candidates, current_domain, ordered
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.problem import BOTH, Budget, Counts, Packing, Part, Placement, plus
+from tierwise.actions.placement.problem import BOTH, Budget, Counts, NoPlace, Part, Placement, SearchResult, plus
 from tierwise.actions.placement.trial import fit
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
@@ -64,7 +64,9 @@ class Frame(msgspec.Struct, frozen=True, eq=False):
             frame = frame.outer
 
 
-def assign(cycle: Cycle, job: Job, whole: Part, domain: int, budget: Budget, pools: tuple[Pool, ...] = BOTH) -> Packing:
+def assign(
+    cycle: Cycle, job: Job, whole: Part, domain: int, budget: Budget, pools: tuple[Pool, ...] = BOTH
+) -> SearchResult | NoPlace:
     """Place what a job lacks below a domain. The caller owns the statement, and rewinds."""
     moving = any(map(cycle.pipeline.moving, whole.shapes))
     once = len({leaf.gang.number for leaf in whole.leaves}) == len(whole.leaves)
@@ -72,23 +74,27 @@ def assign(cycle: Cycle, job: Job, whole: Part, domain: int, budget: Budget, poo
         return _counted(cycle, job, whole, domain, budget, pools)
     mark = cycle.ledger.mark()
     tried = _Trials(cycle, job, whole, domain, pools).run(budget, cycle.budget.trials)
-    if tried.placements is not None:
+    if isinstance(tried, SearchResult):
         return tried
-    if len(whole.shapes) == 1 or moving or not once:  # task groups were tried one by one, never sharing nodes
-        return Packing(None, bounded=tried.bounded or moving or len(whole.shapes) > 1)
+    if len(whole.shapes) == 1 or moving or not once:
+        # Where filters move, what is placed first decides what fits, and not every order is tried; and task groups of
+        # several shapes were tried one by one, never sharing nodes.
+        return NoPlace.of(bounded=tried is NoPlace.BOUNDED or moving or len(whole.shapes) > 1)
     cycle.ledger.rewind(mark)
     from tierwise.actions.placement.mixtures import Mixtures  # slow to import, and rarely needed
 
     return Mixtures.place(cycle, job, whole, domain, pools, budget)
 
 
-def _counted(cycle: Cycle, job: Job, whole: Part, domain: int, budget: Budget, pools: tuple[Pool, ...]) -> Packing:
+def _counted(
+    cycle: Cycle, job: Job, whole: Part, domain: int, budget: Budget, pools: tuple[Pool, ...]
+) -> SearchResult | NoPlace:
     """The widest domain that a group may use leaves most to those inside it, so these alone decide whether there is a
     place; tighter ones are tried before them as long as that takes few steps.
     """
     if any(part.task_group is None for part in whole.parts):
         found = _Slices(cycle, job, whole, domain, pools, tight=True).run(budget, cycle.budget.tight_steps)
-        if found.placements is not None or not found.bounded:
+        if found is not NoPlace.BOUNDED:
             return found
     return _Slices(cycle, job, whole, domain, pools, tight=False).run(budget, budget.left)
 
@@ -225,14 +231,14 @@ class Ground(Search):
         subs = [task_group.sub for task_group in whole.task_groups()]
         self._tied = [here for sub in subs if (here := current_domain(cycle, sub)) is not None]
 
-    def run(self, budget: Budget, most: int) -> Packing:
+    def run(self, budget: Budget, most: int) -> SearchResult | NoPlace:
         """Place all that is needed, within the budget and so many choices."""
         for chosen in self.solutions(budget, most):
             placements = self.write(chosen)
             if placements is None:  # what was counted together may not fit in turn
-                return Packing(None, bounded=True)
-            return Packing(placements, sum(option.worth for _, option in chosen), self._bounded)
-        return Packing(None, bounded=self._bounded)
+                return NoPlace.BOUNDED
+            return SearchResult(self._domain, tuple(placements), sum(option.worth for _, option in chosen))
+        return NoPlace.of(bounded=self._bounded)
 
     @abstractmethod
     def write(self, chosen: Chosen) -> list[Placement] | None:
@@ -303,8 +309,8 @@ class _Slices(Ground):
         self._used: dict[int, int] = {}
         self._fewest: dict[tuple[int, int, int], int] = {}
 
-    def run(self, budget: Budget, most: int) -> Packing:
-        return Packing(None) if self._crowded() else super().run(budget, most)
+    def run(self, budget: Budget, most: int) -> SearchResult | NoPlace:
+        return NoPlace.PROVEN if self._crowded() else super().run(budget, most)
 
     def _crowded(self) -> bool:
         """Whether there are more task groups of a size, or larger, than the domains that each needs one of could take.

@@ -90,10 +90,10 @@ def search_group(
                 worth = cycle.pipeline.score_domains(task_group.sub, np.array([said.domain]))
                 return SearchResult(said.domain, tuple(placements), float(worth[0]), said)
         for domain, score in ordered(cycle, task_group, group, near, pools):
-            placed = fit_any_way(cycle, job, task_group, domain, pools)
-            if not isinstance(placed, NoPlace):
-                return SearchResult(domain, tuple(placed), score, said)
-            bounded |= placed is NoPlace.BOUNDED
+            found = fit_any_way(cycle, job, task_group, domain, pools)
+            if isinstance(found, SearchResult):
+                return replace(found, score=score, proposed=said)
+            bounded |= found is NoPlace.BOUNDED
     return NoPlace.of(bounded=bounded)
 
 

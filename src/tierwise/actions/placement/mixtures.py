@@ -14,8 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from math import prod
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -23,16 +24,17 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.assign import Chosen, Frame, Ground, Option
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.problem import Budget, Packing, Part, Placement, plus
+from tierwise.actions.placement.problem import Budget, NoPlace, Part, Placement, SearchResult, plus
+from tierwise.actions.placement.quanta import Quanta, SlotTree
 from tierwise.actions.placement.trial import place_tasks
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask
+from tierwise.framework.extension import Ask, GatherOption
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
 from tierwise.model.shape import Shape
 
-__all__ = ["Mixtures", "OutOfBoundError", "fit_mixed"]
+__all__ = ["Mixtures", "OutOfBoundError", "fit_mixed", "mixed_in_multiples"]
 
 Mix = tuple[int, ...]
 """How many tasks of each shape."""
@@ -42,28 +44,42 @@ class OutOfBoundError(Exception):
     """The exact count would take too long: what was asked is not known."""
 
 
+Options = tuple[Ints, Ints]
+"""Mixtures of the shapes but the last, (mixtures x shapes), and how many of the last fit beside each."""
+
+
 class BlockCounts(Protocol):
     """Some rows, and what they take together."""
 
-    table: Ints
+    @property
+    def options(self) -> Options: ...
 
     def unwind(self, mix: Mix) -> dict[int, Mix]:
-        """Rows with what each takes of a mixture that fits."""
+        """Rows with what each takes of a mixture that fits, the last that is filled first."""
 
 
 class Axes:
-    """The shapes of a demand with the most that is asked of each, on one pool; the most numerous shape is the last."""
+    """The shapes of a demand with the most that is asked of each, on one pool; the most numerous shape is the last.
 
-    def __init__(self, cycle: Cycle, most: Mapping[Shape, int], pool: Pool) -> None:
-        self.shapes = tuple(sorted(most, key=most.__getitem__))  # numbers of shapes depend on who was read first
+    Where tasks come `in_multiples`, less may not fit where more does: then the last is a shape of which nothing is
+    asked, so that tables say of every mixture of the others whether it fits.
+    """
+
+    def __init__(self, cycle: Cycle, most: Mapping[Shape, int], pool: Pool, *, in_multiples: bool = False) -> None:
+        ordered = sorted(most, key=most.__getitem__)  # numbers of shapes depend on who was read first
+        self.shapes = tuple(most if in_multiples else ordered)
         self.most: Mix = tuple(most[shape] for shape in self.shapes)
-        self.size = tuple(number + 1 for number in self.most[:-1])
         self._cycle = cycle
         self._pool = pool
         self._asked = np.unique(np.concatenate([shape.asked for shape in self.shapes]))
         self._requests = np.stack([shape.request[self._asked] for shape in self.shapes])
         self._rooms = [cycle.fit_counts.of(shape).rows(pool) for shape in self.shapes]
-        self._kinds: dict[bytes, tuple[Ints, Ints]] = {}
+        if in_multiples:
+            self.most = (*self.most, 0)
+            self._requests = np.append(self._requests, np.zeros((1, len(self._asked)), dtype=np.int64), axis=0)
+            self._rooms.append(np.zeros_like(self._rooms[0]))
+        self.size = tuple(number + 1 for number in self.most[:-1])
+        self._kinds: dict[bytes, Options] = {}
         self._work = 0
         self._cells = 0
         if prod(self.size) > cycle.budget.cells:
@@ -72,56 +88,60 @@ class Axes:
     def position(self, shape: Shape) -> int:
         return self.shapes.index(shape)
 
-    def nothing(self) -> Ints:
-        """What no row at all takes."""
-        table = np.full(self.size, -1, dtype=np.int64)
-        table[(0,) * len(self.size)] = 0
+    def table(self, options: Options) -> Ints:
+        """For every mixture of the shapes but the last, how many of the last fit beside it; -1 if it does not fit."""
+        offsets, values = options
+        table = np.full(self.size, -1, dtype=np.int64 if self.most[-1] else np.int8)
+        table[tuple(offsets.T)] = values
         return table
 
-    def plus(self, table: Ints, options: tuple[Ints, Ints]) -> Ints:
-        """What a set of rows takes together with another one, which takes `options`: offsets and the last shape's."""
-        offsets, values = options
+    def nothing(self) -> Ints:
+        """What no row at all takes."""
+        return self.table((np.zeros((1, len(self.size)), dtype=np.int64), np.zeros(1, dtype=np.int64)))
+
+    def plus(self, table: Ints, options: Options) -> Ints:
+        """What a set of rows takes together with another one, which takes `options`."""
+        if len(options[1]) > np.count_nonzero(table >= 0):
+            table, options = self.table(options), _options(table)
         self._cells += table.size
-        self._work += len(values) * table.size
+        self._work += len(options[1]) * table.size
         if self._cells > self._cycle.budget.cells or self._work > self._cycle.budget.work:
             raise OutOfBoundError
-        result = table.copy()  # the other rows may take nothing
-        for offset, value in zip(offsets.tolist(), values.tolist(), strict=True):
+        result = np.full_like(table, -1)
+        for offset, value in zip(*(numbers.tolist() for numbers in options), strict=True):
             into = tuple(slice(number, None) for number in offset)
             source = table[tuple(slice(0, size - number) for size, number in zip(self.size, offset, strict=True))]
-            np.maximum(result[into], np.where(source < 0, -1, source + value), out=result[into])
+            np.maximum(result[into], np.where(source < 0, -1, source + value) if value else source, out=result[into])
         np.minimum(result, self.most[-1], out=result)
         return result
 
-    def options(self, table: Ints) -> tuple[Ints, Ints]:
-        """A table as options: the mixtures of the other shapes that fit, and how many of the last fit beside each."""
-        offsets = np.argwhere(table >= 0)
-        return offsets, table[table >= 0]
+    def rows(self, rows: Ints) -> Iterator[Row]:
+        """The rows that take any task; of alike rows no more than there are tasks."""
+        kinds, alike = self.kinds(rows)
+        seen = [0] * len(alike)
+        for row, kind in zip(rows.tolist(), kinds.tolist(), strict=True):
+            seen[kind] += 1
+            if seen[kind] <= sum(self.most) and alike[kind, len(self._asked) :].any():
+                yield Row(row, self.options(alike[kind]))
 
-    def kinds(self, rows: Ints) -> Iterator[tuple[int, tuple[Ints, Ints]]]:
-        """The rows that take any task, with what each takes as options; of alike rows no more than there are tasks."""
+    def kinds(self, rows: Ints) -> tuple[Ints, Ints]:
+        """A number for each row that alike rows share; and what tells each kind: what is free, how much alone fits."""
         fit_counts = np.stack([np.minimum(room[rows], most) for room, most in zip(self._rooms, self.most, strict=True)])
-        able = fit_counts.any(axis=0)
-        rows, fit_counts = rows[able], fit_counts[:, able]
-        if not len(rows):
-            return
         free = self._cycle.ledger.free(self._asked, rows, self._pool)
         useful = np.minimum(free, (np.array(self.most) @ self._requests)[:, None])  # what nobody asks for tells nothing
+        useful[:, ~fit_counts.any(axis=0)] = 0
         alike, kinds = np.unique(np.concatenate((useful, fit_counts)), axis=1, return_inverse=True)
-        seen = [0] * alike.shape[1]
-        for row, kind in zip(rows.tolist(), kinds.ravel().tolist(), strict=True):
-            seen[kind] += 1
-            if seen[kind] <= sum(self.most):
-                yield row, self._options(alike[:, kind])
+        return kinds.ravel(), alike.T
 
-    def _options(self, column: Ints) -> tuple[Ints, Ints]:
-        known = self._kinds.get(column.tobytes())
+    def options(self, kind: Ints) -> Options:
+        """What rows of a kind take."""
+        known = self._kinds.get(kind.tobytes())
         if known is None:
             resources = len(self._asked)
-            known = self._kinds[column.tobytes()] = self._measure(column[:resources], column[resources:].tolist())
+            known = self._kinds[kind.tobytes()] = self._measure(kind[:resources], kind[resources:].tolist())
         return known
 
-    def _measure(self, free: Ints, limits: list[int]) -> tuple[Ints, Ints]:
+    def _measure(self, free: Ints, limits: list[int]) -> Options:
         """The mixtures that a row with so much free, and room for so many tasks of each shape alone, takes."""
         cells = prod(limit + 1 for limit in limits[:-1])
         if cells > self._cycle.budget.cells:
@@ -131,8 +151,12 @@ class Axes:
         fits = ((used <= free) | (used == 0)).all(axis=1)
         offsets, left = offsets[fits], free - used[fits]
         wanted = self._requests[-1] > 0
-        values = (left[:, wanted] // self._requests[-1][wanted]).min(axis=1)
-        return offsets, np.clip(values, 0, limits[-1])
+        values = (left[:, wanted] // self._requests[-1][wanted]).min(axis=1, initial=limits[-1])
+        return offsets, np.maximum(values, 0)
+
+
+def _options(table: Ints) -> Options:
+    return np.argwhere(table >= 0), table[table >= 0]
 
 
 def _holds(table: Ints, mix: Mix) -> bool:
@@ -140,46 +164,38 @@ def _holds(table: Ints, mix: Mix) -> bool:
     return bool(table[mix[:-1]] >= mix[-1])
 
 
-class Rows:
-    """Rows one by one, in the order in which they are filled; `enough` may say that no more of them are needed."""
+class Row(NamedTuple):
+    """A row by itself."""
 
-    def __init__(self, axes: Axes, rows: Ints, enough: Callable[[Ints], bool] | None = None) -> None:
-        self._rows: list[tuple[int, tuple[Ints, Ints]]] = []
-        self._tables = [axes.nothing()]
-        for row, options in axes.kinds(rows):
-            if enough is not None and enough(self._tables[-1]):
-                break
-            self._rows.append((row, options))
-            self._tables.append(axes.plus(self._tables[-1], options))
-        self.table = self._tables[-1]
+    row: int
+    options: Options
 
     def unwind(self, mix: Mix) -> dict[int, Mix]:
-        found: dict[int, Mix] = {}
-        for i in reversed(range(len(self._rows))):
-            row, options = self._rows[i]
-            mine = _share(options, self._tables[i], mix)
-            if any(mine):
-                found[row] = mine
-                mix = tuple(a - b for a, b in zip(mix, mine, strict=True))
-        return found
+        return {self.row: mix} if any(mix) else {}
 
 
 class Sum:
-    """Disjoint blocks together."""
+    """Disjoint blocks together, in the order in which they are filled; `enough` may say that no more are needed."""
 
-    def __init__(self, axes: Axes, blocks: Sequence[BlockCounts]) -> None:
-        self._axes = axes
-        self._blocks = blocks
+    def __init__(self, axes: Axes, blocks: Iterable[BlockCounts], enough: Callable[[Ints], bool] | None = None) -> None:
+        self._blocks: list[BlockCounts] = []
         self._tables = [axes.nothing()]
         for block in blocks:
-            self._tables.append(axes.plus(self._tables[-1], axes.options(block.table)))
+            if enough is not None and enough(self._tables[-1]):
+                break
+            self._blocks.append(block)
+            self._tables.append(axes.plus(self._tables[-1], block.options))
         self.table = self._tables[-1]
+
+    @property
+    def options(self) -> Options:
+        return _options(self.table)
 
     def unwind(self, mix: Mix) -> dict[int, Mix]:
         found: dict[int, Mix] = {}
-        for i in reversed(range(len(self._blocks))):
-            mine = _share(self._axes.options(self._blocks[i].table), self._tables[i], mix)
-            found |= self._blocks[i].unwind(mine)
+        for block, before in zip(reversed(self._blocks), reversed(self._tables[:-1]), strict=True):
+            mine = _share(block.options, before, mix)
+            found |= block.unwind(mine)
             mix = tuple(a - b for a, b in zip(mix, mine, strict=True))
         return found
 
@@ -187,18 +203,22 @@ class Sum:
 class Without:
     """A block of which a mixture is taken: what is left for others. Traces tell of both."""
 
-    def __init__(self, block: BlockCounts, mix: Mix) -> None:
+    def __init__(self, block: Sum | Without, mix: Mix) -> None:
         self._block = block
         self._mix = mix
-        self.table = np.full_like(block.table, -1)
+        self.table: Ints = np.full_like(block.table, -1)
         rest = block.table[tuple(slice(number, None) for number in mix[:-1])] - mix[-1]
         self.table[tuple(slice(0, size) for size in rest.shape)] = np.maximum(rest, -1)
 
+    @property
+    def options(self) -> Options:
+        return _options(self.table)
+
     def unwind(self, mix: Mix) -> dict[int, Mix]:
-        return self._block.unwind(tuple(a + b for a, b in zip(mix, self._mix, strict=True)))
+        return self._block.unwind(plus(mix, self._mix))
 
 
-def _share(options: tuple[Ints, Ints], before: Ints, mix: Mix) -> Mix:
+def _share(options: Options, before: Ints, mix: Mix) -> Mix:
     """The least that the last part takes of a mixture if the parts before it take the rest."""
     offsets, values = options
     inside = (offsets <= np.array(mix[:-1], dtype=np.int64)).all(axis=1)
@@ -208,6 +228,58 @@ def _share(options: tuple[Ints, Ints], before: Ints, mix: Mix) -> Mix:
     able = np.flatnonzero((rest >= 0) & (missing <= values))
     least = able[np.argmin(offsets[able].sum(axis=1) + missing[able])]
     return (*offsets[least].tolist(), int(missing[least]))
+
+
+# -- tasks in multiples
+
+
+def mixed_in_multiples(
+    cycle: Cycle, tree: SlotTree, option: GatherOption, counts: Mapping[Shape, int], pool: Pool
+) -> dict[int, Mix] | None:
+    """Rows in the order in which they are filled, and how many tasks of each shape each takes, all in one place.
+
+    `tree` has the room of each shape by itself. Of the places that take so many tasks by counting, which nearly always
+    tells, the first few are looked at.
+    """
+    if not len(Quanta(tree, option).holding(sum(counts.values()))):
+        return None
+    axes = Axes(cycle, counts, pool, in_multiples=bool(option.multiples))
+    kinds, alike = axes.kinds(tree.rows)
+    options = [axes.options(kind) for kind in alike]
+    most = np.array([int((offsets.sum(axis=1) + values).max()) for offsets, values in options])
+    quanta = Quanta(replace(tree, room=most[kinds]), option)
+
+    def taken(place: int, enough: Callable[[Ints], bool] | None = None) -> BlockCounts:
+        """What a place takes; of its parts those come first that may have to take some, since tasks stand there."""
+        if place >= len(tree.topology):
+            row = place - len(tree.topology)
+            return Row(int(tree.rows[row]), options[kinds[row]])
+        parts = quanta.parts(place)
+        parts = parts[quanta.top[parts] > 0]
+        begun = tree.held[parts] > 0
+        first, others = (map(in_steps, some.tolist()) for some in (parts[begun], parts[~begun]))
+        return Sum(axes, chain((Sum(axes, first),), others), enough)
+
+    def in_steps(place: int) -> BlockCounts:
+        return InSteps(taken(place), int(quanta.quantum[place]), int(tree.held[place]))
+
+    target = tuple(counts[shape] for shape in axes.shapes) + (0,) * (len(axes.most) - len(counts))
+    for place in cycle.first(iter(quanta.best_first(sum(target)).tolist()), cycle.budget.mixed_places):
+        whole = Sum(axes, (taken(place, partial(_holds, mix=target)),))
+        if _holds(whole.table, target):
+            found = reversed(whole.unwind(target).items())
+            return {row: tuple(mix[axes.position(shape)] for shape in counts) for row, mix in found}
+    return None
+
+
+class InSteps:
+    """A block of which only mixtures count that make a whole multiple together with what it holds."""
+
+    def __init__(self, block: BlockCounts, quantum: int, held: int) -> None:
+        offsets, values = block.options
+        whole = (offsets.sum(axis=1) + held) % quantum == 0
+        self.options: Options = offsets[whole], values[whole]
+        self.unwind = block.unwind
 
 
 # -- several task groups in inner domains
@@ -232,18 +304,18 @@ class Mixtures(Ground):
     @classmethod
     def place(
         cls, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...], budget: Budget
-    ) -> Packing:
+    ) -> SearchResult | NoPlace:
         """Place what a job lacks below a domain, on idle resources or else on what is being released as well."""
         bounded = False
         try:
             for pool in pools if cycle.ledger.any_releasing else pools[:1]:
                 found = cls(cycle, job, whole, domain, pools, pool).run(budget, cycle.budget.mixed_steps)
-                if found.placements is not None:
+                if isinstance(found, SearchResult):
                     return found
-                bounded |= found.bounded
+                bounded |= found is NoPlace.BOUNDED
         except OutOfBoundError:
             bounded = True
-        return Packing(None, bounded=bounded)
+        return NoPlace.of(bounded=bounded)
 
     def __init__(self, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...], pool: Pool) -> None:
         super().__init__(cycle, job, whole, domain, pools)
@@ -258,7 +330,7 @@ class Mixtures(Ground):
             self._wanted[number] = [(tuple(mixes[i].tolist()), each.task_group(i)) for i in kept]
         self._mix_of = {id(group): mix for found in self._wanted.values() for mix, group in found}
         self._given: dict[int, Mix] = {}
-        self._blocks: dict[tuple[int, ...], BlockCounts] = {}
+        self._blocks: dict[tuple[int, ...], Sum | Without] = {}
         self._numbers: dict[bytes, int] = {}
         self._held: dict[tuple[int, Mix], int] = {}
         self._plant(set(self._usable(whole, domain)))
@@ -375,7 +447,7 @@ class Mixtures(Ground):
     def _within(self, mix: Mix) -> bool:
         return all(n <= most for n, most in zip(mix, self._axes.most, strict=True))
 
-    def _block(self, place: _Place, *, rest: bool = False) -> BlockCounts:
+    def _block(self, place: _Place, *, rest: bool = False) -> Sum | Without:
         """What a domain takes beside what those inside were given; `rest` takes off what it was given itself."""
         below = range(place.domain, int(self._cycle.topology.last[place.domain]))
         inside = tuple(
@@ -394,11 +466,11 @@ class Mixtures(Ground):
             self._blocks[key] = block
         return block
 
-    def _rows_of(self, place: _Place) -> BlockCounts:
+    def _rows_of(self, place: _Place) -> Sum | Without:
         key = (-1, place.domain)
         block = self._blocks.get(key)
         if block is None:
-            block = self._blocks[key] = Rows(self._axes, place.rows)
+            block = self._blocks[key] = Sum(self._axes, self._axes.rows(place.rows))
         return block
 
     def _rest(self, place: int) -> Ints:
@@ -430,7 +502,7 @@ def fit_mixed(
         axes = Axes(cycle, most_of([choices]), pool)
         mixes = choices.mixes(axes)
         rows = _by_preference(cycle, job, task_group, domain, axes.shapes[-1], pool)
-        block = Rows(axes, rows, partial(_any_inside, mixes))
+        block = Sum(axes, axes.rows(rows), partial(_any_inside, mixes))
         able = np.flatnonzero(_inside(block.table, mixes))
         if len(able):
             first = int(able[0])
@@ -483,7 +555,7 @@ class Choices:
 
     def mixes(self, axes: Axes) -> Ints:
         """The choices as mixtures, (choices x shapes)."""
-        mixes = np.zeros((len(self._counts), len(axes.shapes)), dtype=np.int64)
+        mixes = np.zeros((len(self._counts), len(axes.most)), dtype=np.int64)
         for i, tasks_left in enumerate(self._lot.remaining):
             mixes[:, axes.position(tasks_left.pod_set.shape)] += self._counts[:, i]
         return mixes

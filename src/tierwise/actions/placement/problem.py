@@ -28,7 +28,6 @@ __all__ = [
     "Counts",
     "Limit",
     "NoPlace",
-    "Packing",
     "Part",
     "Placement",
     "SearchResult",
@@ -134,11 +133,3 @@ class Budget(msgspec.Struct):
     """Steps that a search may still take, in all the domains that it looks at."""
 
     left: int
-
-
-class Packing(msgspec.Struct):
-    """The result of a search in one domain."""
-
-    placements: list[Placement] | None
-    score: float = 0.0
-    bounded: bool = False

@@ -3,7 +3,7 @@
 A job without sub-groups is one task group (`choose`). The parts of any other are a tree (`build`): gradients of the job
 are tried from the tightest tier outwards, and of a gradient the domain with the highest sum of scores is chosen. Parts
 that are alike go to `alike`, which computes the sums for all domains at once; others go to `assign`, which is tried for
-a shortlist of domains. Constraints on other trees than the one that rows follow go to `gather` and `fabrics`.
+a shortlist of domains. Constraints on other trees than the one that rows follow go to `quanta` and `fabrics`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.choose import by_score, candidates, current_domain, pending, search_group, surplus_keys
 from tierwise.actions.placement.demand import Demand
-from tierwise.actions.placement.problem import BOTH, Budget, NoPlace, Packing, Part, Placement, SearchResult
-from tierwise.actions.placement.trial import common_places, place_tasks
+from tierwise.actions.placement.problem import BOTH, Budget, NoPlace, Part, SearchResult
+from tierwise.actions.placement.trial import common_places, confined, written
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask, Gradients
+from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, SubJob
-from tierwise.model.resources import POD_SLOTS
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
@@ -42,10 +41,11 @@ def solve(
     A job whose tasks share what is made with the place of the first is looked for in one place of those that can have
     it. A job whose sub-jobs find no place is looked for in the places that pod affinity may tie it to.
     """
-    if cycle.pipeline.gather_options(job, asked.tasks):
-        from tierwise.actions.placement.gather import gather_group  # rarely needed, and slow to import
+    options = cycle.pipeline.gather_options(job, asked.tasks)
+    if options:
+        from tierwise.actions.placement.quanta import place_in_multiples  # rarely needed, and slow to import
 
-        return _inside(cycle, gather_group(cycle, job, asked.task_groups[0], pools=pools), within)
+        return _inside(cycle, place_in_multiples(cycle, job, asked.task_groups[0], options, pools), within)
 
     def anywhere() -> SearchResult | NoPlace:
         return _on_its_trees(cycle, job, asked, within, pools)
@@ -111,26 +111,23 @@ def _search_unlike(
     """The best place by `assign`, which is asked about the first few domains that pass every bound."""
     from tierwise.actions.placement.assign import assign  # slow to import, and most jobs have alike groups or none
 
-    budget, given = Budget(cycle.budget.steps), dict[int, int]()
+    budget = Budget(cycle.budget.steps)
 
-    def attempt(domain: int) -> Packing:
-        """Within half of what is left of the budget; the same again where the domain is tried once more."""
-        again = domain in given
-        mine = Budget(given.setdefault(domain, budget.left // 2))
-        before = mine.left
-        packing = assign(cycle, job, whole, domain, mine, pools)
-        budget.left -= 0 if again else before - mine.left
-        return packing
+    def attempt(domain: int) -> SearchResult | NoPlace:
+        """Within half of what is left of the budget."""
+        mine = Budget(budget.left // 2)
+        budget.left -= mine.left
+        found = assign(cycle, job, whole, domain, mine, pools)
+        budget.left += mine.left
+        return found
 
     bounded = False
-    # Where filters move, what is placed first decides what fits, and not every order is tried.
-    moving = any(map(cycle.pipeline.moving, whole.shapes))
     for group in groups:
         able, levels = shortlist(cycle, whole.gang, demand, group)
-        found, hit = _best_of(cycle, able, levels, attempt)
-        bounded |= hit or (moving and len(able) > 0)
-        if found is not None:
+        found = _best_of(cycle, job, able, levels, attempt)
+        if isinstance(found, SearchResult):
             return found
+        bounded |= found is NoPlace.BOUNDED
     return NoPlace.of(bounded=bounded)
 
 
@@ -151,34 +148,26 @@ def shortlist(cycle: Cycle, job: Job | SubJob, demand: Demand, group: Ints) -> t
     return feasible[order], ahead[0][order] if ahead else np.zeros(len(order), dtype=np.int64)
 
 
-_Attempt = Callable[[int], Packing]
+_Attempt = Callable[[int], SearchResult | NoPlace]
 """Places a demand below a domain, on the ledger, if it can."""
 
 
-def _best_of(cycle: Cycle, domains: Ints, levels: Ints, attempt: _Attempt) -> tuple[SearchResult | None, bool]:
+def _best_of(cycle: Cycle, job: Job, domains: Ints, levels: Ints, attempt: _Attempt) -> SearchResult | NoPlace:
     """Pack the first few feasible domains of the first level that holds it; the best placement is on the ledger."""
-    if len(domains) == 1:  # nothing to compare
-        only = int(domains[0])
-        with cycle.ledger.statement() as statement:
-            packing = attempt(only)
-            if packing.placements is not None:
-                statement.keep()
-                return SearchResult(only, tuple(packing.placements), packing.score), packing.bounded
-        return None, packing.bounded
-    best: tuple[float, int] | None = None
+    best: SearchResult | None = None
     bounded, level = False, 0
     for tried, domain in enumerate(domains.tolist()):
         if best is not None and (tried >= _SHORTLIST or levels[tried] != level):
             break
-        with cycle.ledger.statement():
-            packing = attempt(domain)
-        bounded |= packing.bounded and packing.placements is None
-        if packing.placements is not None and (best is None or packing.score > best[0] + 1e-6):
-            best, level = (packing.score, domain), int(levels[tried])
-    if best is None:
-        return None, bounded
-    placements: list[Placement] = attempt(best[1]).placements or []
-    return SearchResult(best[1], tuple(placements), best[0]), bounded
+        with cycle.ledger.statement() as statement:
+            found = attempt(domain)
+            if len(domains) == 1 and isinstance(found, SearchResult):  # nothing to compare
+                statement.keep()
+                return found
+        bounded |= found is NoPlace.BOUNDED
+        if isinstance(found, SearchResult) and (best is None or found.score > best.score + 1e-6):
+            best, level = found, int(levels[tried])
+    return NoPlace.of(bounded=bounded) if best is None else written(cycle, job, best)
 
 
 # A job inside one of several places that are no domains of its tree, such as zones: what is outside a place is taken
@@ -196,17 +185,10 @@ def _confined(
     most = cycle.budget.places
     bounded = len(able) > most
     for place in able[:most].tolist():
-        with cycle.ledger.statement():
-            _close(cycle, np.flatnonzero(places != place))
-            found = search()
-        if isinstance(found, NoPlace):
-            bounded |= found is NoPlace.BOUNDED
-        elif all((places[placement.rows] == place).all() for placement in found.placements):
-            for placement in found.placements:
-                ask = Ask(placement.pod_set.shape, placement.sub, job)
-                picks = np.unique(placement.rows, return_counts=True)
-                place_tasks(cycle, ask, placement.pod_set, picks, placement.pool)
+        found = confined(cycle, job, np.flatnonzero(places == place), search)
+        if isinstance(found, SearchResult):
             return found
+        bounded |= found is NoPlace.BOUNDED
     return NoPlace.of(bounded=bounded)
 
 
@@ -228,11 +210,3 @@ def _large_enough(cycle: Cycle, asked: Demand, places: Ints) -> Ints:
         room += held
     order = np.argsort(room, kind="stable")
     return order[able[order]]
-
-
-def _close(cycle: Cycle, rows: Ints) -> None:
-    """Take all pod slots of these rows, so that nothing is placed there."""
-    slots = cycle.view.axis.index[POD_SLOTS]
-    idle = cycle.ledger.idle[slots, rows]
-    for amount in np.unique(idle[idle > 0]).tolist():
-        cycle.ledger.occupy(slots, rows[idle == amount], amount)

@@ -49,10 +49,11 @@ def _must_be_whole(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
 
 def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
     """Place what fits of a task group: a sub-job below its own minimum whole or not at all, other tasks one by one."""
-    if cycle.pipeline.gather_options(job, task_group.need):
-        from tierwise.actions.placement.gather import gather_surplus
+    options = cycle.pipeline.gather_options(job, task_group.need)
+    if options:
+        from tierwise.actions.placement.quanta import surplus_in_multiples  # rarely needed, and slow to import
 
-        return gather_surplus(cycle, job, task_group)
+        return surplus_in_multiples(cycle, job, task_group, options)
     if cycle.snapshot.on_several_trees(job):
         from tierwise.actions.placement.fabrics import fabric_surplus
 

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.problem import NoPlace, Placement
+from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Tie
 from tierwise.framework.ledger import Pool
@@ -22,9 +22,10 @@ from tierwise.framework.walk import walk
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, PodSet
 from tierwise.model.ranks import rank_homes
+from tierwise.model.resources import POD_SLOTS
 from tierwise.model.topology import ROOT
 
-__all__ = ["common_places", "fit", "fit_any_way", "largest_first", "place_tasks", "put"]
+__all__ = ["common_places", "confined", "fit", "fit_any_way", "largest_first", "place_tasks", "put", "written"]
 
 
 _Way = Callable[[Cycle, Job, TaskGroup, int, tuple[Pool, ...]], list[Placement] | None]
@@ -33,7 +34,7 @@ _Way = Callable[[Cycle, Job, TaskGroup, int, tuple[Pool, ...]], list[Placement] 
 
 def fit_any_way(
     cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
-) -> list[Placement] | NoPlace:
+) -> SearchResult | NoPlace:
     """Place a task group below a domain.
 
     A task group of several shapes is tried in several orders, placed by score. If all fail, the places that pod
@@ -42,37 +43,65 @@ def fit_any_way(
     """
     for tried in _orders(cycle, job, task_group, domain, pools):
         cycle.report.search_counts.trials += 1
-        placements = _placed(fit, cycle, job, tried, domain, pools)
-        if placements is not None:
-            return placements
+        found = _placed(fit, cycle, job, tried, domain, pools)
+        if found is not None:
+            return found
     shapes = {tasks_left.pod_set.shape.number: tasks_left.pod_set.shape for tasks_left in task_group.remaining}
     if any(map(cycle.pipeline.moving, shapes.values())):
         try:
-            placements = _placed(_fit_tied, cycle, job, task_group, domain, pools)
+            found = _placed(_fit_tied, cycle, job, task_group, domain, pools)
         except _TooManyPlacesError:
             return NoPlace.BOUNDED
-        if placements is not None:
-            return placements
+        if found is not None:
+            return found
     if len(shapes) == 1:  # there is no mixture
         return NoPlace.of(bounded=not all(map(cycle.pipeline.order_free, shapes.values())))
     from tierwise.actions.placement.mixtures import OutOfBoundError, fit_mixed  # rarely needed
 
     try:
-        placements = _placed(fit_mixed, cycle, job, task_group, domain, pools)
+        return _placed(fit_mixed, cycle, job, task_group, domain, pools) or NoPlace.PROVEN
     except OutOfBoundError:
         return NoPlace.BOUNDED
-    return placements if placements is not None else NoPlace.PROVEN
 
 
 def _placed(
     way: _Way, cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
-) -> list[Placement] | None:
+) -> SearchResult | None:
     """What one way of placing a task group finds, on the ledger; nothing of it stays there where it finds none."""
     with cycle.ledger.statement() as statement:
         placements = way(cycle, job, task_group, domain, pools)
-        if placements is not None:
-            statement.keep()
-        return placements
+        if placements is None:
+            return None
+        statement.keep()
+        return SearchResult(domain, tuple(placements), 0.0)
+
+
+def confined(
+    cycle: Cycle, job: Job, rows: Ints, search: Callable[[], SearchResult | NoPlace]
+) -> SearchResult | NoPlace:
+    """What a search finds where nothing can be placed on other rows than these; on the ledger as it was.
+
+    The others have no pod slots while it searches.
+    """
+    slots, others = cycle.view.axis.index[POD_SLOTS], np.ones(len(cycle.nodes), dtype=bool)
+    others[rows] = False
+    with cycle.ledger.statement():
+        idle = np.where(others, cycle.ledger.idle[slots], 0)
+        for amount in np.unique(idle[idle > 0]).tolist():
+            cycle.ledger.occupy(slots, np.flatnonzero(idle == amount), amount)
+        found = search()
+    if isinstance(found, NoPlace):
+        return found
+    inside = not any(others[placement.rows].any() for placement in found.placements)
+    return written(cycle, job, found) if inside else NoPlace.PROVEN
+
+
+def written(cycle: Cycle, job: Job, found: SearchResult) -> SearchResult:
+    """What was found and taken back, on the ledger once more."""
+    for placement in found.placements:
+        picks = np.unique(placement.rows, return_counts=True)
+        place_tasks(cycle, Ask(placement.pod_set.shape, placement.sub, job), placement.pod_set, picks, placement.pool)
+    return found
 
 
 def _orders(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> Iterator[TaskGroup]:

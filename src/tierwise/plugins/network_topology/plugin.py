@@ -22,13 +22,13 @@ from tierwise.framework.extension import (
     GangCheck,
     Gate,
     Gathering,
+    GatherOption,
     Gradients,
     LeafScorer,
     NodeScorer,
     ScoreEffect,
     SearchSpace,
 )
-from tierwise.framework.gathering import GatherOption
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.gather import Gather
