@@ -36,7 +36,6 @@ class SearchBudget(msgspec.Struct, frozen=True):
     mixed_places: int = 16  # the same for tasks of several shapes
     tree_steps: int = 4096  # choices where limits of several trees hold
     tree_trials: int = 32  # ways that are then tried on the ledger
-    tree_rows: int = 20_000  # rows that are then chosen for tasks of several shapes
     questions: int = 1024  # to quotas about the tasks of a job's minimum
     selections: int = 32  # of tasks that quotas allow, for a job's minimum
     singles: int = 32  # tasks beyond the minimums of sub-groups that are tried one by one

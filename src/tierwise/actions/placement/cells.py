@@ -1,25 +1,111 @@
-"""Assign parts to places where limits of several trees hold at once: counted in cells, exact within a budget.
+"""Place a job whose constraints are on several trees, or whose sub-groups have theirs on another than rows follow.
 
-A limit knows nothing of trees: it gives each row the domain that the row stands in, -1 for none. Rows that no limit
-tells apart form a *cell*, so what is counted are cells, of which there are few, and their capacity. A place of a part
-is what one domain of each of its limits has in common. The search of `assign` chooses places from the outside inwards;
-a flow says whether the tasks fit into the cells that are left. `tests/support/several_trees.py` states the same rule
-plainly.
+Constraints become limits that rows know (`limits`). A limit knows nothing of trees: it gives each row the domain that
+the row stands in, -1 for none. Rows that no limit tells apart form a *cell*, so what is counted are cells, of which
+there are few, and their capacity. A place of a part is what one domain of each of its limits has in common. The search
+of `assign` runs on two grounds, both within one budget. `Cells` chooses places from the outside inwards; a flow says
+whether the tasks fit into the cells that are left, exactly for one plain shape (`tests/support/several_trees.py` states
+the same rule plainly). `_Tasks` puts tasks of several shapes, or with rules between pods, onto the rows of these places
+on the ledger, one after the other.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from tierwise.actions.placement.assign import Frame, Option, Search
-from tierwise.actions.placement.problem import Limit, Part
+from tierwise.actions.placement.choose import GRAIN
+from tierwise.actions.placement.demand import Demand, TaskGroup, counts_by_pod_set
+from tierwise.actions.placement.limits import attempts, limited, within_limits
+from tierwise.actions.placement.problem import Budget, Limit, NoPlace, Part, Placement, SearchResult
+from tierwise.actions.placement.trial import place_tasks
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Ask
+from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
+from tierwise.model.job import Job, PodSet
+from tierwise.model.shape import Shape
 
-__all__ = ["Cells", "Dealt"]
+__all__ = ["Cells", "Dealt", "search_cells"]
+
+
+def search_cells(cycle: Cycle, job: Job, asked: Demand, pools: tuple[Pool, ...]) -> SearchResult | NoPlace:
+    """The best place for a demand, written to the ledger."""
+    bounded, budget = not _interchangeable(asked), Budget(cycle.budget.steps)
+    for tiers in attempts(cycle, job):
+        whole = limited(cycle, job, asked.task_groups, tiers)
+        for pool in pools if cycle.ledger.any_releasing else pools[:1]:
+            cycle.report.search_counts.trials += 1
+            found = _placed(cycle, job, whole, pool, budget)
+            if not isinstance(found, NoPlace):
+                rows = np.concatenate([placement.rows for placement in found])
+                return SearchResult(cycle.topology.meet_rows(rows), tuple(found), 0.0)
+            bounded |= found is NoPlace.BOUNDED
+    return NoPlace.of(bounded=bounded)
+
+
+def _interchangeable(asked: Demand) -> bool:
+    """Whether other selections of sub-groups would fare no better, each being like those that were selected."""
+    kinds = {
+        (g.need, g.sub.policy, g.sub.inner_group, tuple(r.pod_set.shape.number for r in g.remaining))
+        for g in (*asked.task_groups, *asked.spares)
+    }
+    return asked.alternatives is None and not asked.open and (not asked.spares or len(kinds) == 1)
+
+
+def _placed(cycle: Cycle, job: Job, whole: Part, pool: Pool, budget: Budget) -> list[Placement] | NoPlace:
+    """Where the tasks go within these limits, written to the ledger."""
+    rooms = {shape: cycle.fit_counts.of(shape).rows(pool) for shape in whole.shapes}
+    room: Ints = np.maximum.reduce(list(rooms.values()))
+    moving, trials = any(map(cycle.pipeline.moving, rooms)), cycle.budget.tree_trials
+    cells = Cells(whole, room, _by_score(cycle, job, next(whole.task_groups()), room))
+    bounded = moving
+    for _ in islice(cells.solutions(budget, cycle.budget.tree_steps), trials if moving else None):
+        dealt = cells.deal()
+        if dealt is None:
+            continue
+        if len(rooms) == 1 and not moving:
+            return _write(cycle, job, dealt, pool)
+        tasks = _Tasks(cycle, job, whole, dealt, pool, {shape: int(rows.sum()) for shape, rows in rooms.items()})
+        found = tasks.place(budget)
+        if found is not None:
+            return found
+        bounded |= tasks.bounded
+    return NoPlace.of(bounded=bounded or cells.bounded)
+
+
+def _by_score(cycle: Cycle, job: Job, first: TaskGroup, room: Ints) -> Ints:
+    """A rank for each row, by score and then by name."""
+    ask = Ask(first.remaining[0].pod_set.shape, first.sub, job)
+    keys = np.rint(cycle.pipeline.score(ask, slice(0, len(room)), room > 0) * GRAIN).astype(np.int64)
+    order = np.empty(len(keys), dtype=np.int64)
+    order[np.lexsort((cycle.nodes.rank, -keys))] = np.arange(len(keys))
+    return order
+
+
+def _write(cycle: Cycle, job: Job, dealt: Sequence[Dealt], pool: Pool) -> list[Placement]:
+    """Every task group on the rows that it was dealt."""
+    placements = []
+    for leaves, rows, _ in dealt:
+        asked = [each for leaf in leaves for each in _asked(job, leaf)]
+        ends = np.cumsum([number for *_, number in asked])
+        for (ask, pod_set, _), own in zip(asked, np.split(rows, ends[:-1]), strict=True):
+            placements.append(place_tasks(cycle, ask, pod_set, np.unique(own, return_counts=True), pool))
+    return placements
+
+
+def _asked(job: Job, leaf: Part) -> list[tuple[Ask, PodSet, int]]:
+    """How many tasks of each pod set a leaf takes."""
+    group = leaf.task_group
+    if group is None:
+        return []
+    numbers = zip(group.remaining, counts_by_pod_set(group), strict=True)
+    return [(Ask(left.pod_set.shape, group.sub, job), left.pod_set, number) for left, number in numbers if number]
 
 
 class Dealt(NamedTuple):
@@ -328,3 +414,81 @@ def _push(kind: int, most: int, came: dict[int, tuple[int, int]], flow: Ints, ro
             flow[supply, away] -= amount
     rooms[kind] -= amount
     return amount
+
+
+class _Tasks(Search):
+    """Tasks of any shapes, one by one on the rows of their places: every step is on the ledger.
+
+    The first way is the one that scores ask for, in each group the shapes first that the fewest rows take; it is the
+    only one where rules between pods make what fits depend on the order.
+    """
+
+    cost = 25
+
+    def __init__(
+        self, cycle: Cycle, job: Job, whole: Part, dealt: Sequence[Dealt], pool: Pool, freedom: dict[Shape, int]
+    ) -> None:
+        self._cycle, self._job, self._pool = cycle, job, pool
+        self._tasks: list[tuple[Ask, PodSet, Bools]] = []  # with the rows of the place of each
+        for leaves, _, place in dealt:
+            for leaf in leaves:
+                for ask, pod_set, number in sorted(_asked(job, leaf), key=lambda entry: freedom[entry[0].shape]):
+                    self._tasks += [(ask, pod_set, place)] * number
+        number = len(self._tasks)
+        parts = tuple(Part(i, job, None, 1, (1,)) for i in range(number))
+        super().__init__(Part(-1, job, None, number, (), lacks=(number,), parts=parts, chosen=number), 0)
+        self._moving = any(map(cycle.pipeline.moving, freedom))
+        self._used = np.unique(np.concatenate([shape.asked for shape in freedom]))
+        spread = [limit.homes for limit in _limits(whole) if limit.fewest]
+        # Rows that no task of the job could tell apart, but for what is free on them.
+        opened = [cycle.fit_counts.of(shape).why == 0 for shape in freedom]
+        places = {id(place): place for *_, place in self._tasks}
+        self._marks: Ints = np.stack([*places.values(), *opened, *spread]).astype(np.int64)
+        self._apart = bool(spread) or self._moving  # more than what is free decides whether tasks fit
+        self._placed: list[tuple[int, Placement]] = []  # with the mark of the ledger before it
+
+    def place(self, budget: Budget) -> list[Placement] | None:
+        """A way that keeps all limits, written to the ledger, within half of the budget."""
+        most = len(self._tasks) if self._moving else budget.left // (2 * self.cost)
+        with self._cycle.ledger.statement() as statement:
+            for _ in self.solutions(budget, most):
+                if within_limits(self._cycle, self._job):
+                    statement.keep()
+                    return [placement for _, placement in self._placed]
+        return None
+
+    def options(self, part: Part, within: int) -> Iterator[Option]:
+        """The rows of its place by score, one of each kind."""
+        cycle, everywhere = self._cycle, slice(0, len(self._cycle.nodes))
+        ask, _, place = self._tasks[part.number]
+        fits = cycle.fits(ask, everywhere, self._pool) & place
+        rows = np.flatnonzero(fits)
+        keys = np.rint(cycle.pipeline.score(ask, everywhere, fits) * GRAIN)[rows]
+        rows = rows[np.lexsort((cycle.nodes.rank[rows], -keys))]
+        alike = np.concatenate((self._marks[:, rows], cycle.ledger.free(self._used, rows, self._pool))).T
+        seen: set[bytes] = set()
+        for row, kind in zip(rows.tolist(), alike, strict=True):
+            if (known := kind.tobytes()) not in seen:
+                seen.add(known)
+                yield Option(row, 0.0)
+
+    def put(self, part: Part, option: Option) -> bool:
+        ask, pod_set, _ = self._tasks[part.number]
+        mark, picks = self._cycle.ledger.mark(), (np.array([option.place]), np.ones(1, dtype=np.int64))
+        self._placed.append((mark, place_tasks(self._cycle, ask, pod_set, picks, self._pool)))
+        return True
+
+    def take_back(self, part: Part, option: Option) -> None:
+        mark, _ = self._placed.pop()
+        self._cycle.ledger.rewind(mark)
+
+    def state(self, frame: Frame) -> tuple[object, ...]:
+        if self._apart:
+            return (object(),)
+        return tuple(sorted((p.pod_set.shape.number, int(p.rows[0])) for _, p in self._placed))
+
+
+def _limits(part: Part) -> Iterator[Limit]:
+    yield from part.limits
+    for inner in part.parts:
+        yield from _limits(inner)

@@ -1,6 +1,6 @@
 """Constraints on several trees as limits that rows know: which there are, and in which order they are given up.
 
-Called by `fabrics`, `nominated` and diagnosis. The tree of the job's own constraint drives the search: its tiers are
+Called by `cells`, `nominated` and diagnosis. The tree of the job's own constraint drives the search: its tiers are
 tried from the tightest outwards, and inside that those of the sub-groups'; what is asked for without insisting is kept
 first, and dropped then.
 """

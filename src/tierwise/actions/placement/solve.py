@@ -3,7 +3,7 @@
 A job without sub-groups is one task group (`choose`). The parts of any other are a tree (`build`): gradients of the job
 are tried from the tightest tier outwards, and of a gradient the domain with the highest sum of scores is chosen. Parts
 that are alike go to `alike`, which computes the sums for all domains at once; others go to `assign`, which is tried for
-a shortlist of domains. Constraints on other trees than the one that rows follow go to `quanta` and `fabrics`.
+a shortlist of domains. Constraints on other trees than the one that rows follow go to `quanta` and `cells`.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def _on_its_trees(
 ) -> SearchResult | NoPlace:
     """Find a place by the tree, or the trees, that the constraints of a job are on."""
     if cycle.snapshot.on_several_trees(job):
-        from tierwise.actions.placement.fabrics import search_fabrics  # rarely needed
+        from tierwise.actions.placement.cells import search_cells  # rarely needed
 
-        return _inside(cycle, search_fabrics(cycle, job, asked, pools=pools), within)
+        return _inside(cycle, search_cells(cycle, job, asked, pools), within)
     if not job.policies:
         return search_group(cycle, job, asked.task_groups[0], within=within, pools=pools)
     found = _search_parts(cycle, job, asked, within, pools)

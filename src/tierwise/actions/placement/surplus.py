@@ -55,9 +55,7 @@ def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placeme
 
         return surplus_in_multiples(cycle, job, task_group, options)
     if cycle.snapshot.on_several_trees(job):
-        from tierwise.actions.placement.fabrics import fabric_surplus
-
-        return fabric_surplus(cycle, job, task_group)
+        return _as_many_as_fit(cycle, job, task_group)
     if _must_be_whole(cycle, job, task_group):
         return _first_place(cycle, job, task_group)
     placements: list[Placement] = []
@@ -74,6 +72,29 @@ def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placeme
             ask = Ask(pod_set.shape, task_group.sub, job)
             return placements + put(cycle, ask, pod_set, task_group.need - len(placements), int(group[0]), NOW_ONLY)
     return placements
+
+
+def _as_many_as_fit(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
+    """As many tasks of a job on several trees as fit beside the others; where a number of them fits, fewer do."""
+
+    def placed(number: int, *, keep: bool = True) -> list[Placement]:
+        with cycle.ledger.statement() as statement:
+            found = solve(cycle, job, Demand((replace(task_group, need=number),)), pools=NOW_ONLY)
+            if isinstance(found, NoPlace):
+                _note(cycle, found)
+                return []
+            if keep:
+                statement.keep()
+            return list(found.placements)
+
+    everything = placed(task_group.need)
+    if everything or _must_be_whole(cycle, job, task_group):
+        return everything
+    least, most = 0, task_group.need - 1
+    while least < most:
+        middle = (least + most + 1) // 2
+        least, most = (middle, most) if placed(middle, keep=False) else (least, middle - 1)
+    return placed(least) if least else []
 
 
 def _first_place(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
