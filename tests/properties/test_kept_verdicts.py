@@ -28,7 +28,8 @@ PROFILES = {
     "queues tied to nodes": profile("predicates", PluginChoice("nodegroup", {"strict": False}), "gang"),
 }
 _VOLCANO = "scheduling.volcano.sh/v1beta1"
-_GANGS = 6
+_GANGS = 9
+_PHASES = ("Inqueue", "Inqueue", "Pending")
 
 
 def _large(pick: Random) -> list[Raw]:
@@ -38,11 +39,13 @@ def _large(pick: Random) -> list[Raw]:
     """
     name, pods = f"l{pick.randrange(_GANGS)}", pick.choice([2, 4])
     roles, parts = pick.choice([(["w"], 0), (["w", "ps"], 0), (["ps", "w"], 0), (["w"], 2)])
-    spec: dict[str, Any] = {"minMember": pods, "queue": pick.choice(["default", "default", "q"])}
+    least = pick.choice([pods, pods, pods + 1])  # one of them may never come
+    spec: dict[str, Any] = {"minMember": least, "queue": pick.choice(["default", "default", "q", "nowhere"])}
     if len(roles) > 1:
         spec["minTaskMember"] = dict.fromkeys(roles, pods // 2)
     if parts or pick.random() < 0.5:
-        spec["networkTopology"] = {"mode": "hard", "highestTierAllowed": pick.choice([1, 1, 2])}
+        field, value = pick.choice([("highestTierAllowed", 1), ("highestTierAllowed", 2), ("highestTierName", "x")])
+        spec["networkTopology"] = {"mode": "hard", field: value}
     if parts:
         near = {"mode": "hard", "highestTierAllowed": 1}
         spec["subGroupPolicy"] = [
@@ -50,7 +53,7 @@ def _large(pick: Random) -> list[Raw]:
         ]
     if pick.random() < 0.2:
         spec["minResources"] = {"cpu": pick.choice(["8", "300"])}
-    made: list[Raw] = [manifest(_VOLCANO, "PodGroup", name, "d", spec=spec, status={"phase": "Inqueue"})]
+    made: list[Raw] = [manifest(_VOLCANO, "PodGroup", name, "d", spec=spec, status={"phase": pick.choice(_PHASES)})]
     cpu = pick.choice(["3", "30", "90", "90"])
     for i in range(pods):
         meta = {
@@ -106,7 +109,8 @@ DRAWN: Mapping[str, Callable[[Random], Raw]] = {
 
 def _told(snapshot: Snapshot, by: Profile) -> tuple[object, ...]:
     report = cycle(snapshot, by)
-    return report.rejections, list(effects(snapshot, report)), pending_wire(snapshot, report, {})
+    in_order = list(report.rejections.items())
+    return in_order, list(effects(snapshot, report)), pending_wire(snapshot, report, {})
 
 
 @pytest.mark.parametrize("by", PROFILES)

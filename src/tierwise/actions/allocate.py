@@ -127,7 +127,7 @@ class _Allocation:
         self._cycle.show(job, replaces=self._preempt is not None)
         nominated = self._cycle.nominations.holds(job)
         if not nominated and not self._cycle.pipeline.quota_exceeded and self._cycle.pipeline.gangs:
-            cached = self._rejection_cache.lookup_early(job)
+            cached = self._fits_nowhere(job) or self._rejection_cache.lookup_early(job)
             if cached is not None:
                 return self._refuse(job, cached)
         asked = demand(self._cycle, job)
@@ -138,6 +138,15 @@ class _Allocation:
         if asked.task_groups:
             return self._place_minimum(job, asked, nominated=nominated)
         return self._place_surplus_beside_reservations(job)
+
+    def _fits_nowhere(self, job: Job) -> Rejection | None:
+        """The refusal of a job that fits on no empty node, as the last cycle has found; None where that is not known.
+
+        What follows a refusal, as evictions and reservations, looks at it more closely than the last cycle may have.
+        """
+        if self._preempt is not None or self._repair is not None or self._reservations is not None:
+            return None
+        return self._cycle.kept.nowhere(job, releasing=self._cycle.ledger.any_releasing)
 
     # The minimum: found within quotas and beside reservations, then bound or nominated.
 

@@ -78,12 +78,21 @@ def queue_reason(cycle: Cycle, job: Job) -> Reason | None:
 
 
 def enqueue(cycle: Cycle) -> None:
-    """Move jobs from Pending to Inqueue, in queue and job order."""
-    waiting = [job for job in cycle.snapshot.unsettled if job.phase is Phase.PENDING]
+    """Move jobs from Pending to Inqueue, in queue and job order; those without an open queue are refused first."""
+    waiting = []
+    for job in cycle.snapshot.unsettled:
+        if job.phase is Phase.PENDING:
+            kept = cycle.kept.gate(job)
+            closed = queue_reason(cycle, job) if kept is None else None
+            if kept is not None:
+                cycle.report.reject(job, kept)
+            elif closed is not None:
+                _refuse(cycle, job, closed)
+            else:
+                waiting.append(job)
     for job in sorted(waiting, key=lambda job: _key(cycle, job)):
-        closed = queue_reason(cycle, job)
-        reason = closed or cycle.pipeline.may_enqueue(job)
-        if closed is None and reason is not None and stands_in_part(cycle.ledger, job):
+        reason = cycle.pipeline.may_enqueue(job)
+        if reason is not None and stands_in_part(cycle.ledger, job):
             reason = None  # it holds room already, which its rest alone puts to use
         if reason is None:
             cycle.report.phases[job.key] = Phase.INQUEUE
@@ -112,6 +121,4 @@ def _refuse(cycle: Cycle, job: Job, reason: Reason) -> None:
 
 
 def _key(cycle: Cycle, job: Job) -> tuple[object, ...]:
-    queue = cycle.snapshot.queues.get(job.queue)
-    first = cycle.pipeline.queue_key(queue) if queue is not None else ()
-    return (queue is None, first, cycle.pipeline.job_key(job))
+    return cycle.pipeline.queue_key(cycle.snapshot.queues[job.queue]), cycle.pipeline.job_key(job)

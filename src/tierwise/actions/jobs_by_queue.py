@@ -12,7 +12,7 @@ from operator import attrgetter
 
 import msgspec
 
-from tierwise.actions.enqueue import admission_reason
+from tierwise.actions.enqueue import admission_reason, queue_reason
 from tierwise.framework.cycle import Cycle
 from tierwise.model.job import Job, Phase
 from tierwise.model.reason import Reason, Rejection
@@ -124,8 +124,13 @@ class JobsByQueue:
     def admit(self, jobs: Iterable[Job]) -> None:
         """Admit the jobs that have tasks to place; those that their queue or a gate keeps out are rejected."""
         admitted: dict[str, list[Entry]] = {}
+        kept = self._cycle.kept
         for job in jobs:
             if not self._cycle.backlog.open(job):
+                continue
+            refused = kept.gate(job)
+            if refused is not None:
+                self._refuse(job, refused)
                 continue
             kind = plain_kind(self._cycle, job)
             known = self._admission(job, kind)
@@ -133,9 +138,15 @@ class JobsByQueue:
                 entry = ((known.order, job.created, job.order), job.number, job, kind)
                 admitted.setdefault(known.queue, []).append(entry)
             else:
-                self._cycle.nominations.drop(job)
-                self._cycle.report.reject(job, Rejection("gate", job.key, known.reason))
+                refused = Rejection("gate", job.key, known.reason)
+                if job.phase is not Phase.PENDING or queue_reason(self._cycle, job) is not None:
+                    kept.refused_by_gate(job, refused)
+                self._refuse(job, refused)
         self._queued = {queue: QueuedJobs(entries) for queue, entries in admitted.items()}
+
+    def _refuse(self, job: Job, rejection: Rejection) -> None:
+        self._cycle.nominations.drop(job)
+        self._cycle.report.reject(job, rejection)
 
     def queues(self) -> Iterator[ServedQueue]:
         """The queue that is first in order, again and again, until no jobs wait or the cycle has bound its most.

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from tierwise.framework.extension import Ask, CycleView
 from tierwise.framework.fit_count import FitCounts
+from tierwise.framework.kept_refusals import KeptRefusals
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.pipeline import Pipeline, PluginError
 from tierwise.framework.report import Eviction, ReportBuilder
@@ -106,11 +107,11 @@ class Nominations:
         self._lent: set[int] = set()  # jobs that are being served
         self._hold(snapshot)
         for job in snapshot.waiting:
-            for sub in job.subs:
-                for pod_set in sub.pod_sets:
-                    self._keep_nominated(job, pod_set, snapshot.nodes)
-            for _, pod_set in job.best_effort_pod_sets:
-                self._keep_nominated(job, pod_set, snapshot.nodes)
+            for task in job.tasks:  # a loop instead of `any`: it is asked for every waiting job
+                if task.nominated >= 0:
+                    for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
+                        self._keep_nominated(job, pod_set, snapshot.nodes)
+                    break
 
     def _keep_nominated(self, job: Job, pod_set: PodSet, nodes: NodeTable) -> None:
         named = [task.nominated for task in pod_set.tasks if task.nominated >= 0]
@@ -220,6 +221,7 @@ class Cycle(msgspec.Struct, frozen=True):
     inspect: Callable[[Cycle, Job], None] | None = None  # called for each job before it is served; set by `explain`
     spares: KeptRoom | None = None
     most_pods: int | None = None  # after so many placed pods no further job is served; None: all are
+    kept: KeptRefusals = msgspec.field(default_factory=KeptRefusals)  # from the last cycle
     _running: list[RunningTable] = []
 
     @property

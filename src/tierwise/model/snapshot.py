@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from tierwise.model.services import Services
 
 __all__ = ["Fault", "KeptVerdicts", "Snapshot"]
+
+
+_POD_SETS = attrgetter("pod_sets")
 
 
 def _no_services() -> Services:
@@ -111,7 +115,7 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def waiting(self) -> tuple[Job, ...]:
         """The jobs with pending tasks, in order."""
-        return tuple([job for job in self.unsettled if job.best_effort_pod_sets or any(job.pod_sets())])
+        return tuple([job for job in self.unsettled if job.best_effort_pod_sets or any(map(_POD_SETS, job.subs))])
 
     def alternate_topology(self, constraint: Constraint | None) -> AlternateTopology | None:
         """The tree that a constraint is about, where that is not the one that rows follow.

@@ -24,6 +24,7 @@ from tierwise.framework.arguments import flag
 from tierwise.framework.cycle import Cycle, Nominations
 from tierwise.framework.extension import Arguments, CycleView, Factory, Purpose
 from tierwise.framework.fit_count import FitCounts
+from tierwise.framework.kept_refusals import KeptRefusals
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import Pipeline
 from tierwise.framework.registry import extended
@@ -232,6 +233,9 @@ def cycle(
     repair: Replacements | None = None
     if wishes:
         current, repair = _repair(current, profile, wishes, lambda other: open_cycle(other, profile, plugins=plugins))
+    if current.spares is None:
+        own = plugins is PLUGINS and all(plugin.name in PLUGINS.built_in for plugin in profile.plugins())
+        current = replace(current, kept=KeptRefusals(snapshot, profile if own else None))
     done: dict[str, tuple[int, int] | None] = {}  # actions that have run; those ahead of their turn with what was new
     filled = 0  # decisions that backfill has seen
 
@@ -293,8 +297,7 @@ def cycle(
     if current.report.rejections:
         from tierwise.actions.diagnosis.verdicts import give_verdicts  # slow to import, and not every cycle rejects
 
-        own = plugins is PLUGINS and all(plugin.name in PLUGINS.built_in for plugin in profile.plugins())
-        give_verdicts(current, lambda: _recovered(snapshot, profile, plugins), profile if own else None)
+        give_verdicts(current, lambda: _recovered(snapshot, profile, plugins))
     if current.pipeline.before_bind:
         from tierwise.scheduler.prebind import prepare  # most clusters have neither volumes nor devices
 

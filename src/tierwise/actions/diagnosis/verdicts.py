@@ -8,22 +8,23 @@ Labels, taints and cordons of nodes count as they are. Conditions that pass by t
 once nodes are ready again waits for them. If required pod affinity, or a rule that depends on running pods, could be
 satisfied by pods that are cleared, only counting may conclude *never*.
 
-What cleared nodes say of a kind of gang is kept from cycle to cycle, as long as the last cycle has asked for it. It
-reads nothing but the kind (see `_kind`) and what `_read` lists, so it holds while these are the same. What depends on
-more is found out anew: jobs of which pods run, or ran; rules between pods; volumes, devices, spares; and all jobs
-where a plugin of another package decides, which may look at anything. What was made of a job's rejection is kept with
-it: as long as the job is the one of the last cycle and is rejected with the same words, it is told the same.
+What cleared nodes say of a kind of gang is kept from cycle to cycle (`framework.kept_refusals`), as long as somebody
+who waits has asked for it. It reads nothing but the kind (see `_kind`) and what is listed there, so it holds while
+these are the same. What depends on more is found out anew: jobs of which pods run, or ran; rules between pods; volumes,
+devices, spares; and all jobs where a plugin of another package decides, which may look at anything. What was made of a
+job's rejection is kept with it: as long as the job is the one of the last cycle and is rejected with the same words, it
+is told the same.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import cached_property
 
 import msgspec
 import numpy as np
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
 from tierwise.actions.diagnosis.diagnose import asked_pods, diagnose
 from tierwise.actions.placement.choose import current_domain
@@ -40,12 +41,13 @@ from tierwise.actions.placement.problem import NoPlace
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.kept_refusals import KeptRefusals, ToldJob
 from tierwise.framework.ledger import Pool, job_ready, roles_count
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Decision
 from tierwise.model.arrays import Ints
 from tierwise.model.held import rows_by_shape
-from tierwise.model.job import Job, Status, Task
+from tierwise.model.job import Job, Status
 from tierwise.model.reason import Reason, Rejection, Tried, Verdict
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
@@ -87,6 +89,9 @@ _LACKS_CLAIMS = frozenset(
 """Reasons of jobs with volumes that are not in order: which node would do is known once they are."""
 
 
+_WITHOUT_NODES = _HAS_PLACE | LACKS_PODS | _LACKS_CLAIMS
+
+
 class _Never(msgspec.Struct, frozen=True):
     """What is found out about one kind of gang."""
 
@@ -102,75 +107,22 @@ class _Never(msgspec.Struct, frozen=True):
         return replace(self.told, children=tuple(children))
 
 
-class _Judged(msgspec.Struct, frozen=True):
-    """What was made of the rejection of one job, and of what."""
-
-    tasks: tuple[Task, ...]  # another object once anything of the job is another
-    of: tuple[object, Rejection]
-    judged: Rejection
-    read: tuple[object, ...]  # the keys of what was asked for on the way
-
-
-class _Known:
-    """What was found out on cleared nodes, in this cycle or in the last one; `now` is handed on, `passing` is not."""
-
-    def __init__(self, former: Mapping[object, object], jobs: Mapping[str, object], *, keeps: bool) -> None:
-        self._former = former
-        self.keeps = keeps  # whether anything is handed on
-        self.former_jobs = jobs
-        self.jobs: dict[str, _Judged] = {}  # handed on as well
-        self.now: dict[object, object] = {}
-        self.passing: dict[object, object] = {}
-        self.read: list[object] = []  # what was asked for since somebody emptied it, and lasts
-
-    def get(self, key: object, *, lasts: bool) -> object | None:
-        """What is known, if anything."""
-        if lasts:
-            self.read.append(key)
-            if key not in self.now and key in self._former:
-                self.now[key] = self._former[key]
-        return (self.now if lasts else self.passing).get(key)
-
-    def put(self, key: object, found: object, *, lasts: bool) -> None:
-        (self.now if lasts else self.passing)[key] = found
-
-
-def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None], by: object | None) -> None:
+def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None]) -> None:
     """Replace each rejection of the report by one with its verdict; a job that never fits is told that first.
 
-    `recovered` opens the cycle that would be if all nodes were well; None where they are. `by` is the profile, where
-    all its plugins are known to decide about nodes by what `_read` lists; None where one of them may not.
+    `recovered` opens the cycle that would be if all nodes were well; None where they are.
     """
     rejections = cycle.report.rejections
-    jobs = {job.key: job for job in cycle.snapshot.jobs if job.key in rejections}
-    kept = cycle.snapshot.kept_verdicts if by is not None and cycle.spares is None else None
-    read = tuple(_read(cycle, by)) if kept is not None else ()
-    before, former, former_jobs = kept.last if kept is not None else ((), {}, {})
-    same = len(read) == len(before) and all(map(_same, read, before))
-    known = _Known(former if same else {}, former_jobs if same else {}, keeps=kept is not None)
+    jobs = {job.key: job for job in cycle.snapshot.unsettled if job.key in rejections}
+    if len(jobs) < len(rejections):
+        jobs = {job.key: job for job in cycle.snapshot.jobs if job.key in rejections}
     with cycle.ledger.statement():  # clearing all nodes once serves all jobs
         going = frozenset(eviction.task.key for eviction in cycle.report.evictions)
-        judge = _Judge(cycle, recovered, going, known)
+        judge = _Judge(cycle, recovered, going, cycle.kept)
         for key, rejection in list(rejections.items()):
             rejections[key] = judge.judged(jobs[key], rejection)
-    if kept is not None and not cycle.pipeline.failures:
-        kept.last = read, known.now, known.jobs  # never changed from here on: other threads may read the same snapshot
-
-
-def _read(cycle: Cycle, by: object) -> Iterator[object]:
-    """All that a kept verdict reads besides the gang's kind. Tasks, quotas and the time are not among it."""
-    seen = cycle.snapshot
-    yield from (by, seen.axis.names, *astuple(seen.nodes), seen.topology, seen.kind, seen.tree_aliases)
-    yield from (tuple(seen.alternate_topologies), *seen.alternate_topologies.values())
-    yield from (seen.queues, seen.devices)  # queues may be tied to nodes; claims that nobody uses give devices back
-
-
-def _same(one: object, other: object) -> bool:
-    if one is other:
-        return True
-    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
-    return isinstance(one, str | tuple | dict) and one == other
+    if not cycle.pipeline.failures:
+        cycle.kept.hand_on()
 
 
 class _Judge:
@@ -181,7 +133,7 @@ class _Judge:
         cycle: Cycle,
         recovered: Callable[[], Cycle | None],
         going: Collection[str],
-        known: _Known,
+        known: KeptRefusals,
         *,
         all_well: bool = False,
     ) -> None:
@@ -189,6 +141,7 @@ class _Judge:
         self._recovered = recovered
         self._going = going  # keys of the tasks that were evicted in this cycle
         self._known = known
+        self._lasting_shapes: dict[int, bool] = {}
         self._here = all_well, cycle.ledger.any_releasing  # tasks that terminate make a search look twice
         self._cleared = False
         self._lasting = True  # whether what was last found out about a job lasts
@@ -196,31 +149,36 @@ class _Judge:
     def judged(self, job: Job, rejection: Rejection) -> Rejection:
         """The rejection of a job with its verdict: that of the last cycle, where nothing of all this is another."""
         known = self._known
-        last = known.former_jobs.get(job.key) if self._stays(job) else None
-        if isinstance(last, _Judged) and last.tasks is job.tasks and last.of == (self._here, rejection):
-            for key in last.read:
-                known.get(key, lasts=True)
-            known.jobs[job.key] = last
-            return last.judged
+        last = known.last(job)
+        same = last is not None and last.refusal == rejection
+        if last is not None and same and (last.on is None or (last.on == self._here and self._stays(job))):
+            return known.repeat(job, last)
         known.read.clear()
         self._lasting = True
         judged = self._judge(job, rejection)
-        if self._lasting and self._stays(job):
-            known.jobs[job.key] = _Judged(job.tasks, (self._here, rejection), judged, tuple(known.read))
+        if known.keeps and job.tasks and self._lasting and self._stays(job):
+            gate = known.is_by_gate(job, rejection)
+            nowhere = judged.verdict is Verdict.NEVER and rejection.stage not in _REFUSES
+            on = self._here if _asks_nodes(rejection) else None
+            known.jobs[job.key] = ToldJob(job.tasks, rejection, on, judged, tuple(known.read), gate, nowhere)
         return judged
 
     def _stays(self, job: Job) -> bool:
-        """Whether a job is, in this cycle, nothing but what it was read as, and asks nodes what `_read` lists."""
+        """Whether a job is, in this cycle, nothing but what it was read as, and asks nodes what is read for all."""
         if not self._known.keeps or not job.tasks or self._going or job.number in self._decisions:
             return False
-        left = (pod_set for _, pod_set in job.best_effort_pod_sets)
-        with suppress(PluginError):
-            return all(self._lasts(pod_set.shape) for pod_set in (*job.pod_sets(), *left))
-        return False
+        try:
+            for sub in job.subs:  # loops instead of `all`: it is asked for every waiting job
+                for pod_set in sub.pod_sets:
+                    if not self._lasts(pod_set.shape):
+                        return False
+            return all(self._lasts(pod_set.shape) for _, pod_set in job.best_effort_pod_sets)
+        except PluginError:
+            return False
 
     def _judge(self, job: Job, rejection: Rejection) -> Rejection:
         never = None
-        if rejection.reason.code not in _HAS_PLACE | LACKS_PODS | _LACKS_CLAIMS and not rejection.bounded:
+        if _asks_nodes(rejection):
             with suppress(PluginError):  # then the job keeps the reason that it has
                 never = self._never(job)
                 if never is not None and self._on_recovered is not None:
@@ -273,8 +231,12 @@ class _Judge:
         return known.of(subjects)
 
     def _lasts(self, shape: Shape) -> bool:
-        """Whether nothing but what `_read` lists says which nodes take tasks of a shape when all others are gone."""
-        return shape.volumes is None and shape.devices is None and not self._cycle.pipeline.moving(shape)
+        """Whether nothing but what is read for all says which nodes take tasks of a shape when all others are gone."""
+        known = self._lasting_shapes.get(shape.number)
+        if known is None:
+            known = shape.volumes is None and shape.devices is None and not self._cycle.pipeline.moving(shape)
+            self._lasting_shapes[shape.number] = known
+        return known
 
     def _promised(self, job: Job) -> Rejection | None:
         """A job whose pods are not made yet asks for its minResources."""
@@ -483,6 +445,11 @@ class _Judge:
         root = self._cycle.topology
         why = causes(self._cycle, shape, slice(0, nodes))
         return Tried(int(root.tier[ROOT]), 1, root.name[ROOT], 0, asked.tasks, nodes, why)
+
+
+def _asks_nodes(rejection: Rejection) -> bool:
+    """Whether empty nodes have a say in the verdict; else it follows from the rejection alone."""
+    return rejection.reason.code not in _WITHOUT_NODES and not rejection.bounded
 
 
 def _verdict(rejection: Rejection) -> Verdict:

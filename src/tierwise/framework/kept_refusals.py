@@ -1,0 +1,144 @@
+"""What the last cycle told jobs that wait, as far as it holds in this one: they are refused without a further look.
+
+A refusal is kept with what was made of it, and with all that it reads: the job, and what `_read` lists. The next cycle
+refuses the job with the very same words where nothing of that is another, if it was refused
+
+- by a *gate*: its queue, the profile, or a plugin that says which jobs may be tried. All of these are tierwise's own,
+  and look at the job, its queue and the trees alone;
+- because it fits on no empty node: then it fits on none that other pods stand on.
+
+Every other refusal depends on what other pods hold, and the job is searched for anew. All that is told is what a cycle
+that begins with nothing tells, in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+
+import msgspec
+import numpy as np
+from msgspec.structs import astuple
+
+from tierwise.model.job import Job, Task
+from tierwise.model.reason import Rejection
+from tierwise.model.snapshot import Snapshot
+
+__all__ = ["KeptRefusals", "ToldJob"]
+
+_MORE = 64
+
+
+class ToldJob(msgspec.Struct, frozen=True):
+    """What was made of the refusal of one job, and of what."""
+
+    tasks: tuple[Task, ...]  # another object once anything of the job is another
+    refusal: Rejection
+    on: tuple[bool, ...] | None  # what was true of the cluster besides; None where nodes had no say
+    told: Rejection
+    read: tuple[object, ...]  # the keys of what was asked for on the way
+    gate: bool  # a gate refused it
+    nowhere: bool  # it fits on no empty node, and that is all that was to be said
+
+
+class KeptRefusals:
+    """What is known of jobs and of kinds of gangs from the last cycle, and what the next one will know."""
+
+    def __init__(self, snapshot: Snapshot | None = None, by: object | None = None) -> None:
+        """`by` is the profile, where all its plugins decide by the job and by what `_read` lists; None where one of
+        them may not, and nothing is kept.
+        """
+        self._box = snapshot.kept_verdicts if snapshot is not None and by is not None else None
+        self._read = tuple(_read(snapshot, by)) if snapshot is not None and self._box is not None else ()
+        before, kinds, jobs = self._box.last if self._box is not None else ((), {}, {})
+        same = len(before) == len(self._read) and all(map(_same, self._read, before))
+        self._kinds: Mapping[object, object] = kinds if same else {}
+        self._last: Mapping[str, ToldJob] = jobs if same else {}  # type: ignore[assignment]  # nobody else fills it
+        self._now: dict[object, object] = {}  # kinds that were found out in this cycle
+        self._passing: dict[object, object] = {}  # what is known in this cycle alone
+        self._gates: dict[str, Rejection] = {}
+        self._again = 0  # jobs that are told what they were told
+        self.jobs: dict[str, ToldJob] = {}  # what the next cycle will know of jobs
+        self.read: list[object] = []  # the keys of what was asked for since somebody emptied it, and lasts
+        self.keeps = self._box is not None
+
+    # -- what jobs were told
+
+    def last(self, job: Job) -> ToldJob | None:
+        """What a job was told that is what it was; None where it is not, or nothing is known."""
+        last = self._last.get(job.key)
+        return last if last is not None and last.tasks is job.tasks else None
+
+    def gate(self, job: Job) -> Rejection | None:
+        """The refusal of a job that a gate kept out in the last cycle, and keeps out now."""
+        last = self._last.get(job.key)
+        return last.refusal if last is not None and last.gate and last.tasks is job.tasks else None
+
+    def nowhere(self, job: Job, *, releasing: bool) -> Rejection | None:
+        """The refusal of a job that was found to fit on no empty node."""
+        last = self._last.get(job.key)
+        if last is None or not last.nowhere or last.tasks is not job.tasks or last.on != (False, releasing):
+            return None
+        return last.refusal
+
+    def refused_by_gate(self, job: Job, rejection: Rejection) -> None:
+        """A gate has refused a job, and will as long as nothing of the job and of what is read is another."""
+        if self.keeps:
+            self._gates[job.key] = rejection
+
+    def is_by_gate(self, job: Job, rejection: Rejection) -> bool:
+        """Whether a refusal of this cycle is such a one."""
+        return self._gates.get(job.key) is rejection
+
+    def repeat(self, job: Job, told: ToldJob) -> Rejection:
+        """A job is told what it was told."""
+        self._again += 1
+        self.jobs[job.key] = told
+        return told.told
+
+    # -- what is known of kinds
+
+    def get(self, key: object, *, lasts: bool) -> object | None:
+        """What is known, if anything."""
+        if not lasts:
+            return self._passing.get(key)
+        self.read.append(key)
+        found = self._now.get(key)
+        if found is None:
+            found = self._kinds.get(key)
+            if found is not None:
+                self._now[key] = found
+        return found
+
+    def put(self, key: object, found: object, *, lasts: bool) -> None:
+        """Something was found out that `lasts`, or holds for this cycle alone."""
+        (self._now if lasts else self._passing)[key] = found
+
+    def hand_on(self) -> None:
+        """Let the next cycle know what this one does, of as many kinds as jobs that wait have asked for.
+
+        What is handed on is never changed from here on: other threads may read the same snapshot.
+        """
+        if self._box is None:
+            return
+        kinds = {**self._kinds, **self._now} if self._now else self._kinds
+        # As long as nobody who waited is gone, all that was known is of use.
+        if self._again < len(self._last) or len(kinds) > 2 * len(self.jobs) + _MORE:
+            asked = set(chain.from_iterable(told.read for told in self.jobs.values()))
+            kinds = {key: found for key, found in kinds.items() if key in asked or key in self._now}
+        self._box.last = self._read, kinds, self.jobs
+
+
+def _read(seen: Snapshot, by: object) -> Iterator[object]:
+    """All that is read besides a job and the kind of a gang. Tasks, quotas and the time are not among it."""
+    yield from (by, seen.axis.names, *astuple(seen.nodes), seen.topology, seen.kind, seen.tree_aliases)
+    yield from (tuple(seen.alternate_topologies), *seen.alternate_topologies.values())
+    yield from (seen.queues, seen.devices)  # queues may be tied to nodes; claims that nobody uses give devices back
+
+
+def _same(one: object, other: object) -> bool:
+    if one is other:
+        return True
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other)
+    return isinstance(one, str | tuple | dict) and one == other
