@@ -7,14 +7,14 @@ from itertools import accumulate, islice
 
 from tierwise.api.codec import Raw
 from tierwise.api.meta import format_time
-from tierwise.explain.message import message, refusal
+from tierwise.explain.message import refusal
 from tierwise.explain.proposal import proposal_wire
+from tierwise.explain.rejection_wire import FORMAT, rejection_wire, tried_wire
 from tierwise.explain.reservations import reservation_wire
 from tierwise.explain.text.evictions import eviction_wire
 from tierwise.explain.wire import pod_group_wire
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Status
-from tierwise.model.reason import Tried
 from tierwise.model.snapshot import Snapshot
 
 __all__ = ["job_wire"]
@@ -27,17 +27,16 @@ def job_wire(
     rejection = refusal(job, reports[-1][1])
     mine = {task.key for task in job.tasks}
     return {
+        "formatVersion": FORMAT,
         "podGroup": job.key,
         **pod_group_wire(after, job, job.key),
         "bindings": {pod: node for pod, node in bindings.items() if pod in mine},
         "pending": [task.key for task in job.tasks if task.status is Status.PENDING],
-        "verdict": rejection.verdict.value if rejection is not None else "",
-        "reason": rejection.reason.code if rejection is not None else "",
-        "message": message(rejection) if rejection is not None else "",
+        **rejection_wire(rejection),
         "eviction": eviction_wire([s for _, report in reports for s in report.eviction_attempts.get(job.key, ())]),
         "proposal": _proposal(job, reports),
         "ladder": _ladder(job),
-        "tried": [_tried(tried) for tried in rejection.tried] if rejection is not None else [],
+        "tried": [tried_wire(tried) for tried in rejection.tried] if rejection is not None else [],
         **_reservation(job, *reports[-1]),
     }
 
@@ -60,16 +59,3 @@ def _ladder(job: Job) -> list[Raw]:
     return [
         {"tier": s.tier, "until": format_time(end)} for s, end in zip(job.ladder, islice(ends, 1, None), strict=True)
     ]
-
-
-def _tried(tried: Tried) -> Raw:
-    return {
-        "tier": tried.tier,
-        "hyperNodes": tried.domains,
-        "best": tried.best,
-        "fits": tried.fits,
-        "asked": tried.asked,
-        "searchedHere": tried.here,
-        "notSearched": tried.outside,
-        "causes": [{"reason": reason.code, "message": reason.text, "nodes": n} for reason, n in tried.causes],
-    }

@@ -11,11 +11,19 @@ from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.message import message, refusal
 from tierwise.explain.naming import sub_id
+from tierwise.explain.rejection_wire import (
+    FORMAT,
+    evictions_wire,
+    pod_group_of,
+    rejection_wire,
+    tried_wire,
+    work_wire,
+)
 from tierwise.explain.reservations import reservations_wire
 from tierwise.explain.text.evictions import eviction_wire
 from tierwise.framework.report import CycleReport, Eviction
-from tierwise.model.job import Job, Status, Task
-from tierwise.model.reason import Rejection, Tried, Verdict
+from tierwise.model.job import Job, Status
+from tierwise.model.reason import Rejection, Verdict
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.model.topology import Problem, Topology
 
@@ -23,7 +31,6 @@ __all__ = [
     "explain_wire",
     "notices_wire",
     "pending_wire",
-    "pod_group_of",
     "pod_group_wire",
     "pod_groups_of",
     "pod_groups_wire",
@@ -45,14 +52,15 @@ def schedule_wire(
 ) -> Raw:
     """What `schedule` did. `report` is the last cycle's, `after` is the cluster once it was over."""
     return {
+        "formatVersion": FORMAT,
         "bindings": dict(bindings),
         "nominations": dict(nominations),
-        "evictions": [_eviction(e) for e in evictions],
+        "evictions": evictions_wire(evictions),
         "pending": pending_wire(after, report, nominations),
         "podGroups": pod_groups_wire(after),
         "problems": [problem_wire(p) for p in after.topology.problems]
         + [{"object": f.subject, "code": f.code, "message": f.text} for f in (*after.faults, *complaints)],
-        "work": {"trials": report.search_counts.trials, "domains": report.search_counts.domains},
+        "work": work_wire(report),
         **reservations_wire(after, report),
         **notices_wire(report),
     }
@@ -71,17 +79,6 @@ def notices_wire(report: CycleReport) -> Raw:
         for notice in report.notices
     ]
     return {"notices": found} if found else {}
-
-
-def _eviction(evicted: Eviction) -> Raw:
-    group = pod_group_of(evicted.job, evicted.task)
-    return {
-        "pod": evicted.task.key,
-        "podGroup": group,
-        "by": evicted.by.key if evicted.by is not None else "",
-        "action": evicted.action,
-        "reason": evicted.reason,
-    }
 
 
 def pending_wire(snapshot: Snapshot, report: CycleReport, nominations: Mapping[str, str]) -> list[Raw]:
@@ -133,11 +130,6 @@ def pod_groups_of(job: Job) -> tuple[str, ...]:
     return job.gangs or ((job.key,) if job.declared else ())
 
 
-def pod_group_of(job: Job, task: Task) -> str:
-    """The pod group of a task, empty for a lone pod."""
-    return task.role if job.gangs else job.key if job.declared else ""
-
-
 def pod_group_wire(snapshot: Snapshot, job: Job, key: str) -> Raw:
     """One pod group of a job; the job's own key stands for all of them."""
     found = job_location(snapshot, job, of=lambda task: key in (job.key, pod_group_of(job, task)))
@@ -152,14 +144,14 @@ def _where(place: DomainLocation | None) -> Raw:
 
 def explain_wire(inspection: PodInspection, report: CycleReport) -> Raw:
     """What one pod saw."""
-    rejection = report.rejections.get(inspection.job.key)
     return {
+        "formatVersion": FORMAT,
         "pod": inspection.task.key,
         "podGroup": pod_group_of(inspection.job, inspection.task),
         "subGroup": sub_id(inspection.sub),
         "gradients": [list(group) for group in inspection.gradients],
         "hyperNodeScores": dict(inspection.domain_scores),
-        **({"constraints": [_constraint_wire(tried) for tried in inspection.fabrics]} if inspection.fabrics else {}),
+        **({"constraints": [tried_wire(tried) for tried in inspection.fabrics]} if inspection.fabrics else {}),
         "nodes": {
             node.name: {
                 "feasible": node.feasible,
@@ -171,20 +163,8 @@ def explain_wire(inspection: PodInspection, report: CycleReport) -> Raw:
             }
             for node in inspection.nodes
         },
-        "verdict": rejection.verdict.value if rejection is not None else "",
-        "message": message(rejection) if rejection is not None else "",
+        **rejection_wire(report.rejections.get(inspection.job.key)),
         "eviction": eviction_wire(report.eviction_attempts.get(inspection.job.key, ())),
-    }
-
-
-def _constraint_wire(tried: Tried) -> Raw:
-    """How far a constraint comes by itself."""
-    return {
-        "constraint": tried.layer,
-        "domains": tried.domains,
-        "best": tried.best,
-        "fits": tried.fits,
-        "asked": tried.asked,
     }
 
 
@@ -207,7 +187,7 @@ def topology_wire(snapshot: Snapshot) -> Raw:
         inside = _domains(alternate.topology, [names[row] for row in alternate.rows.tolist()])
         others[kind] = {
             "root": alternate.topology.name[0],
-            "domains": inside,
+            "hyperNodes": inside,
             "problems": [problem_wire(problem) for problem in alternate.topology.problems],
             "setAside": list(alternate.topology.set_aside),
         }

@@ -16,6 +16,7 @@ from prometheus_client import CollectorRegistry
 
 from tierwise.api.codec import Raw
 from tierwise.explain.message import decision_id, message
+from tierwise.explain.rejection_wire import work_wire
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.runtime import metrics
@@ -78,7 +79,7 @@ def cycle_wire(snapshot: Snapshot, report: CycleReport, stages: dict[str, float]
         "stages": dict(stages),
         "nodes": len(snapshot.nodes),
         "jobs": len(snapshot.jobs),
-        "work": {"trials": report.search_counts.trials, "domains": report.search_counts.domains},
+        "work": work_wire(report),
         "decisions": [
             {
                 "decision": decision_id(snapshot.now, decision.job.key),

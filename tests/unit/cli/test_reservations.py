@@ -108,5 +108,5 @@ def test_the_board_has_what_a_page_draws() -> None:
     found: Any = Board(scheduled(Objects.of((codec.decode(raw), raw) for raw in every), profile(), now=NOW)).wire()
     (one,) = found["reservations"]
 
-    assert ("default/big", "r1", [3]) == (one["podGroup"], one["hyperNode"], one["domains"])
+    assert ("default/big", "r1", [3]) == (one["podGroup"], one["hyperNode"], one["hyperNodes"])
     assert {"n2": 1, "n3": 1} == one["nodes"]

@@ -14,7 +14,6 @@ from tests.support.boards import scheduled
 from tests.support.commands import EXAMPLES, answer
 from tests.support.draw import draw, gang, groups, objects_of
 
-from tierwise.api.codec import Raw
 from tierwise.api.natural import natural
 from tierwise.cli.inputs import load, moment, profile_of
 from tierwise.config.profile import DEFAULT, PluginChoice
@@ -81,7 +80,7 @@ def test_jobs_stand_or_wait_with_one_sentence() -> None:
     assert ("default/pretrain", 16) == (listed[0]["path"], jobs["default/pretrain"]["waiting"])
     assert pending["message"] == jobs["default/pretrain"]["message"]
     assert ("spine-0", 24, 24) == (
-        wire["fabrics"][0]["name"][jobs["default/llm-train"]["domains"][0]],
+        wire["fabrics"][0]["name"][jobs["default/llm-train"]["hyperNodes"][0]],
         jobs["default/llm-train"]["pods"],
         jobs["default/llm-train"]["new"],
     )
@@ -96,20 +95,18 @@ def test_the_story_of_a_job_is_that_of_explain() -> None:
     waits: Any = board.job("default/pretrain")
     stands: Any = board.job("default/llm-train")
 
-    assert told["message"] == waits["why"]["message"]
-    assert [(t["best"], t["fits"], t["asked"], t["causes"]) for t in told["tried"]] == [
-        (t["bestName"], t["fits"], t["asked"], [_cause(c) for c in t["causes"]]) for t in waits["why"]["tried"]
-    ]
-    assert all(c["told"].startswith(f"{c['nodes']} node") for t in waits["why"]["tried"] for c in t["causes"])
-    assert [0, 24] == stands["domains"][0][0]
-    assert {f"worker-{n}": 4 for n in range(6)} == {part["name"]: part["standing"] for part in stands["parts"]}
+    assert {key: waits["why"][key] for key in ("verdict", "reason", "message")}.items() <= told.items()
+    assert told["tried"] == [{key: t[key] for key in told["tried"][0]} for t in waits["why"]["tried"]]
+    assert all(
+        text.startswith(f"{cause['nodes']} node")
+        for t in waits["why"]["tried"]
+        for text, cause in zip(t["told"], t["causes"], strict=True)
+    )
+    assert [0, 24] == stands["hyperNodes"][0][0]
+    assert {f"worker-{n}": 4 for n in range(6)} == {part["name"]: part["standing"] for part in stands["subGroups"]}
     assert "worker 0-3" == stands["places"][0][0]["pods"]
-    assert wire["fabrics"][0]["name"][stands["places"][0][0]["domain"]] == "rack-0"
+    assert wire["fabrics"][0]["name"][stands["places"][0][0]["hyperNode"]] == "rack-0"
     assert board.job("default/nobody") is None
-
-
-def _cause(cause: Raw) -> Raw:
-    return {"reason": cause["reason"], "message": cause["text"], "nodes": cause["nodes"]}
 
 
 def test_evictions_are_told_with_who_profits() -> None:
@@ -120,7 +117,11 @@ def test_evictions_are_told_with_who_profits() -> None:
 
     assert {"default/finetune"} == {group["by"] for group in groups_}
     assert len(run.evictions) == sum(len(group["pods"]) for group in groups_)
-    assert ["default/finetune"] * 2 == [entry["by"] for entry in evicted["evicted"]]
+    assert ["default/finetune"] * 2 == [entry["by"] for entry in evicted["evictions"]]
+    printed = answer(
+        "schedule", "-f", EXAMPLES / "08-shared-cluster", "--config", EXAMPLES / "08-shared-cluster/scheduler.conf"
+    )
+    assert [e for e in printed["evictions"] if e["podGroup"] == "default/sweep"] == evicted["evictions"]
     assert {"product": 32, "research": 32} == {
         queue["name"]: queue["deserved"][0] for queue in wire["queues"] if queue["name"] != "default"
     }
@@ -304,9 +305,9 @@ def test_every_fabric_is_a_tree_of_its_own_over_the_same_nodes() -> None:
         for d, name in enumerate(fabric["name"]):
             nodes: Any = board.nodes(name, fabric["title"])
             assert fabric["amounts"][GPU]["used"][d] == sum(node["amounts"]["used"][0] for node in nodes["nodes"])
-    assert ["spine-1", "cluster", "cluster"] == [names[tree][d] for tree, d in enumerate(line["domains"])]
-    assert {"cluster": 8, "feed-a": 4, "feed-b": 4} == {names[2][d]: pods for d, pods in story["domains"][2]}
-    assert {"nvl-3", "nvl-4"} == {names[1][place["domain"]] for place in story["places"][1]}
+    assert ["spine-1", "cluster", "cluster"] == [names[tree][d] for tree, d in enumerate(line["hyperNodes"])]
+    assert {"cluster": 8, "feed-a": 4, "feed-b": 4} == {names[2][d]: pods for d, pods in story["hyperNodes"][2]}
+    assert {"nvl-3", "nvl-4"} == {names[1][place["hyperNode"]] for place in story["places"][1]}
     assert [(0, "", ["spine-1"]), (2, "", ["feed-a", "feed-b"])] == [
         (entry["fabric"], entry["whose"], [names[entry["fabric"]][d] for d in entry["places"][0][1]])
         for entry in story["constraints"][:2]
@@ -320,7 +321,7 @@ def test_every_fabric_is_a_tree_of_its_own_over_the_same_nodes() -> None:
     waits: Any = board.job("default/three-feeds")
     tried = waits["why"]["tried"][0]
     assert ("feed-a", "3 feeds of fabric power or more: 2 of them take a pod") == (
-        names[tried["fabric"]][tried["best"]],
+        names[tried["fabric"]][tried["bestIndex"]],
         waits["line"]["decisive"],
     )
     found: Any = board.search("feed")

@@ -22,6 +22,7 @@ from tierwise.explain.board.tree import BoardTree
 from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.message import decision_id
 from tierwise.explain.naming import belongs_to
+from tierwise.explain.rejection_wire import work_wire
 from tierwise.explain.reservations import reservation_wire, reserved_rows
 from tierwise.explain.text.schedule import Run, headline
 from tierwise.explain.wire import problem_wire
@@ -47,7 +48,7 @@ def cycle_entry(snapshot: Snapshot, report: CycleReport, number: int, seconds: M
         "number": number,
         "now": snapshot.now,
         "seconds": {stage: round(value, 6) for stage, value in seconds.items()},
-        "work": {"trials": report.search_counts.trials, "domains": report.search_counts.domains},
+        "work": work_wire(report),
         "placed": len(report.decisions),
         "pods": sum(decision.count() for decision in report.decisions if decision.bound),
         "evicted": len(report.evictions),
@@ -152,7 +153,7 @@ class Board:
         for reservation in run.last.reservations:
             rows = reserved_rows(reservation)[0]
             around = [tree.topology.meet_rows(tree.positions[rows]) for tree in trees]
-            found.append({**reservation_wire(run.after, reservation), "domains": around})
+            found.append({**reservation_wire(run.after, reservation), "hyperNodes": around})
         return {"reservations": found} if found else {}
 
     def _told(self) -> list[Raw]:
@@ -230,7 +231,7 @@ class Board:
             return None
         page = job_page(self._run, job, self._by_job.get(job.key, []), self._fabric.trees)
         line = next((asdict(line) for line in self.lines if line.key == job.key), None)
-        return {**page, "line": line, "names": self._names(_texts(page, "evicted", "by"))}
+        return {**page, "line": line, "names": self._names(_texts(page, "evictions", "by"))}
 
     def _job(self, name: str) -> Job | None:
         jobs = self._run.after.jobs

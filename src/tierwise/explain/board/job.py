@@ -10,9 +10,10 @@ import numpy as np
 from tierwise.api.codec import Raw
 from tierwise.api.natural import natural
 from tierwise.explain.board.pods import BoardPod, PodState, is_single
-from tierwise.explain.message import message, on_nodes, refusal
+from tierwise.explain.message import on_nodes, refusal
 from tierwise.explain.naming import ObjectNames, name_of_pod, sub_id, tier_title
 from tierwise.explain.ranges import compact, pods
+from tierwise.explain.rejection_wire import evictions_wire, rejection_wire, tried_wire
 from tierwise.explain.text.evictions import eviction_wire
 from tierwise.explain.text.explain_job import search_texts
 from tierwise.explain.text.explain_pod import job_facts
@@ -44,14 +45,10 @@ def job_page(run: Run, job: Job, standing: Sequence[BoardPod], trees: Trees) -> 
         "search": [text.plain for text in search_texts(run, job)],
         "why": _rejection(trees, rejection) if rejection is not None else None,
         "eviction": eviction_wire(attempts),
-        "evicted": [
-            {"pod": e.task.key, "by": e.by.key if e.by is not None else "", "action": e.action, "reason": e.reason}
-            for e in run.evictions
-            if e.job.key == job.key
-        ],
-        "domains": [_lights(tree, standing) for tree in trees.values()],
+        "evictions": evictions_wire(e for e in run.evictions if e.job.key == job.key),
+        "hyperNodes": [_lights(tree, standing) for tree in trees.values()],
         "constraints": _constraints(run, job, standing, trees),
-        "parts": _parts(trees, job, standing),
+        "subGroups": _parts(trees, job, standing),
         "places": [_places(run, job, standing, tree) for tree in trees.values()],
     }
 
@@ -61,11 +58,9 @@ def _rejection(trees: Trees, rejection: Rejection) -> Raw:
     return {
         "subject": rejection.subject,
         "stage": rejection.stage,
-        "verdict": rejection.verdict.value,
-        "reason": rejection.reason.code,
+        **rejection_wire(rejection),
         "plugin": rejection.reason.plugin,
         "text": rejection.reason.text,
-        "message": message(rejection),
         "bounded": rejection.bounded,
         "tried": [_tried(trees, tried) for tried in rejection.tried],
         "children": [_rejection(trees, child) for child in rejection.children],
@@ -83,22 +78,14 @@ def _tried(trees: Trees, tried: Tried) -> Raw:
         (0, next(iter(trees.values())).topology),
     )
     return {
-        "tier": tried.layer or tier_title(topology, tried.tier),
-        "domains": tried.domains,
+        **tried_wire(tried),
+        "tierTitle": tried.layer or tier_title(topology, tried.tier),
         "fabric": number,
-        "best": topology.index.get(tried.best, -1),
-        "bestName": tried.best,
-        "fits": tried.fits,
-        "asked": tried.asked,
+        "bestIndex": topology.index.get(tried.best, -1),
         "nodes": tried.nodes,
         "whole": tried.whole,
-        "here": tried.here,
-        "outside": tried.outside,
         "short": tried.short,
-        "causes": [
-            {"reason": reason.code, "text": reason.text, "nodes": n, "told": on_nodes(reason, n)}
-            for reason, n in tried.causes
-        ],
+        "told": [on_nodes(reason, n) for reason, n in tried.causes],
     }
 
 
@@ -175,7 +162,7 @@ def _parts(trees: Trees, job: Job, standing: Sequence[BoardPod]) -> list[Raw]:
                 "minimum": least,
                 "pods": sum(len(sub.tasks) for sub in subs),
                 "standing": len(rows),
-                "domains": [t.topology.meet_rows(t.positions[rows]) if len(rows) else -1 for t in trees.values()],
+                "hyperNodes": [t.topology.meet_rows(t.positions[rows]) if len(rows) else -1 for t in trees.values()],
             }
         )
     return parts
@@ -190,8 +177,8 @@ def _places(run: Run, job: Job, standing: Sequence[BoardPod], tree: AlternateTop
         groups.setdefault((home, sub_id(stand.sub), stand.task.role, stand.how), []).append(stand)
     return [
         {
-            "domain": home,
-            "part": part,
+            "hyperNode": home,
+            "subGroup": part,
             "how": how.value,
             "count": len(found),
             "pods": pods(stem, [name_of_pod(stand.task.key) for stand in found], role),

@@ -11,7 +11,6 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from msgspec.structs import asdict
 
 from tierwise.api.codec import Raw
 from tierwise.api.natural import natural
@@ -32,7 +31,7 @@ _MOST: Final = 500
 Standing = dict[str, list[BoardPod]]
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(msgspec.Struct, frozen=True, rename={"hyper_nodes": "hyperNodes"}):
     """One job; amounts are lists in the order of the shown resources."""
 
     key: str
@@ -51,7 +50,7 @@ class Line(msgspec.Struct, frozen=True):
     waiting: int  # that have no place
     used: list[int]
     asks: list[int]
-    domains: list[int]  # the innermost of each tree that holds its pods; -1 where none stand
+    hyper_nodes: list[int]  # the innermost of each tree that holds its pods; -1 where none stand
     verdict: str  # of what waits
     reason: str
     decisive: str  # its shortest sentence
@@ -141,7 +140,7 @@ def selected(lines: Sequence[Line], query: JobQuery) -> Raw:
         "reasons": [
             {"verdict": verdict, "reason": reason, "jobs": jobs} for (verdict, reason), jobs in reasons.most_common(12)
         ],
-        "list": [asdict(line) for line in part],
+        "list": [msgspec.to_builtins(line) for line in part],
     }
 
 
@@ -185,7 +184,7 @@ def _line(run: Run, job: Job, standing: Sequence[BoardPod], tree: BoardTree, *, 
         waiting=waiting,
         used=_amounts(run.after, [stand.task for stand in holding], tree.resources),
         asks=_amounts(run.after, idle, tree.resources),
-        domains=[t.topology.meet_rows(t.positions[rows]) if standing else -1 for t in tree.trees.values()],
+        hyper_nodes=[t.topology.meet_rows(t.positions[rows]) if standing else -1 for t in tree.trees.values()],
         verdict=verdict.value if verdict is not None else "",
         reason=reason,
         decisive=short,

@@ -131,7 +131,7 @@ class BoardTree:
         over = bool((self.used[:, row] > self.total[:, row]).any())
         return {
             "name": nodes.names[row],
-            "domains": [int(tree.topology.leaf[tree.positions[row]]) for tree in self.trees.values()],
+            "hyperNodes": [int(tree.topology.leaf[tree.positions[row]]) for tree in self.trees.values()],
             "state": "cordoned" if nodes.cordoned[row] else "" if nodes.ready[row] else "not ready",
             "over": over,
             "amounts": {what: sums[what][:, row].tolist() for what in sums},
@@ -150,5 +150,5 @@ def _tiers(topology: Topology) -> list[Raw]:
     for tier, domains in topology.at_tier.items():
         below = int((domains != ROOT).sum())
         if below:
-            found.append({"tier": tier, "name": tier_label(topology, tier).partition(" ")[2], "domains": below})
+            found.append({"tier": tier, "name": tier_label(topology, tier).partition(" ")[2], "hyperNodes": below})
     return found

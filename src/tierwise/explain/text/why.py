@@ -10,8 +10,8 @@ from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import PodGroup
-from tierwise.explain.message import message
 from tierwise.explain.naming import ObjectNames, decision_title
+from tierwise.explain.rejection_wire import FORMAT, rejection_wire
 from tierwise.explain.text.narrative import rejection_lines
 from tierwise.explain.text.page import Page, count, wrapped
 from tierwise.explain.text.waiting import STYLES
@@ -87,13 +87,13 @@ def why_wire(answer: PodExplanation) -> Raw:
     names = answer.snapshot.topology.name
     waits = rejection if state == "waiting" else None
     return {
+        "formatVersion": FORMAT,
         "pod": answer.pod,
         "podGroup": job.key if job is not None and job.declared else "",
         "state": state,
         "node": place[1] if place is not None else "",
         "hyperNode": names[place[0].domain] if place is not None else "",
-        "verdict": waits.verdict.value if waits is not None else "",
-        "reason": waits.reason.code if waits is not None else "",
-        "message": answer.text or (message(waits) if waits is not None else ""),
+        **rejection_wire(waits),
+        **({"message": answer.text} if answer.text else {}),
         "clusterSays": answer.said,
     }

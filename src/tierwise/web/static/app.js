@@ -136,7 +136,7 @@ function viewOf(route, zoom) {
   const resource = board.resources.includes(route.resource) ? route.resource : board.resources[0];
   const live = ["cluster", "scheduler"].includes(board.mode) && !route.at;
   const tree = treeOf(board, route);
-  const lit = story?.domains[tree] ?? [];
+  const lit = story?.hyperNodes[tree] ?? [];
   return {
     board, route, zoom, resource, tree, fabric: new Fabric(board.fabrics[tree], resource, route.show === "fragmented"), first: new Fabric(board.fabrics[0], resource), story, node, asked: state.asked, lists: state.lists,
     at: board.resources.indexOf(resource), words: WORDS[board.mode],
@@ -145,7 +145,7 @@ function viewOf(route, zoom) {
     jobKey: story?.key ?? "",
     names: state.nodes?.names ?? {},
     lights: lit.length ? new Map(lit) : null,
-    tried: new Map((lit.length ? [] : story?.why?.tried ?? []).filter((t) => t.best > 0 && t.fabric === tree).map((t) => [t.best, `${t.fits}/${t.asked}`])),
+    tried: new Map((lit.length ? [] : story?.why?.tried ?? []).filter((t) => t.bestIndex > 0 && t.fabric === tree).map((t) => [t.bestIndex, `${t.fits}/${t.asked}`])),
     nodes: state.nodes?.nodes ?? null, nodeCount: state.nodes?.count ?? 0, moreNodes: state.moreNodes,
     showNodes() { state.moreNodes = true; refresh({ force: true }); },
     overTime: state.overTime, moreQueues: state.moreQueues, showQueues() { state.moreQueues = true; redraw(); },

@@ -25,7 +25,7 @@ function summary(cycle) {
 
 function work(cycle) {
   const stages = Object.entries(cycle.seconds).map(([stage, value]) => `${stage} ${seconds(value)}`);
-  return [`${many(cycle.work.domains, "domain")} looked at`, many(cycle.work.trials, "trial"), ...stages].join(" · ");
+  return [`${many(cycle.work.hyperNodes, "domain")} looked at`, many(cycle.work.trials, "trial"), ...stages].join(" · ");
 }
 
 function job(view, key) {

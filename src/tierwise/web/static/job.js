@@ -12,13 +12,13 @@ export function drawJob(view) {
   const close = h("a", { class: "close", href: closed(route), "aria-label": "Close the job (Esc)" }, "✕ close");
   if (!story) return [close, h("h2", { tabindex: "-1" }, route.job), route.at && !view.history.whole ? past(view) : h("p", { class: "warn" }, route.at ? "There is no such job at this moment." : "There is no such job now.")];
   const { line } = story;
-  const home = line?.domains[0] ?? -1;
+  const home = line?.hyperNodes[0] ?? -1;
   return h("div", { class: "story" }, close,
     h("h2", { tabindex: "-1" }, story.name, line ? state(view, line) : null),
     line ? h("p", { class: "soft" }, numbers(view, line)) : null,
     line?.waiting ? h("p", { class: "said" }, verdict(line.verdict), " ", line.decisive) : null,
     line && home >= 0 ? h("p", {}, line.kept && !line.pods ? "Place: " : "Runs in ", domain(view, home, 0), ` ${view.first.tier(home)}`,
-      view.tree && line.domains[view.tree] > 0 ? ["; on ", h("b", {}, view.fabric.columns.title), " in ", domain(view, line.domains[view.tree])] : null) : null,
+      view.tree && line.hyperNodes[view.tree] > 0 ? ["; on ", h("b", {}, view.fabric.columns.title), " in ", domain(view, line.hyperNodes[view.tree])] : null) : null,
     story.constraints.length ? [h("h3", {}, "Constraints on fabrics"), constraints(view, story.constraints)] : null,
     story.why ? [h("h3", {}, "Why it waits"), rejection(view, story.why, story.key)] : null,
     line?.waiting ? nodesFor(view) : null,
@@ -26,9 +26,9 @@ export function drawJob(view) {
     line?.waiting && view.asks && !line.lone ? least(view) : null,
     jobQuestions(view, line?.path ?? story.key),
     story.eviction.length ? [h("h3", {}, "Making room"), story.eviction.map((told) => eviction(view, told))] : null,
-    story.evicted.length ? [h("h3", {}, "Evicted pods"), evicted(view, story.evicted)] : null,
+    story.evictions.length ? [h("h3", {}, "Evicted pods"), evicted(view, story.evictions)] : null,
     story.places[view.tree].length ? [h("h3", {}, "Where its pods are"), places(view, story.places[view.tree])] : null,
-    story.parts.length ? h("details", { "data-key": "parts", open: !story.places[view.tree].length }, h("summary", {}, many(story.parts.length, "sub-group")), parts(view, story.parts)) : null,
+    story.subGroups.length ? h("details", { "data-key": "parts", open: !story.places[view.tree].length }, h("summary", {}, many(story.subGroups.length, "sub-group")), parts(view, story.subGroups)) : null,
     story.services.map(([name, workload]) => {
       const group = view.board.services?.groups.find((found) => found.name === name);
       return group ? [h("h3", {}, `What ${workload} calls, and what calls it`), callsOf(view, group, workload)] : null;
@@ -92,11 +92,11 @@ function rejection(view, why, whole) {
   return [
     h("p", {}, h("span", { class: "warn" }, why.reason), `: ${why.text}`),
     why.tried.length ? table([
-      ["tier", (t) => t.tier, "left"],
-      ["domains", (t) => String(t.domains), "num"],
-      ["best", (t) => (t.best >= 0 ? domain(view, t.best, t.fabric) : t.bestName), "num left"],
+      ["tier", (t) => t.tierTitle, "left"],
+      ["domains", (t) => String(t.hyperNodes), "num"],
+      ["best", (t) => (t.bestIndex >= 0 ? domain(view, t.bestIndex, t.fabric) : t.best), "num left"],
       ["pods that fit", (t) => [`${t.fits} of ${t.asked}`, gauge(t.fits, t.asked)], "num"],
-      ["what its nodes lack", (t) => t.short || t.causes.map((c) => h("div", {}, c.told)), "grow"],
+      ["what its nodes lack", (t) => t.short || t.told.map((text) => h("div", {}, text)), "grow"],
     ], why.tried, { "aria-label": "Tiers that were tried" }) : null,
     why.bounded ? h("p", { class: "soft" }, "The search stopped at its bound, so a place may exist.") : null,
     nested,
@@ -161,17 +161,17 @@ function evicted(view, pods) {
 function parts(view, found) {
   return table([
     ["sub-group", (part) => part.name], ["pods", (part) => `${part.standing} of ${part.pods}`, "num"],
-    ["minimum", (part) => String(part.minimum), "num"], ["in", (part) => domain(view, part.domains[view.tree])],
-    ["tier", (part) => view.fabric.tier(part.domains[view.tree])],
+    ["minimum", (part) => String(part.minimum), "num"], ["in", (part) => domain(view, part.hyperNodes[view.tree])],
+    ["tier", (part) => view.fabric.tier(part.hyperNodes[view.tree])],
   ], found);
 }
 
 function places(view, found) {
   const columns = [
-    ["domain", (place) => (place.domain ? domain(view, place.domain) : "no domain")],
-    ["sub-group", (place) => place.part],
+    ["domain", (place) => (place.hyperNode ? domain(view, place.hyperNode) : "no domain")],
+    ["sub-group", (place) => place.subGroup],
     ["pods, by rank", (place) => [place.pods, place.how === "running" ? null : h("span", { class: "chip" }, place.how === "new" ? view.words.fresh : view.words[place.how])]],
     ["nodes", (place) => place.nodes, "long grow"],
   ];
-  return table(found.some((place) => place.part) ? columns : columns.filter((column) => column[0] !== "sub-group"), found);
+  return table(found.some((place) => place.subGroup) ? columns : columns.filter((column) => column[0] !== "sub-group"), found);
 }

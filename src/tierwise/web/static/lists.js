@@ -94,7 +94,7 @@ function entryOfRunning(view, job) {
 
 /** The innermost domain of the fabric shown that holds a job. */
 function place({ fabric, tree }, job) {
-  const home = job.domains[tree] ?? 0;
+  const home = job.hyperNodes[tree] ?? 0;
   return home > 0 ? `${fabric.name(home)}, ${fabric.tier(home)}` : "the whole cluster";
 }
 

@@ -77,9 +77,9 @@ function notes({ board, fabric, zoom, route, story, lights, tried }) {
   const { setAside } = fabric.columns;
   const aside = setAside.length ? h("p", { class: "note bad" }, `${many(setAside.length, "domain")} set aside for errors and not drawn: ${setAside.slice(0, 6).join(", ")}${setAside.length > 6 ? " …" : ""}. `,
     h("a", { href: "#problems", on: { click: toProblems } }, "See the problems")) : null;
-  if (!lights && !tried.size && story?.why?.tried.some((t) => t.best > 0)) {
-    const best = story.why.tried.findLast((t) => t.best > 0), { title } = board.fabrics[best.fabric];
-    return [aside, h("p", { class: "note" }, `The best place for ${story.name} that was tried is ${best.bestName}, on ${title}. `,
+  if (!lights && !tried.size && story?.why?.tried.some((t) => t.bestIndex > 0)) {
+    const best = story.why.tried.findLast((t) => t.bestIndex > 0), { title } = board.fabrics[best.fabric];
+    return [aside, h("p", { class: "note" }, `The best place for ${story.name} that was tried is ${best.best}, on ${title}. `,
       h("a", { href: toDomain({ ...route, fabric: best.fabric ? title : "" }, "") }, `Show ${title}`))];
   }
   if (!lights || lights.has(zoom) && lights.get(zoom) === lights.get(0)) return aside;
@@ -122,7 +122,7 @@ class Drawing {
     this.open = open;
     this.byDomain = new Map();
     for (const node of nodes) {
-      const home = node.domains[view.tree];
+      const home = node.hyperNodes[view.tree];
       if (!this.byDomain.has(home)) this.byDomain.set(home, []);
       this.byDomain.get(home).push(node);
     }

@@ -34,7 +34,7 @@ export function drawNode(view) {
   if (!node) return [close, h("h2", { tabindex: "-1" }, route.node), h("p", { class: "warn" }, route.at && !view.history.whole ? "Nodes of past moments are not kept." : "There is no such node now.")];
   const place = (trees, number) => { // the way down to the node on a tree
     const on = number === view.tree ? route : { ...route, fabric: number ? trees.columns.title : "" };
-    const path = trees.path(node.domains[number]).slice(1);
+    const path = trees.path(node.hyperNodes[number]).slice(1);
     return path.length ? path.map((d, i) => [i ? " › " : "", h("a", { href: toDomain(on, trees.name(d)) }, trees.name(d))]) : "no domain";
   };
   const name = (key) => node.names[key] ?? [key, key];
