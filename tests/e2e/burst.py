@@ -2,7 +2,8 @@
 
 Called by `make bench-kube`. 250 podGroups with their pods are made within four seconds, each of which must stand in one
 rack; kube-scheduler gets as many plain pods in the same way. The flood is made before, in a namespace of its own, of
-objects that cannot be scheduled: a scheduler that has just seen them has something to write about each.
+objects that cannot be scheduled: a scheduler that has just seen them has something to write about each. What the same
+number of such pods does to kube-scheduler says how much of it is the server's and the machine's.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ def measure_bursts(
         _compare(what, ours, theirs, (1.5, 3.0), say)
     else:
         _tell(f"{gangs} gangs of {GANG} in 4 s", ours, say)
+    if theirs is not None and floods:
+        beside = burst.run(known["raised"], floods[0])
+        half, most = (_at(beside, share) / _at(theirs, share) for share in (0.5, 0.99))
+        say(f"kube-scheduler beside {floods[0]} odd pods, ÷ calm", f"{half:.2f}; {most:.2f}", "-", met=True)
     for flood in floods:
         _compare(f"beside {flood} odd objects, ÷ calm", burst.run(known["tierwise"], flood), ours, (2.0, 2.0), say)
     api.close()
@@ -86,7 +91,8 @@ class _Burst:
             try:
                 ready(rival, process)
                 if flood:
-                    self._tight.send("POST", [odd_object(_NOISY, i) for i in range(flood)])
+                    made = odd_object if rival.gangs else _odd_pod
+                    self._tight.send("POST", [made(_NOISY, i) for i in range(flood)])
                 return asyncio.run(self._arrive(rival))
             finally:
                 process.terminate()
@@ -187,7 +193,16 @@ def odd_object(namespace: str, number: int) -> tuple[str, Json]:
         case 3:
             return pods, _pod(namespace, name, f"odd-{number - 3}", "tierwise")  # one of five
         case _:
-            huge = _pod(namespace, name, f"odd-{number - 3}", "tierwise")
-            requests = {"cpu": str(1000 + number), "memory": "8Gi"}
-            huge["spec"]["containers"] = [{"name": "c", "image": "i", "resources": {"requests": requests}}]
-            return pods, huge
+            return pods, _huge(namespace, number, f"odd-{number - 3}", "tierwise")
+
+
+def _odd_pod(namespace: str, number: int) -> tuple[str, Json]:
+    """What a scheduler of plain pods cannot schedule."""
+    return path_of("Pod", namespace=namespace), _huge(namespace, number, "", "default-scheduler")
+
+
+def _huge(namespace: str, number: int, group: str, scheduler: str) -> Json:
+    huge = _pod(namespace, f"odd-{number}", group, scheduler)
+    requests = {"cpu": str(1000 + number), "memory": "8Gi"}
+    huge["spec"]["containers"] = [{"name": "c", "image": "i", "resources": {"requests": requests}}]
+    return huge

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -28,6 +29,7 @@ from tierwise.kube.client import IN_FLIGHT, ON_SERVER, Client, each, pause
 from tierwise.kube.decoding import read
 from tierwise.kube.errors import ApiError, NotLeadingError, UnreachableError
 from tierwise.kube.kinds import Resource
+from tierwise.kube.pace import BindsUnderWay
 from tierwise.kube.store import Store
 from tierwise.port import Bind, Key, Outcome, lone_gang
 
@@ -51,7 +53,7 @@ class Binder:
         self._may = may  # whether we may still write
         self._slots = asyncio.Semaphore(IN_FLIGHT)  # of all batches together: who came first is sent first
         self._lookups: set[asyncio.Task[None]] = set()
-        self.in_flight = 0  # binds that await their answer
+        self.under_way = BindsUnderWay(time.monotonic)
 
     async def bind(self, binds: Sequence[Bind]) -> list[Outcome]:
         """Bind pods; one outcome each, in order. Others may be under way."""
@@ -143,8 +145,7 @@ class Binder:
             },
             "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
         }
-        self.in_flight += 1
-        try:
+        with self.under_way:
             await self._client.send(
                 "POST",
                 f"{self._pods.at(bind.pod)}/binding",
@@ -153,8 +154,6 @@ class Binder:
                 may=self._may,
                 expects=("Status", "Binding"),
             )
-        finally:
-            self.in_flight -= 1
 
     async def _look_up(self, bind: Bind, pod: Pod) -> Outcome | None:
         """What became of a bind by what the server holds; None where the pod has no node, or there is no answer."""

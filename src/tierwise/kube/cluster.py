@@ -299,7 +299,7 @@ class KubeCluster:
                 raise several.exceptions[0] from None
 
     def _binding(self) -> bool:
-        return self._writer.binds > 0
+        return self._writer.binding()
 
     async def _status(self, effect: PatchStatus) -> Outcome:
         return await self._writer.status(effect)

@@ -24,10 +24,11 @@ from tierwise.explain.message import DECISION
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError, UnreachableError
 from tierwise.kube.outbox import Outbox
+from tierwise.kube.pace import give_way
 from tierwise.kube.store import Store
 from tierwise.port import RecordEvent
 
-__all__ = ["Recorder", "give_way"]
+__all__ = ["Recorder"]
 
 log = logging.getLogger(__name__)
 
@@ -35,18 +36,6 @@ _WORKERS: Final = 2
 _PAUSE: Final = 0.005
 """Seconds that a worker rests after an event: see the publisher of statuses."""
 _LONGEST: Final = 8_000
-_STEP: Final = 0.02
-"""Seconds between two looks whether binds are under way."""
-_PATIENCE: Final = 100
-"""So many looks, and what waits is written all the same."""
-
-
-async def give_way(binding: Callable[[], bool]) -> None:
-    """Let binds go first, for a while: where there is never an end to them, the rest comes slowly but comes."""
-    for _ in range(_PATIENCE):
-        if not binding():
-            return
-        await asyncio.sleep(_STEP)
 
 
 class _Told(msgspec.Struct, frozen=True):

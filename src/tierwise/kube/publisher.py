@@ -14,8 +14,9 @@ from typing import Final
 
 import msgspec
 
-from tierwise.kube.events import Recorder, give_way
+from tierwise.kube.events import Recorder
 from tierwise.kube.outbox import Outbox
+from tierwise.kube.pace import give_way
 from tierwise.port import Key, Outcome, PatchStatus, RecordEvent
 
 __all__ = ["Publisher"]

@@ -71,7 +71,11 @@ class Writer:
     @property
     def binds(self) -> int:
         """Binds that await their answer."""
-        return self._binder.in_flight
+        return self._binder.under_way.number
+
+    def binding(self) -> bool:
+        """Whether pods are being bound, or were a moment ago."""
+        return self._binder.under_way.lately()
 
     def assume(self, binds: Sequence[Bind]) -> None:
         """Let reads show binds as done before they are sent; may be called from any thread."""
