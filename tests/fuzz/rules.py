@@ -292,8 +292,11 @@ def _spread(facts: Facts) -> Iterator[str]:
             ]
             news = [p for p in counted if p.path in facts.step.bound]
             mine = pod in counted
-            if not mine or any(rule not in (p.spec.get("topologySpreadConstraints") or ()) for p in news):
+            same = [p for p in news if rule in (p.spec.get("topologySpreadConstraints") or ())]
+            if not mine or len(same) < len(news):
                 continue
+            if any(facts.allowed(p, n) != facts.allowed(pod, n) for p in same for n in facts.nodes):
+                continue  # whose nodes are others counts over others
             open_nodes = [n for n in facts.nodes if facts.allowed(pod, n) and facts.label(n, key) is not None]
             sums = Counter({str(facts.label(n, key)): 0 for n in open_nodes})
             sums.update(str(facts.label(p.node, key)) for p in counted if p.node in open_nodes)
