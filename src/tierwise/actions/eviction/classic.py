@@ -16,27 +16,22 @@ from tierwise.actions.eviction.feasibility import quota_allows
 from tierwise.actions.eviction.losses import declined, with_losses
 from tierwise.actions.eviction.node_costs import node_keys
 from tierwise.actions.eviction.preemptors import (
-    Notices,
-    ProtectedJobs,
-    has_minimum,
+    RoomMaker,
     marked,
     slots,
     starving_jobs,
     why_no_candidate,
 )
-from tierwise.actions.placement.commit import commit
+from tierwise.actions.placement.bounds import Room
 from tierwise.actions.placement.problem import Placement
-from tierwise.actions.placement.quotas import over_quota_now
 from tierwise.actions.placement.trial import place_tasks
 from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
-from tierwise.framework.report import Eviction, EvictionAttempt
-from tierwise.model.arrays import Bools, Ints, summed
+from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.reason import Reason
-from tierwise.model.running import RunningTable
 from tierwise.model.topology import ROOT
 
 __all__ = ["classic_evict"]
@@ -51,45 +46,34 @@ def classic_evict(cycle: Cycle, purpose: Purpose, action: str, *, by_node: bool 
     """Serve every starving job once, in queue and job order; `by_node` compares nodes by whom they would lose."""
     maker = _ClassicPreemptor(cycle, purpose, action, by_node=by_node)
     for job in starving_jobs(cycle):
-        failed = cycle.attempt(job, maker.serve)
-        if failed is not None:
-            cycle.report.add_eviction_attempt(job, EvictionAttempt(action, failed))
+        maker.serve_safely(job)
 
 
-class _ClassicPreemptor:
+class _ClassicPreemptor(RoomMaker):
     def __init__(self, cycle: Cycle, purpose: Purpose, action: str, *, by_node: bool) -> None:
-        self._cycle = cycle
-        self._purpose = purpose
-        self._action = action
+        super().__init__(cycle, purpose, action)
         self._by_node = by_node
-        self._running: RunningTable = cycle.running
-        self._settled = ProtectedJobs(cycle)
-        self._notices = Notices(cycle)
         self._futile: dict[object, Reason] = {}  # by kind of job and moment: why nobody went for it
-        self._gone: Bools = np.zeros(len(self._running), dtype=bool)
-        for eviction in cycle.report.evictions:  # by an action before this one
-            self._gone[self._running.at(eviction.task)] = True
-        self._evicted: Bools = self._gone.copy()
 
     def serve(self, job: Job) -> None:
         cycle = self._cycle
         obstacle = self._beyond_it(job)
         if obstacle is not None:
-            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, obstacle))
+            self._tell(job, obstacle)
             return
         cycle.nominations.release(job)
         kind = self._kind(job)
         if kind is not None and kind in self._futile:
-            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, self._futile[kind]))
+            self._tell(job, self._futile[kind])
             return
-        self._settled.catch_up()
+        self._catch_up()
         ways = chain(self._notices.first(self._gone), (self._gone,))  # who has notice goes before anybody else
         found = next((found for gone in ways if (found := self._rehearsed(job, gone)) is not None), None)
         if found is None:
             why = self._why_not(job)
             if kind is not None:
                 self._futile[kind] = why
-            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, why))
+            self._tell(job, why)
             return
         spots, victims = found
         victims = self._running.with_groups(self._needed(job, spots, victims), self._evicted)
@@ -101,7 +85,7 @@ class _ClassicPreemptor:
         if dragged.any() and not cycle.pipeline.may_go(preemptor, victims).all():
             dear = self._why_not(job)
         if dear is not None:
-            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, dear))
+            self._tell(job, dear)
             return
         self._carry_out(job, spots, victims)
 
@@ -175,19 +159,17 @@ class _ClassicPreemptor:
         return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {text}")
 
     def _carry_out(self, job: Job, spots: list[Spot], victims: Ints) -> None:
-        """Evict and place; a job that nobody had to go for is bound where all that it needs has room now."""
-        cycle = self._cycle
-        with cycle.ledger.statement() as statement:
+        """Evict and place."""
+        with self._cycle.ledger.statement() as statement:
             placements = self._stand(job, spots, victims)
             if placements is None:  # a plugin has changed its mind: what was tried a moment ago fits no longer
-                cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, self._why_not(job)))
+                self._tell(job, self._why_not(job))
                 return
             statement.keep()
-        bound = not len(victims) and all(place_tasks.pool is Pool.IDLE for place_tasks in placements)
-        bound = bound and over_quota_now(cycle, job, placements) is None and has_minimum(cycle, job)
-        self._gone[victims] = self._evicted[victims] = True
-        cycle.evict(self._eviction(job, victim) for victim in victims.tolist())
-        commit(cycle, job, placements, action=self._action, score=0.0, bound=bound)
+        self._finish(job, placements, victims)
+
+    def _why(self, job: Job, owner: Job) -> str:
+        return f"{self._action}ed to make room for {job.key}"
 
     # -- where
 
@@ -272,14 +254,8 @@ class _ClassicPreemptor:
 
     def _candidates(self, preemptor: Preemptor, *, slot: bool) -> Ints:
         """Whom the purpose lets go; where a `slot` is all that is asked for, only tasks that hold nothing else."""
-        running, jobs, job = self._running, self._running.jobs, preemptor.job
-        own = jobs.queue == jobs.queue[job.number]
-        if self._purpose is Purpose.PREEMPT:
-            fair = own & (jobs.priority < job.priority)
-        else:
-            reclaimable = np.array([queue.reclaimable for queue in self._cycle.snapshot.queues.values()] + [False])
-            fair = ~own & reclaimable[jobs.queue]  # the last one stands for jobs of no queue
-        eligible = (fair & ~self._settled.alone)[running.job]
+        running, job = self._running, preemptor.job
+        eligible = (self._fair(job) & ~self._settled.alone)[running.job]
         if self._purpose is Purpose.PREEMPT:  # less important tasks of the same job make room as well
             highest = max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
             eligible |= (running.job == job.number) & (running.priority < highest)
@@ -315,12 +291,8 @@ class _ClassicPreemptor:
 
     def _able(self, ask: Ask, candidates: Ints) -> Bools:
         """Which nodes would take the task with every candidate on them gone."""
-        cycle, shape = self._cycle, ask.shape
-        free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
-        for i, r in enumerate(shape.asked.tolist()):
-            free[i] += summed(self._running.row[candidates], self._running.request[r, candidates], len(cycle.nodes))
-        result: Bools = (shape.max_tasks(free) > 0) & (cycle.fit_counts.of(shape).why == 0)
-        return result
+        freed = self._running.freed(candidates, len(self._cycle.nodes))
+        return Room(self._cycle, Pool.FUTURE_IDLE, freed=freed).rows(ask.shape) > 0
 
     def _victims_on(self, ask: Ask, preemptor: Preemptor, row: int, candidates: Ints) -> Ints | None:
         """Victims on a node that free enough for the task and its queue, none unnecessary; None if there are none.
@@ -420,8 +392,3 @@ class _ClassicPreemptor:
             Placement(sub, pod_set, np.array(rows, dtype=np.int64), pool)
             for (_, pool), (sub, pod_set, rows) in placements.items()
         ]
-
-    def _eviction(self, job: Job, victim: int) -> Eviction:
-        owner = self._cycle.snapshot.jobs[int(self._running.job[victim])]
-        reason = f"{self._action}ed to make room for {job.key}"
-        return Eviction(self._running.tasks[victim], owner, job, self._action, reason)

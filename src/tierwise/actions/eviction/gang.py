@@ -26,9 +26,7 @@ from tierwise.actions.eviction.feasibility import fits_in, place_in, quota_objec
 from tierwise.actions.eviction.losses import declined, loss_text, with_losses
 from tierwise.actions.eviction.node_costs import VictimOrder
 from tierwise.actions.eviction.preemptors import (
-    Notices,
-    ProtectedJobs,
-    has_minimum,
+    RoomMaker,
     marked,
     slots,
     starving_jobs,
@@ -40,9 +38,7 @@ from tierwise.actions.eviction.review import review
 from tierwise.actions.eviction.victims import UNLIMITED, EvictionPlan, PutOff, first_of, make_plan
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.choose import candidates, current_domain
-from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, demand, needs
-from tierwise.actions.placement.quotas import over_quota_now
 from tierwise.api.plurals import count
 from tierwise.config.actions import ACTIONS
 from tierwise.framework.arguments import flag, number
@@ -50,12 +46,11 @@ from tierwise.framework.bundle import ALIKE, Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Arguments, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
-from tierwise.framework.report import BundleSummary, Eviction, EvictionAttempt
+from tierwise.framework.report import BundleSummary, EvictionAttempt
 from tierwise.model.arrays import Bools, Ints, summed
 from tierwise.model.job import Job, Status
 from tierwise.model.reason import Named, Reason, namespace_of
 from tierwise.model.resources import POD_SLOTS
-from tierwise.model.running import RunningTable
 from tierwise.model.topology import ROOT
 
 __all__ = ["EvictionOptions", "GangPreemptor", "gang_evict"]
@@ -126,20 +121,12 @@ class _Planning(msgspec.Struct, frozen=True):
         return result
 
 
-class GangPreemptor:
-    """Makes room for one job after the other; who went for one is gone for the next, whichever action it was."""
+class GangPreemptor(RoomMaker):
+    """Makes room for whole gangs, and for pods that fall one by one."""
 
     def __init__(self, cycle: Cycle, purpose: Purpose, options: EvictionOptions) -> None:
-        self._cycle = cycle
-        self._purpose = purpose
+        super().__init__(cycle, purpose, options.action)
         self._options = options
-        self._action = options.action
-        self._running: RunningTable = cycle.running
-        self._settled = ProtectedJobs(cycle)
-        self._gone: Bools = np.zeros(len(self._running), dtype=bool)
-        self._notices = Notices(cycle)
-        self._evicted: Bools = np.zeros(len(self._running), dtype=bool)
-        self._seen = 0  # evictions of the report that are known here
         self._kept = len(cycle.nominations)
         self._standing = StandingTasks(cycle.topology, self._running)
         nominal = [name != POD_SLOTS for name in cycle.view.axis.names]
@@ -148,43 +135,33 @@ class GangPreemptor:
             tuple[int, ...], EvictionAttempt
         ] = {}  # by kind of task: it was tried, and no room has come since
 
-    def serve_safely(self, job: Job) -> None:
-        """The same where a plugin may fail, which costs the job its turn."""
-        failed = self._cycle.attempt(job, self.serve)
-        if failed is not None:
-            self._cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, failed))
-
     def serve(self, job: Job) -> None:
-        """Evict for a starving job and nominate it, or say why not."""
         cycle = self._cycle
         cycle.nominations.release(job)
-        self._catch_up()
+        gone, kept = self._catch_up(), len(cycle.nominations)
+        if gone or self._kept != kept:  # room has come that nobody knew of
+            self._kept = kept
+            self._in_vain.clear()
         wanted = demand(cycle, job)
         if not wanted.task_groups:
             wanted = slots(cycle, job)
         if not wanted.task_groups:
             if not cycle.pipeline.gangs and cycle.backlog.some_left(job):
-                cycle.report.add_eviction_attempt(
-                    job, EvictionAttempt(self._action, Reason("NoGangs", self._action, _NO_GANGS))
-                )
+                self._tell(job, Reason("NoGangs", self._action, _NO_GANGS))
             return
         if not wanted.enough:  # those of its pods that wait would not do, whoever goes for them
-            told = EvictionAttempt(self._action, Reason("NotEnoughPods", self._action, _TOO_FEW))
-            cycle.report.add_eviction_attempt(job, told)
+            self._tell(job, Reason("NotEnoughPods", self._action, _TOO_FEW))
             return
         asked = without_never_preempting(job, wanted)
         if asked is None:
-            cycle.report.add_eviction_attempt(
-                job,
-                EvictionAttempt(self._action, Reason("NeverPreempts", self._action, marked(job) or _NEVER)),
-            )
+            self._tell(job, Reason("NeverPreempts", self._action, marked(job) or _NEVER))
             return
         need = needs(asked, len(cycle.view.axis))
         how = self._options
         preemptor = Preemptor(self._purpose, job, need, True, self._running, across=how.across, by_pod=how.by_pod)
         reason = self._objection(preemptor)
         if reason is not None:
-            cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, reason))
+            self._tell(job, reason)
             return
         kind = self._kind(job, asked)
         known = self._in_vain.get(kind) if kind is not None else None
@@ -193,18 +170,6 @@ class GangPreemptor:
             cycle.report.add_eviction_attempt(job, attempt)
             if kind is not None:
                 self._in_vain[kind] = attempt
-
-    def _catch_up(self) -> None:
-        """Who has gone since, and whether room has come that nobody knew of."""
-        report, kept = self._cycle.report, len(self._cycle.nominations)
-        self._settled.catch_up()
-        if self._seen == len(report.evictions) and self._kept == kept:
-            return
-        for eviction in report.evictions[self._seen :]:
-            self._gone[self._running.at(eviction.task)] = True
-            self._evicted[self._running.at(eviction.task)] = True
-        self._seen, self._kept = len(report.evictions), kept
-        self._in_vain.clear()
 
     def _kind(self, job: Job, asked: Demand) -> tuple[int, ...] | None:
         """What tells lone tasks apart that fall singly for each other's like; None for any other job."""
@@ -462,14 +427,10 @@ class GangPreemptor:
     def _eligible(self, preemptor: Preemptor) -> Bools:
         """Tasks of other jobs that the purpose lets go: of less important ones here, or of other queues."""
         jobs, job = self._running.jobs, preemptor.job
-        own = jobs.queue == jobs.queue[job.number]
         if self._options.by_pod:
-            per_job = own | self._options.across
-        elif self._purpose is Purpose.PREEMPT:
-            per_job = own & (jobs.priority < job.priority)
+            per_job = (jobs.queue == jobs.queue[job.number]) | self._options.across
         else:
-            reclaimable = np.array([queue.reclaimable for queue in self._cycle.snapshot.queues.values()] + [False])
-            per_job = ~own & reclaimable[jobs.queue]  # the last one stands for jobs of no queue
+            per_job = self._fair(job)
         per_job[job.number] = False
         per_job &= ~self._settled.alone
         result: Bools = per_job[self._running.job] & ~self._gone
@@ -540,17 +501,13 @@ class GangPreemptor:
                 return False
             statement.keep()
         victims, before = self._with_remainder(preemptor, plan), len(cycle.report.evictions)
-        self._gone[victims] = True
-        cycle.evict(self._eviction(job, victim) for victim in victims.tolist())
-        idle = not len(victims) and all(placement.pool is Pool.IDLE for placement in found.placements)
-        bound = idle and has_minimum(cycle, job)  # nobody goes for what fits as it is
-        bound = bound and over_quota_now(cycle, job, found.placements) is None
-        commit(cycle, job, found.placements, action=self._action, score=found.score, bound=bound)
+        self._finish(job, found.placements, victims, found.score)
         cycle.report.add_eviction_attempt(job, replace(self._with_attempt(plan, looked), loss=loss))
         if dragged.any():  # whom a group that falls as one makes needless stays, before anybody takes the room
             review(cycle, before)
-            self._gone[victims] = False
-            self._gone[[self._running.at(e.task) for e in cycle.report.evictions[before:]]] = True
+            self._gone[victims] = self._evicted[victims] = False
+            left = [self._running.at(e.task) for e in cycle.report.evictions[before:]]
+            self._gone[left] = self._evicted[left] = True
         return True
 
     def _may_all_go(self, preemptor: Preemptor, victims: Ints) -> bool:
@@ -578,12 +535,10 @@ class GangPreemptor:
             self._cycle.ledger.evict(self._running, rest, self._cycle.snapshot.jobs)
         return np.concatenate((plan.victims, rest))
 
-    def _eviction(self, job: Job, victim: int) -> Eviction:
-        task = self._running.tasks[victim]
-        owner = self._cycle.snapshot.jobs[int(self._running.job[victim])]
+    def _why(self, job: Job, owner: Job) -> str:
         overuse = f"queue {owner.queue} uses more than it deserves"
         why = "it is more important" if self._purpose is Purpose.PREEMPT else overuse
-        return Eviction(task, owner, job, self._action, f"to make room for {job.key}: {why}")
+        return f"to make room for {job.key}: {why}"
 
     def _why_not(self, preemptor: Preemptor, looked: tuple[str, ...]) -> Reason:
         """What stood in the way, domain by domain: nobody who may go, vetoes, or room that stays short."""

@@ -1,30 +1,36 @@
-"""Which jobs may evict: jobs that starve, and their tasks that may preempt.
+"""What all actions that evict have in common: which jobs may evict, and which of their tasks.
 
-Also which jobs are not evicted, because this cycle has placed them.
+Also which jobs are not evicted, because this cycle has placed them, and what is reported of those that are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
+from tierwise.actions.placement.problem import Placement
+from tierwise.actions.placement.quotas import over_quota_now
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
-from tierwise.framework.ledger import job_ready
+from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.pipeline import PluginError
-from tierwise.framework.report import Decision, EvictionAttempt
+from tierwise.framework.report import Decision, Eviction, EvictionAttempt
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Phase
+from tierwise.model.reason import Reason
 from tierwise.model.resources import POD_SLOTS
+from tierwise.model.running import RunningTable
 
 __all__ = [
     "Notices",
     "ProtectedJobs",
-    "has_minimum",
+    "RoomMaker",
     "marked",
     "may_evict",
     "slots",
@@ -32,6 +38,65 @@ __all__ = [
     "why_no_candidate",
     "without_never_preempting",
 ]
+
+
+class RoomMaker(ABC):
+    """Makes room for one job after the other; who went for one is gone for the next, whichever action it was."""
+
+    def __init__(self, cycle: Cycle, purpose: Purpose, action: str) -> None:
+        self._cycle, self._purpose, self._action = cycle, purpose, action
+        self._running: RunningTable = cycle.running
+        self._settled = ProtectedJobs(cycle)
+        self._notices = Notices(cycle)
+        self._gone: Bools = np.zeros(len(self._running), dtype=bool)
+        self._evicted: Bools = np.zeros(len(self._running), dtype=bool)
+        self._seen = 0  # evictions of the report that are known here
+
+    @abstractmethod
+    def serve(self, job: Job) -> None:
+        """Evict for a starving job and nominate it, or say why not."""
+
+    def serve_safely(self, job: Job) -> None:
+        """The same where a plugin may fail, which costs the job its turn."""
+        failed = self._cycle.attempt(job, self.serve)
+        if failed is not None:
+            self._tell(job, failed)
+
+    def _tell(self, job: Job, obstacle: Reason) -> None:
+        self._cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, obstacle))
+
+    def _catch_up(self) -> bool:
+        """Learn what was decided, and whether somebody has gone, since the last time."""
+        evictions = self._cycle.report.evictions
+        self._settled.catch_up()
+        gone = [self._running.at(eviction.task) for eviction in evictions[self._seen :]]
+        self._gone[gone] = self._evicted[gone] = True
+        self._seen = len(evictions)
+        return bool(gone)
+
+    def _fair(self, job: Job) -> Bools:
+        """Jobs that the purpose lets go: less important ones of its queue, or those of other queues."""
+        jobs = self._running.jobs
+        own = jobs.queue == jobs.queue[job.number]
+        reclaimable = np.array([queue.reclaimable for queue in self._cycle.snapshot.queues.values()] + [False])
+        others: Bools = ~own & reclaimable[jobs.queue]  # the last one stands for jobs of no queue
+        return own & (jobs.priority < job.priority) if self._purpose is Purpose.PREEMPT else others
+
+    def _finish(self, job: Job, placements: Sequence[Placement], victims: Ints, score: float = 0.0) -> None:
+        """Report who goes, and bind a job for which nobody had to go where all that it needs has room now."""
+        cycle = self._cycle
+        self._gone[victims] = self._evicted[victims] = True
+        owners = [cycle.snapshot.jobs[number] for number in self._running.job[victims].tolist()]
+        tasks = [self._running.tasks[victim] for victim in victims.tolist()]
+        pairs = zip(tasks, owners, strict=True)
+        cycle.evict(Eviction(task, owner, job, self._action, self._why(job, owner)) for task, owner in pairs)
+        bound = not len(victims) and all(placement.pool is Pool.IDLE for placement in placements)
+        bound = bound and _has_minimum(cycle, job) and over_quota_now(cycle, job, placements) is None
+        commit(cycle, job, placements, action=self._action, score=score, bound=bound)
+
+    @abstractmethod
+    def _why(self, job: Job, owner: Job) -> str:
+        """Why a task of an owner goes for a job, in words."""
 
 
 class Notices:
@@ -116,7 +181,7 @@ def slots(cycle: Cycle, job: Job) -> Demand:
     return Demand(tuple(task_groups))
 
 
-def has_minimum(cycle: Cycle, job: Job) -> bool:
+def _has_minimum(cycle: Cycle, job: Job) -> bool:
     """Whether a job has its minimum without tasks that wait for room, such as an earlier action nominated."""
     nominated = any(decision.job is job and not decision.bound for decision in cycle.report.decisions)
     return not cycle.pipeline.gangs or (not nominated and job_ready(cycle.ledger, job))
