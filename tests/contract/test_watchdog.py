@@ -21,9 +21,9 @@ from tierwise.kube.cluster import KubeCluster
 PLUGIN = """
 import numpy as np
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import NodeScorer, ScoreEffect
+from tierwise.framework.extension import (Scorer, ScoreEffect)
 
-@takes_part(NodeScorer)
+@takes_part(Scorer)
 class Endless:
     def __init__(self, arguments, view):
         pass

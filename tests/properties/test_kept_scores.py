@@ -16,7 +16,7 @@ from tests.support.strategies import profile
 from tierwise.bench.manifests import Manifest, lone_pod, rack, read_manifests
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask, LeafScorer, RowScorer
+from tierwise.framework.extension import Ask, Scorer
 from tierwise.framework.kept_scores import KeptScores
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import reference
@@ -103,7 +103,7 @@ def test_services_among_each_other_equal_turns(scorers: str, pick: Random) -> No
     assert told(snapshot, SCORERS[scorers], singly=True) == told(snapshot, SCORERS[scorers], singly=False)
 
 
-@pytest.mark.parametrize("plugin", plugins_at(RowScorer, LeafScorer))
+@pytest.mark.parametrize("plugin", plugins_at(Scorer))
 @given(pick=st.randoms(use_true_random=False))
 @examples(12)
 def test_parts_add_up_to_the_score(plugin: str, pick: Random) -> None:

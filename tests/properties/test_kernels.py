@@ -18,7 +18,7 @@ from tierwise.config.profile import PluginChoice
 from tierwise.framework.arguments import number
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, LeafScorer, NodeScorer, RowScorer, ScoreEffect
+from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import domains, kernel_for, place_in_order, reference, step
 from tierwise.framework.walk import walk
@@ -190,7 +190,7 @@ _QUARTER = 2.0**-22
 """A fourth of the steps in which scores are compared."""
 
 
-@takes_part(NodeScorer, LeafScorer)
+@takes_part(Scorer)
 class _Near:
     """More for all nodes of a domain with each pod in it, by some fourths of a step."""
 
@@ -213,7 +213,7 @@ class _Near:
         return used
 
 
-@takes_part(NodeScorer, RowScorer)
+@takes_part(Scorer)
 class _Own:
     """For each node some fourths of a step, by the digits of a number."""
 

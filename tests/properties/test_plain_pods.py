@@ -21,18 +21,7 @@ from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.explain.wire import pending_wire
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.declaration import check_plugin, declared, takes_part
-from tierwise.framework.extension import (
-    Arguments,
-    Ask,
-    CycleView,
-    Gate,
-    JobOrder,
-    NodeScorer,
-    Overuse,
-    QueueOrder,
-    Quota,
-    StaticFilter,
-)
+from tierwise.framework.extension import Arguments, Ask, CycleView, Filter, Gate, JobOrder, QueueOrder, Quota, Scorer
 from tierwise.model.arrays import Why
 from tierwise.model.job import Job
 from tierwise.model.queue import Queue
@@ -246,7 +235,7 @@ def test_names_are_ignored(plugin: str, pick: Random) -> None:
     assert [1] * len(told) == [len(answers) for answers in told.values()]
 
 
-@pytest.mark.parametrize("plugin", promising("rises_with_use", Overuse, QueueOrder, Quota))
+@pytest.mark.parametrize("plugin", promising("rises_with_use", QueueOrder, Quota))
 @given(pick=st.randoms(use_true_random=False))
 @examples(12)
 def test_limits_rise_with_use(plugin: str, pick: Random) -> None:
@@ -270,7 +259,7 @@ def test_limits_rise_with_use(plugin: str, pick: Random) -> None:
             assert sorted(answers) == list(answers)
 
 
-@pytest.mark.parametrize("plugin", promising("scores_by_shape", NodeScorer))
+@pytest.mark.parametrize("plugin", promising("scores_by_shape", Scorer))
 @given(pick=st.randoms(use_true_random=False))
 @examples(12)
 def test_scores_follow_the_shape(plugin: str, pick: Random) -> None:
@@ -294,7 +283,7 @@ def test_a_daemon_set_is_one_run(room: int) -> None:
     """Filters are asked once for all pods of a DaemonSet, and pods whose nodes are full are the only ones left over."""
     pins: list[int] = []
 
-    @takes_part(StaticFilter)
+    @takes_part(Filter)
     class Pins:
         """A filter that objects to nothing and notes how many nodes it is asked about at once."""
 
@@ -337,7 +326,7 @@ def test_pinned_pods_that_ask_for_different_amounts_are_no_run() -> None:
     assert ["pod system/daemon-3"] == list(report.rejections)
 
 
-@takes_part(Overuse)
+@takes_part(Quota)
 class TwoPods:
     """A plugin by which a queue has had its share once it holds two pods, whatever quotas say."""
 

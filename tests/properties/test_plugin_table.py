@@ -20,17 +20,7 @@ from tests.support.strategies import Scene, profile, scenes
 
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import (
-    Arguments,
-    Ask,
-    CycleView,
-    Factory,
-    LeafScorer,
-    MovingFilter,
-    NodeScorer,
-    ScoreEffect,
-    StaticFilter,
-)
+from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, Filter, ScoreEffect, Scorer
 from tierwise.model.arrays import Bools, Floats, Why
 from tierwise.model.reason import Reason
 from tierwise.model.resources import POD_SLOTS
@@ -39,7 +29,7 @@ from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build
 
 TABLE = plugin_table()
-LOOKED_AT = plugins_at(NodeScorer, StaticFilter, MovingFilter)
+LOOKED_AT = plugins_at(Scorer, Filter)
 
 Property = Callable[[str, Factory, Scene, DataObject], None]
 
@@ -83,7 +73,7 @@ def test_kernels_equal_reference_for_every_plugin(plugin: str, scene: Scene, dat
     _scores_hold(plugin, TABLE[plugin], scene, data)
 
 
-@pytest.mark.parametrize("plugin", plugins_at(StaticFilter))
+@pytest.mark.parametrize("plugin", plugins_at(Filter))
 @examples(20)
 @given(scenes(gangs=2, leaving=True), st.data())
 def test_static_filters_do_not_move(plugin: str, scene: Scene, data: DataObject) -> None:
@@ -121,35 +111,35 @@ class _Scorer:
         return slice(0, self._all.shape[1])
 
 
-@takes_part(NodeScorer)
+@takes_part(Scorer)
 class SaysFixed(_Scorer):
     """Its scores fall as nodes fill up, and it says that they do not change."""
 
     says = ScoreEffect.FIXED
 
 
-@takes_part(NodeScorer)
+@takes_part(Scorer)
 class SaysUpwards(_Scorer):
     """Its scores fall, and it says that they rise."""
 
     says = ScoreEffect.ROW
 
 
-@takes_part(NodeScorer)
+@takes_part(Scorer)
 class SaysOwnRow(_Scorer):
     """A task raises another node's score by more than its own, and it says that only its own changes."""
 
     says, sign, others = ScoreEffect.ROW, -1.0, -3.0
 
 
-@takes_part(NodeScorer)
+@takes_part(Scorer)
 class SaysSpan(_Scorer):
     """The same, and it says that its own changes most."""
 
     says, sign, others = ScoreEffect.SPAN, -1.0, -3.0
 
 
-@takes_part(NodeScorer, LeafScorer)
+@takes_part(Scorer)
 class SaysDomain(_Scorer):
     """A task raises its own node most and the next by half of that, and it says that nodes of its domain rise alike."""
 
@@ -159,7 +149,7 @@ class SaysDomain(_Scorer):
         return np.zeros(len(self._topology))
 
 
-@takes_part(NodeScorer)
+@takes_part(Scorer)
 class SaysNothingIsStale(_Scorer):
     """Its scores change, and it says that no row has to be asked for again."""
 
@@ -167,7 +157,7 @@ class SaysNothingIsStale(_Scorer):
         return slice(row, row)
 
 
-@takes_part(StaticFilter)
+@takes_part(Filter)
 class MovesItsMind:
     """Refuses nodes that are in use, and says that it does not look at what is placed."""
 
@@ -211,6 +201,6 @@ def test_the_scorer_that_liars_are_made_of_is_sound() -> None:
     @examples(45)
     @given(scenes(gangs=2, leaving=True), st.data())
     def looked_at(scene: Scene, data: DataObject) -> None:
-        _scores_hold("honest", takes_part(NodeScorer)(type("Honest", (_Scorer,), {})), scene, data)
+        _scores_hold("honest", takes_part(Scorer)(type("Honest", (_Scorer,), {})), scene, data)
 
     looked_at()

@@ -79,10 +79,10 @@ def sound(method: str) -> Callable[..., object]:
     return act
 
 
-def faulty(method: str, act: Callable[..., object], *points: type) -> Factory:
-    """The sound plugin with one method replaced, at some points or at all of them."""
+def faulty(method: str, act: Callable[..., object], *points: type, without: tuple[str, ...] = ()) -> Factory:
+    """The sound plugin with one method replaced, at some points or at all of them, without some methods."""
     chosen = points or tuple(POINTS.values())
-    methods = {name: sound(name) for name, point in METHODS.items() if point in chosen}
+    methods = {name: sound(name) for name, point in METHODS.items() if point in chosen and name not in without}
     methods[method] = lambda self, *args, **kwargs: act(*args, **kwargs)
     made = type("Faulty", (Sound,), methods)
     factory: Factory = takes_part(*chosen)(made)

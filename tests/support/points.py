@@ -15,3 +15,9 @@ def takes(plugin: object, point: type[Point]) -> TypeGuard[Point]:
     """Whether a plugin declares that it takes part in a point."""
     declaration = declared(type(plugin))
     return declaration is not None and point in declaration.points
+
+
+def answers(plugin: object, *methods: str) -> bool:
+    """Whether a plugin takes part by these methods."""
+    declaration = declared(type(plugin))
+    return declaration is not None and declaration.methods >= set(methods)

@@ -7,6 +7,8 @@ assert {"train-0": True} == hall.spared(plugin, by="other", of="train-0")
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import msgspec
 import numpy as np
 from msgspec.structs import replace
@@ -17,9 +19,9 @@ from tests.support.strategies import profile
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import CycleView, Preemptor, Purpose, VictimFilter
+from tierwise.framework.extension import CycleView, Preemptor, Purpose
 from tierwise.framework.ledger import Ledger
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
@@ -49,6 +51,12 @@ def queue(name: str, *, capability: str = "", deserved: str = "", guarantee: str
         },
         "status": {"state": state},
     }
+
+
+class Sparing(Protocol):
+    """A victim filter, as far as it is asked here."""
+
+    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools: ...
 
 
 class Hall(msgspec.Struct, frozen=True):
@@ -90,7 +98,7 @@ class Hall(msgspec.Struct, frozen=True):
     ) -> Preemptor:
         return Preemptor(purpose, self.job(by), self.vector(need), gang=gang, running=self.running)
 
-    def go(self, plugin: VictimFilter, preemptor: Preemptor, names: str) -> str:
+    def go(self, plugin: Sparing, preemptor: Preemptor, names: str) -> str:
         """Who of these victims, in this order, may go."""
         spared = plugin.spare(preemptor, self.positions(names))
         return " ".join(name for name, safe in zip(names.split(), spared.tolist(), strict=True) if not safe)

@@ -1,6 +1,5 @@
 """The documentation holds: links lead somewhere, commands exist, and nothing that users meet is left out."""
 
-import inspect
 import re
 import shlex
 from collections.abc import Iterator
@@ -9,10 +8,10 @@ from pathlib import Path
 import click
 import pytest
 from tests.support.commands import EXAMPLES, answer, run
+from tests.support.points_page import PAGE, page
 
 from tierwise.cli.main import cli
 from tierwise.config.actions import ACTIONS
-from tierwise.framework import extension
 from tierwise.plugins import PLUGINS
 
 ROOT = Path(__file__).parents[2]
@@ -207,20 +206,9 @@ def test_every_key_of_the_json_is_described(words: list[object]) -> None:
     assert set() == set(answer(*words)) - described
 
 
-def test_every_extension_point_is_on_record() -> None:
-    """A new point comes with a line in the decision that lists them, and with its methods."""
-    record = (DOCS / "decisions" / "0012-extension-points.md").read_text(encoding="utf-8")
-    points = {name: getattr(extension, name) for name in extension.__all__}
-    methods = {name: _methods(point) for name, point in points.items() if getattr(point, "_is_protocol", False)}
-
-    assert methods
-    assert [] == [name for name, own in methods.items() if f"| {name} | {', '.join(own)} |" not in record]
-
-
-def _methods(point: type) -> list[str]:
-    """What a plugin must have to take part in a point, as the record spells it."""
-    own = [*inspect.get_annotations(point), *(name for name in vars(point) if not name.startswith("_"))]
-    return [f"`{name}`" for name in own]
+def test_the_page_about_extension_points_is_that_of_the_code() -> None:
+    """Points, methods and rules are what the table has; `python -m tests.support.points_page` writes the page."""
+    assert page() == PAGE.read_text(encoding="utf-8")
 
 
 def test_the_readme_shows_measured_numbers() -> None:

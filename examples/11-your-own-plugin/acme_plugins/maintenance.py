@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, ScoreEffect, StaticFilter
+from tierwise.framework.extension import Arguments, Ask, CycleView, Filter, ScoreEffect, Scorer
 from tierwise.model.arrays import Bools, Floats, Why
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
@@ -19,7 +19,7 @@ class MaintenanceArguments(msgspec.Struct, frozen=True):
     weight: float = 10.0  # what a node is worth that stays
 
 
-@takes_part(StaticFilter, NodeScorer, arguments=MaintenanceArguments)
+@takes_part(Filter, Scorer, arguments=MaintenanceArguments)
 class Maintenance:
     """Refuses nodes that are being repaired, and prefers those that will not be soon."""
 

@@ -104,7 +104,7 @@ def why_by_row(answer: Any, _: Args, view: CycleView) -> Any:
 
 
 def why_in_span(answer: Any, args: Args, view: CycleView) -> Any:
-    """The same for each node of a span."""
+    """The number of a reason, or 0, for each node of a span."""
     return _why(answer, args[1].stop - args[1].start, view)
 
 

@@ -24,7 +24,7 @@ from tierwise.framework.declaration import (
     declared,
     wrong_attribute,
 )
-from tierwise.framework.extension import CycleView, Factory, Purpose, VictimFilter
+from tierwise.framework.extension import CycleView, Factory, Purpose
 from tierwise.framework.ledger import Ledger, ShownLedger
 from tierwise.framework.report import PluginFailure
 from tierwise.model.reason import Reason
@@ -40,8 +40,8 @@ RAISED: Final = (Exception, SystemExit)
 _SHOWN: Final = 200
 _NOTHING: Final[frozenset[Purpose]] = frozenset()
 
-_CHECKED: dict[type, frozenset[type]] = {Idle: frozenset()}
-"""The extension points of classes whose declaration was checked."""
+_CHECKED: dict[type, frozenset[str]] = {Idle: frozenset()}
+"""The methods by which classes take part whose declaration was checked."""
 
 _PROMISES: dict[type, Declaration] = {}
 """What classes declare, as far as somebody has asked."""
@@ -56,12 +56,12 @@ class PluginError(Exception):
 
 
 class _Made(msgspec.Struct, frozen=True, eq=False):
-    """A constructed plugin with its entry in the profile, the number of its tier and the points that it declares."""
+    """A constructed plugin with its entry in the profile, the number of its tier and the methods that it answers by."""
 
     choice: PluginChoice
     tier: int
     plugin: Any
-    points: frozenset[type]
+    methods: frozenset[str]
     answers: frozenset[Purpose]  # of a victim filter, the purposes that it names victims for, and whether it counts
     counts: bool
 
@@ -93,12 +93,12 @@ def promises(plugin: object) -> Declaration:
     return known
 
 
-def _points_of(name: str, plugin: object) -> frozenset[type]:
-    """The extension points of a constructed plugin; each class is checked once."""
+def _methods_of(name: str, plugin: object) -> frozenset[str]:
+    """The methods by which a constructed plugin takes part; each class is checked once."""
     kind = type(plugin)
     known = _CHECKED.get(kind)
     if known is None:
-        known = _CHECKED[kind] = frozenset(check_declaration(name, kind).points)
+        known = _CHECKED[kind] = check_declaration(name, kind).methods
     return known
 
 
@@ -158,8 +158,8 @@ class Bench:
         try:
             factory = factories[choice.name]
             plugin: Any = factory(choice.arguments, self.view if _is_own(factory) else self._shown_view)
-            points = _CHECKED.get(type(plugin)) or _points_of(choice.name, plugin)
-            names = (plugin.answers, plugin.counts) if VictimFilter in points else (_NOTHING, False)
+            methods = _methods_of(choice.name, plugin)
+            names = (plugin.answers, plugin.counts) if "spare" in methods else (_NOTHING, False)
             if names[0] is not _NOTHING and (wrong := wrong_attribute(plugin)):
                 raise AnswerError(wrong)
         except RAISED as error:
@@ -168,7 +168,7 @@ class Bench:
             return
         if ledger.registered != known:
             ledger.guard(known, lambda error: PluginError(note(choice.name, "count", error)))
-        self._made.append(_Made(choice, tier, plugin, points, *names))
+        self._made.append(_Made(choice, tier, plugin, methods, *names))
 
     @cached_property
     def _shown_view(self) -> CycleView:
@@ -201,11 +201,11 @@ class Panel:
 
     def members(self, rule: Rule[..., Any], switch: str = "") -> list[Asked]:
         """The plugins that answer a rule's question and are not switched off for it, in the profile's order."""
-        point, method, switch = rule.point, rule.method, switch or rule.switch
+        method, switch = rule.method, switch or rule.switch
         return [
             Asked(made, method, getattr(made.plugin, method))
             for made in self._made
-            if point in made.points and made.choice.enabled(switch)
+            if method in made.methods and made.choice.enabled(switch)
         ]
 
     def asks(self, rule: Rule[..., Any]) -> tuple[Callable[..., Any], ...]:

@@ -1,6 +1,6 @@
 """Which extension points a plugin implements: declared by the plugin, checked when a profile that names it is read.
 
-`@takes_part(StaticFilter, NodeScorer)` decorates a plugin class, `@chooses(Plain, Hierarchical)` a function that
+`@takes_part(Filter, Scorer)` decorates a plugin class, `@chooses(Plain, Hierarchical)` a function that
 constructs one of several such classes. The class is checked against its declaration: a method that is missing, has
 other parameters, looks like a misspelt method of a point, or belongs to a point that is not declared is an error that
 names plugin and method. So a typo never results in a plugin that does nothing.
@@ -17,12 +17,12 @@ import msgspec
 
 from tierwise.api.errors import InputError, suggestion
 from tierwise.framework import extension
-from tierwise.framework.extension import Purpose, VictimFilter
+from tierwise.framework.extension import Mark, Part, Purpose, VictimFilter, moved
 
 __all__ = [
+    "MARKS",
     "METHODS",
     "POINTS",
-    "SWITCHES",
     "Declaration",
     "Idle",
     "check_declaration",
@@ -45,55 +45,17 @@ POINTS: Final[dict[str, type]] = {
 }
 """Every extension point by its name."""
 
-_METHODS: Final = {
-    point: tuple(name for name, value in vars(point).items() if inspect.isfunction(value) and not name.startswith("_"))
+_METHODS: Final[dict[type, dict[str, Mark]]] = {
+    point: {name: value.mark for name, value in vars(point).items() if hasattr(value, "mark")}
     for point in POINTS.values()
 }
+"""The methods of each point, with what is said of them."""
 
-METHODS: Final[dict[str, type]] = {name: point for point, names in _METHODS.items() for name in names}
+METHODS: Final[dict[str, type]] = {name: point for point, marks in _METHODS.items() for name in marks}
 """The point that each method belongs to."""
 
-SWITCHES: Final[Mapping[str, tuple[str, ...]]] = {
-    "Complaints": ("JobValid",),
-    "Delaying": ("JobReady",),
-    "DomainScorer": ("HyperNodeOrder",),
-    "EnqueueGate": ("JobEnqueued",),
-    "EnqueuePermit": ("JobEnqueued",),
-    "Entitlement": ("QueueOrder",),
-    "EvictionCosts": ("Victim",),
-    "GangCheck": ("Predicate",),
-    "Gate": ("JobValid",),
-    "Gathering": ("HyperNodeGradient",),
-    "GlobalQueue": ("QueueOrder",),
-    "JobOrder": ("JobOrder",),
-    "LeafScorer": ("NodeOrder",),
-    "Lending": ("Reclaimable",),
-    "LoneVictimFilter": ("Preemptable", "Reclaimable"),
-    "MovingFilter": ("Predicate",),
-    "NodeFigures": ("NodeOrder",),
-    "NodeScorer": ("NodeOrder",),
-    "Overuse": ("Overused",),
-    "OrderFreeFilter": ("Predicate",),
-    "OwnRowFilter": ("Predicate",),
-    "PreBind": ("Predicate",),
-    "Proposer": ("HyperNodeProposal",),
-    "QueueOrder": ("QueueOrder",),
-    "Quota": ("Allocatable",),
-    "ReclaimGate": ("Preemptive",),
-    "RoomFilter": ("Predicate",),
-    "RowScorer": ("NodeOrder",),
-    "SearchSpace": ("HyperNodeGradient",),
-    "Sharing": ("Predicate",),
-    "Starving": ("JobStarving",),
-    "StaticFilter": ("Predicate",),
-    "SubJobOrder": ("SubJobOrder",),
-    "TaskOrder": ("TaskOrder",),
-    "TyingFilter": ("Predicate",),
-    "VictimFilter": ("Preemptable", "Reclaimable"),
-    "VictimQueueOrder": ("VictimQueueOrder",),
-    "VictimSelector": ("Victim",),
-}
-"""The switches of each point, as Volcano spells them behind `enable`."""
+MARKS: Final[dict[str, Mark]] = {name: mark for marks in _METHODS.values() for name, mark in marks.items()}
+"""What is said of each method."""
 
 _NEAR: Final = 0.85
 """How similar a method's name must be to one of a point to count as a misspelling of it."""
@@ -104,6 +66,7 @@ class Declaration(msgspec.Struct, frozen=True):
 
     points: tuple[type, ...]
     arguments: type[msgspec.Struct] | None = None
+    methods: frozenset[str] = frozenset()  # those of the points that the plugin has, and that count
     makes: tuple[type, ...] = ()  # of a function: the classes that it chooses between
     ignores_names: bool = False  # see `takes_part`
     rises_with_use: bool = False  # the same
@@ -118,7 +81,7 @@ class Declaration(msgspec.Struct, frozen=True):
     @property
     def switches(self) -> frozenset[str]:
         """The switches by which a profile may disable parts of it."""
-        return frozenset(switch for name in self.names for switch in SWITCHES[name])
+        return frozenset(switch for method in self.methods for switch in MARKS[method].switches)
 
     @property
     def argument_names(self) -> tuple[str, ...]:
@@ -172,6 +135,7 @@ def takes_part(
         said = Declaration(
             points,
             arguments,
+            _methods_of(plugin, points),
             ignores_names=ignores_names,
             rises_with_use=rises_with_use,
             scores_by_shape=scores_by_shape,
@@ -189,10 +153,28 @@ def chooses(*classes: type, arguments: type[msgspec.Struct] | None = None) -> Ca
     def declare(factory: T) -> T:
         found = [said for kind in classes if (said := declared(kind)) is not None]
         points = tuple(dict.fromkeys(point for said in found for point in said.points))
-        setattr(factory, _MARK, Declaration(points, arguments, classes))
+        methods = frozenset(method for said in found for method in said.methods)
+        setattr(factory, _MARK, Declaration(points, arguments, methods, classes))
         return factory
 
     return declare
+
+
+def _methods_of(plugin: type, points: tuple[type, ...]) -> frozenset[str]:
+    """The methods by which a class takes part in points."""
+    marks = {name: mark for point in points for name, mark in _METHODS.get(point, {}).items()}
+    hints = {name: mark.beside for name, mark in marks.items() if mark.part is Part.HINT}
+    false = {hint for hint, answer in hints.items() if not _describes(plugin, hint, answer)}
+    return frozenset(name for name in marks if hasattr(plugin, name) and name not in false)
+
+
+def _describes(plugin: type, hint: str, answer: str) -> bool:
+    """Whether a hint comes from the class that the answer comes from which it describes.
+
+    Whoever inherits a hint and answers otherwise has promised nothing.
+    """
+    by, of = (next((kind for kind in plugin.__mro__ if name in vars(kind)), None) for name in (hint, answer))
+    return by is of
 
 
 def declared(factory: object) -> Declaration | None:
@@ -224,7 +206,8 @@ def check_declaration(name: str, factory: object) -> Declaration:
     for point in declaration.points:
         if point not in _METHODS:
             called = getattr(point, "__name__", repr(point))
-            raise InputError(f"plugin {name}: {called} is not an extension point{suggestion(called, POINTS)}")
+            told = moved(called) or f"{called} is not an extension point{suggestion(called, POINTS)}"
+            raise InputError(f"plugin {name}: {told}")
     if declaration.arguments is not None and not _is_struct(declaration.arguments):
         raise InputError(f"plugin {name}: arguments of {_called(factory)} must be a msgspec.Struct")
     for kind in declaration.makes:
@@ -242,12 +225,20 @@ def _is_struct(found: object) -> bool:
 
 def _check_point(name: str, plugin: type, point: type) -> None:
     """Check that a class has the methods and attributes that a point requires."""
-    for method in _METHODS[point]:
-        found = getattr(plugin, method, None)
-        if found is None:
+    marks = _METHODS[point]
+    has = [method for method in marks if getattr(plugin, method, None) is not None]
+    needed = [method for method, mark in marks.items() if mark.part is Part.REQUIRED]
+    either = [method for method, mark in marks.items() if mark.part is Part.EITHER]
+    if either and not any(method in has for method in either):
+        needed += either[:1] if len(either) == 1 else [" or ".join(either)]
+    for method in (*needed, *(marks[method].beside for method in has)):
+        if method and method not in has:
             others = [other for other in dir(plugin) if not other.startswith("_") and other not in METHODS]
             text = f"{plugin.__name__} takes part in {point.__name__}, but has no method {method}"
-            raise InputError(f"plugin {name}: {text}{suggestion(method, others)}")
+            near = next((told for one in method.split(" or ") if (told := suggestion(one, others))), "")
+            raise InputError(f"plugin {name}: {text}{near}")
+    for method in has:
+        found = getattr(plugin, method)
         if not callable(found):
             raise InputError(f"plugin {name}: {plugin.__name__}.{method} is not a method")
         if inspect.iscoroutinefunction(found):
@@ -316,21 +307,26 @@ def _parameters(point: type, method: str) -> tuple[inspect.Parameter, ...]:
 
 
 def _check_others(name: str, plugin: type, points: tuple[type, ...]) -> None:
-    """Check that no method belongs, or seems to belong, to a point that is not declared."""
+    """Check that no method belongs to a point that is not declared, or seems to be one that the class lacks."""
     from difflib import get_close_matches
 
-    missing = [method for method, point in METHODS.items() if point not in points]
+    missing = [method for method in METHODS if not hasattr(plugin, method)]
     for found in dir(plugin):
         if found.startswith("_") or not callable(getattr(plugin, found, None)):
             continue
-        if found in missing:
-            text = f"{plugin.__name__}.{found} belongs to {METHODS[found].__name__}, which is not declared"
-            raise InputError(f"plugin {name}: {text}")
-        near = get_close_matches(found.lower(), missing, n=1, cutoff=_NEAR) if found not in METHODS else []
+        if found in METHODS:
+            if METHODS[found] not in points:
+                text = f"{plugin.__name__}.{found} belongs to {METHODS[found].__name__}, which is not declared"
+                raise InputError(f"plugin {name}: {text}")
+            continue
+        near = get_close_matches(found.lower(), missing, n=1, cutoff=_NEAR)
         if near:
-            point = METHODS[near[0]].__name__
-            text = f"{plugin.__name__}.{found} is nearly {near[0]}, the method of {point}, which is not declared"
-            raise InputError(f"plugin {name}: {text}: declare it and spell it so, or begin the name with _")
+            point = METHODS[near[0]]
+            lacks = "a method" if point in points else "the method"
+            declare = "" if point in points else ", which is not declared"
+            how = "spell it so" if point in points else "declare it and spell it so"
+            text = f"{plugin.__name__}.{found} is nearly {near[0]}, {lacks} of {point.__name__}{declare}"
+            raise InputError(f"plugin {name}: {text}: {how}, or begin the name with _")
 
 
 def _called(factory: object) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
 import numpy as np
@@ -31,37 +31,31 @@ from tierwise.model.topology import Topology
 if TYPE_CHECKING:
     from tierwise.port import Prepare
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 __all__ = [
+    "MOVED",
+    "SEAM",
     "Abstained",
     "Arguments",
     "Ask",
-    "Complaints",
     "CycleView",
     "Debt",
     "Delay",
     "Delaying",
     "DomainScorer",
     "EnqueueGate",
-    "EnqueuePermit",
-    "Entitlement",
     "EvictionCosts",
     "Factory",
-    "GangCheck",
+    "Filter",
     "Gate",
     "GatherOption",
     "Gathering",
-    "GlobalQueue",
     "Gradients",
     "JobOrder",
-    "LeafScorer",
     "Lending",
-    "LoneVictimFilter",
-    "MovingFilter",
-    "NodeFigures",
-    "NodeScorer",
-    "OrderFreeFilter",
-    "Overuse",
-    "OwnRowFilter",
+    "Mark",
+    "Part",
     "PreBind",
     "Preemptor",
     "Preparation",
@@ -70,23 +64,79 @@ __all__ = [
     "Purpose",
     "QueueOrder",
     "Quota",
-    "ReclaimGate",
-    "RoomFilter",
-    "RowScorer",
+    "Reporter",
     "ScoreEffect",
+    "Scorer",
     "SearchSpace",
-    "Sharing",
     "Starving",
-    "StaticFilter",
     "SubJobOrder",
     "TaskOrder",
     "Tie",
-    "TyingFilter",
     "Units",
     "VictimFilter",
-    "VictimQueueOrder",
     "VictimSelector",
+    "moved",
 ]
+
+SEAM: Final = 2
+"""The version of the seam between tierwise and plugins: the points, their methods, and how they are declared."""
+
+MOVED: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("StaticFilter", "MovingFilter", "OwnRowFilter", "RoomFilter", "OrderFreeFilter"), "Filter"),
+    **dict.fromkeys(("TyingFilter", "Sharing"), "Filter"),
+    **dict.fromkeys(("NodeScorer", "RowScorer", "LeafScorer"), "Scorer"),
+    **dict.fromkeys(("VictimQueueOrder", "GlobalQueue"), "QueueOrder"),
+    **dict.fromkeys(("Overuse", "ReclaimGate"), "Quota"),
+    **dict.fromkeys(("Complaints", "Entitlement", "NodeFigures"), "Reporter"),
+    "EnqueuePermit": "EnqueueGate",
+    "GangCheck": "SearchSpace",
+    "LoneVictimFilter": "VictimFilter",
+}
+"""Points of version 1 of the seam, and the point that each is part of now."""
+
+
+def moved(name: str) -> str:
+    """What the author of a plugin of version 1 of the seam is told about a point; "" for any other name."""
+    now = MOVED.get(name)
+    return f"{name} is part of {now} since version {SEAM} of the plugin seam: declare {now}" if now else ""
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        told = moved(name)
+        raise ImportError(f"{told}; methods keep their names") if told else AttributeError(name)
+
+
+class Part(enum.Enum):
+    """How a method takes part in its point."""
+
+    REQUIRED = "required"
+    EITHER = "one of these"  # of those of a point at least one
+    OPTIONAL = "optional"
+    HINT = "hint"  # saves time: without it everything is decided alike
+
+
+REQUIRED, EITHER, OPTIONAL, HINT = Part
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """What is said of a method of a point."""
+
+    part: Part
+    switches: tuple[str, ...]  # by which a profile disables it, as Volcano spells them behind `enable`
+    beside: str  # the method that must be there, too; of a hint, the answer that it describes
+
+
+def marked(part: Part, *switches: str, beside: str = "") -> Callable[[F], F]:
+    """Mark a method of a point."""
+
+    def mark(method: F) -> F:
+        method.__dict__["mark"] = Mark(part, switches, beside)
+        return method
+
+    return mark
+
 
 Arguments = Mapping[str, object]
 Gradients = Iterable[Ints]
@@ -121,47 +171,9 @@ class ScoreEffect(enum.IntEnum):
 
     FIXED = 0  # no node's score changes
     ROW = 1  # the score of that node rises, no other changes
-    DOMAIN = 2  # all nodes of its innermost domain rise alike, and no other more: see LeafScorer
+    DOMAIN = 2  # all nodes of its innermost domain rise alike, and no other more: see `Scorer.score_leaves`
     SPAN = 3  # the score of that node rises at least as much as any other's
     FREE = 4  # any score may rise or fall
-
-
-class StaticFilter(Protocol):
-    """Which nodes cannot run tasks of a shape, and why; independent of what is placed in this cycle."""
-
-    def why_not(self, shape: Shape) -> Why: ...
-
-
-class MovingFilter(Protocol):
-    """A filter whose answer changes as tasks are placed; asked only for shapes that it concerns."""
-
-    def concerns(self, shape: Shape) -> bool: ...
-
-    def why_not_now(self, shape: Shape, span: slice) -> Why: ...
-
-
-class OwnRowFilter(Protocol):
-    """A moving filter that knows shapes for which a task changes its answer on the task's own row alone.
-
-    There it may turn from yes to no, as it does where a node is full, and never back.
-    """
-
-    def own_row(self, shape: Shape) -> bool: ...
-
-
-class RoomFilter(Protocol):
-    """A filter that moves on a task's own row alone, and knows shapes of which it can say how many each node takes."""
-
-    def room(self, shape: Shape) -> Ints | None: ...  # by row, as things are now; None: only asking tells
-
-
-class OrderFreeFilter(Protocol):
-    """A moving filter that knows shapes of which as many tasks find a node, whichever nodes the first of them get.
-
-    Where tasks are tied to the first of them, that is meant of every place by itself.
-    """
-
-    def order_free(self, shape: Shape) -> bool: ...
 
 
 class Tie(msgspec.Struct, frozen=True):
@@ -171,54 +183,101 @@ class Tie(msgspec.Struct, frozen=True):
     founders: frozenset[int]  # the numbers of the shapes, maybe its own, of which the first decides the place
 
 
-class TyingFilter(Protocol):
-    """A moving filter by which a first task may decide where others go, as required pod affinity does."""
+class Filter(Protocol):
+    """Which nodes cannot run tasks of a shape, and why.
 
-    def ties(self, shape: Shape) -> tuple[Tie, ...]: ...  # as things are now
+    `why_not` is independent of what is placed in this cycle; `why_not_now` is asked again as tasks are placed, of the
+    shapes that concern the filter, which stay the same throughout a cycle.
+
+    Why it exists: what keeps a task from a node is for every site to say (taints, volumes, devices, maintenance).
+    """
+
+    @marked(EITHER, "Predicate")
+    def why_not(self, shape: Shape) -> Why: ...
+
+    @marked(EITHER, "Predicate", beside="concerns")
+    def why_not_now(self, shape: Shape, span: slice) -> Why: ...
+
+    @marked(OPTIONAL, "Predicate", beside="why_not_now")
+    def concerns(self, shape: Shape) -> bool: ...
+
+    @marked(OPTIONAL, "Predicate", beside="why_not_now")
+    def own_row(self, shape: Shape) -> bool:
+        """Whether a task changes `why_not_now` on its own row alone, from yes to no and never back."""
+        ...
+
+    @marked(OPTIONAL, "Predicate", beside="why_not_now")
+    def order_free(self, shape: Shape) -> bool:
+        """Whether as many tasks find a node, whichever nodes the first of them get.
+
+        Where tasks are tied to the first of them, that is meant of every place by itself.
+        """
+        ...
+
+    @marked(OPTIONAL, "Predicate", beside="why_not_now")
+    def ties(self, shape: Shape) -> tuple[Tie, ...]:
+        """Where a first task decides where others go, as required pod affinity does; as things are now."""
+        ...
+
+    @marked(HINT, "Predicate", beside="why_not_now")
+    def room(self, shape: Shape) -> Ints | None:
+        """How many more tasks `why_not_now` lets on each row now, where tasks change their own row; None: ask."""
+        ...
+
+    @marked(EITHER, "Predicate")
+    def shared_places(self, job: Job) -> Ints | None:
+        """By row, a number that rows of one place share, -1 for none, where the tasks of a job had better stand in one.
+
+        They share what is made where the first of them stands, as a volume is in its zone. None: nothing is shared.
+        """
+        ...
 
 
-class Sharing(Protocol):
-    """Says of jobs that their tasks share what is made where the first of them stands, as a volume is in its zone."""
+class Scorer(Protocol):
+    """Scores the nodes of a span for the next task; higher is better. `fits` says which of them can run it at all.
 
-    def shared_places(self, job: Job) -> Ints | None: ...  # by row, a number that rows of one place share; -1: none
+    Why it exists: which of the nodes that can run a task is best is a site's own measure.
+    """
 
-
-class NodeScorer(Protocol):
-    """Scores the nodes of a span for the next task; higher is better. `fits` says which of them can run it at all."""
-
+    @marked(REQUIRED, "NodeOrder")
     def effect(self, ask: Ask) -> ScoreEffect: ...
 
+    @marked(REQUIRED, "NodeOrder")
     def score(self, ask: Ask, span: slice, fits: Bools) -> Floats: ...
 
-    def stale(self, ask: Ask, row: int) -> slice: ...  # rows whose score may change once a task is placed on `row`
+    @marked(REQUIRED, "NodeOrder")
+    def stale(self, ask: Ask, row: int) -> slice:
+        """The rows whose score may change once a task is placed on `row`."""
+        ...
 
+    @marked(HINT, "NodeOrder", beside="score")
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
+        """The same as `score` on these rows, if the score of a node depends on that node and what stands there alone.
 
-class RowScorer(Protocol):
-    """A node scorer that knows tasks for which the score of a node depends on that node alone, and what stands there.
+        So scores are kept while tasks of whatever shape are placed. What `effect` says then holds for tasks of any
+        shape. None: it depends on more.
+        """
+        ...
 
-    So scores can be kept while tasks of whatever shape are placed, and made anew on the rows that changed. What
-    `effect` says then holds for tasks of any shape.
-    """
+    @marked(HINT, "NodeOrder", beside="score")
+    def score_leaves(self, ask: Ask) -> Floats | None:
+        """The same as `score` by innermost domain, if all nodes of one have the same score; None: they have not.
 
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None: ...  # the same as `score` there; None: it depends
-
-
-class LeafScorer(Protocol):
-    """A node scorer that knows tasks for which all nodes of an innermost domain have the same score.
-
-    Its scores are added up behind those of all other plugins; a RowScorer that is one, too, is asked for domains alone.
-    Where its effect is DOMAIN, nodes of one domain are filled together.
-    """
-
-    def score_leaves(self, ask: Ask) -> Floats | None: ...  # of every domain, as for a node that it is the innermost of
+        These scores are added up behind those of all other plugins, and `score_rows` is not asked. Where the effect is
+        DOMAIN, nodes of one domain are filled together.
+        """
+        ...
 
 
 class DomainScorer(Protocol):
     """Scores candidate domains for a sub-job; higher is better.
 
     With `copies`, the sum of the scores of that many equal sub-jobs, placed in the domain one after the other.
+
+    Why it exists: a site's own measure of hyperNodes (power, age, price) is no sum over their nodes.
     """
 
+    @marked(REQUIRED, "HyperNodeOrder")
     def score_domains(self, sub: SubJob, domains: Ints, copies: Ints | None = None) -> Floats: ...
 
 
@@ -227,11 +286,20 @@ class SearchSpace(Protocol):
 
     With `evicting`, the domains that could hold the gang if they were empty, instead of those with free capacity.
     A gang's limit stays the same throughout a cycle, and is asked for once.
+
+    Why it exists: constraints of topology come in several languages, and each plugin reads its own.
     """
 
+    @marked(EITHER, "HyperNodeGradient", beside="gradients")
     def limit(self, gang: Job | SubJob) -> int | None: ...  # None: no limit
 
+    @marked(OPTIONAL, "HyperNodeGradient", beside="limit")
     def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> Gradients: ...
+
+    @marked(EITHER, "Predicate")
+    def never_fits(self, job: Job, need: Ints) -> Reason | None:
+        """Why a gang can never fit, whatever is evicted; None if it might."""
+        ...
 
 
 class Units(msgspec.Struct, frozen=True):
@@ -271,8 +339,11 @@ class Proposer(Protocol):
 
     A recommendation is tried before everything else. If it fails the ordinary search continues, so a wrong one does no
     harm.
+
+    Why it exists: an optimiser can be replaced, and left out at no cost.
     """
 
+    @marked(REQUIRED, "HyperNodeProposal")
     def propose(self, units: Units, candidates: Ints) -> Proposal | Abstained | None: ...
 
 
@@ -287,51 +358,86 @@ class GatherOption(msgspec.Struct, frozen=True):
 
 
 class Gathering(Protocol):
-    """The options for gathering a number of tasks of a job, best first; none if the job is not gathered."""
+    """The options for gathering a number of tasks of a job, best first; none if the job is not gathered.
 
+    Why it exists: languages ask for multiples and pipelines of tasks in their own words.
+    """
+
+    @marked(REQUIRED, "HyperNodeGradient")
     def gather_options(self, job: Job, count: int) -> tuple[GatherOption, ...]: ...
 
 
 class QueueOrder(Protocol):
-    """Sort key of queues; the smallest is served first."""
+    """Sort keys of queues: the smallest is served first, or loses first where a queue reclaims.
 
+    Why it exists: shares of queues are counted in several ways, and Volcano's profiles switch them.
+    """
+
+    @marked(EITHER, "QueueOrder")
     def queue_key(self, queue: Queue) -> tuple[float, ...]: ...
+
+    @marked(EITHER, "VictimQueueOrder")
+    def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]: ...
+
+    @marked(EITHER, "QueueOrder")
+    def global_queue(self) -> bool:
+        """Whether the jobs of all queues are ordered together instead of queue by queue."""
+        ...
 
 
 class JobOrder(Protocol):
-    """Sort key of jobs inside a queue; the smallest is served first."""
+    """Sort key of jobs inside a queue; the smallest is served first.
 
+    Why it exists: which job goes first is the policy that sites change most; Volcano's profiles switch it.
+    """
+
+    @marked(REQUIRED, "JobOrder")
     def job_key(self, job: Job) -> tuple[float, ...]: ...
 
 
 class SubJobOrder(Protocol):
-    """Sort key of sub-jobs inside a job."""
+    """Sort key of sub-jobs inside a job.
 
+    Why it exists: Volcano's profiles switch the order of sub-jobs by itself.
+    """
+
+    @marked(REQUIRED, "SubJobOrder")
     def sub_job_key(self, sub: SubJob) -> tuple[float, ...]: ...
 
 
 class TaskOrder(Protocol):
-    """Sort key of a sub-job's pod sets."""
+    """Sort key of a sub-job's pod sets.
 
+    Why it exists: Volcano's profiles switch the order of tasks by itself.
+    """
+
+    @marked(REQUIRED, "TaskOrder")
     def task_key(self, pod_set: PodSet) -> tuple[float, ...]: ...
 
 
 class Gate(Protocol):
-    """Why a job must not be tried in this cycle; None if it may."""
+    """Why a job must not be tried in this cycle; None if it may.
 
+    Why it exists: what a job waits for besides room (pods, claims, a pause) is known by the plugin that reads it.
+    """
+
+    @marked(REQUIRED, "JobValid")
     def admit(self, job: Job) -> Reason | None: ...
 
 
 class EnqueueGate(Protocol):
-    """Why a podGroup must not leave phase Pending; None if it may."""
+    """Why a podGroup must not leave phase Pending; None if it may.
 
+    Why it exists: Volcano's JobEnqueueable has three answers, no, yes and yes regardless of others.
+    """
+
+    @marked(EITHER, "JobEnqueued")
     def may_enqueue(self, job: Job) -> Reason | None: ...
 
-
-class EnqueuePermit(Protocol):
-    """Whether a job is admitted regardless of objections in later tiers, because it has waited long enough."""
-
-    def must_enqueue(self, job: Job) -> bool: ...
+    @marked(EITHER, "JobEnqueued")
+    def must_enqueue(self, job: Job) -> bool:
+        """Whether a job is admitted regardless of objections in later tiers, because it has waited long enough."""
+        ...
 
 
 class Purpose(enum.Enum):
@@ -373,34 +479,40 @@ class VictimFilter(Protocol):
     sets `counts` and is asked last, about the candidates that no other filter protects. `answers` are the purposes for
     which it names victims, as Volcano's plugins register for Preemptable and Reclaimable: if no filter answers, nothing
     is evicted. A filter that only protects pods answers for no purpose.
+
+    Why it exists: whom nobody may evict is said by whoever protects it (gangs, budgets, shares, a site).
     """
 
     answers: frozenset[Purpose]
     counts: bool
 
+    @marked(REQUIRED, "Preemptable", "Reclaimable")
     def spare(self, preemptor: Preemptor, victims: Ints) -> Bools: ...
 
+    @marked(OPTIONAL, "Preemptable", "Reclaimable", beside="spare")
+    def spare_alone(self, preemptor: Preemptor, victims: Ints) -> Bools:
+        """Which candidates a filter that counts protects even if nobody else is evicted.
 
-class LoneVictimFilter(Protocol):
-    """Which candidates a filter that counts protects even if nobody else is evicted.
-
-    Asked about all candidates at once, each by itself, to know early where too few can go. Whoever is protected here is
-    protected by `spare` whoever else is asked about; a filter that cannot tell takes no part.
-    """
-
-    def spare_alone(self, preemptor: Preemptor, victims: Ints) -> Bools: ...
+        Asked about all candidates at once, each by itself: whoever is protected here is protected by `spare` whoever
+        else is asked about, and uses up nothing that others are spared by.
+        """
+        ...
 
 
 class Quota(Protocol):
-    """Why a job's queue may not use more; None if it may."""
+    """Why a queue gets no more: for a job and these amounts, in this cycle, or from other queues; None if it may.
 
+    Why it exists: quotas are kept by several plugins, each with its own books.
+    """
+
+    @marked(EITHER, "Allocatable")
     def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None: ...
 
+    @marked(EITHER, "Overused")
+    def overused(self, queue: Queue) -> Reason | None: ...
 
-class GlobalQueue(Protocol):
-    """Whether the jobs of all queues are ordered together instead of queue by queue."""
-
-    def global_queue(self) -> bool: ...
+    @marked(EITHER, "Preemptive")
+    def may_reclaim(self, job: Job, need: Ints) -> Reason | None: ...
 
 
 class Debt(msgspec.Struct, frozen=True):
@@ -413,41 +525,16 @@ class Debt(msgspec.Struct, frozen=True):
 
 
 class Lending(Protocol):
-    """Which queues hold more than their share of lent resources, and which pods are evicted to return it."""
+    """Which queues hold more than their share of lent resources, and which pods are evicted to return it.
 
+    Why it exists: who owes what is a plugin's own account, and `giveback` asks for it.
+    """
+
+    @marked(REQUIRED, "Reclaimable")
     def debts(self) -> Iterable[Debt]: ...
 
+    @marked(REQUIRED, "Reclaimable")
     def paid_with(self, debt: Debt, running: RunningTable) -> Ints: ...  # positions in the running table
-
-
-class Entitlement(Protocol):
-    """What queues are entitled to; used for output only, never by an action."""
-
-    def entitled(self) -> Ints: ...  # (resources x queues), queues as the ledger has them; 2**60 and more is no limit
-
-
-class Overuse(Protocol):
-    """Why a queue is not served any more in this cycle; None if it is."""
-
-    def overused(self, queue: Queue) -> Reason | None: ...
-
-
-class ReclaimGate(Protocol):
-    """Why a job may not reclaim from other queues; None if it may."""
-
-    def may_reclaim(self, job: Job, need: Ints) -> Reason | None: ...
-
-
-class VictimQueueOrder(Protocol):
-    """Sort key of victims' queues, given the reclaiming queue; the smallest loses first."""
-
-    def victim_queue_key(self, queue: Queue, taker: Queue) -> tuple[float, ...]: ...
-
-
-class GangCheck(Protocol):
-    """Why a gang can never fit, whatever is evicted; None if it might."""
-
-    def never_fits(self, job: Job, need: Ints) -> Reason | None: ...
 
 
 class Delay(msgspec.Struct, frozen=True):
@@ -458,14 +545,22 @@ class Delay(msgspec.Struct, frozen=True):
 
 
 class Delaying(Protocol):
-    """Whether a gang should wait instead of using these rows; None if it should use them."""
+    """Whether a gang should wait instead of using these rows; None if it should use them.
 
+    Why it exists: a place that was found may be worse than one that is free soon.
+    """
+
+    @marked(REQUIRED, "JobReady")
     def defer(self, job: Job, rows: Ints) -> Delay | None: ...
 
 
 class VictimSelector(Protocol):
-    """Selects bundles of a domain instead of the built-in order; None to use the built-in order."""
+    """Selects bundles of a domain instead of the built-in order; None to use the built-in order.
 
+    Why it exists: which gangs go first is a site's policy.
+    """
+
+    @marked(REQUIRED, "Victim")
     def select_victims(
         self, preemptor: Preemptor, bundles: Bundles
     ) -> Ints | None: ...  # positions, in the order of eviction
@@ -475,27 +570,31 @@ class EvictionCosts(Protocol):
     """What evictions cost and bring, in seconds of work, and how long victims are told before.
 
     Plans that lose more than they gain are declined where `declines` says so.
+
+    Why it exists: what work is lost with a pod is known by whoever reads its checkpoints.
     """
 
+    @marked(REQUIRED, "Victim")
     def lost_seconds(self, running: RunningTable, victims: Ints) -> Floats: ...
 
+    @marked(REQUIRED, "Victim")
     def gained_seconds(self, job: Job) -> float: ...
 
+    @marked(REQUIRED, "Victim")
     def notice_seconds(self, job: Job) -> float: ...
 
+    @marked(REQUIRED, "Victim")
     def declines(self, job: Job) -> bool: ...
 
 
 class Starving(Protocol):
-    """Whether a job still lacks tasks that it may evict for."""
+    """Whether a job still lacks tasks that it may evict for.
 
+    Why it exists: Volcano's profiles switch for whom evicting actions look.
+    """
+
+    @marked(REQUIRED, "JobStarving")
     def starving(self, job: Job) -> bool: ...
-
-
-class Complaints(Protocol):
-    """Which requests of tasks it cannot satisfy, and why; reported to users, and the cycle goes on."""
-
-    def complaints(self) -> Iterable[tuple[Task, Reason]]: ...
 
 
 class Preparation(msgspec.Struct, frozen=True):
@@ -513,15 +612,34 @@ class PreBind(Protocol):
 
     Asked once for each task at the end of a cycle. Also asked with row -1 for a task with claims that has lost its
     place; then only `undo` of the answer is used.
+
+    Why it exists: claims of volumes and devices are written before pods are bound.
     """
 
+    @marked(REQUIRED, "Predicate")
     def before_bind(self, job: Job, task: Task, row: int) -> Preparation | None: ...
 
 
-class NodeFigures(Protocol):
-    """The inputs of a node's answer and score for the next task, for `explain`; one entry per row."""
+class Reporter(Protocol):
+    """What a plugin tells people; no action asks it, and a failure changes no decision.
 
-    def figures(self, ask: Ask) -> Sequence[Mapping[str, object]]: ...
+    Why it exists: only the plugin knows what its numbers are made of.
+    """
+
+    @marked(EITHER, "JobValid")
+    def complaints(self) -> Iterable[tuple[Task, Reason]]:
+        """Which requests of tasks it cannot satisfy, and why."""
+        ...
+
+    @marked(EITHER, "NodeOrder")
+    def figures(self, ask: Ask) -> Sequence[Mapping[str, object]]:
+        """The inputs of a node's answer and score for the next task, for `explain`; one entry per row."""
+        ...
+
+    @marked(EITHER, "QueueOrder")
+    def entitled(self) -> Ints:
+        """What queues are entitled to, (resources x queues) as the ledger has them; 2**60 and more is no limit."""
+        ...
 
 
 Factory = Callable[[Arguments, CycleView], object]

@@ -22,6 +22,7 @@ from tierwise.framework.combine import (
     is_not_bound,
     is_silent,
     keys,
+    most_of_each,
     nobody_goes,
     objects,
     says_no,
@@ -30,52 +31,35 @@ from tierwise.framework.combine import (
 from tierwise.framework.extension import (
     Abstained,
     Ask,
-    Complaints,
     CycleView,
     Debt,
     Delaying,
     DomainScorer,
     EnqueueGate,
-    EnqueuePermit,
-    Entitlement,
     EvictionCosts,
     Factory,
-    GangCheck,
+    Filter,
     Gate,
     Gathering,
     GatherOption,
-    GlobalQueue,
     Gradients,
     JobOrder,
-    LeafScorer,
     Lending,
-    LoneVictimFilter,
-    MovingFilter,
-    NodeFigures,
-    NodeScorer,
-    OrderFreeFilter,
-    Overuse,
-    OwnRowFilter,
     PreBind,
     Preparation,
     Proposal,
     Proposer,
     QueueOrder,
     Quota,
-    ReclaimGate,
-    RoomFilter,
-    RowScorer,
+    Reporter,
+    Scorer,
     SearchSpace,
-    Sharing,
     Starving,
-    StaticFilter,
     SubJobOrder,
     TaskOrder,
     Tie,
-    TyingFilter,
     Units,
     VictimFilter,
-    VictimQueueOrder,
     VictimSelector,
 )
 from tierwise.framework.report import PluginFailure
@@ -102,115 +86,85 @@ class Pipeline(Victims):
     """The plugins of a profile in one cycle."""
 
     # Filters: which nodes cannot take a task. `moving` and the like are said of a shape, for the whole cycle.
-    why_not = Rule(StaticFilter.why_not, "Predicate", combine.first_per_row, costs_turn, answers.why_by_row)
-    moving = Rule(MovingFilter.concerns, "Predicate", moves.any_concerned, costs_turn, answers.boolean)
-    why_not_now = Rule(MovingFilter.why_not_now, "Predicate", moves.first_that_moves, costs_turn, answers.why_in_span)
-    moving_own_rows = Rule(OwnRowFilter.own_row, "Predicate", moves.all_keep_to_their_row, costs_turn, answers.boolean)
-    order_free = Rule(OrderFreeFilter.order_free, "Predicate", moves.free_but_one, costs_turn, answers.boolean)
-    room = Rule(RoomFilter.room, "Predicate", moves.least_room, costs_turn, answers.ints_by_row)
+    why_not = Rule(Filter.why_not, combine.first_per_row, costs_turn, answers.why_by_row)
+    moving = Rule(Filter.concerns, moves.any_concerned, costs_turn, answers.boolean)
+    why_not_now = Rule(Filter.why_not_now, moves.first_that_moves, costs_turn, answers.why_in_span)
+    moving_own_rows = Rule(Filter.own_row, moves.all_keep_to_their_row, costs_turn, answers.boolean)
+    order_free = Rule(Filter.order_free, moves.free_but_one, costs_turn, answers.boolean)
+    room = Rule(Filter.room, moves.least_room, costs_turn, answers.ints_by_row)
     ties: Question[[Shape], list[Tie]] = _other(
-        Rule(TyingFilter.ties, "Predicate", combine.one_after_the_other, costs_turn, answers.ties)
+        Rule(Filter.ties, combine.one_after_the_other, costs_turn, answers.ties)
     )
-    shared_places = Rule(Sharing.shared_places, "Predicate", first, costs_turn, answers.ints_by_row)
+    shared_places = Rule(Filter.shared_places, first, costs_turn, answers.ints_by_row)
 
     # Scores of nodes, of which `score_rows` and `score_leaves` are the parts, and of domains.
-    effect = Rule(NodeScorer.effect, "NodeOrder", scores.largest_effect, costs_turn, answers.score_effect)
-    score = Rule(NodeScorer.score, "NodeOrder", scores.weighted_sum, costs_turn, answers.scores_in_span)
-    stale = Rule(NodeScorer.stale, "NodeOrder", scores.widest, costs_turn, answers.slice_of_rows)
-    score_rows = Rule(RowScorer.score_rows, "NodeOrder", scores.sum_by_row, costs_turn, answers.scores_of_rows)
+    effect = Rule(Scorer.effect, scores.largest_effect, costs_turn, answers.score_effect)
+    score = Rule(Scorer.score, scores.weighted_sum, costs_turn, answers.scores_in_span)
+    stale = Rule(Scorer.stale, scores.widest, costs_turn, answers.slice_of_rows)
+    score_rows = Rule(Scorer.score_rows, scores.sum_by_row, costs_turn, answers.scores_of_rows)
     score_leaves: Question[[Ask], list[Floats] | None] = _other(
-        Rule(LeafScorer.score_leaves, "NodeOrder", scores.parts_by_domain, costs_turn, answers.scores_by_domain)
+        Rule(Scorer.score_leaves, scores.parts_by_domain, costs_turn, answers.scores_by_domain)
     )
-    score_domains = Rule(
-        DomainScorer.score_domains, "HyperNodeOrder", combine.total, costs_turn, answers.scores_of_them, seals=(1, 2)
-    )
+    score_domains = Rule(DomainScorer.score_domains, combine.total, costs_turn, answers.scores_of_them, seals=(1, 2))
 
     # Where a gang is searched for.
-    limit = Rule(SearchSpace.limit, "HyperNodeGradient", combine.limit_once, costs_turn, answers.tier)
+    limit = Rule(SearchSpace.limit, combine.limit_once, costs_turn, answers.tier)
     gradients: Callable[..., Gradients] = _other(
-        Rule(
-            SearchSpace.gradients,
-            "HyperNodeGradient",
-            combine.of_the_limiter,
-            costs_turn,
-            answers.groups_of_domains,
-        )
+        Rule(SearchSpace.gradients, combine.of_the_limiter, costs_turn, answers.groups_of_domains)
     )
-    never_fits = Rule(GangCheck.never_fits, "Predicate", first, objects, answers.reason, seals=(1,))
-    _gather_options = Rule(
-        Gathering.gather_options, "HyperNodeGradient", combine.first_of_all, costs_turn, answers.gather_ways
-    )
+    never_fits = Rule(SearchSpace.never_fits, first, objects, answers.reason, seals=(1,))
+    _gather_options = Rule(Gathering.gather_options, combine.first_of_all, costs_turn, answers.gather_ways)
     propose: Question[[Job, Units, Ints], Proposal | Abstained | None] = _other(
-        Rule(
-            Proposer.propose,
-            "HyperNodeProposal",
-            combine.proposals,
-            abstains,
-            answers.proposal,
-            whose=_JOB,
-            seals=(1,),
-        )
+        Rule(Proposer.propose, combine.proposals, abstains, answers.proposal, whose=_JOB, seals=(1,))
     )
 
     # Orders: the smallest key goes first.
-    queue_order = Rule(QueueOrder.queue_key, "QueueOrder", keys, goes_last, answers.key, whose=_ALL)
-    job_order = Rule(JobOrder.job_key, "JobOrder", combine.job_keys, goes_last, answers.key, whose=_ALL)
-    sub_job_order = Rule(SubJobOrder.sub_job_key, "SubJobOrder", keys, goes_last, answers.key, whose=_ALL)
-    task_key = Rule(TaskOrder.task_key, "TaskOrder", keys, goes_last, answers.key, whose=_ALL)
-    victim_queue_key = Rule(
-        VictimQueueOrder.victim_queue_key, "VictimQueueOrder", keys, goes_last, answers.key, whose=_ALL
-    )
-    _global_queue = Rule(
-        GlobalQueue.global_queue, "QueueOrder", combine.any_of_them, says_no, answers.boolean, whose=_ALL
-    )
+    queue_order = Rule(QueueOrder.queue_key, keys, goes_last, answers.key, whose=_ALL)
+    job_order = Rule(JobOrder.job_key, combine.job_keys, goes_last, answers.key, whose=_ALL)
+    sub_job_order = Rule(SubJobOrder.sub_job_key, keys, goes_last, answers.key, whose=_ALL)
+    task_key = Rule(TaskOrder.task_key, keys, goes_last, answers.key, whose=_ALL)
+    victim_queue_key = Rule(QueueOrder.victim_queue_key, keys, goes_last, answers.key, whose=_ALL)
+    _global_queue = Rule(QueueOrder.global_queue, combine.any_of_them, says_no, answers.boolean, whose=_ALL)
 
     # Gates and quotas.
-    _admit = Rule(Gate.admit, "JobValid", first, objects, answers.reason)
-    _may_enqueue = Rule(EnqueueGate.may_enqueue, "JobEnqueued", combine.tier_by_tier, objects, answers.reason)
-    _must_enqueue = Rule(EnqueuePermit.must_enqueue, "JobEnqueued", combine.any_of_them, says_no, answers.boolean)
-    quota_exceeded = Rule(Quota.quota_exceeded, "Allocatable", first, objects, answers.reason, seals=(1,))
-    overused = Rule(Overuse.overused, "Overused", first, objects, answers.reason, whose=_ALL)
-    may_reclaim = Rule(ReclaimGate.may_reclaim, "Preemptive", first, objects, answers.reason, seals=(1,))
-    defer = Rule(Delaying.defer, "JobReady", first, costs_turn, answers.delay, seals=(1,))
-    starving = Rule(Starving.starving, "JobStarving", combine.all_of_them, costs_turn, answers.boolean)
+    _admit = Rule(Gate.admit, first, objects, answers.reason)
+    _may_enqueue = Rule(EnqueueGate.may_enqueue, combine.tier_by_tier, objects, answers.reason)
+    _must_enqueue = Rule(EnqueueGate.must_enqueue, combine.any_of_them, says_no, answers.boolean)
+    quota_exceeded = Rule(Quota.quota_exceeded, first, objects, answers.reason, seals=(1,))
+    overused = Rule(Quota.overused, first, objects, answers.reason, whose=_ALL)
+    may_reclaim = Rule(Quota.may_reclaim, first, objects, answers.reason, seals=(1,))
+    defer = Rule(Delaying.defer, first, costs_turn, answers.delay, seals=(1,))
+    starving = Rule(Starving.starving, combine.all_of_them, costs_turn, answers.boolean)
 
     # Evictions; what victim filters say together is in `Victims`.
-    _victim_filters: Any = Rule(VictimFilter.spare, "Preemptable", vetoes, spares_all, answers.flags_of_them)
-    _spare_alone = Rule(LoneVictimFilter.spare_alone, "Preemptable", vetoes, spares_all, answers.flags_of_them)
-    select_victims = Rule(VictimSelector.select_victims, "Victim", first, costs_turn, answers.positions_of_them)
+    _victim_filters: Any = Rule(VictimFilter.spare, vetoes, spares_all, answers.flags_of_them)
+    _spare_alone = Rule(VictimFilter.spare_alone, vetoes, spares_all, answers.flags_of_them)
+    select_victims = Rule(VictimSelector.select_victims, first, costs_turn, answers.positions_of_them)
     lost_seconds: Question[[Job, RunningTable, Ints], Floats] = _other(
-        Rule(
-            EvictionCosts.lost_seconds,
-            "Victim",
-            combine.most_of_each,
-            costs_turn,
-            answers.scores_of_them,
-            whose=_JOB,
-            seals=(1,),
-        )
+        Rule(EvictionCosts.lost_seconds, most_of_each, costs_turn, answers.scores_of_them, whose=_JOB, seals=(1,))
     )
-    gained_seconds = Rule(EvictionCosts.gained_seconds, "Victim", combine.least, costs_turn, answers.seconds)
-    notice_seconds = Rule(EvictionCosts.notice_seconds, "Victim", combine.most, is_silent, answers.seconds)
-    declines_losses = Rule(EvictionCosts.declines, "Victim", combine.any_of_them, says_no, answers.boolean)
+    gained_seconds = Rule(EvictionCosts.gained_seconds, combine.least, costs_turn, answers.seconds)
+    notice_seconds = Rule(EvictionCosts.notice_seconds, combine.most, is_silent, answers.seconds)
+    declines_losses = Rule(EvictionCosts.declines, combine.any_of_them, says_no, answers.boolean)
     _debts: Question[[], Iterator[tuple[Lending, Debt]]] = _other(
-        Rule(Lending.debts, "Reclaimable", combine.with_its_plugin, is_silent, answers.debt, whose=_ALL)
+        Rule(Lending.debts, combine.with_its_plugin, is_silent, answers.debt, whose=_ALL)
     )
     paid_with: Question[[Lending, Debt, RunningTable], Ints] = _other(
-        Rule(Lending.paid_with, "Reclaimable", combine.of_its_plugin, nobody_goes, answers.some_positions, whose=_ALL)
+        Rule(Lending.paid_with, combine.of_its_plugin, nobody_goes, answers.some_positions, whose=_ALL)
     )
 
     # Binds, and what is told.
     before_bind: Question[[Job, Iterable[tuple[Task, int]]], dict[str, list[Preparation]]] = _other(
-        Rule(PreBind.before_bind, "Predicate", combine.by_task, is_not_bound, answers.preparation)
+        Rule(PreBind.before_bind, combine.by_task, is_not_bound, answers.preparation)
     )
     complaints: Question[[], dict[tuple[Task, Reason], None]] = _other(
-        Rule(Complaints.complaints, "JobValid", combine.each_once, is_silent, answers.complaint, whose=_ALL)
+        Rule(Reporter.complaints, combine.each_once, is_silent, answers.complaint, whose=_ALL)
     )
     figures: Question[[Ask], dict[str, Sequence[Mapping[str, object]]]] = _other(
-        Rule(NodeFigures.figures, "NodeOrder", combine.by_plugin, is_silent, answers.figures)
+        Rule(Reporter.figures, combine.by_plugin, is_silent, answers.figures)
     )
     entitled: Question[[], Ints | None] = _other(
-        Rule(Entitlement.entitled, "QueueOrder", combine.first_of_all, is_silent, answers.queue_amounts, whose=_ALL)
+        Rule(Reporter.entitled, combine.first_of_all, is_silent, answers.queue_amounts, whose=_ALL)
     )
 
     def __init__(self, profile: Profile, view: CycleView, factories: Mapping[str, Factory]) -> None:

@@ -14,7 +14,7 @@ test checks. `place` picks the fastest that is exact for the plugins at hand.
 | fill      | and changes no other node's score                       | one sort                     |
 
 Where filters move as tasks are placed, `fill` is not exact, and `runs` is where they move on the task's own row alone
-(`OwnRowFilter`), unless they say how many tasks each node takes (`RoomFilter`).
+(`Filter.own_row`), unless they say how many tasks each node takes (`Filter.room`).
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tierwise.framework import extension
 from tierwise.framework.bench import Asked, Panel
+from tierwise.framework.declaration import MARKS, METHODS
 from tierwise.framework.extension import Ask, Preemptor
 from tierwise.model.job import Job, SubJob
 from tierwise.model.reason import Reason
@@ -81,7 +81,6 @@ class Rule(Generic[P, R]):
     def __init__(
         self,
         method: Callable[Concatenate[Any, P], R],
-        switch: str,
         combine: Combine,
         failure: Failure,
         check: Callable[[Any, tuple[Any, ...], Any], Any],
@@ -89,9 +88,10 @@ class Rule(Generic[P, R]):
         whose: Whose = Whose.POD,
         seals: tuple[int, ...] = (),  # the arguments that are arrays, which a plugin may not write into
     ) -> None:
-        self.point: type = getattr(extension, method.__qualname__.partition(".")[0])
+        self.point = METHODS[method.__name__]
         self.method = method.__name__
-        self.switch, self.whose, self.seals = switch, whose, seals
+        self.switch = MARKS[self.method].switches[0]
+        self.whose, self.seals = whose, seals
         self.combine, self.failure, self.check = combine, failure, check
         RULES[self.method] = self
 

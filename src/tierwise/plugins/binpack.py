@@ -17,7 +17,7 @@ import numpy as np
 
 from tierwise.framework.arguments import number, words
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, RowScorer, ScoreEffect
+from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length, of_rows
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS
 from tierwise.model.shape import Shape
@@ -34,7 +34,7 @@ class _Counted(msgspec.Struct, frozen=True):
     loss: Floats  # what it scores less per unit that is left, (resources x nodes)
 
 
-@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
+@takes_part(Scorer, scores_by_shape=True)
 class Binpack:
     """Ranks nodes by how full they would be."""
 

@@ -21,9 +21,8 @@ from tierwise.framework.extension import (
     Gathering,
     GatherOption,
     Gradients,
-    NodeScorer,
-    RowScorer,
     ScoreEffect,
+    Scorer,
     SearchSpace,
 )
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
@@ -37,7 +36,7 @@ __all__ = ["Coscheduling"]
 _NAME = "coscheduling"
 
 
-@takes_part(Gate, Gathering, NodeScorer, RowScorer, SearchSpace, ignores_names=True, scores_by_shape=True)
+@takes_part(Gate, Gathering, Scorer, SearchSpace, ignores_names=True, scores_by_shape=True)
 class Coscheduling:
     """Gates gang groups, and gathers gangs that ask for it if `awareNetworkTopology` is set."""
 

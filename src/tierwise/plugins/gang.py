@@ -24,7 +24,6 @@ from tierwise.framework.extension import (
     CycleView,
     Gate,
     JobOrder,
-    LoneVictimFilter,
     Preemptor,
     Purpose,
     Starving,
@@ -45,9 +44,7 @@ _TOLD = 3
 _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
 
 
-@takes_part(
-    Gate, JobOrder, LoneVictimFilter, Starving, SubJobOrder, VictimFilter, ignores_names=True, rises_with_use=True
-)
+@takes_part(Gate, JobOrder, VictimFilter, Starving, SubJobOrder, ignores_names=True, rises_with_use=True)
 class GangPlugin:
     """Rejects jobs of which too few tasks exist, and orders jobs below their minimum before the others."""
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from tierwise.framework.arguments import flag
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, RowScorer, ScoreEffect, StaticFilter
+from tierwise.framework.extension import Arguments, Ask, CycleView, Filter, ScoreEffect, Scorer
 from tierwise.model.arrays import Bools, Floats, Rows, Why
 from tierwise.model.queue import NodeGroups
 from tierwise.model.reason import Reason
@@ -31,7 +31,7 @@ _NO_GROUP = Reason("NodeInNoGroup", "nodegroup", "were in no group of nodes")
 _CLOSED = Reason("NodeGroupClosed", "nodegroup", "were in a group of nodes that is not open to the queue")
 
 
-@takes_part(NodeScorer, RowScorer, StaticFilter)
+@takes_part(Scorer, Filter)
 class NodeGroup:
     """Keeps queues to their groups of nodes."""
 

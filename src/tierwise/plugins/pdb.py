@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, CycleView, LoneVictimFilter, Preemptor, Purpose, VictimFilter
+from tierwise.framework.extension import Arguments, CycleView, Preemptor, Purpose, VictimFilter
 from tierwise.framework.victim_counts import who_goes
 from tierwise.model.arrays import Bools, Ints
 
 __all__ = ["DisruptionBudgets"]
 
 
-@takes_part(LoneVictimFilter, VictimFilter)
+@takes_part(VictimFilter)
 class DisruptionBudgets:
     """Counts disruption budgets down over the victims."""
 

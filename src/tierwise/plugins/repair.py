@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, CycleView, StaticFilter
+from tierwise.framework.extension import Arguments, CycleView, Filter
 from tierwise.model.arrays import Why
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
@@ -18,7 +18,7 @@ from tierwise.model.shape import Shape
 __all__ = ["Repair"]
 
 
-@takes_part(StaticFilter)
+@takes_part(Filter)
 class Repair:
     """Keeps pods off unhealthy nodes."""
 

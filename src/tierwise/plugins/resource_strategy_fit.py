@@ -23,7 +23,7 @@ import numpy as np
 
 from tierwise.framework.arguments import flag, number, words
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, MovingFilter, NodeScorer, RowScorer, ScoreEffect
+from tierwise.framework.extension import Arguments, Ask, CycleView, Filter, ScoreEffect, Scorer
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, of_rows
 from tierwise.model.reason import Reason
 from tierwise.model.resources import CPU, MEMORY
@@ -37,7 +37,7 @@ _CORE = 1000
 _GIGABYTE = 10**9
 
 
-@takes_part(MovingFilter, NodeScorer, RowScorer, scores_by_shape=True)
+@takes_part(Filter, Scorer, scores_by_shape=True)
 class ResourceStrategyFit:
     """Ranks nodes by a strategy for each resource, and keeps cpu and memory for devices."""
 

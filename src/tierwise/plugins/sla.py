@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from tierwise.api.duration import seconds
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, CycleView, EnqueuePermit, JobOrder
+from tierwise.framework.extension import Arguments, CycleView, EnqueueGate, JobOrder
 from tierwise.model.job import Job
 
 __all__ = ["Sla"]
@@ -20,7 +20,7 @@ __all__ = ["Sla"]
 _KEY = "sla-waiting-time"
 
 
-@takes_part(EnqueuePermit, JobOrder, rises_with_use=True)
+@takes_part(EnqueueGate, JobOrder, rises_with_use=True)
 class Sla:
     """Orders jobs by deadline, and says which are due."""
 

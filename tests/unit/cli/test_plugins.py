@@ -19,7 +19,7 @@ def test_every_plugin_is_listed_with_points_and_arguments() -> None:
 
     assert sorted(PLUGINS.built_in) == sorted(found)
     assert {__version__} == {plugin["version"] for plugin in found.values()}
-    assert ["EnqueuePermit", "JobOrder"] == found["sla"]["points"]
+    assert ["EnqueueGate", "JobOrder"] == found["sla"]["points"]
     assert ["sla-waiting-time"] == found["sla"]["arguments"]
     assert ARGUMENTS["predicates"].split() == found["predicates"]["arguments"]
 
@@ -31,7 +31,7 @@ def test_the_list_fits_the_page(width: int) -> None:
 
     assert f"{len(PLUGINS.built_in)} plugins of tierwise {__version__}" == lines[0]
     assert max(map(len, lines)) <= width
-    assert any(line.split() == ["sla", "1", "EnqueuePermit,", "JobOrder"] for line in lines)
+    assert any(line.split() == ["sla", "1", "EnqueueGate,", "JobOrder"] for line in lines)
 
 
 def test_a_plugin_is_shown_in_full() -> None:

@@ -11,7 +11,7 @@ from tierwise.api.errors import InputError
 from tierwise.config.kube import read_kube
 from tierwise.config.profile import Offer, PluginChoice, Profile
 from tierwise.config.volcano import read_volcano
-from tierwise.framework.declaration import POINTS, Declaration
+from tierwise.framework.declaration import METHODS, POINTS, Declaration
 
 
 class Given(msgspec.Struct):
@@ -21,14 +21,15 @@ class Given(msgspec.Struct):
 
 
 def _points(*names: str) -> Declaration:
-    return Declaration(tuple(POINTS[name] for name in names), Given)
+    points = tuple(POINTS[name] for name in names)
+    return Declaration(points, Given, frozenset(method for method, point in METHODS.items() if point in points))
 
 
 OTHERS = {
-    "power": _points("StaticFilter", "NodeScorer"),
-    "usage": _points("NodeScorer"),
-    "Peaks": _points("NodeScorer"),
-    "fair": _points("JobOrder", "NodeScorer"),
+    "power": _points("Filter", "Scorer"),
+    "usage": _points("Scorer"),
+    "Peaks": _points("Scorer"),
+    "fair": _points("JobOrder", "Scorer"),
     "choosy": _points("VictimSelector", "TaskOrder"),
 }
 

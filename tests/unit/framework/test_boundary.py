@@ -19,18 +19,7 @@ from tierwise.actions.diagnosis.inspection import PodInspector
 from tierwise.config.actions import ACTIONS as ALL_ACTIONS
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.framework.declaration import METHODS, POINTS, takes_part
-from tierwise.framework.extension import (
-    Arguments,
-    Ask,
-    CycleView,
-    Factory,
-    LeafScorer,
-    MovingFilter,
-    NodeScorer,
-    Preparation,
-    RoomFilter,
-    Tie,
-)
+from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, Filter, Preparation, Scorer, Tie
 from tierwise.framework.kept_scores import KeptScores
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import PluginError
@@ -212,8 +201,8 @@ def test_every_point_is_reached_by_some_action_or_reader() -> None:
         for act in (raising, exiting, *((lambda *_, bad=bad, **__: bad) for bad in BAD[method])):
             snapshot = busy()
             profile = replace(DEFAULT, tiers=((PluginChoice("faulty"),),))
-            points = [point for point in POINTS.values() if point is not LeafScorer or method != "score_rows"]
-            opened = open_cycle(snapshot, profile, plugins={"faulty": faulty(method, act, *points)})
+            factory = faulty(method, act, without=("score_leaves",) if method == "score_rows" else ())
+            opened = open_cycle(snapshot, profile, plugins={"faulty": factory})
             if method == "entitled":
                 assert opened.pipeline.entitled() is None
             elif method in ("order_free", "ties"):
@@ -470,7 +459,7 @@ def test_a_plugin_that_writes_into_its_argument_fails() -> None:
     for actions in ACTIONS.values():
         report = run(faulty("score", write), actions)
 
-        assert ("faulty", "NodeScorer", "score") in named(report)
+        assert ("faulty", "Scorer", "score") in named(report)
         assert any("read-only" in failure.error for failure in report.failures)
 
 
@@ -504,7 +493,7 @@ def test_a_plugin_can_but_read_the_ledger(what: str) -> None:
             super().__init__(arguments, view)
             WRITES[what](view.ledger)
 
-    writing = takes_part(NodeScorer)(type("Writing", (Writing,), {n: sound(n) for n in ("effect", "score", "stale")}))
+    writing = takes_part(Scorer)(type("Writing", (Writing,), {n: sound(n) for n in ("effect", "score", "stale")}))
     report = run(writing, ACTIONS["gang"])
     (failure,) = {(one.plugin, one.method) for one in report.failures}
 
@@ -525,7 +514,7 @@ def test_a_plugin_reads_the_ledger_as_it_is() -> None:
             seen.append(int(self.idle[0].sum()))
             assert not ledger.idle.flags.writeable
 
-    reading = takes_part(NodeScorer)(type("Reading", (Reading,), {n: sound(n) for n in ("effect", "score", "stale")}))
+    reading = takes_part(Scorer)(type("Reading", (Reading,), {n: sound(n) for n in ("effect", "score", "stale")}))
 
     assert () == tuple(run(reading, ACTIONS["gang"]).failures)
     assert 1 < len(set(seen))
@@ -549,7 +538,7 @@ def test_answers_without_end_are_failures(method: str, act: Callable[..., object
 
 def test_filters_that_contradict_each_other_end() -> None:
     """Room for none where nothing speaks against it: no row is tried for ever."""
-    points = MovingFilter, RoomFilter, NodeScorer
+    points = Filter, Scorer
     factory = faulty("room", lambda shape: np.zeros(4, dtype=np.int64), *points)
     assert isinstance(factory, type)
     made = type("Contrary", (factory,), {"concerns": lambda self, shape: True})

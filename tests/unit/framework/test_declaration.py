@@ -9,8 +9,8 @@ import pytest
 
 from tierwise.api.errors import InputError
 from tierwise.config.volcano import ARGUMENTS
-from tierwise.framework.declaration import METHODS, POINTS, SWITCHES, Idle, check_plugin, chooses, takes_part
-from tierwise.framework.extension import Arguments, CycleView
+from tierwise.framework.declaration import MARKS, METHODS, POINTS, Idle, check_plugin, chooses, takes_part
+from tierwise.framework.extension import MOVED, SEAM, Arguments, CycleView
 from tierwise.plugins import PLUGINS
 
 
@@ -32,7 +32,7 @@ class _Unknown:
     pass
 
 
-class StaticFiltre:
+class Filtre:
     """Nearly the name of a point."""
 
 
@@ -41,7 +41,18 @@ async def _later(self: object, job: object) -> None:
 
 
 GATE, ORDER, SPACE = POINTS["Gate"], POINTS["JobOrder"], POINTS["SearchSpace"]
-SCORER, VICTIMS = POINTS["NodeScorer"], POINTS["VictimFilter"]
+SCORER, VICTIMS = POINTS["Scorer"], POINTS["VictimFilter"]
+FILTER, QUOTA = POINTS["Filter"], POINTS["Quota"]
+
+
+def _scores(**more: object) -> dict[str, object]:
+    """The methods that a scorer must have, and more."""
+    return {
+        "effect": lambda self, ask: None,
+        "stale": lambda self, ask, row: None,
+        "score": lambda self, ask, span, fits: None,
+        **more,
+    }
 
 
 @pytest.mark.parametrize(
@@ -49,7 +60,7 @@ SCORER, VICTIMS = POINTS["NodeScorer"], POINTS["VictimFilter"]
     [
         ((), {}, "Mine declares no extension point: takes_part above its class does"),
         ((_Unknown,), {}, "_Unknown is not an extension point"),
-        ((StaticFiltre,), {}, "StaticFiltre is not an extension point (did you mean StaticFilter?)"),
+        ((Filtre,), {}, "Filtre is not an extension point (did you mean Filter?)"),
         ((GATE,), {}, "Mine takes part in Gate, but has no method admit"),
         ((GATE,), {"admits": lambda self, job: None}, "no method admit (did you mean admits?)"),
         ((GATE,), {"admit": lambda self: None}, "Mine.admit must take (job), as Gate calls it"),
@@ -71,7 +82,7 @@ SCORER, VICTIMS = POINTS["NodeScorer"], POINTS["VictimFilter"]
         (
             (GATE,),
             {"admit": lambda self, job: None, "whyNot": lambda self, shape: ()},
-            "Mine.whyNot is nearly why_not, the method of StaticFilter, which is not declared",
+            "Mine.whyNot is nearly why_not, the method of Filter, which is not declared",
         ),
         (
             (SCORER,),
@@ -80,7 +91,7 @@ SCORER, VICTIMS = POINTS["NodeScorer"], POINTS["VictimFilter"]
                 "stale": lambda self, ask, row: None,
                 "score": lambda self, span, ask, fits: None,
             },
-            "Mine.score must take (ask, span, fits), as NodeScorer calls it",
+            "Mine.score must take (ask, span, fits), as Scorer calls it",
         ),
         ((VICTIMS,), {"spare": lambda self, preemptor, victims: None}, "has no attribute answers"),
         (
@@ -98,6 +109,28 @@ SCORER, VICTIMS = POINTS["NodeScorer"], POINTS["VictimFilter"]
             {"limit": lambda self, gang: None, "gradients": lambda self, gang, within: ()},
             "Mine.gradients must take (gang, within, evicting=…)",
         ),
+        (
+            (FILTER,),
+            {"ties": lambda self, shape: ()},
+            "Mine takes part in Filter, but has no method why_not or why_not_now or shared_places",
+        ),
+        (
+            (FILTER,),
+            {"why_not_now": lambda self, shape, span: ()},
+            "Mine takes part in Filter, but has no method concerns",
+        ),
+        (
+            (FILTER,),
+            {"why_not": lambda self, shape: (), "room": lambda self, shape: None},
+            "Mine takes part in Filter, but has no method why_not_now",
+        ),
+        ((QUOTA,), {"overuse": lambda self, queue: None}, "overused or may_reclaim (did you mean overuse?)"),
+        (
+            (SCORER,),
+            _scores(score_row=lambda self, ask, rows: None),
+            "Mine.score_row is nearly score_rows, a method of Scorer: spell it so, or begin the name with _",
+        ),
+        ((SCORER,), _scores(score_rows=lambda self, rows: None), "Mine.score_rows must take (ask, rows)"),
         ((GATE,), {"admit": lambda self, job: None, "__init__": lambda self: None}, "Mine must take (arguments, view)"),
     ],
 )
@@ -127,7 +160,7 @@ def test_every_method_is_held_to_its_name_and_its_parameters(method: str) -> Non
         wrong.append({**whole, method: lambda self, other=None, another=None, third=None, *, evicting=False: None})
     for methods in wrong:
         said = _refused(_class((point,), methods))
-        assert f"plugin mine: Mine{'' if f'{method}s' in methods else f'.{method}'} " in said
+        assert said.startswith(("plugin mine: Mine takes part", f"plugin mine: Mine.{method}"))
         assert method in said
 
 
@@ -219,6 +252,46 @@ def test_plugins_of_tierwise_are_what_they_declare(name: str) -> None:
     assert name in ARGUMENTS
 
 
-def test_every_point_has_a_switch() -> None:
-    """A profile can take any plugin off any point."""
-    assert sorted(POINTS) == sorted(SWITCHES)
+def test_every_method_has_a_switch() -> None:
+    """A profile can take any plugin off any question."""
+    assert [] == [method for method, mark in MARKS.items() if not mark.switches]
+
+
+def test_there_are_few_points() -> None:
+    """Whoever adds one finds out whether a method of another would do, and says why it exists."""
+    assert len(POINTS) <= 24
+    assert [] == [name for name, point in POINTS.items() if "Why it exists: " not in (point.__doc__ or "")]
+
+
+def test_a_hint_counts_with_the_answer_that_it_describes() -> None:
+    """A class that inherits a hint and answers otherwise has promised nothing; optional answers are inherited."""
+    base = _class((SCORER,), _scores(score_rows=lambda self, ask, rows: None))
+    other = takes_part(SCORER)(type("Other", (base,), {"score": lambda self, ask, span, fits: None}))
+    again = takes_part(SCORER)(type("Again", (base,), _scores(score_rows=lambda self, ask, rows: None)))
+    added = takes_part(SCORER)(type("Added", (base,), {"score_leaves": lambda self, ask: None}))
+    same = takes_part(SCORER)(type("Same", (base,), {}))
+    said = {kind.__name__: check_plugin("mine", kind).methods - set(_scores()) for kind in (other, again, added, same)}
+
+    expected = {"Other": set(), "Again": {"score_rows"}, "Added": {"score_rows"}, "Same": {"score_rows"}}
+    assert expected == said
+
+
+@pytest.mark.parametrize("name", sorted(PLUGINS.built_in))
+def test_every_hint_of_ours_counts(name: str) -> None:
+    """What a plugin of tierwise has, it takes part by."""
+    declaration = PLUGINS.declaration(name)
+    classes = declaration.makes or (PLUGINS[name],)
+
+    assert declaration.methods == {method for kind in classes for method in METHODS if hasattr(kind, method)}
+
+
+@pytest.mark.parametrize("old", sorted(MOVED))
+def test_points_of_the_old_seam_are_told_by_name(old: str) -> None:
+    """An import, and a declaration of somebody's copy, say which point it is part of now."""
+    told = f"{old} is part of {MOVED[old]} since version {SEAM} of the plugin seam: declare {MOVED[old]}"
+
+    with pytest.raises(ImportError, match=told):
+        exec(f"from tierwise.framework.extension import {old}")
+    assert f"plugin mine: {told}" == _refused(takes_part(type(old, (), {}))(type("Mine", (), {"__init__": _made})))
+    assert MOVED[old] in POINTS
+    assert old not in POINTS

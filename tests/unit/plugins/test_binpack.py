@@ -7,7 +7,7 @@ import pytest
 from tests.support.points import takes
 from tests.support.worlds import World, node, pods, world
 
-from tierwise.framework.extension import NodeScorer, ScoreEffect
+from tierwise.framework.extension import ScoreEffect, Scorer
 from tierwise.framework.ledger import Pool
 from tierwise.plugins.binpack import Binpack
 
@@ -27,7 +27,7 @@ def two_nodes(asks: str = "cpu=2 memory=10 gpu=1") -> World:
 
 def test_is_a_node_scorer() -> None:
     """The plugin takes part in the scorer point."""
-    assert takes(Binpack({}, two_nodes().view), NodeScorer)
+    assert takes(Binpack({}, two_nodes().view), Scorer)
 
 
 def test_a_fuller_node_scores_higher() -> None:

@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import pytest
 from tests.support.draw import gang
-from tests.support.points import takes
+from tests.support.points import answers
 from tests.support.queue_worlds import Hall, code, hall_of, queue
 
 from tierwise.api.codec import Raw
-from tierwise.framework.extension import (
-    EnqueueGate,
-    Overuse,
-    Purpose,
-    QueueOrder,
-    Quota,
-    ReclaimGate,
-    VictimFilter,
-    VictimQueueOrder,
-)
+from tierwise.framework.extension import Purpose
 from tierwise.plugins.queues.capacity import Capacity
 
 
@@ -36,8 +27,10 @@ def test_takes_part_everywhere_but_in_overuse() -> None:
     """A queue that has what it deserves may go on: capacity knows no overuse."""
     plugin = Capacity({}, two_queues(queue("a"), queue("b")).view)
 
-    assert all(takes(plugin, p) for p in (QueueOrder, Quota, EnqueueGate, ReclaimGate, VictimFilter, VictimQueueOrder))
-    assert not takes(plugin, Overuse)
+    assert answers(
+        plugin, "queue_key", "quota_exceeded", "may_enqueue", "may_reclaim", "spare", "victim_queue_key", "entitled"
+    )
+    assert not answers(plugin, "overused")
 
 
 def test_deserved_is_bounded_by_the_real_capability() -> None:

@@ -28,7 +28,7 @@ from tierwise.api.core import (
     WeightedPodAffinityTerm,
 )
 from tierwise.api.meta import LabelSelector, Requirement
-from tierwise.framework.extension import NodeScorer, ScoreEffect
+from tierwise.framework.extension import ScoreEffect, Scorer
 from tierwise.framework.ledger import Pool
 from tierwise.plugins.kubernetes.nodeorder import NodeOrder
 
@@ -76,7 +76,7 @@ def likes(weight: int = 1, key: str = "zone") -> PodAffinity:
 
 def test_is_a_node_scorer() -> None:
     """The plugin takes part in the scorer point."""
-    assert takes(NodeOrder({}, zoned(pods()).view), NodeScorer)
+    assert takes(NodeOrder({}, zoned(pods()).view), Scorer)
 
 
 def test_least_requested_prefers_idle_nodes() -> None:

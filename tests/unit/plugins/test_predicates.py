@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.points import takes
+from tests.support.points import answers
 from tests.support.worlds import (
     NodeDraft,
     World,
@@ -15,7 +15,6 @@ from tests.support.worlds import (
 
 from tierwise.api.core import Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Toleration
 from tierwise.api.meta import Requirement
-from tierwise.framework.extension import MovingFilter, StaticFilter
 from tierwise.plugins.kubernetes.node_affinity import tolerates
 from tierwise.plugins.kubernetes.predicates import Predicates
 
@@ -60,8 +59,7 @@ def test_is_a_filter_of_both_kinds() -> None:
     """The plugin takes part in the static and in the moving filter point."""
     plugin = Predicates({}, world(zoned(), [pods()]).view)
 
-    assert takes(plugin, StaticFilter)
-    assert takes(plugin, MovingFilter)
+    assert answers(plugin, "why_not", "concerns", "why_not_now", "order_free", "ties")
 
 
 def test_a_plain_shape_fits_everywhere() -> None:

@@ -3,19 +3,10 @@
 from __future__ import annotations
 
 from tests.support.draw import gang
-from tests.support.points import takes
+from tests.support.points import answers
 from tests.support.queue_worlds import Hall, code, hall_of, queue
 
-from tierwise.framework.extension import (
-    EnqueueGate,
-    Overuse,
-    Purpose,
-    QueueOrder,
-    Quota,
-    ReclaimGate,
-    VictimFilter,
-    VictimQueueOrder,
-)
+from tierwise.framework.extension import Purpose
 from tierwise.plugins.queues.proportion import Proportion
 
 
@@ -39,9 +30,9 @@ def two_queues(**second: object) -> Hall:
 def test_takes_part_everywhere() -> None:
     """The plugin has a say in order, quota, overuse, enqueueing and reclaim."""
     plugin = Proportion({}, two_queues().view)
-    points = (QueueOrder, Quota, Overuse, EnqueueGate, ReclaimGate, VictimFilter, VictimQueueOrder)
+    shares = "queue_key", "quota_exceeded", "overused", "entitled"
 
-    assert all(takes(plugin, point) for point in points)
+    assert answers(plugin, *shares, "may_enqueue", "may_reclaim", "spare", "victim_queue_key")
 
 
 def test_equal_weights_share_equally() -> None:

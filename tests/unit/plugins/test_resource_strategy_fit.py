@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.support.points import takes
+from tests.support.points import answers
 from tests.support.worlds import World, node, pods, world
 
-from tierwise.framework.extension import MovingFilter, NodeScorer, ScoreEffect
+from tierwise.framework.extension import ScoreEffect
 from tierwise.plugins.binpack import Binpack
 from tierwise.plugins.resource_strategy_fit import ResourceStrategyFit
 
@@ -35,8 +35,7 @@ def test_takes_part() -> None:
     """The plugin scores and filters."""
     plugin = ResourceStrategyFit({}, two_nodes().view)
 
-    assert takes(plugin, NodeScorer)
-    assert takes(plugin, MovingFilter)
+    assert answers(plugin, "score", "score_rows", "concerns", "why_not_now")
 
 
 def test_cpu_and_memory_are_spread_unless_something_is_named() -> None:

@@ -53,7 +53,7 @@ def _all() -> CollectorRegistry:
     metrics.cache_drift("Pod", 0)
     metrics.leads(yes=True)
     metrics.crash("scheduling", "Pod")
-    metrics.plugin_failure("rack-cooling", "NodeScorer", 1)
+    metrics.plugin_failure("rack-cooling", "Scorer", 1)
     admission.reviewed("validate", "Queue", allowed=True, seconds=0.01)
     admission.certificate(1e9)
     return found

@@ -29,12 +29,12 @@ from tierwise.framework.extension import (
     Arguments,
     CycleView,
     Debt,
-    Entitlement,
-    GlobalQueue,
     Lending,
     Preemptor,
     Purpose,
+    QueueOrder,
     Quota,
+    Reporter,
     VictimFilter,
 )
 from tierwise.model.arrays import Bools, Ints
@@ -50,7 +50,7 @@ _DELAY = 120.0
 """Seconds for which a quota may hold more than its runtime where the profile names no other time; Koordinator's."""
 
 
-@takes_part(Entitlement, Lending, Quota, GlobalQueue, VictimFilter, rises_with_use=True)
+@takes_part(Reporter, Lending, Quota, QueueOrder, VictimFilter, rises_with_use=True)
 class ElasticQuotaPlugin:
     """Holds quotas to their runtime, and what is firm in them to their min."""
 

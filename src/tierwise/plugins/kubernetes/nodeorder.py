@@ -24,7 +24,7 @@ import numpy as np
 
 from tierwise.framework.arguments import number
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, RowScorer, ScoreEffect
+from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
 from tierwise.model.shape import Shape
 from tierwise.plugins.kubernetes.node_affinity import Preferences
@@ -127,7 +127,7 @@ class _Plan(msgspec.Struct, frozen=True):
     effect: ScoreEffect
 
 
-@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
+@takes_part(Scorer, scores_by_shape=True)
 class NodeOrder:
     """Ranks nodes as Kubernetes' scheduler would."""
 

@@ -24,17 +24,7 @@ import numpy as np
 from tierwise.api.core import Taint
 from tierwise.framework.arguments import flag, number
 from tierwise.framework.declaration import chooses, takes_part
-from tierwise.framework.extension import (
-    Arguments,
-    CycleView,
-    MovingFilter,
-    OrderFreeFilter,
-    PreBind,
-    Preparation,
-    StaticFilter,
-    Tie,
-    TyingFilter,
-)
+from tierwise.framework.extension import Arguments, CycleView, Filter, PreBind, Preparation, Tie
 from tierwise.model.arrays import Bools, Why
 from tierwise.model.job import Job, Task
 from tierwise.model.reason import Reason
@@ -58,7 +48,7 @@ _AFFINITY = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the required 
 _ADDED = Reason("NodeAffinityMismatch", _PLUGIN, "did not match the node affinity that the configuration adds")
 
 
-@takes_part(MovingFilter, OrderFreeFilter, StaticFilter, TyingFilter)
+@takes_part(Filter)
 class Predicates:
     """Which nodes Kubernetes' own rules exclude for a shape."""
 
@@ -152,7 +142,7 @@ class Predicates:
         np.copyto(why, np.uint16(self._reasons.number(reason)), where=rows)
 
 
-@takes_part(MovingFilter, OrderFreeFilter, PreBind, StaticFilter, TyingFilter)
+@takes_part(Filter, PreBind)
 class DevicePredicates(Predicates):
     """The same where there are devices: their claims are written before a bind."""
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from tierwise.api.core import PodAffinity, PodAffinityTerm, PreferredNodeTerm, TopologySpreadConstraint
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, RowScorer, ScoreEffect
+from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
 from tierwise.framework.ledger import Tally
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
 from tierwise.model.pod_terms import PodSelector, affinity_pods
@@ -101,7 +101,7 @@ class _Load:
         return self._allocatable[resource, rows].astype(np.float64)
 
 
-@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
+@takes_part(Scorer, scores_by_shape=True)
 class NodeResourcesFit:
     """Least allocated, most allocated, or a broken line over how much of a node is used."""
 
@@ -172,7 +172,7 @@ def _rounded(values: Floats) -> Floats:
     return rounded
 
 
-@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
+@takes_part(Scorer, scores_by_shape=True)
 class NodeResourcesBalancedAllocation:
     """How much more or less evenly the resources of a node are used with the pod than without it."""
 
@@ -235,7 +235,7 @@ def _scaled_stale(rows: int, row: int, *, speaks: bool) -> slice:
     return slice(0, rows) if speaks else slice(row, row + 1)
 
 
-@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
+@takes_part(Scorer, scores_by_shape=True)
 class NodeAffinityScore:
     """The weights of preferred terms that a node matches, against the best node's; `addedAffinity` counts for all."""
 
@@ -280,7 +280,7 @@ def _against_most(counts: Ints, fits: Bools) -> Floats:
     return np.minimum(counts * 100 // most, 100).astype(np.float64) if most > 0 else np.zeros(len(counts))
 
 
-@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
+@takes_part(Scorer, scores_by_shape=True)
 class TaintToleration:
     """100 less the share of PreferNoSchedule taints that are not tolerated, against the worst node's."""
 
@@ -311,7 +311,7 @@ class TaintToleration:
         return np.full(length(rows), 100.0) if not self._speaks(ask.shape) else None
 
 
-@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
+@takes_part(Scorer, scores_by_shape=True)
 class ImageLocality:
     """How much of a pod's images a node has already, images that many nodes have counting more."""
 
@@ -349,7 +349,7 @@ class ImageLocality:
         return score
 
 
-@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
+@takes_part(Scorer, scores_by_shape=True)
 class InterPodAffinity:
     """Nodes near pods that are preferred, and away from those that are not, in both directions.
 
@@ -435,7 +435,7 @@ class _Soft(msgspec.Struct, frozen=True):
     per_node: bool  # counted node by node, whatever policies say
 
 
-@takes_part(NodeScorer, RowScorer, scores_by_shape=True)
+@takes_part(Scorer, scores_by_shape=True)
 class PodTopologySpread:
     """The fewer pods a soft constraint counts where a node is, the higher."""
 

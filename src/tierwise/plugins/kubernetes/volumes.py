@@ -27,21 +27,7 @@ from tierwise.dialects.kubernetes.csi_migration import ZONE_LABELS
 from tierwise.dialects.kubernetes.volumes import CHOSEN_AT, CHOSEN_NODE, FAILED_AT
 from tierwise.framework.arguments import number
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import (
-    Arguments,
-    CycleView,
-    Delay,
-    Delaying,
-    Gate,
-    MovingFilter,
-    OrderFreeFilter,
-    OwnRowFilter,
-    PreBind,
-    Preparation,
-    RoomFilter,
-    Sharing,
-    StaticFilter,
-)
+from tierwise.framework.extension import Arguments, CycleView, Delay, Delaying, Filter, Gate, PreBind, Preparation
 from tierwise.framework.ledger import Ledger, Pool, Tally
 from tierwise.model.arrays import Bools, Ints, Why
 from tierwise.model.job import Job, Status, Task
@@ -281,18 +267,7 @@ class _SharedVolumes:
         return full
 
 
-@takes_part(
-    Delaying,
-    Gate,
-    MovingFilter,
-    OrderFreeFilter,
-    OwnRowFilter,
-    PreBind,
-    RoomFilter,
-    Sharing,
-    StaticFilter,
-    ignores_names=True,
-)
+@takes_part(Delaying, Gate, Filter, PreBind, ignores_names=True)
 class Volumes:
     """Says which nodes a pod's volumes allow, and what must be written before it is bound."""
 

@@ -22,15 +22,13 @@ from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import (
     Arguments,
     Ask,
-    Complaints,
     CycleView,
-    MovingFilter,
-    NodeFigures,
-    NodeScorer,
+    Filter,
     Preemptor,
     Purpose,
-    RowScorer,
+    Reporter,
     ScoreEffect,
+    Scorer,
     VictimFilter,
 )
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, length
@@ -114,7 +112,7 @@ def _overload(links: LinkBandwidth, number: int) -> Reason:
     return Reason("LinkBandwidthExceeded", _PLUGIN, text)
 
 
-@takes_part(Complaints, MovingFilter, NodeFigures, NodeScorer, RowScorer, VictimFilter, scores_by_shape=True)
+@takes_part(Reporter, Filter, Scorer, VictimFilter, scores_by_shape=True)
 class NetworkOverhead:
     """Filters and ranks nodes by what the network from them to their dependencies costs and carries."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Complaints, CycleView, JobOrder
+from tierwise.framework.extension import Arguments, CycleView, JobOrder, Reporter
 from tierwise.model.job import Job, Task
 from tierwise.model.reason import Reason
 from tierwise.model.services import AppGroup
@@ -23,7 +23,7 @@ __all__ = ["TopologicalSort", "unknown_groups"]
 _PLUGIN = "TopologicalSort"
 
 
-@takes_part(Complaints, JobOrder, rises_with_use=True, by_priority=True)
+@takes_part(Reporter, JobOrder, rises_with_use=True, by_priority=True)
 class TopologicalSort:
     """Orders jobs by the place of their workload in its application."""
 

@@ -19,14 +19,12 @@ from tierwise.framework.extension import (
     Ask,
     CycleView,
     DomainScorer,
-    GangCheck,
     Gate,
     Gathering,
     GatherOption,
     Gradients,
-    LeafScorer,
-    NodeScorer,
     ScoreEffect,
+    Scorer,
     SearchSpace,
 )
 from tierwise.framework.ledger import Ledger
@@ -43,11 +41,7 @@ __all__ = ["NetworkTopologyAware"]
 _PREFIX = "hypernode.binpack."
 
 
-@takes_part(
-    *(DomainScorer, GangCheck, Gate, Gathering, LeafScorer, NodeScorer, SearchSpace),
-    ignores_names=True,
-    scores_by_shape=True,
-)
+@takes_part(DomainScorer, Gate, Gathering, Scorer, SearchSpace, ignores_names=True, scores_by_shape=True)
 class NetworkTopologyAware:
     """Gradients from the tightest tier outwards, bin-packing scores for domains, and nodes near the gang's own."""
 

@@ -33,14 +33,12 @@ from tierwise.framework.extension import (
     Arguments,
     CycleView,
     EnqueueGate,
-    Entitlement,
     Preemptor,
     Purpose,
     QueueOrder,
     Quota,
-    ReclaimGate,
+    Reporter,
     VictimFilter,
-    VictimQueueOrder,
 )
 from tierwise.framework.victim_counts import who_goes
 from tierwise.model.arrays import Bools, Ints
@@ -87,16 +85,7 @@ class ReclaimLoopGuard(msgspec.Struct, frozen=True):
         return np.asarray(entitled & (shares.max(axis=0, initial=0.0) <= self.share))
 
 
-@takes_part(
-    EnqueueGate,
-    Entitlement,
-    QueueOrder,
-    Quota,
-    ReclaimGate,
-    VictimFilter,
-    VictimQueueOrder,
-    rises_with_use=True,
-)
+@takes_part(EnqueueGate, Reporter, QueueOrder, Quota, VictimFilter, rises_with_use=True)
 class Capacity:
     """Limits queues to their capability, and lets them reclaim what they deserve."""
 

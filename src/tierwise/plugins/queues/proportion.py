@@ -27,15 +27,12 @@ from tierwise.framework.extension import (
     Arguments,
     CycleView,
     EnqueueGate,
-    Entitlement,
-    Overuse,
     Preemptor,
     Purpose,
     QueueOrder,
     Quota,
-    ReclaimGate,
+    Reporter,
     VictimFilter,
-    VictimQueueOrder,
 )
 from tierwise.framework.victim_counts import who_goes
 from tierwise.model.arrays import Bools, Ints
@@ -100,17 +97,7 @@ def water_fill(total: int, weights: Sequence[int], floors: Sequence[int], caps: 
     return shares
 
 
-@takes_part(
-    EnqueueGate,
-    Entitlement,
-    Overuse,
-    QueueOrder,
-    Quota,
-    ReclaimGate,
-    VictimFilter,
-    VictimQueueOrder,
-    rises_with_use=True,
-)
+@takes_part(EnqueueGate, Reporter, Quota, QueueOrder, VictimFilter, rises_with_use=True)
 class Proportion:
     """Limits every queue to what it deserves by weight."""
 

@@ -17,7 +17,7 @@ from tierwise.config.actions import EVICTING
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.config.reservations import OFF, reservation_rules
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, NodeScorer, ScoreEffect
+from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, ScoreEffect, Scorer
 from tierwise.framework.registry import extended
 from tierwise.model.arrays import Bools, Floats
 from tierwise.plugins import PLUGINS
@@ -52,7 +52,7 @@ class Contender(msgspec.Struct, frozen=True):
         return reservation_rules(self.profile).mode != OFF
 
 
-@takes_part(NodeScorer)
+@takes_part(Scorer)
 class RandomOrder:
     """Ranks nodes by chance: for each job an order of its own, drawn with the seed and the job's place in the trace."""
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import Arguments, Ask, CycleView, NodeScorer, ScoreEffect, StaticFilter
+from tierwise.framework.extension import Arguments, Ask, CycleView, Filter, ScoreEffect, Scorer
 from tierwise.model.arrays import Bools, Floats, Why
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
@@ -56,7 +56,7 @@ class Devices(Protocol):
     def costs(self, kind: int) -> Floats: ...
 
 
-@takes_part(NodeScorer, StaticFilter)
+@takes_part(Scorer, Filter)
 class SharedGpus:
     """Which nodes have devices for a pod, and, where it is to score, those of which it spoils least first."""
 
