@@ -165,7 +165,7 @@ def _methods_of(plugin: type, points: tuple[type, ...]) -> frozenset[str]:
     marks = {name: mark for point in points for name, mark in _METHODS.get(point, {}).items()}
     hints = {name: mark.beside for name, mark in marks.items() if mark.part is Part.HINT}
     false = {hint for hint, answer in hints.items() if not _describes(plugin, hint, answer)}
-    return frozenset(name for name in marks if hasattr(plugin, name) and name not in false)
+    return frozenset(name for name in marks if getattr(plugin, name, None) is not None and name not in false)
 
 
 def _describes(plugin: type, hint: str, answer: str) -> bool:
