@@ -79,6 +79,7 @@ def allocate(
 ) -> None:
     """Place the pending tasks of all jobs that have left phase Pending."""
     reserved = None
+    cycle.reserved.clear()  # allocate itself says anew who waits for what
     if reservations is not None:
         from tierwise.actions.reservations import Reservations  # few profiles reserve, and importing must stay cheap
 

@@ -381,6 +381,22 @@ class Reservations:
             self._charge(held, 1)
 
     @contextmanager
+    def left_alone(self, job: Job) -> Iterator[None]:
+        """Another action serves a job: what others have reserved is paid for, and set aside from before its end on."""
+        waiting = self._cycle.report.rejections
+        others = (held for held in self._held if held.job is not job and held.job.key in waiting)
+        minded = [held for held in others if not self._leaves(job, held)]
+        for held in minded:
+            self._charge(held, 1)
+            self._set_aside(held.held, 1)
+        try:
+            yield
+        finally:
+            for held in minded:
+                self._charge(held, -1)
+                self._set_aside(held.held, -1)
+
+    @contextmanager
     def respected(self, job: Job) -> Iterator[None]:
         """What a job places inside leaves alone everything that is reserved from before its end on."""
         apart = [held.held for held in self._held if not self._leaves(job, held)]
@@ -426,7 +442,7 @@ class Reservations:
             ledger.place(shape, rows, sign * counts, pool=Pool.FUTURE_IDLE)
 
     def tell(self) -> None:
-        """Say of every job with a reservation that it has one, beside what keeps it waiting; nobody pays any more."""
+        """Say of every job with a reservation that it has one, beside what keeps it waiting; later actions mind it."""
         rejections = self._cycle.report.rejections
         for held in self._held:
             self._charge(held, -1)
@@ -436,6 +452,7 @@ class Reservations:
                 told = Rejection("reservation", held.job.key, reason)
                 rejections[held.job.key] = replace(known, children=(*known.children, told))
         self._cycle.report.reservations[:] = self._held
+        self._cycle.reserved[:] = [self] if self._held else []
 
     # -- words
 

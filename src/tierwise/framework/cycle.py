@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from itertools import islice
 from typing import Protocol, TypeVar
 
@@ -207,6 +207,13 @@ class KeptRoom(Protocol):
         """From now on it is open to a job as far as that may have it; None for whoever may not."""
 
 
+class ReservedRoom(Protocol):
+    """What jobs that wait have reserved for later."""
+
+    def left_alone(self, job: Job) -> AbstractContextManager[None]:
+        """What a job is given inside leaves alone what others have reserved, as far as that job must mind it."""
+
+
 class Cycle(msgspec.Struct, frozen=True):
     """One pass over one snapshot."""
 
@@ -220,6 +227,7 @@ class Cycle(msgspec.Struct, frozen=True):
     backlog: Backlog = msgspec.field(default_factory=Backlog)
     inspect: Callable[[Cycle, Job], None] | None = None  # called for each job before it is served; set by `explain`
     spares: KeptRoom | None = None
+    reserved: list[ReservedRoom] = []  # by an action that is over; empty where nobody has reserved anything
     most_pods: int | None = None  # after so many placed pods no further job is served; None: all are
     kept: KeptRefusals = msgspec.field(default_factory=KeptRefusals)  # from the last cycle
     _running: list[RunningTable] = []
@@ -267,6 +275,12 @@ class Cycle(msgspec.Struct, frozen=True):
         """
         if self.spares is not None:
             self.spares.serve(job)
+        with ExitStack() as others:
+            for room in self.reserved:
+                others.enter_context(room.left_alone(job))
+            return self._attempt(job, serve)
+
+    def _attempt(self, job: Job, serve: Callable[[Job], T]) -> T | Reason:
         mark, kept = self.ledger.mark(), self.nominations.kept()
         decided, evicted = len(self.report.decisions), len(self.report.evictions)
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from tests.support.draw import World, draw
 from tests.support.drawn_gang import manifest
 from tests.support.reservations import HOUR, NOW, job, profile, running
@@ -119,6 +120,28 @@ def test_a_reservation_is_charged_to_its_queue(queue: str, lasts: str, expected:
     found = _started(profile(), *parts, job("x", turn=2, lasts=lasts, queue=queue), world=BESIDE)
 
     assert expected == ("default/x" in found)
+
+
+LATER = ["preempt", "gangpreempt", "reclaim", "gangreclaim", "podpreempt", "jobpreempt", "backfill"]
+
+
+@pytest.mark.parametrize(("lasts", "expected"), [("30m", True), ("", False)])
+@pytest.mark.parametrize("action", LATER)
+def test_a_reservation_is_charged_to_its_queue_in_later_actions(action: str, lasts: str, expected: bool) -> None:
+    """Whom allocate refuses as its queue has reserved the rest, no action after it starts."""
+    parts = ([_queue("q", 40)], running("a", "n0", ends_in=HOUR, queue="q"), job("big", 4, turn=1, queue="q", within=1))
+    chosen = replace(profile(), actions=("enqueue", "allocate", action))
+    found = _started(chosen, *parts, job("x", turn=2, lasts=lasts, queue="q"), world=BESIDE)
+
+    assert expected == ("default/x" in found)
+
+
+@pytest.mark.parametrize("action", LATER)
+def test_what_is_reserved_is_left_alone_by_later_actions(action: str) -> None:
+    """Whom allocate holds back for a gang that waits, no action after it starts on what is free until then."""
+    chosen = replace(profile(), actions=("enqueue", "allocate", action))
+
+    assert set() == _started(chosen, BUSY, ALL, job("x", turn=2))
 
 
 @pytest.mark.parametrize(
