@@ -71,6 +71,86 @@ def _imports(file: Path) -> Iterator[tuple[str, str]]:
             yield from ((alias.name, "") for alias in found.names)
 
 
+def _modules() -> dict[str, Path]:
+    """Every file of the sources by its dotted name; a package is its `__init__`."""
+    files = {file: file.relative_to(ROOT / "src").with_suffix("").parts for file in PACKAGE.rglob("*.py")}
+    return {".".join(p for p in parts if p != "__init__"): file for file, parts in files.items()}
+
+
+def _types_alone(tree: ast.Module) -> set[ast.AST]:
+    """The nodes of imports that only a type checker sees: nothing runs by them."""
+    blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
+    return {inner for block in blocks for statement in block.body for inner in ast.walk(statement)}
+
+
+def _dependencies(*, types: bool = True) -> dict[str, set[str]]:
+    """Which file of the sources imports which others, wherever in it; with or without those for types alone."""
+    modules, found = _modules(), dict[str, set[str]]()
+    for name, file in modules.items():
+        tree = ast.parse(file.read_text())
+        left_out = set() if types else _types_alone(tree)
+        wanted = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node not in left_out]
+        pairs = [(node.module, alias.name) for node in wanted if node.module for alias in node.names]
+        full = {f"{module}.{own}" if f"{module}.{own}" in modules else module for module, own in pairs}
+        found[name] = (full & modules.keys()) - {name}
+    return found
+
+
+def _circles(found: dict[str, set[str]]) -> list[set[str]]:
+    """Files that import each other, in a circle of any length: what is left when all that end somewhere are gone."""
+    left = dict(found)
+    while ends := [name for name, others in left.items() if not (others & left.keys())]:
+        for name in ends:
+            del left[name]
+    heads = {name: _reach(left, name) for name in left}
+    circles = {frozenset(o for o in reach if name in heads.get(o, ())) for name, reach in heads.items()}
+    return [set(circle) for circle in circles if len(circle) > 1]
+
+
+def _reach(found: dict[str, set[str]], name: str) -> set[str]:
+    """All that a file imports, and what these import, and so on."""
+    seen: set[str] = set()
+    ahead = [name]
+    while ahead:
+        news = (found.get(ahead.pop(), set()) & found.keys()) - seen
+        seen |= news
+        ahead += news
+    return seen
+
+
+SEARCH = "tierwise.actions.placement."
+"""Where a circle is left: a trial that fails counts mixtures, which are grounds of the search that tries."""
+
+
+def test_no_circle_of_files() -> None:
+    """Also not by imports inside of functions; those for types alone run nowhere, and are not counted."""
+    circles = _circles(_dependencies(types=False))
+
+    assert [] == [circle for circle in circles if not all(name.startswith(SEARCH) for name in circle)]
+
+
+def test_circles_of_files_are_found() -> None:
+    """Of any length, and apart from what leads into them or out of them."""
+    found = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set(), "e": {"a"}, "f": {"g"}, "g": {"f"}}
+
+    assert [{"a", "b", "c"}, {"f", "g"}] == sorted(_circles(found), key=min)
+
+
+def test_explain_has_no_arrow_back_up() -> None:
+    """Words and JSON know nothing of pages for people, and these nothing of the board."""
+    floor = {"board": 2, "text": 1}
+
+    def height(name: str) -> int:
+        return floor.get(name.split(".")[2], 0) if name.count(".") > 1 else 0
+
+    inside = {
+        name: {other for other in others if other.startswith("tierwise.explain.")}
+        for name, others in _dependencies().items()
+        if name.startswith("tierwise.explain.")
+    }
+    assert [] == [(name, other) for name, others in inside.items() for other in others if height(other) > height(name)]
+
+
 def test_tests_share_parts_across_folders() -> None:
     """A test borrows no private name, and nothing from a test of another sort; `tests/support` is for all."""
     wrong = [

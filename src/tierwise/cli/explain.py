@@ -100,7 +100,7 @@ def _tell_unreached(pod: str, text: str, *, json: bool) -> None:
     else:
         from rich.text import Text
 
-        from tierwise.explain.text.page import wrapped
+        from tierwise.explain.page import wrapped
 
         print_page(lambda page: wrapped(Text(f"Pod {pod}: {text}"), page.width))
 

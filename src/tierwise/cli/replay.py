@@ -269,7 +269,7 @@ def _table(rows: list[Raw], *, everything: bool) -> None:
 
     from tierwise.api.plurals import count
     from tierwise.cli.screen import print_page
-    from tierwise.explain.text.tables import TableColumn, table
+    from tierwise.explain.tables import TableColumn, table
 
     done = {"Bind": "bound", "Evict": "evicted", "Nominate": "nominated", "Prepare": "prepared"}
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from tierwise.explain.text.page import Page
+    from tierwise.explain.page import Page
 
 __all__ = ["page_of", "print_json", "print_page", "printable", "terminal"]
 
@@ -53,7 +53,7 @@ def terminal() -> Console:
 
 def page_of(console: Console, *, everything: bool) -> Page:
     """The page that fits a terminal."""
-    from tierwise.explain.text.page import Page, glyphs_for
+    from tierwise.explain.page import Page, glyphs_for
 
     return Page(_width(), glyphs_for(console.encoding), everything)
 

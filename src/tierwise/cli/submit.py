@@ -20,10 +20,11 @@ from rich.live import Live
 from tierwise.cli import options
 from tierwise.cli.pages import opening, pages_options, play
 from tierwise.cli.screen import page_of, printable, terminal
-from tierwise.explain.text.submit import View, frame
+from tierwise.explain.simulation_wire import View
+from tierwise.explain.text.submit import frame
 
 if TYPE_CHECKING:
-    from tierwise.explain.text.submit import View
+    from tierwise.explain.simulation_wire import View
     from tierwise.sim.cluster.agenda import Incident
     from tierwise.sim.cluster.simulation import Moment, Simulation
 
@@ -223,7 +224,7 @@ def submit(
 
 
 def _view(life: Simulation, last: Moment) -> View:
-    from tierwise.explain.text.submit import View
+    from tierwise.explain.simulation_wire import View
     from tierwise.snapshot.builder import build
 
     after = build(life.guard.over(last.objects), life.start + last.at, life.profile)

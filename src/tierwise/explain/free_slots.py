@@ -13,8 +13,8 @@ from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.explain.naming import ObjectNames, tier_label
-from tierwise.explain.text.page import Page, wrapped
-from tierwise.explain.text.tables import Cell, TableColumn, table
+from tierwise.explain.page import Page, wrapped
+from tierwise.explain.tables import Cell, TableColumn, table
 from tierwise.explain.usage import held, scarce
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, Status

@@ -20,8 +20,8 @@ from tierwise.dialects.volcano.annotations import group_of
 from tierwise.dialects.volcano.job import defaulted, pod_group_name
 from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.naming import ObjectNames, domain_title, sub_id
-from tierwise.explain.text.page import Page
-from tierwise.explain.text.tables import Cell, TableColumn, table
+from tierwise.explain.page import Page
+from tierwise.explain.tables import Cell, TableColumn, table
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology

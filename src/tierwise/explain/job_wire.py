@@ -9,9 +9,8 @@ from tierwise.api.codec import Raw
 from tierwise.api.meta import format_time
 from tierwise.explain.message import refusal
 from tierwise.explain.proposal import proposal_wire
-from tierwise.explain.rejection_wire import FORMAT, rejection_wire, tried_wire
+from tierwise.explain.rejection_wire import FORMAT, eviction_wire, rejection_wire, tried_wire
 from tierwise.explain.reservations import reservation_wire
-from tierwise.explain.text.evictions import eviction_wire
 from tierwise.explain.wire import pod_group_wire
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Status

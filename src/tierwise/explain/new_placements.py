@@ -10,8 +10,8 @@ import msgspec
 from rich.text import Text
 
 from tierwise.explain.naming import ObjectNames, name_of_pod, sub_id
+from tierwise.explain.page import count
 from tierwise.explain.ranges import compact, pods
-from tierwise.explain.text.page import count
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from tierwise.explain.text.page import Page, count, joined
-from tierwise.explain.text.tables import TableColumn, table
+from tierwise.explain.page import Page, count, joined
+from tierwise.explain.tables import TableColumn, table
 from tierwise.model.snapshot import Fault, Snapshot
 
 __all__ = ["aside_line", "problem_lines"]

@@ -7,8 +7,8 @@ from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.explain.naming import tier_title
+from tierwise.explain.page import count, joined
 from tierwise.explain.ranges import compact
-from tierwise.explain.text.page import count, joined
 from tierwise.framework.extension import Abstained, Proposal
 from tierwise.framework.report import Decision
 from tierwise.model.ranks import crossing

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from tierwise.api.natural import natural
-from tierwise.explain.text.page import joined
+from tierwise.explain.page import joined
 
 __all__ = ["compact", "numbers", "pods"]
 

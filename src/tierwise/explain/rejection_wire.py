@@ -5,16 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.explain.message import message
-from tierwise.framework.report import CycleReport, Eviction
+from tierwise.framework.bundle import FREE
+from tierwise.framework.report import BundleSummary, CycleReport, Eviction, EvictionAttempt
 from tierwise.model.job import Job, Task
 from tierwise.model.reason import Rejection, Tried
 
-__all__ = ["FORMAT", "evictions_wire", "pod_group_of", "rejection_wire", "tried_wire", "work_wire"]
+__all__ = ["FORMAT", "eviction_wire", "evictions_wire", "pod_group_of", "rejection_wire", "tried_wire", "work_wire"]
 
 FORMAT: Final = 2
 """The version of this vocabulary: a key that is renamed or gets another meaning makes the next one."""
@@ -59,6 +60,31 @@ def evictions_wire(evictions: Iterable[Eviction]) -> list[Raw]:
         }
         for e in evictions
     ]
+
+
+def eviction_wire(attempts: Sequence[EvictionAttempt]) -> list[Raw]:
+    """Every attempt, as `explain` prints it in JSON."""
+    return [
+        {
+            "action": attempt.action,
+            "obstacle": attempt.obstacle.text if attempt.obstacle is not None else "",
+            "hyperNodes": list(attempt.domains_considered),
+            "hyperNode": attempt.domain,
+            "bundles": [_bundle_wire(note) for note in attempt.bundles],
+            "loss": attempt.loss,
+        }
+        for attempt in attempts
+    ]
+
+
+def _bundle_wire(note: BundleSummary) -> Raw:
+    return {
+        "podGroup": note.job,
+        "kind": "Single" if note.by_pod else "Safe" if note.safe else "Whole",
+        "pods": note.tasks,
+        "efficiency": None if note.efficiency >= FREE else note.efficiency,
+        "evicted": note.taken,
+    }
 
 
 def work_wire(report: CycleReport) -> Raw:

@@ -2,14 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.controllers.stamp import stamp
 from tierwise.explain.job_status import job_progress, jobs_wire
-from tierwise.explain.text.submit import View
+from tierwise.explain.timeline import TimelineEntry
 from tierwise.explain.wire import pending_wire, pod_groups_wire
+from tierwise.framework.report import CycleReport
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Objects
 
-__all__ = ["life_wire"]
+__all__ = ["View", "life_wire"]
+
+
+class View(msgspec.Struct, frozen=True):
+    """A cluster at one moment, and what has happened shortly before."""
+
+    at: float
+    objects: Objects
+    snapshot: Snapshot
+    report: CycleReport
+    recent: Sequence[TimelineEntry]
+    places: Mapping[str, str]  # the hyperNode where each podGroup was last placed
+    cycles: int = 0
+    unfinished: bool = False
 
 
 def life_wire(view: View, start: float) -> Raw:

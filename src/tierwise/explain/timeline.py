@@ -12,8 +12,8 @@ from rich.text import Text
 
 from tierwise.api.codec import Raw
 from tierwise.controllers.stamp import stamp
+from tierwise.explain.page import Page, shortened, wrapped
 from tierwise.explain.ranges import compact, pods
-from tierwise.explain.text.page import Page, shortened, wrapped
 from tierwise.port import Key
 
 __all__ = ["TimelineEntry", "lasted", "timeline_entry_wire", "timeline_lines"]

@@ -13,6 +13,7 @@ from tierwise.explain.message import message, refusal
 from tierwise.explain.naming import sub_id
 from tierwise.explain.rejection_wire import (
     FORMAT,
+    eviction_wire,
     evictions_wire,
     pod_group_of,
     rejection_wire,
@@ -20,7 +21,6 @@ from tierwise.explain.rejection_wire import (
     work_wire,
 )
 from tierwise.explain.reservations import reservations_wire
-from tierwise.explain.text.evictions import eviction_wire
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job, Status
 from tierwise.model.reason import Rejection, Verdict

@@ -26,10 +26,11 @@ from tierwise.api.duration import spelled
 from tierwise.api.meta import format_time
 from tierwise.api.plurals import count
 from tierwise.model.arrays import Floats
+from tierwise.model.finished_run import FinishedRun
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["EndSource", "ExpectedEnd", "ExpectedEnds", "FinishedRun", "RunHistory", "finished_runs", "started_at"]
+__all__ = ["EndSource", "ExpectedEnd", "ExpectedEnds", "RunHistory", "finished_runs", "started_at"]
 
 FEWEST_RUNS = 5
 """Runs of like jobs from which on anything is concluded from them."""
@@ -38,17 +39,6 @@ _PATIENCE = 0.1
 """By which share of what was stated a job may be late without being disbelieved."""
 _NUMBERED = re.compile(r"(-[a-z0-9]*[0-9][a-z0-9]*)+$")
 _ENDED = (Status.SUCCEEDED, Status.FAILED)
-
-
-class FinishedRun(msgspec.Struct, frozen=True):
-    """A job that has run to its end; times in seconds."""
-
-    job: str  # namespace/name, the name being that of its owner where its group was made for one
-    queue: str
-    pods: int
-    seconds: float
-    ended: float  # since the epoch
-    stated: float = 0.0  # how long it had said that it runs; 0 where it had not
 
 
 class EndSource(enum.Enum):

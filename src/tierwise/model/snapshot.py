@@ -22,7 +22,7 @@ from tierwise.model.volumes import Storage
 
 if TYPE_CHECKING:
     from tierwise.model.devices import Devices
-    from tierwise.model.expected_ends import FinishedRun
+    from tierwise.model.finished_run import FinishedRun
     from tierwise.model.services import Services
 
 __all__ = ["Fault", "KeptVerdicts", "Snapshot"]

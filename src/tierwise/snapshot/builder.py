@@ -48,7 +48,7 @@ from tierwise.dialects.network_aware.services import (
 )
 from tierwise.dialects.volcano.pod_group import read_queue
 from tierwise.model.arrays import Ints
-from tierwise.model.expected_ends import FinishedRun
+from tierwise.model.finished_run import FinishedRun
 from tierwise.model.held import ColumnCache, KeptColumns
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue as ModelQueue

@@ -12,7 +12,8 @@ from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
-from tierwise.model.expected_ends import FinishedRun, finished_runs
+from tierwise.model.expected_ends import finished_runs
+from tierwise.model.finished_run import FinishedRun
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Create, Effect, Key, Objects, Update
 

@@ -7,7 +7,7 @@ from tests.support.commands import answer, run
 
 from tierwise import __version__
 from tierwise.config.volcano import ARGUMENTS
-from tierwise.explain.text.page import Page
+from tierwise.explain.page import Page
 from tierwise.explain.text.plugins import CheckedPlugin, plugin_lines, plugin_wire
 from tierwise.framework.registry import InstalledPlugin
 from tierwise.plugins import PLUGINS

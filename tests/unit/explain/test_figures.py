@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tierwise.explain.page import ASCII, Page
 from tierwise.explain.ranges import compact, numbers, pods
-from tierwise.explain.text.page import ASCII, Page
-from tierwise.explain.text.tables import TableColumn, bar, table
+from tierwise.explain.tables import TableColumn, bar, table
 from tierwise.explain.usage import short
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.text import Text
 
-from tierwise.explain.text.page import (
+from tierwise.explain.page import (
     ASCII,
     UNICODE,
     count,

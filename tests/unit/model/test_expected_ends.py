@@ -14,7 +14,8 @@ from tierwise.api.codec import Raw
 from tierwise.api.eviction_terms import EXPECTED_DURATION
 from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.model.expected_ends import EndSource, ExpectedEnd, ExpectedEnds, FinishedRun
+from tierwise.model.expected_ends import EndSource, ExpectedEnd, ExpectedEnds
+from tierwise.model.finished_run import FinishedRun
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Objects
 from tierwise.snapshot.builder import build

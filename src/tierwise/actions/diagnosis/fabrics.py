@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from tierwise.actions.diagnosis.diagnose import asked_pods, causes, once_full
+from tierwise.actions.diagnosis.causes import asked_pods, causes, once_full
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.limits import homes_of
 from tierwise.framework.cycle import Cycle

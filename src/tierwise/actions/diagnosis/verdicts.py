@@ -26,7 +26,8 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.diagnosis.diagnose import asked_pods, diagnose
+from tierwise.actions.diagnosis.causes import asked_pods, causes
+from tierwise.actions.diagnosis.diagnose import diagnose
 from tierwise.actions.placement.choose import current_domain
 from tierwise.actions.placement.demand import (
     Demand,
@@ -439,8 +440,6 @@ class _Judge:
 
     def _nodes(self, shape: Shape, asked: Demand) -> Tried:
         """What keeps a shape off each node of the cluster."""
-        from tierwise.actions.diagnosis.diagnose import causes
-
         nodes = len(self._cycle.nodes)
         root = self._cycle.topology
         why = causes(self._cycle, shape, slice(0, nodes))

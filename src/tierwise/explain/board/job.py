@@ -13,8 +13,7 @@ from tierwise.explain.board.pods import BoardPod, PodState, is_single
 from tierwise.explain.message import on_nodes, refusal
 from tierwise.explain.naming import ObjectNames, name_of_pod, sub_id, tier_title
 from tierwise.explain.ranges import compact, pods
-from tierwise.explain.rejection_wire import evictions_wire, rejection_wire, tried_wire
-from tierwise.explain.text.evictions import eviction_wire
+from tierwise.explain.rejection_wire import eviction_wire, evictions_wire, rejection_wire, tried_wire
 from tierwise.explain.text.explain_job import search_texts
 from tierwise.explain.text.explain_pod import job_facts
 from tierwise.explain.text.narrative import tier_domains

@@ -7,8 +7,8 @@ from rich.text import Text
 from tierwise.api.plurals import verb
 from tierwise.explain.defrag import DefragPlan, Move
 from tierwise.explain.naming import name_of_pod
+from tierwise.explain.page import Page, count, heading, wrapped
 from tierwise.explain.ranges import compact
-from tierwise.explain.text.page import Page, count, heading, wrapped
 
 __all__ = ["defrag_lines"]
 

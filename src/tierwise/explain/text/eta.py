@@ -17,8 +17,8 @@ from tierwise.explain.eta import (
     position_text,
     range_text,
 )
-from tierwise.explain.text.page import Page, count, heading, joined, wrapped
-from tierwise.explain.text.tables import Cell, TableColumn, pairs, table
+from tierwise.explain.page import Page, count, heading, joined, wrapped
+from tierwise.explain.tables import Cell, TableColumn, pairs, table
 
 __all__ = ["eta_lines"]
 

@@ -6,42 +6,16 @@ from collections.abc import Sequence
 
 from rich.text import Text
 
-from tierwise.api.codec import Raw
+from tierwise.explain.page import Page, count, wrapped
 from tierwise.explain.ranges import compact
-from tierwise.explain.text.page import Page, count, wrapped
-from tierwise.explain.text.tables import Cell, TableColumn, table
+from tierwise.explain.tables import Cell, TableColumn, table
 from tierwise.framework.bundle import FREE
 from tierwise.framework.report import BundleSummary, EvictionAttempt
 from tierwise.model.topology import ROOT_NAME
 
-__all__ = ["eviction_lines", "eviction_wire"]
+__all__ = ["eviction_lines"]
 
 _BUNDLES = 12
-
-
-def eviction_wire(attempts: Sequence[EvictionAttempt]) -> list[Raw]:
-    """Every attempt, as `explain` prints it in JSON."""
-    return [
-        {
-            "action": attempt.action,
-            "obstacle": attempt.obstacle.text if attempt.obstacle is not None else "",
-            "hyperNodes": list(attempt.domains_considered),
-            "hyperNode": attempt.domain,
-            "bundles": [_bundle_wire(note) for note in attempt.bundles],
-            "loss": attempt.loss,
-        }
-        for attempt in attempts
-    ]
-
-
-def _bundle_wire(note: BundleSummary) -> Raw:
-    return {
-        "podGroup": note.job,
-        "kind": "Single" if note.by_pod else "Safe" if note.safe else "Whole",
-        "pods": note.tasks,
-        "efficiency": None if note.efficiency >= FREE else note.efficiency,
-        "evicted": note.taken,
-    }
 
 
 def eviction_lines(page: Page, attempts: Sequence[EvictionAttempt]) -> list[Text]:

@@ -9,14 +9,14 @@ from tierwise.explain.decision_basis import decision_bases
 from tierwise.explain.message import refusal
 from tierwise.explain.naming import ObjectNames, decision_title, rows_title
 from tierwise.explain.new_placements import newly_placed
+from tierwise.explain.page import Page, count, heading, wrapped
 from tierwise.explain.proposal import pattern_lines, proposal_lines
 from tierwise.explain.ranges import compact, pods
+from tierwise.explain.tables import Cell, TableColumn, pairs, table
 from tierwise.explain.text.evictions import eviction_lines
 from tierwise.explain.text.explain_pod import job_facts
 from tierwise.explain.text.narrative import limits_line, looked_at, rejection_lines
-from tierwise.explain.text.page import Page, count, heading, wrapped
 from tierwise.explain.text.schedule import Run
-from tierwise.explain.text.tables import Cell, TableColumn, pairs, table
 from tierwise.explain.text.waiting import STYLES
 from tierwise.explain.wire import why_waiting
 from tierwise.framework.report import Decision

@@ -13,11 +13,11 @@ from tierwise.api.quantity import show
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX
 from tierwise.explain.message import tried_line
 from tierwise.explain.naming import domain_title, gather_text, ladder_text, limit_text, sub_id, tier_label
+from tierwise.explain.page import Page, count, heading, wrapped
 from tierwise.explain.ranges import compact
+from tierwise.explain.tables import Cell, TableColumn, meter, pairs, table
 from tierwise.explain.text.evictions import eviction_lines
 from tierwise.explain.text.narrative import rejection_lines
-from tierwise.explain.text.page import Page, count, heading, wrapped
-from tierwise.explain.text.tables import Cell, TableColumn, meter, pairs, table
 from tierwise.explain.text.waiting import STYLES
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job

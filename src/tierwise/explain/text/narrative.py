@@ -11,9 +11,9 @@ from tierwise.api.plurals import of
 from tierwise.explain.decision_basis import DecisionBasis, GroupCounts
 from tierwise.explain.message import tried_line
 from tierwise.explain.naming import ObjectNames, decision_title, gather_text, limit_text, sub_id, tier_title
+from tierwise.explain.page import Page, count, joined, wrapped
 from tierwise.explain.proposal import proposal_lines
 from tierwise.explain.ranges import compact
-from tierwise.explain.text.page import Page, count, joined, wrapped
 from tierwise.framework.report import Decision
 from tierwise.model.job import Constraint, Job
 from tierwise.model.reason import Rejection, Verdict

@@ -10,8 +10,8 @@ from rich.text import Text
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError, suggestion
 from tierwise.config.volcano import ARGUMENTS
-from tierwise.explain.text.page import Page, count, heading, joined, wrapped
-from tierwise.explain.text.tables import Cell, TableColumn, pairs, table
+from tierwise.explain.page import Page, count, heading, joined, wrapped
+from tierwise.explain.tables import Cell, TableColumn, pairs, table
 from tierwise.framework.registry import InstalledPlugin
 from tierwise.plugins import PLUGINS
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
+from tierwise.explain.page import Page, count, heading, shortened
 from tierwise.explain.ranges import compact
-from tierwise.explain.text.page import Page, count, heading, shortened
-from tierwise.explain.text.tables import Cell, TableColumn, table
+from tierwise.explain.tables import Cell, TableColumn, table
 from tierwise.port import Key, Objects, RecordEvent
 
 __all__ = ["change_lines", "event_lines"]

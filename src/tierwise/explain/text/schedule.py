@@ -11,10 +11,10 @@ from tierwise.config.profile import Profile
 from tierwise.explain.decision_basis import DecisionBasis, decision_bases
 from tierwise.explain.naming import ObjectNames, name_of_pod
 from tierwise.explain.new_placements import NewPlacements, newly_placed
+from tierwise.explain.page import Page, count, heading, wrapped
 from tierwise.explain.problems import problem_lines
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.narrative import why_here
-from tierwise.explain.text.page import Page, count, heading, wrapped
 from tierwise.explain.text.tree import schedule_tree
 from tierwise.explain.text.waiting import Waiting, waiting, waiting_lines
 from tierwise.framework.report import CycleReport, Decision, Eviction

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-import msgspec
 from rich.text import Text
 
 from tierwise.explain.job_status import JobProgress, job_lines, job_progress, partition_lines
 from tierwise.explain.naming import ObjectNames
-from tierwise.explain.text.page import Page, count, heading, wrapped
+from tierwise.explain.page import Page, count, heading, wrapped
+from tierwise.explain.simulation_wire import View
 from tierwise.explain.text.tree import topology_tree
 from tierwise.explain.text.waiting import waiting, waiting_lines
-from tierwise.explain.timeline import TimelineEntry, lasted, timeline_lines
-from tierwise.framework.report import CycleReport
-from tierwise.model.snapshot import Snapshot
-from tierwise.port import Objects
+from tierwise.explain.timeline import lasted, timeline_lines
 
 __all__ = ["View", "frame", "outcome_lines"]
 
@@ -26,19 +23,6 @@ _TREE: Final = 7
 _HEADING: Final = 2
 _JOBS: Final = 12
 _DONE: Final = ("Completed", "Failed", "Aborted", "Terminated")
-
-
-class View(msgspec.Struct, frozen=True):
-    """A cluster at one moment, and what has happened shortly before."""
-
-    at: float
-    objects: Objects
-    snapshot: Snapshot
-    report: CycleReport
-    recent: Sequence[TimelineEntry]
-    places: Mapping[str, str]  # the hyperNode where each podGroup was last placed
-    cycles: int = 0
-    unfinished: bool = False
 
 
 def frame(page: Page, view: View, height: int, note: str = "") -> list[Text]:

@@ -14,8 +14,8 @@ from tierwise.api.meta import format_time
 from tierwise.api.reservation import ReservationRecord
 from tierwise.explain.free_slots import one_slot, slots_now
 from tierwise.explain.naming import ObjectNames, tier_label
-from tierwise.explain.text.page import Page, count, heading, wrapped
-from tierwise.explain.text.tables import Cell, TableColumn, meter, table
+from tierwise.explain.page import Page, count, heading, wrapped
+from tierwise.explain.tables import Cell, TableColumn, meter, table
 from tierwise.explain.usage import held, scarce, short
 from tierwise.model.job import Job, Status
 from tierwise.model.slots import SIZES, TierSlots

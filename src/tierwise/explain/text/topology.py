@@ -11,10 +11,10 @@ from tierwise.discovery.changes import Change, Changes, Move
 from tierwise.discovery.hostlist import compress
 from tierwise.explain.free_slots import slots_lines
 from tierwise.explain.naming import tier_label
+from tierwise.explain.page import Page, count, heading, shortened, wrapped
 from tierwise.explain.problems import aside_line, problem_lines
 from tierwise.explain.ranges import compact
-from tierwise.explain.text.page import Page, count, heading, shortened, wrapped
-from tierwise.explain.text.tables import Cell, TableColumn, table
+from tierwise.explain.tables import Cell, TableColumn, table
 from tierwise.explain.text.tree import topology_tree
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import HYPERNODES, ROOT, fabric_title, is_fabric

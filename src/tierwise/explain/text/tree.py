@@ -12,8 +12,8 @@ from rich.text import Text
 from tierwise.dialects.kubernetes.requests import nominal
 from tierwise.explain.naming import ObjectNames, tier_label
 from tierwise.explain.new_placements import NewPlacements, placement_texts
-from tierwise.explain.text.page import Page, count, shortened, wrapped
-from tierwise.explain.text.tables import bar
+from tierwise.explain.page import Page, count, shortened, wrapped
+from tierwise.explain.tables import bar
 from tierwise.explain.usage import Usage, short, usage
 from tierwise.model.arrays import Ints
 from tierwise.model.snapshot import Snapshot

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from tierwise.admission import FieldFinding, ValidationResult
-from tierwise.explain.text.page import Page, count, wrapped
+from tierwise.explain.page import Page, count, wrapped
 
 __all__ = ["verdict_lines"]
 

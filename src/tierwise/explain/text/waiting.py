@@ -9,9 +9,9 @@ from rich.text import Text
 
 from tierwise.explain.message import refusal
 from tierwise.explain.naming import ObjectNames, name_of_pod
+from tierwise.explain.page import Page, count, joined, wrapped
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.narrative import rejection_lines
-from tierwise.explain.text.page import Page, count, joined, wrapped
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Status
 from tierwise.model.reason import Rejection, Verdict

@@ -9,8 +9,8 @@ from rich.text import Text
 
 from tierwise.api.plurals import verb
 from tierwise.explain.comparison import Comparison, Effect, JobChange, JobState, LeastChange
+from tierwise.explain.page import Page, count, heading, joined, wrapped
 from tierwise.explain.ranges import compact
-from tierwise.explain.text.page import Page, count, heading, joined, wrapped
 
 __all__ = ["least_change_lines", "what_if_lines"]
 

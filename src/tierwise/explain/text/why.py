@@ -11,9 +11,9 @@ from rich.text import Text
 from tierwise.api.codec import Raw
 from tierwise.api.volcano import PodGroup
 from tierwise.explain.naming import ObjectNames, decision_title
+from tierwise.explain.page import Page, count, wrapped
 from tierwise.explain.rejection_wire import FORMAT, rejection_wire
 from tierwise.explain.text.narrative import rejection_lines
-from tierwise.explain.text.page import Page, count, wrapped
 from tierwise.explain.text.waiting import STYLES
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.job import Job

@@ -19,7 +19,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.model.arrays import Floats, Ints
-from tierwise.model.expected_ends import FinishedRun, RunHistory
+from tierwise.model.expected_ends import RunHistory
+from tierwise.model.finished_run import FinishedRun
 from tierwise.replay.engine.contenders import Contender
 from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.rules import Rules

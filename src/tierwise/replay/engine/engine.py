@@ -18,7 +18,7 @@ from tierwise.api.eviction_terms import EvictionTerms
 from tierwise.api.reservation import ReservationRecord
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.arrays import Ints
-from tierwise.model.expected_ends import FinishedRun
+from tierwise.model.finished_run import FinishedRun
 from tierwise.model.job import Job
 from tierwise.model.queue import Queue
 from tierwise.model.snapshot import Snapshot

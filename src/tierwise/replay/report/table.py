@@ -8,8 +8,8 @@ from typing import Any, Final
 import msgspec
 from rich.text import Text
 
-from tierwise.explain.text.page import Page, wrapped
-from tierwise.explain.text.tables import Cell, TableColumn, table
+from tierwise.explain.page import Page, wrapped
+from tierwise.explain.tables import Cell, TableColumn, table
 
 __all__ = ["DECISIVE", "FIGURES", "Figure", "calibration_lines", "duration", "lines", "shown_figures", "verdict"]
 

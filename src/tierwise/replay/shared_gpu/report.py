@@ -7,8 +7,8 @@ from typing import Any
 
 from rich.text import Text
 
-from tierwise.explain.text.page import Page, wrapped
-from tierwise.explain.text.tables import TableColumn, table
+from tierwise.explain.page import Page, wrapped
+from tierwise.explain.tables import TableColumn, table
 from tierwise.replay.report.html import Head, pair, section, sheet
 from tierwise.replay.report.html import table as html_table
 from tierwise.replay.report.plots import HALF, WHOLE, Series, bars, coincidences, lines

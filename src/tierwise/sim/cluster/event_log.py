@@ -13,8 +13,8 @@ from tierwise.dialects.volcano.annotations import role_of
 from tierwise.dialects.volcano.job import defaulted
 from tierwise.explain.job_location import job_location
 from tierwise.explain.naming import ObjectNames, decision_title, sub_id
+from tierwise.explain.page import count
 from tierwise.explain.ranges import compact
-from tierwise.explain.text.page import count
 from tierwise.explain.timeline import TimelineEntry
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.snapshot import Snapshot

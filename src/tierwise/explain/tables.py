@@ -9,7 +9,7 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from tierwise.explain.text.page import Glyphs, Page, shortened, wrapped
+from tierwise.explain.page import Glyphs, Page, shortened, wrapped
 
 __all__ = ["Cell", "TableColumn", "bar", "meter", "pairs", "table"]
 
