@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import click
 import pytest
 from rich.cells import cell_len
-from tests.support.commands import EXAMPLES, run
+from tests.support.commands import EXAMPLES, ROOT, run
 
+from tierwise.cli.main import VERBS, cli
+
+DISCOVERED = EXAMPLES / "04-topology-discovery"
+SLURM = DISCOVERED.relative_to(ROOT)  # pages name it
 PAGES = {
     "what-if": ("what-if", "-f", EXAMPLES / "02-why-not", "--uncordon", "a3", "--drain", "c1"),
     "what-if-start": ("what-if", "-f", EXAMPLES / "02-why-not", "--start", "train"),
@@ -31,8 +37,76 @@ PAGES = {
     "topology-broken": ("topology", "show", "-f", EXAMPLES / "03-broken-topology"),
     "validate-broken": ("validate", "-f", EXAMPLES / "03-broken-topology"),
     "reconcile-llm-training": ("reconcile", "-f", EXAMPLES / "01-llm-training"),
+    "why": ("why", "-f", EXAMPLES / "02-why-not", "train-0"),
+    "top": ("top", "-f", EXAMPLES / "15-defragmentation"),
+    "audit": ("audit", "-f", EXAMPLES / "02-why-not"),
+    "topology-diff": ("topology", "diff", "-f", DISCOVERED / "cluster.yaml", "--from", f"slurm:{SLURM}"),
+    "simulate": (
+        *("simulate", "--topology", "synthetic:spines=2", "--trace", "synthetic:jobs=40"),
+        *("--profile", "default", "--profile", "best-fit"),
+    ),
+}
+FILES = {
+    "topology-generate": ("topology", "generate", "--from", f"slurm:{SLURM}"),
+    "topology-export": ("topology", "export", "-f", EXAMPLES / "02-why-not"),
+    "topology-import": ("topology", "import", Path(__file__).parent / "topology-export.txt"),
+    "crds": ("crds", "--family", "scheduler-plugins"),
+}
+"""What is printed for other programs: no page, whatever the width."""
+NO_PAGE = {
+    "bench": "figures of a machine",
+    "completion": "a script of click's",
+    "plugins": "lists what is installed: tests/unit/cli/test_plugins",
+    "version": "a line that every version changes",
+    "submit": "its pages are in test_life_pages",
+    "serve": "a server: tests/unit/web",
+    "up": "a server: tests/unit/apiserver",
+    "run": "a live cluster: tests/contract",
+    "controllers": "a live cluster: tests/contract",
+    "webhook": "a server: tests/unit/runtime",
+    "snapshot": "a live cluster: tests/contract",
+    "probe": "measures a network",
+    "advertise-bandwidth": "measures a node",
+    "replay": "a journal of a run: tests/unit/runtime",
 }
 Golden = Callable[[str, str], str]
+
+
+def _commands() -> Iterator[tuple[str, click.Command]]:
+    """Every verb with its words, those below a group one by one."""
+    above = click.Context(cli)
+    for verb in VERBS:
+        command = cli.get_command(above, verb)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from ((f"{verb} {name}", own) for name, own in command.commands.items())
+        else:
+            yield verb, command
+
+
+def test_every_verb_has_golden_output() -> None:
+    """Byte for byte, or a reason why that cannot be; and no reason is left over."""
+    shown = {" ".join(map(str, words[:n])) for words in (*PAGES.values(), *FILES.values()) for n in (1, 2)}
+    verbs = {name for name, _ in _commands()}
+
+    assert set() == verbs - shown - NO_PAGE.keys()
+    assert set() == NO_PAGE.keys() - verbs
+
+
+def test_every_verb_has_examples_and_a_section_of_the_reference() -> None:
+    """What `--help` shows ends with commands to try, which begin with the verb; the reference page tells the rest."""
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    sections = [line[3:].split() for line in page.splitlines() if line.startswith("## ")]
+
+    for name, command in _commands():
+        assert f"tierwise {name}" in (command.epilog or ""), name
+        assert any(set(name.split()) <= set(section) for section in sections), name
+
+
+@pytest.fixture(autouse=True)
+def _from_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Relative paths are those of the repository, wherever the tests are started."""
+    monkeypatch.chdir(ROOT)
 
 
 @pytest.mark.parametrize("width", [80, 160])
@@ -45,11 +119,19 @@ def test_page(name: str, width: int, golden: Golden) -> None:
     assert width >= max(map(cell_len, actual.splitlines()))
 
 
+@pytest.mark.parametrize("name", FILES)
+def test_file(name: str, golden: Golden) -> None:
+    """What other programs read is what it was, and nothing else is printed beside it."""
+    result = run(*FILES[name])
+
+    assert (0, golden(f"{name}.txt", result.stdout)) == (result.exit_code, result.stdout)
+
+
 @pytest.mark.parametrize(
     "name",
     [
         *("schedule-why-not", "explain-pod-waiting", "validate-broken", "explain-job-waiting"),
-        *("what-if", "what-if-start", "defrag", "eta-jobs"),
+        *("what-if", "what-if-start", "defrag", "eta-jobs", "why", "top", "audit", "topology-diff"),
     ],
 )
 def test_json(name: str, golden: Golden) -> None:

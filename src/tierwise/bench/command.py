@@ -19,7 +19,13 @@ _NARROWEST = 120
 """Columns that the table needs; it is not squeezed where a file or a pipe has no width of its own."""
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  tierwise bench --quick
+  tierwise bench --row P1a --row C3
+"""
+)
 @click.option("--quick", is_flag=True, help="Fewer repeats: under a minute instead of a few.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("--row", "wanted", multiple=True, metavar="ID", help="Only this row; may be given more than once.")

@@ -9,7 +9,12 @@ from tierwise import __version__
 __all__ = ["version"]
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  tierwise version
+"""
+)
 def version() -> None:
     """Print the version."""
     click.echo(f"tierwise {__version__}")
