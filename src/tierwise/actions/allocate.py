@@ -41,7 +41,7 @@ from tierwise.actions.placement.demand import (
     whole_first,
 )
 from tierwise.actions.placement.nominated import place_nominated, to_nominate
-from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult
+from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, first_found
 from tierwise.actions.placement.quotas import over_quota, over_quota_as_placed, over_quota_at_once, over_quota_now
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.surplus import place_allowed_surplus, place_surplus_group
@@ -351,11 +351,5 @@ class _Allocation:
 
 def _search(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
     """Find a place; for a gathered job as a whole, and if there is none, or a quota forbids that, for its minimum."""
-    bounded = False
-    for each in whole_first(cycle, job, asked):
-        if each is asked or over_quota(cycle, job, each) is None:
-            found = solve(cycle, job, each)
-            if isinstance(found, SearchResult):
-                return found
-            bounded |= found is NoPlace.BOUNDED
-    return NoPlace.of(bounded=bounded)
+    wholes = (each for each in whole_first(cycle, job, asked) if each is asked or over_quota(cycle, job, each) is None)
+    return first_found(solve(cycle, job, each) for each in wholes)

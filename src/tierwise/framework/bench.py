@@ -205,7 +205,7 @@ class Panel:
         return [
             Asked(made, method, getattr(made.plugin, method))
             for made in self._made
-            if method in made.methods and made.choice.enabled(switch)
+            if method in made.methods and switch not in made.choice.off
         ]
 
     def asks(self, rule: Rule[..., Any]) -> tuple[Callable[..., Any], ...]:

@@ -26,7 +26,7 @@ import numpy as np
 
 from tierwise.model.arrays import Ints, Rows, of_rows, summed
 from tierwise.model.held import held_amounts
-from tierwise.model.job import Job, PodSet, Status, SubJob, Task, whole_groups
+from tierwise.model.job import Job, PodSet, Status, SubJob, Task, whole_by_policy, whole_groups
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
@@ -965,13 +965,9 @@ def job_ready(ledger: Ledger, job: Job, *, waiting: bool = False) -> bool:
         standing = standing + ledger.waiting[first : first + count]
     if int(standing.sum()) < job.minimum or not _roles_ready(ledger, job, waiting=waiting):
         return False
+    whole_subs = (number >= sub.minimum for sub, number in zip(job.subs, standing.tolist(), strict=True))
     if job.inner_groups:
-        whole_subs = (number >= sub.minimum for sub, number in zip(job.subs, standing.tolist(), strict=True))
         return whole_groups(job, whole_subs)[0]
-    if any(policy.minimum for policy in job.policies):
-        whole = np.zeros(len(job.policies), dtype=np.int64)
-        for sub, number in zip(job.subs, standing.tolist(), strict=True):
-            if sub.policy >= 0 and number >= sub.minimum:
-                whole[sub.policy] += 1
-        return all(int(w) >= policy.minimum for w, policy in zip(whole, job.policies, strict=True))
-    return True
+    if not any(policy.minimum for policy in job.policies):
+        return True
+    return all(w >= policy.minimum for w, policy in zip(whole_by_policy(job, whole_subs), job.policies, strict=True))

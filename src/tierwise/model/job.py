@@ -38,6 +38,8 @@ __all__ = [
     "Task",
     "group_job",
     "group_jobs",
+    "lacking_parts",
+    "whole_by_policy",
     "whole_groups",
     "whole_only",
 ]
@@ -315,14 +317,28 @@ def _group_job(job: Job, number: int, subs: tuple[SubJob, ...]) -> Job:
 
 def whole_groups(job: Job, whole_subs: Iterable[bool]) -> list[bool]:
     """Which inner groups of a nested job are whole where these of its sub-jobs, in their order, are."""
-    parts = [0] * len(job.inner_groups)
+    return [lacking <= 0 for lacking in lacking_parts(job, whole_subs)]
+
+
+def lacking_parts(job: Job, whole_subs: Iterable[bool]) -> list[int]:
+    """How many parts each inner group of a nested job lacks where these of its sub-jobs are whole; 0 or less if it is
+    whole.
+    """
+    lacking = [group.minimum for group in job.inner_groups]
     for sub, whole in zip(job.subs, whole_subs, strict=True):
         if whole and sub.inner_group >= 0 and sub.minimum:  # one that needs nothing makes nothing whole
-            parts[sub.inner_group] += 1
-    result = [False] * len(parts)
-    for i in reversed(range(len(parts))):  # parts come after the groups that they are in
-        group = job.inner_groups[i]
-        result[i] = parts[i] >= group.minimum
-        if result[i] and group.parent >= 0:
-            parts[group.parent] += 1
-    return result
+            lacking[sub.inner_group] -= 1
+    for i in reversed(range(len(lacking))):  # parts come after the groups that they are in
+        parent = job.inner_groups[i].parent
+        if lacking[i] <= 0 and parent >= 0:
+            lacking[parent] -= 1
+    return lacking
+
+
+def whole_by_policy(job: Job, whole_subs: Iterable[bool]) -> list[int]:
+    """How many sub-jobs of each policy are whole where these, in their order, are."""
+    number = [0] * len(job.policies)
+    for sub, whole in zip(job.subs, whole_subs, strict=True):
+        if whole and sub.policy >= 0:
+            number[sub.policy] += 1
+    return number

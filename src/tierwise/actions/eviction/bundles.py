@@ -17,7 +17,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import roles_count
 from tierwise.model.arrays import Bools, Floats, Ints, order_by
-from tierwise.model.job import Job, whole_groups
+from tierwise.model.job import Job, whole_by_policy, whole_groups
 
 __all__ = ["bundle_up", "keep_allowed", "refused_of", "sort_bundles"]
 
@@ -73,11 +73,9 @@ def _gated_core(cycle: Cycle, preemptor: Preemptor, job: Job, local: Ints, surpl
     roles = {n: int(ledger.role_ready[n]) - least for n, least in job.roles.items()} if roles_count(job) else {}
     ready = {sub.number: int(ledger.ready[sub.number]) for sub in job.subs}
     by_number = {sub.number: sub for sub in job.subs}
-    slack = [-policy.minimum for policy in job.policies]
-    for sub in job.subs:
-        if sub.policy >= 0 and ready[sub.number] >= sub.minimum:
-            slack[sub.policy] += 1
-    nested = bool(job.inner_groups) and whole_groups(job, [ready[s.number] >= s.minimum for s in job.subs])[0]
+    whole_subs = [ready[sub.number] >= sub.minimum for sub in job.subs]
+    slack = [n - policy.minimum for n, policy in zip(whole_by_policy(job, whole_subs), job.policies, strict=True)]
+    nested = bool(job.inner_groups) and whole_groups(job, whole_subs)[0]
     core = np.ones(len(local), dtype=bool)
     for i, position in enumerate(local.tolist()):
         role, sub = int(running.role[position]), by_number[int(running.sub[position])]

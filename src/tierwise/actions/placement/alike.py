@@ -15,12 +15,11 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.bounds import Room, held
 from tierwise.actions.placement.choose import (
-    by_score,
     candidates,
     current_domain,
     group_units,
-    pending,
     picks_of,
+    preference,
     search_group,
     surplus_keys,
 )
@@ -73,9 +72,8 @@ def holds(cycle: Cycle, whole: Part, domain: int, number: int) -> bool:
 def _best(cycle: Cycle, part: Part, feasible: Ints, near: int | None) -> tuple[int, float]:
     """The best domain for a group: near the job's placed tasks, then one that holds the surplus, score and name."""
     scores = cycle.pipeline.score_domains(next(part.task_groups()).sub, feasible)
-    distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
-    ahead = surplus_keys(cycle, part.gang, feasible, pending(cycle, part.gang), part.pods)
-    best = int(np.lexsort((cycle.topology.rank[feasible], *by_score(scores, ahead), distance))[0])
+    ahead = surplus_keys(cycle, part.gang, feasible, part.pods)
+    best = int(np.lexsort(preference(cycle, feasible, scores, near, ahead))[0])
     return int(feasible[best]), float(scores[best])
 
 
@@ -169,18 +167,9 @@ class _Leaves:
     def _best(self, feasible: Ints, score: Floats, able: Ints) -> int:
         """The best candidate: near the job's placed tasks, then one that holds the surplus, score, room and name."""
         cycle, number = self._cycle, len(self._task_groups)
-        near = current_domain(cycle, self._gang)
-        distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
-        ahead = surplus_keys(
-            cycle,
-            self._gang,
-            feasible,
-            pending(cycle, self._gang),
-            number * self._leaf.pods,
-            also=able >= number + self._spares,
-        )
-        keys = (cycle.topology.rank[feasible], *by_score(score, ahead), distance)
-        return int(np.lexsort(keys)[0])
+        also = able >= number + self._spares
+        ahead = surplus_keys(cycle, self._gang, feasible, number * self._leaf.pods, also=also)
+        return int(np.lexsort(preference(cycle, feasible, score, current_domain(cycle, self._gang), ahead))[0])
 
     def _worth(self, feasible: Ints) -> Floats:
         """For each candidate the sum of its leaves' scores, each leaf in the best inner domain that is left."""
@@ -217,11 +206,7 @@ class _Leaves:
     def _fill(self, tier: tuple[Ints, Ints, Ints], missing: Ints, near: int | None) -> Ints:
         """Assign leaves to domains of one tier in the order of preference, until each candidate has enough."""
         domains, owner, room = tier
-        topology = self._cycle.topology
-        distance = topology.meeting_tiers(near)[domains] if near is not None else np.zeros(len(domains))
-        scores = self._cycle.pipeline.score_domains(self._sub, domains)
-        keys = (topology.rank[domains], *by_score(scores, self._with_surplus(domains)), distance, owner)
-        order = np.lexsort(keys)
+        order = np.lexsort((*self._preference(domains, near), owner))
         taken = np.cumsum(room[order])
         starts: Bools = np.append(True, owner[order][1:] != owner[order][:-1])
         before = taken - room[order]
@@ -255,13 +240,13 @@ class _Leaves:
 
     def _first(self, able: Ints) -> int:
         """The domain of the first leaf."""
-        scores = self._cycle.pipeline.score_domains(self._sub, able)
-        keys = (self._cycle.topology.rank[able], *by_score(scores, self._with_surplus(able)))
-        return int(able[np.lexsort(keys)[0]])
+        return int(able[np.lexsort(self._preference(able, None))[0]])
 
-    def _with_surplus(self, domains: Ints) -> tuple[Ints, ...]:
-        """Which domains also hold a leaf's surplus."""
-        return surplus_keys(self._cycle, self._sub, domains, pending(self._cycle, self._sub), self._leaf.pods)
+    def _preference(self, domains: Ints, near: int | None) -> tuple[Floats | Ints, ...]:
+        """Sort keys of domains for a leaf: near one, then with room for its surplus, then by score and name."""
+        scores = self._cycle.pipeline.score_domains(self._sub, domains)
+        ahead = surplus_keys(self._cycle, self._sub, domains, self._leaf.pods)
+        return preference(self._cycle, domains, scores, near, ahead)
 
     def _place_tier(self, domains: Ints, numbers: Ints, task_groups: tuple[TaskGroup, ...]) -> list[Placement] | None:
         """Place a number of leaves in each of some disjoint, ascending domains; task groups are used in order.

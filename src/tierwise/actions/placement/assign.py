@@ -21,7 +21,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.build import tightness
-from tierwise.actions.placement.choose import GRAIN, candidates, current_domain, ordered
+from tierwise.actions.placement.choose import candidates, current_domain, ordered, preference
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
 from tierwise.actions.placement.problem import BOTH, Budget, Counts, NoPlace, Part, Placement, SearchResult, plus
 from tierwise.actions.placement.trial import fit
@@ -274,9 +274,7 @@ class Ground(Search):
         found: list[Option] = []
         for group in groups:
             scores = self._cycle.pipeline.score_domains(sub, group)
-            near = self._near
-            far = self._cycle.topology.meeting_tiers(near)[group] if near is not None else np.zeros(len(group))
-            order = np.lexsort((self._cycle.topology.rank[group], -np.rint(scores * GRAIN), far))
+            order = np.lexsort(preference(self._cycle, group, scores, self._near))
             found += (Option(int(group[i]), float(scores[i])) for i in order)
         return found
 

@@ -10,7 +10,7 @@ from tierwise.actions.placement.demand import Demand, TaskGroup, counts_by_pod_s
 from tierwise.actions.placement.problem import Counts, Part
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import ready_tasks, roles_count, sub_ready
-from tierwise.model.job import Job, group_jobs, whole_groups
+from tierwise.model.job import Job, group_jobs, lacking_parts, whole_by_policy
 from tierwise.model.shape import Shape
 
 __all__ = ["parts_of", "tightness"]
@@ -33,10 +33,7 @@ def tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
 def _two_levels(cycle: Cycle, job: Job, demand: Demand) -> Part:
     """A job with sub-groups: it lacks tasks in all, whole sub-jobs by policy, and tasks by role."""
     ready = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
-    whole = [0] * len(job.policies)
-    for sub in job.subs:
-        if sub.policy >= 0 and ready[sub.number] >= sub.minimum:
-            whole[sub.policy] += 1
+    whole = whole_by_policy(job, (ready[sub.number] >= sub.minimum for sub in job.subs))
     roles = list(job.roles) if roles_count(job) else []
 
     def adds(task_group: TaskGroup) -> Counts:
@@ -84,29 +81,21 @@ def _kind_of_job(cycle: Cycle, demand: Demand, parts: tuple[Part, ...]) -> tuple
 
 def _nested(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
     """An inner group of a nested job, the first of which is the job itself: it lacks parts."""
-    number = demand.inner_group
-    complete = [sub_ready(cycle.ledger, sub) for sub in job.subs]
-    whole, gangs = whole_groups(job, complete), group_jobs(job)
+    number, gangs = demand.inner_group, group_jobs(job)
+    lacking = lacking_parts(job, (sub_ready(cycle.ledger, sub) for sub in job.subs))
     chosen = {task_group.sub.number for task_group in demand.task_groups}
-    short = [group.minimum for group in job.inner_groups]
-    found: list[list[tuple[bool, int, Part]]] = [[] for _ in short]  # whether it is a spare, its place, and the part
-    for sub, done in zip(job.subs, complete, strict=True):
-        if done and sub.inner_group >= 0 and sub.minimum:
-            short[sub.inner_group] -= 1
+    found: list[list[tuple[bool, int, Part]]] = [[] for _ in lacking]  # whether it is a spare, its place, and the part
     for i, task_group in enumerate((*demand.task_groups, *demand.spares)):
         if task_group.sub.inner_group >= 0:
             spare = task_group.sub.number not in chosen
-            found[task_group.sub.inner_group].append((spare, i, _leaf(cycle, i + len(short), task_group, (1,))))
-    for i in reversed(range(number, len(short))):  # parts come after the groups that they are in
-        parent = job.inner_groups[i].parent
-        if whole[i] and i != number:
-            short[parent] -= 1
-        elif len(found[i]) >= short[i] > 0:
+            found[task_group.sub.inner_group].append((spare, i, _leaf(cycle, i + len(lacking), task_group, (1,))))
+    for i in reversed(range(number, len(lacking))):  # parts come after the groups that they are in
+        if len(found[i]) >= lacking[i] > 0:
             ordered = sorted(found[i], key=lambda part: part[:2])
-            part = _group(cycle, gangs[i], i, short[i], tuple(part for _, _, part in ordered))
+            part = _group(cycle, gangs[i], i, lacking[i], tuple(part for _, _, part in ordered))
             if i == number:
                 return part
-            found[parent].append((ordered[short[i] - 1][0], ordered[0][1], part))
+            found[job.inner_groups[i].parent].append((ordered[lacking[i] - 1][0], ordered[0][1], part))
     return None
 
 

@@ -8,7 +8,7 @@ the other pods matter more there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -28,13 +28,13 @@ from tierwise.model.topology import ROOT
 
 __all__ = [
     "GRAIN",
-    "by_score",
     "candidates",
     "current_domain",
     "group_units",
     "ordered",
     "pending",
     "picks_of",
+    "preference",
     "previous_domain",
     "search_group",
     "surplus_keys",
@@ -120,28 +120,33 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
         return
     job = cycle.snapshot.jobs[task_group.sub.job_number]
     gang: Job | SubJob = task_group.sub if job.policies else job
-    ahead = surplus_keys(cycle, gang, domains, pending(cycle, gang), task_group.need)
-    keys: list[Floats | Ints | Bools] = [*by_score(scores, ahead)]
-    for home in (near, previous_domain(cycle, task_group.sub)):
-        if home is not None:
-            keys.append(cycle.topology.meeting_tiers(home)[domains])
+    ahead = surplus_keys(cycle, gang, domains, task_group.need)
+    keys: list[Floats | Ints | Bools] = [*preference(cycle, domains, scores, near, ahead)]
+    home = previous_domain(cycle, task_group.sub)
+    if home is not None:
+        keys.append(cycle.topology.meeting_tiers(home)[domains])
     if cycle.ledger.any_releasing:
         keys.append(~may_hold(Room(cycle, Pool.IDLE), task_group, domains))
     left = np.arange(len(domains))
     for key in reversed(keys):
         left = left[key[left] == key[left].min()]
-    first = int(left[np.argmin(cycle.topology.rank[domains[left]])])
+    first = int(left[0])
     yield first
-    for i in np.lexsort((cycle.topology.rank[domains], *keys)).tolist():
+    for i in np.lexsort(keys).tolist():
         if i != first:
             yield i
 
 
-def by_score(scores: Floats, ahead: Sequence[Ints]) -> tuple[Floats | Ints, ...]:
-    """Sort keys for `lexsort` from scores and `surplus_keys`: a gang that fits one domain as a whole is not torn apart
-    for a score, and among domains with equal scores the one with more room goes first.
+def preference(
+    cycle: Cycle, domains: Ints, scores: Floats, near: int | None = None, ahead: Sequence[Ints] = ()
+) -> tuple[Floats | Ints, ...]:
+    """Sort keys for `lexsort`, the least significant first: domains near one, then by `surplus_keys`, score and name.
+
+    A gang that fits one domain as a whole is not torn apart for a score, and among domains with equal scores the one
+    with more room goes first.
     """
-    return *ahead[1:], -np.rint(scores * GRAIN), *ahead[:1]
+    by_score = (cycle.topology.rank[domains], *ahead[1:], -np.rint(scores * GRAIN), *ahead[:1])
+    return by_score if near is None else (*by_score, cycle.topology.meeting_tiers(near)[domains])
 
 
 def pending(cycle: Cycle, gang: Job | SubJob) -> dict[Shape, int]:
@@ -156,13 +161,7 @@ def pending(cycle: Cycle, gang: Job | SubJob) -> dict[Shape, int]:
 
 
 def surplus_keys(
-    cycle: Cycle,
-    gang: Job | SubJob,
-    domains: Ints,
-    whole: Mapping[Shape, int],
-    need: int,
-    *,
-    also: Bools | None = None,
+    cycle: Cycle, gang: Job | SubJob, domains: Ints, need: int, *, also: Bools | None = None
 ) -> tuple[Ints, ...]:
     """Sort keys that prefer domains with capacity for the surplus, the most significant first; empty without surplus.
 
@@ -170,6 +169,7 @@ def surplus_keys(
     pending tasks. The second is how many of them the outermost of these domains holds, where none holds all. `also`
     restricts which domains count.
     """
+    whole = pending(cycle, gang)
     if sum(whole.values()) <= need:
         return ()
     topology, limit = cycle.topology, cycle.pipeline.limit(gang)

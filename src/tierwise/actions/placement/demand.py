@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready, ready_tasks, roles_count
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, PodSet, SubJob, whole_groups
+from tierwise.model.job import Job, PodSet, SubJob, lacking_parts, whole_by_policy, whole_groups
 
 __all__ = [
     "Demand",
@@ -337,11 +337,11 @@ class _Choice:
         self._left_by_sub = {number: sum(p.left for p in found) for number, found in self._remaining_by_sub.items()}
         self._ready_by_sub = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
         self._total = sum(self._ready_by_sub.values())
-        self._whole = [0] * len(job.policies)
-        for sub in job.subs:
-            if sub.policy >= 0 and self._ready_by_sub[sub.number] >= sub.minimum:
-                self._whole[sub.policy] += 1
+        self._whole = whole_by_policy(job, self._whole_subs())
         self._roles = {n: int(cycle.ledger.role_ready[n]) for n in job.roles} if roles_count(job) else {}
+
+    def _whole_subs(self) -> Iterator[bool]:
+        return (self._ready_by_sub[sub.number] >= sub.minimum for sub in self._job.subs)
 
     def _by_cost(self, remaining: tuple[RemainingTasks, ...]) -> tuple[RemainingTasks, ...]:
         cheapest = self._cheapest
@@ -361,13 +361,7 @@ class _Choice:
 
     def nested(self, number: int = 0) -> Demand:
         """The fewest parts that make an inner group of a nested job whole, those first that have begun."""
-        groups = self._job.inner_groups
-        complete = [self._ready_by_sub[sub.number] >= sub.minimum for sub in self._job.subs]
-        whole = whole_groups(self._job, complete)
-        short = [group.minimum for group in groups]
-        for sub, done in zip(self._job.subs, complete, strict=True):
-            if done and sub.inner_group >= 0 and sub.minimum:
-                short[sub.inner_group] -= 1
+        groups, lacking = self._job.inner_groups, lacking_parts(self._job, self._whole_subs())
         open_subs = [s for s in self._in_order() if s.inner_group >= 0 and self._missing(s) > 0]
         place = {sub.number: i for i, sub in enumerate(open_subs)}
         parts: list[list[list[SubJob]]] = [[] for _ in groups]
@@ -376,13 +370,10 @@ class _Choice:
         chosen: list[SubJob] | None = None
         inside: set[int] = set()
         for i in reversed(range(number, len(groups))):  # parts come after the groups that they are in
-            outer = groups[i].parent
-            first = sorted(parts[i], key=lambda subs: (not self._begun(subs), place[subs[0].number]))[: short[i]]
-            chosen = [sub for subs in first for sub in subs] if len(first) == short[i] else None
-            if whole[i] and i != number:
-                short[outer] -= 1
-            elif chosen is not None and i != number:
-                parts[outer].append(chosen)
+            first = sorted(parts[i], key=lambda subs: (not self._begun(subs), place[subs[0].number]))
+            chosen = [sub for subs in first[: lacking[i]] for sub in subs] if len(first) >= lacking[i] > 0 else None
+            if chosen is not None and i != number:
+                parts[groups[i].parent].append(chosen)
         for i in range(number, len(groups)):
             if i == number or groups[i].parent in inside:
                 inside.add(i)

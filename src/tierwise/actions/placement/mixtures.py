@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.assign import Chosen, Frame, Ground, Option
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.problem import Budget, NoPlace, Part, Placement, SearchResult, plus
+from tierwise.actions.placement.problem import Budget, NoPlace, Part, Placement, SearchResult, first_found, plus
 from tierwise.actions.placement.quanta import Quanta, SlotTree
 from tierwise.actions.placement.trial import place_tasks
 from tierwise.framework.cycle import Cycle
@@ -306,16 +306,11 @@ class Mixtures(Ground):
         cls, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...], budget: Budget
     ) -> SearchResult | NoPlace:
         """Place what a job lacks below a domain, on idle resources or else on what is being released as well."""
-        bounded = False
+        usable, most = pools if cycle.ledger.any_releasing else pools[:1], cycle.budget.mixed_steps
         try:
-            for pool in pools if cycle.ledger.any_releasing else pools[:1]:
-                found = cls(cycle, job, whole, domain, pools, pool).run(budget, cycle.budget.mixed_steps)
-                if isinstance(found, SearchResult):
-                    return found
-                bounded |= found is NoPlace.BOUNDED
+            return first_found(cls(cycle, job, whole, domain, pools, pool).run(budget, most) for pool in usable)
         except OutOfBoundError:
-            bounded = True
-        return NoPlace.of(bounded=bounded)
+            return NoPlace.BOUNDED
 
     def __init__(self, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...], pool: Pool) -> None:
         super().__init__(cycle, job, whole, domain, pools)

@@ -8,7 +8,7 @@ tasks, whole sub-groups of each policy and tasks of each role, all at once: so b
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import msgspec
@@ -31,6 +31,7 @@ __all__ = [
     "Part",
     "Placement",
     "SearchResult",
+    "first_found",
     "plus",
 ]
 
@@ -121,6 +122,16 @@ class NoPlace(enum.Enum):
     @classmethod
     def of(cls, *, bounded: bool) -> NoPlace:
         return cls.BOUNDED if bounded else cls.PROVEN
+
+
+def first_found(answers: Iterable[SearchResult | NoPlace]) -> SearchResult | NoPlace:
+    """The first place that is found; there is none by proof where every answer is one."""
+    bounded = False
+    for found in answers:
+        if isinstance(found, SearchResult):
+            return found
+        bounded |= found is NoPlace.BOUNDED
+    return NoPlace.of(bounded=bounded)
 
 
 BOTH = (Pool.IDLE, Pool.FUTURE_IDLE)

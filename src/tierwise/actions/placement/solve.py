@@ -8,6 +8,7 @@ a shortlist of domains. Constraints on other trees than the one that rows follow
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -15,10 +16,17 @@ import numpy as np
 from tierwise.actions.placement.alike import place_alike
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.build import parts_of
-from tierwise.actions.placement.choose import by_score, candidates, current_domain, pending, search_group, surplus_keys
+from tierwise.actions.placement.choose import (
+    candidates,
+    current_domain,
+    pending,
+    preference,
+    search_group,
+    surplus_keys,
+)
 from tierwise.actions.placement.demand import Demand
-from tierwise.actions.placement.problem import BOTH, Budget, NoPlace, Part, SearchResult
-from tierwise.actions.placement.trial import common_places, confined, written
+from tierwise.actions.placement.problem import BOTH, Budget, NoPlace, Part, SearchResult, first_found
+from tierwise.actions.placement.trial import common_places, confined, indispensable, large_enough, written
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool
@@ -121,14 +129,8 @@ def _search_unlike(
         budget.left += mine.left
         return found
 
-    bounded = False
-    for group in groups:
-        able, levels = shortlist(cycle, whole.gang, demand, group)
-        found = _best_of(cycle, job, able, levels, attempt)
-        if isinstance(found, SearchResult):
-            return found
-        bounded |= found is NoPlace.BOUNDED
-    return NoPlace.of(bounded=bounded)
+    shortlists = (shortlist(cycle, whole.gang, demand, group) for group in groups)
+    return first_found(_best_of(cycle, job, able, levels, attempt) for able, levels in shortlists)
 
 
 def shortlist(cycle: Cycle, job: Job | SubJob, demand: Demand, group: Ints) -> tuple[Ints, Ints]:
@@ -141,10 +143,8 @@ def shortlist(cycle: Cycle, job: Job | SubJob, demand: Demand, group: Ints) -> t
     if len(feasible) < 2:
         return feasible, feasible
     worth = sum(cycle.pipeline.score_domains(task_group.sub, feasible) for task_group in demand.task_groups)
-    near = current_domain(cycle, job)
-    distance = cycle.topology.meeting_tiers(near)[feasible] if near is not None else np.zeros(len(feasible))
-    ahead = surplus_keys(cycle, job, feasible, pending(cycle, job), demand.tasks)
-    order = np.lexsort((cycle.topology.rank[feasible], *by_score(np.asarray(worth), ahead), distance))
+    ahead = surplus_keys(cycle, job, feasible, demand.tasks)
+    order = np.lexsort(preference(cycle, feasible, np.asarray(worth), current_domain(cycle, job), ahead))
     return feasible[order], ahead[0][order] if ahead else np.zeros(len(order), dtype=np.int64)
 
 
@@ -181,32 +181,13 @@ def _confined(
 
     `places` has a number for each row that rows of one place share, -1 for none.
     """
-    able = _large_enough(cycle, asked, places)
-    most = cycle.budget.places
-    bounded = len(able) > most
-    for place in able[:most].tolist():
-        found = confined(cycle, job, np.flatnonzero(places == place), search)
-        if isinstance(found, SearchResult):
-            return found
-        bounded |= found is NoPlace.BOUNDED
-    return NoPlace.of(bounded=bounded)
-
-
-def _large_enough(cycle: Cycle, asked: Demand, places: Ints) -> Ints:
-    """The places that take the tasks of every shape by counting, with the least room first."""
-    needed: dict[Shape, int] = {}
+    needed: Counter[Shape] = Counter()
     for task_group in asked.task_groups:
-        total = sum(tasks_left.left for tasks_left in task_group.remaining)
-        for tasks_left in task_group.remaining:  # what others cannot stand in for
-            least = max(task_group.need - (total - tasks_left.left), 0)
-            needed[tasks_left.pod_set.shape] = needed.get(tasks_left.pod_set.shape, 0) + least
-    inside = places >= 0
-    room = np.zeros(int(places.max(initial=-1)) + 1)
-    able = np.bincount(places[inside], minlength=len(room)) > 0
-    for shape, least in needed.items():
-        most = np.minimum(cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE), sum(needed.values()))
-        held = np.bincount(places[inside], weights=most[inside], minlength=len(room))
-        able &= held >= least
-        room += held
+        needed.update(indispensable(task_group))
+    able, room = large_enough(cycle, needed, places, Pool.FUTURE_IDLE)
     order = np.argsort(room, kind="stable")
-    return order[able[order]]
+    order, most = order[able[order]], cycle.budget.places
+    found = first_found(
+        confined(cycle, job, np.flatnonzero(places == place), search) for place in order[:most].tolist()
+    )
+    return NoPlace.BOUNDED if isinstance(found, NoPlace) and len(order) > most else found

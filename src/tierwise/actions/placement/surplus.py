@@ -6,11 +6,13 @@ once, so quotas are asked with what terminating tasks still hold.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from msgspec.structs import replace
 
 from tierwise.actions.placement.choose import candidates, current_domain, search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup, needs
-from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Placement, SearchResult
+from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Placement, SearchResult, first_found
 from tierwise.actions.placement.quotas import over_quota_at_once
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.trial import put
@@ -79,13 +81,11 @@ def _as_many_as_fit(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Place
 
     def placed(number: int, *, keep: bool = True) -> list[Placement]:
         with cycle.ledger.statement() as statement:
-            found = solve(cycle, job, Demand((replace(task_group, need=number),)), pools=NOW_ONLY)
-            if isinstance(found, NoPlace):
-                _note(cycle, found)
-                return []
-            if keep:
+            some = Demand((replace(task_group, need=number),))
+            found = _placed(cycle, (solve(cycle, job, some, pools=NOW_ONLY),))
+            if keep and found:
                 statement.keep()
-            return list(found.placements)
+            return found
 
     everything = placed(task_group.need)
     if everything or _must_be_whole(cycle, job, task_group):
@@ -99,30 +99,24 @@ def _as_many_as_fit(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Place
 
 def _first_place(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
     """The best place for a task group that must be placed whole, within the job's limit."""
-    for outer in _domains(cycle, job, task_group.sub.inner_group):
-        found = search_group(cycle, job, task_group, within=outer, pools=NOW_ONLY)
-        if isinstance(found, SearchResult):
-            return list(found.placements)
-        _note(cycle, found)
-    return []
+    outer = _domains(cycle, job, task_group.sub.inner_group)
+    return _placed(cycle, (search_group(cycle, job, task_group, within=domain, pools=NOW_ONLY) for domain in outer))
 
 
-def _note(cycle: Cycle, found: NoPlace) -> None:
-    """What is left is said to find no place now; note where that is no proof."""
+def _placed(cycle: Cycle, answers: Iterable[SearchResult | NoPlace]) -> list[Placement]:
+    """What is found first; what is left is said to find no place now, and that is noted where it is no proof."""
+    found = first_found(answers)
     cycle.report.search_counts.cut += found is NoPlace.BOUNDED
+    return list(found.placements) if isinstance(found, SearchResult) else []
 
 
 def place_surplus_group(cycle: Cycle, job: Job, asked: Demand) -> list[Placement]:
     """Place what an inner group of a nested job lacks, whole or not at all, if quotas allow it now."""
     if over_quota_at_once(cycle, job, needs(asked, len(cycle.view.axis))) is not None:
         return []
-    outer = [ROOT] if cycle.snapshot.on_several_trees(job) else None
-    for domain in outer or _domains(cycle, job, job.inner_groups[asked.inner_group].parent):
-        found = solve(cycle, job, asked, within=domain, pools=NOW_ONLY)
-        if isinstance(found, SearchResult):
-            return list(found.placements)
-        _note(cycle, found)
-    return []
+    parent = job.inner_groups[asked.inner_group].parent
+    outer = [ROOT] if cycle.snapshot.on_several_trees(job) else _domains(cycle, job, parent)
+    return _placed(cycle, (solve(cycle, job, asked, within=domain, pools=NOW_ONLY) for domain in outer))
 
 
 def _domains(cycle: Cycle, job: Job, inner_group: int) -> list[int]:

@@ -7,7 +7,8 @@ shapes. Tasks use idle resources first and, where the caller allows it, resource
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -19,13 +20,25 @@ from tierwise.framework.extension import Ask, Tie
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import Picks, best_row, place
 from tierwise.framework.walk import walk
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job, PodSet
 from tierwise.model.ranks import rank_homes
 from tierwise.model.resources import POD_SLOTS
+from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
-__all__ = ["common_places", "confined", "fit", "fit_any_way", "largest_first", "place_tasks", "put", "written"]
+__all__ = [
+    "common_places",
+    "confined",
+    "fit",
+    "fit_any_way",
+    "indispensable",
+    "large_enough",
+    "largest_first",
+    "place_tasks",
+    "put",
+    "written",
+]
 
 
 _Way = Callable[[Cycle, Job, TaskGroup, int, tuple[Pool, ...]], list[Placement] | None]
@@ -258,20 +271,24 @@ def _fit_tied(
     """Place a task group below a domain, its first tasks in one place of those that its ties know; None if no place
     holds it, or nothing is tied. _TooManyPlacesError if more may hold it than are tried.
     """
-    ties = {p.pod_set.shape.number: cycle.pipeline.ties(p.pod_set.shape) for p in task_group.remaining}
+    ties = {p.pod_set.shape: cycle.pipeline.ties(p.pod_set.shape) for p in task_group.remaining}
     every = [tie for found in ties.values() for tie in found]
     if not every:
         return None
     founders = frozenset[int]().union(*(tie.founders for tie in every))
-    concerned = founders | {number for number, found in ties.items() if found}
+    concerned = founders | {shape.number for shape, found in ties.items() if found}
     task_group = _founders_first(task_group, founders)
-    places = common_places(every)[cycle.topology.span(domain)]
-    open_rows = _large_enough(cycle, task_group, ties, places, domain, pools[-1])
+    span, places = cycle.topology.span(domain), np.full(len(cycle.nodes), -1, dtype=np.int64)
+    places[span] = common_places(every)[span]
+    needed = {shape: number for shape, number in indispensable(task_group).items() if ties[shape]}
+    able = np.append(large_enough(cycle, needed, places, pools[-1])[0], False)  # the last for rows of no place
+    open_rows = able[places[span]]
+    first = next(p.pod_set.shape for p in task_group.remaining if p.pod_set.shape.number in concerned)
     for _ in range(cycle.budget.places):
-        row = _first_row(cycle, job, task_group, concerned, domain, pools, open_rows)
-        if row < 0:
+        best = _best_among(cycle, Ask(first, task_group.sub, job), span, pools, open_rows)
+        if best is None:
             return None
-        here = places == places[row]
+        here = places[span] == places[best[0]]
         with cycle.ledger.statement() as statement:
             placements = _fit_around(cycle, job, task_group, concerned, domain, pools, here)
             if placements is not None:
@@ -295,44 +312,34 @@ def common_places(ties: list[Tie]) -> Ints:
     return places
 
 
-def _large_enough(
-    cycle: Cycle, task_group: TaskGroup, ties: dict[int, list[Tie]], places: Ints, domain: int, pool: Pool
-) -> Bools:
-    """The rows of a domain whose place, by counting, takes the tasks of each tied shape that cannot be left out."""
-    span = cycle.topology.span(domain)
-    able: Bools = places >= 0
-    by_shape: dict[int, int] = {}
+def indispensable(task_group: TaskGroup) -> Counter[Shape]:
+    """How many tasks of each shape a task group needs, whatever is taken of the others."""
+    left: Counter[Shape] = Counter()
     for tasks_left in task_group.remaining:
-        number = tasks_left.pod_set.shape.number
-        by_shape[number] = by_shape.get(number, 0) + tasks_left.left
-    total = sum(by_shape.values())
-    for tasks_left in task_group.remaining:
-        shape = tasks_left.pod_set.shape
-        least = max(task_group.need - (total - by_shape[shape.number]), 0)
-        if ties[shape.number] and least and able.any():
-            room = np.minimum(cycle.fit_counts.of(shape).rows(pool)[span], least)  # so that no sum wraps
-            held = np.bincount(places[able], weights=room[able], minlength=int(places.max()) + 1)
-            able &= held[places] >= least
-    return able
+        left[tasks_left.pod_set.shape] += tasks_left.left
+    total = left.total()
+    return Counter({shape: max(task_group.need - (total - number), 0) for shape, number in left.items()})
 
 
-def _first_row(
-    cycle: Cycle,
-    job: Job,
-    task_group: TaskGroup,
-    concerned: frozenset[int],
-    domain: int,
-    pools: tuple[Pool, ...],
-    among: Bools,
-) -> int:
-    """The position in the domain of the best row, among some, for the first task that decides a place; -1 if none."""
-    span = cycle.topology.span(domain)
-    first = next(p.pod_set.shape for p in task_group.remaining if p.pod_set.shape.number in concerned)
+def large_enough(cycle: Cycle, needed: Mapping[Shape, int], places: Ints, pool: Pool) -> tuple[Bools, Floats]:
+    """By place, whether it takes so many tasks of each shape by counting, and how many of them it has room for."""
+    inside, size = places >= 0, int(places.max(initial=-1)) + 1
+    able, room, most = np.bincount(places[inside], minlength=size) > 0, np.zeros(size), sum(needed.values())
+    for shape, least in needed.items():
+        rows = np.minimum(cycle.fit_counts.of(shape).rows(pool), most)  # so that no sum wraps
+        held = np.bincount(places[inside], weights=rows[inside], minlength=size)
+        able &= held >= least
+        room += held
+    return able, room
+
+
+def _best_among(cycle: Cycle, ask: Ask, span: slice, pools: tuple[Pool, ...], among: Bools) -> tuple[int, Pool] | None:
+    """The best row for a task, among some of a span, and the pool that it fits there."""
     for pool in pools if among.any() else ():
-        row = best_row(cycle, Ask(first, task_group.sub, job), span, pool, among=among)
+        row = best_row(cycle, ask, span, pool, among=among)
         if row >= 0:
-            return row - int(span.start)
-    return -1
+            return row, pool
+    return None
 
 
 def _fit_around(
@@ -356,10 +363,10 @@ def _fit_around(
         if number in concerned and number not in started and len(firsts) < task_group.need:
             started.add(number)
             ask = Ask(pod_set.shape, task_group.sub, job)
-            placed = _place_first(cycle, ask, tasks_left, span, pools, here)
-            if placed is None:
+            best = _best_among(cycle, ask, span, pools, here)
+            if best is None:
                 return None
-            firsts.append(placed)
+            firsts.append(place_tasks(cycle, ask, pod_set, (np.array(best[:1]), np.array([1])), best[1]))
             tasks_left = RemainingTasks(pod_set, tasks_left.left - 1)
             if roles.get(pod_set.role_number):
                 roles[pod_set.role_number] -= 1
@@ -367,16 +374,6 @@ def _fit_around(
     others = TaskGroup(task_group.sub, tuple(left), task_group.need - len(firsts), roles, task_group.extra)
     found = fit(cycle, job, others, domain, pools)
     return None if found is None else _joined(firsts + found)
-
-
-def _place_first(
-    cycle: Cycle, ask: Ask, tasks_left: RemainingTasks, span: slice, pools: tuple[Pool, ...], here: Bools
-) -> Placement | None:
-    for pool in pools:
-        row = best_row(cycle, ask, span, pool, among=here)
-        if row >= 0:
-            return place_tasks(cycle, ask, tasks_left.pod_set, (np.array([row]), np.array([1])), pool)
-    return None
 
 
 def _joined(placements: list[Placement]) -> list[Placement]:
