@@ -53,7 +53,7 @@ from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
 from tierwise.dialects import workloads
 from tierwise.dialects.koordinator.gangs import NAME, gang_of
 from tierwise.dialects.language import Language, NotOurs, loaded
-from tierwise.dialects.languages import Declared, language_of, named_group, read_languages
+from tierwise.dialects.languages import every_group, language_of
 from tierwise.dialects.volcano.discovery import CONFIG_KEY, read_label_source
 from tierwise.dialects.volcano.hypernodes import by_fabric
 from tierwise.dialects.volcano.job import GROUP_NAME, pod_group_name
@@ -123,8 +123,7 @@ def unheard(objects: Objects) -> list[FieldFinding]:
 
 def passed_over(objects: Objects) -> list[FieldFinding]:
     """What is written in objects and read by nobody, besides fields that do not exist."""
-    named = ((named_group(pod), pod) for pod in objects.every(Pod).values())
-    declared = read_languages(objects, {n: pod for n, pod in named if n is not None}, Declared()).groups
+    declared = every_group(objects)
     found: list[FieldFinding] = []
     for key in objects:
         record = objects.record(key)
@@ -189,8 +188,7 @@ class _Checks:
         self._members = _members(objects.every(Pod))
         made = (f"{path.partition('/')[0]}/{pod_group_name(j)}" for path, j in objects.every(Job).items())
         self._groups = {*objects.every(PodGroup), *made}
-        named = ((named_group(pod), pod) for pod in objects.every(Pod).values())
-        self._declared = read_languages(objects, {n: pod for n, pod in named if n is not None}, Declared()).groups
+        self._declared = every_group(objects)
         self._surroundings = Surroundings(objects, self._around, self._layers, self._members)
         self._tree: dict[str, list[Issue]] = {}
         for tree in (context.topology, *context.fabrics):

@@ -16,12 +16,15 @@ from tierwise.bench.measure import Row, at_most, gc_off
 from tierwise.port import Objects, key_of_raw
 from tierwise.snapshot.builder import Reader
 
-__all__ = ["c16a", "c16b"]
+__all__ = ["c16a", "c16b", "c16c"]
 
 _TURNS = 3  # of each change, of which the median counts
 _DAEMONS = 4
 _DEVICES = 8  # of a node, half of them in use
 _DRIVER = "gpu.nvidia.com"
+
+Marks = Callable[[str], Manifest]
+"""Labels, annotations and fields of pods that name a gang."""
 
 Changes = Callable[[int], Sequence[Manifest]]
 """The objects that change, or come, in one turn."""
@@ -52,6 +55,93 @@ def c16b(lab: Lab) -> Row:
     (seconds,) = _costs(objects, {"slice": lambda turn: [_slice(turn, _DEVICES - 1)]}).values()
     what = f"ms to follow a ResourceSlice that changes at {nodes:,} nodes and {len(used):,} pods with a claim each"
     return Row("C16b", what, seconds * 1e3, at_most(500, 50))
+
+
+def c16c(lab: Lab) -> Row:
+    """A pod that ends, in each language."""
+    gangs = lab.size.everyday // 4
+    found = {}
+    for name, (declare, mark) in _LANGUAGES.items():
+        pods = [_in_gang(mark, g, i, gangs) for g in range(gangs) for i in range(8)]
+        groups = [raw for g in range(gangs) for raw in declare(g)]
+        objects = read_manifests([*map(node, range(gangs)), *groups, *pods])
+        ends: Changes = lambda turn, mark=mark: [  # type: ignore[misc] # noqa: E731
+            _with(_in_gang(mark, gangs // 2 + turn, 1, gangs), "status", phase="Succeeded")
+        ]
+        (found[name],) = _costs(objects, {name: ends}).values()
+    shown = ", ".join(f"{name} {seconds * 1e3:.3g}" for name, seconds in found.items())
+    what = f"ms to follow a pod that ends, among {gangs:,} gangs of 8, in the costliest language ({shown})"
+    return Row("C16c", what, max(found.values()) * 1e3, at_most(50, 5))
+
+
+def _in_gang(mark: Marks, gang: int, rank: int, nodes: int) -> Manifest:
+    plain = pod(gang, rank, on=f"n{(8 * gang + rank) % nodes}")
+    meta = {**plain["metadata"], "labels": {}, "annotations": {}, **mark(f"g{gang}")}
+    spec = {**plain["spec"], **meta.pop("spec", {})}
+    return {**plain, "metadata": meta, "spec": spec}
+
+
+def _declared(
+    version: str, kind: str, spec: Manifest, status: Manifest, marks: Manifest | None = None
+) -> Callable[[int], list[Manifest]]:
+    def of(number: int) -> list[Manifest]:
+        meta = {"name": f"g{number}", "namespace": "d", "annotations": marks or {}}
+        return [{"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec, "status": status}]
+
+    return of
+
+
+def _condition(kind: str) -> Manifest:
+    return {"conditions": [{"type": kind, "status": "True", "reason": "Scheduled", "lastTransitionTime": _SINCE}]}
+
+
+_SINCE = "2026-01-01T00:00:00Z"
+_EIGHT: Manifest = {"minMember": 8}
+_RUNNING: Manifest = {"phase": "Running"}
+_LANGUAGES: Mapping[str, tuple[Callable[[int], list[Manifest]], Marks]] = {
+    "Volcano": (
+        _declared("scheduling.volcano.sh/v1beta1", "PodGroup", _EIGHT, _RUNNING),
+        lambda g: {"annotations": {"scheduling.k8s.io/group-name": g}},
+    ),
+    "Koordinator": (
+        _declared("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", _EIGHT, _RUNNING),
+        lambda g: {"labels": {"pod-group.scheduling.sigs.k8s.io": g}},
+    ),
+    "Kubernetes": (
+        _declared(
+            "scheduling.k8s.io/v1beta1",
+            "PodGroup",
+            {"schedulingPolicy": {"gang": {"minCount": 8}}},
+            _condition("PodGroupInitiallyScheduled"),
+        ),
+        lambda g: {"spec": {"schedulingGroup": {"podGroupName": g}}},
+    ),
+    "x-k8s": (
+        _declared("scheduling.x-k8s.io/v1alpha1", "PodGroup", _EIGHT, _RUNNING),
+        lambda g: {"labels": {"scheduling.x-k8s.io/pod-group": g}},
+    ),
+    "KAI": (
+        _declared("scheduling.run.ai/v2alpha2", "PodGroup", _EIGHT, {}, {"kai.scheduler/last-start-timestamp": _SINCE}),
+        lambda g: {"annotations": {"pod-group-name": g}},
+    ),
+    "Grove": (
+        _declared(
+            "scheduler.grove.io/v1alpha1",
+            "PodGang",
+            {"podgroups": [{"name": "a", "minReplicas": 8}]},
+            _condition("Scheduled"),
+        ),
+        lambda g: {"labels": {"grove.io/podgang": g, "grove.io/podclique": "a"}},
+    ),
+    "Kueue": (
+        lambda number: [],
+        lambda g: {
+            "labels": {"kueue.x-k8s.io/pod-group-name": g},
+            "annotations": {"kueue.x-k8s.io/pod-group-total-count": "8"},
+        },
+    ),
+}
+"""How a gang of eight is declared, and how its pods name it."""
 
 
 def _costs(objects: Objects, kinds: Mapping[str, Changes]) -> dict[str, float]:

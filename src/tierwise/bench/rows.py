@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from tierwise.bench.changes import c16a, c16b
+from tierwise.bench.changes import c16a, c16b, c16c
 from tierwise.bench.compare import SpeedComparison, compare
 from tierwise.bench.devices import d1a, d1b
 from tierwise.bench.everyday import EVERYDAY
@@ -228,6 +228,7 @@ ROWS: dict[str, Callable[[Lab], Row]] = {
     "C15": _c15,
     "C16a": c16a,
     "C16b": c16b,
+    "C16c": c16c,
     "D1a": d1a,
     "D1b": d1b,
     "V1a": v1a,

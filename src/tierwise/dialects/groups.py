@@ -14,23 +14,45 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.core import Pod, ResourceList
+from tierwise.api.koordinator import GatherSpec
 from tierwise.api.limits import PODS
-from tierwise.api.meta import ObjectMeta, parse_time
+from tierwise.api.meta import ObjectMeta, OwnerReference, parse_time, read_number
 from tierwise.api.natural import natural
 from tierwise.api.pattern import PATTERN, parse_pattern
 from tierwise.api.plurals import verb
+from tierwise.api.selector import matches
+from tierwise.api.volcano import NetworkTopologySpec, SubGroupPolicy
 from tierwise.dialects.fabrics import FabricMarks, read_marks
 from tierwise.dialects.jobs import JobBuilder, Member, Split
-from tierwise.dialects.koordinator.elastic_quota import forbearing
 from tierwise.dialects.volcano.annotations import not_preemptable
+from tierwise.model.arrays import Ints
+from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, InnerGroup, Job, Phase, Policy, Status
 from tierwise.model.reason import Reason
+from tierwise.model.snapshot import Fault
 from tierwise.model.topology import HYPERNODES, is_fabric
 from tierwise.port import Key
 
-__all__ = ["Group", "SubGroup", "build_group", "created", "not_supported", "smallest"]
+__all__ = [
+    "GangPart",
+    "Gathered",
+    "Group",
+    "SubGroup",
+    "build_group",
+    "created",
+    "follow_group",
+    "gang_minimums",
+    "not_supported",
+    "smallest",
+    "tier_limit",
+]
 
 _NOTHING: Mapping[str, str] = {}
+_NO_ROLES: Mapping[str, int] = {}
+_UNNAMED = ("scheduling.volcano.sh", "scheduling.sigs.k8s.io")
+"""The languages whose jobs do not carry the key of their object."""
+_LONGEST = 128
+_SAFE = "bcdfghjklmnpqrstvwxz2456789"
 _ROLES = 32
 """Roles that a job has at most; more sub-groups than that stay sub-groups."""
 
@@ -44,6 +66,23 @@ class SubGroup(msgspec.Struct, frozen=True):
     sub_groups: tuple[SubGroup, ...] = ()
     min_sub_groups: int | None = None  # how many of them must be whole; None stands for all
     further: tuple[Constraint, ...] = ()  # constraints on other trees
+
+
+class GangPart(msgspec.Struct, frozen=True):
+    """A gang of Koordinator's, which may be one of several that start together."""
+
+    key: str  # namespace/name
+    minimum: int | None  # None where nothing says how many pods it needs
+    only_waiting: bool = False  # pods that run do not count towards the minimum
+
+
+class Gathered(msgspec.Struct, frozen=True):
+    """What a gang with gangs of Koordinator's asks of the network."""
+
+    gather: Gather | None
+    constraint: Constraint | None
+    further: tuple[Constraint, ...] = ()
+    refusal: Reason | None = None
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -68,6 +107,20 @@ class Group(msgspec.Struct, frozen=True):
     spared_from: int | None = None  # the priority from which on it is not, where it does not say
     uniform: bool = False  # its pods must have one scheduler and one priority
     refusal: Reason | None = None  # why it has to wait, whatever room there is
+    faults: tuple[Fault, ...] = ()  # what it says of other groups and cannot be
+    # Volcano's:
+    roles: Mapping[str, int] = _NO_ROLES  # the least of each
+    policies: tuple[SubGroupPolicy, ...] = ()  # sub-groups that pods name by values of their labels
+    formers: Mapping[str, str] = _NOTHING  # by sub-group, the domain that it last stood in
+    owner: OwnerReference | None = None  # whom it was made for
+    sla: float | None = None  # seconds that it may wait at most
+    awaits: Mapping[str, tuple[str, ...]] = {}  # by role, those that must run before its tasks are made
+    # Koordinator's:
+    gangs: tuple[GangPart, ...] = ()  # those that start together
+    missing: tuple[str, ...] = ()  # those of them that do not exist
+    satisfied: bool = False  # it had its minimum once, and what is missing may come pod by pod
+    asks: GatherSpec | None = None  # what it wants of the network
+    fault: str = ""  # why what it says cannot be read
 
     @property
     def path(self) -> str:
@@ -104,17 +157,21 @@ def build_group(
     *,
     shared: bool,
     foreign: bool = False,
+    gathered: Gathered | None = None,
+    least: Ints | None = None,
 ) -> Job:
-    """The job of a group and its pods.
+    """The job of a group and its pods; of a group of gangs that start together, `members` have these as their roles.
 
     `shared` says that a group of another language has the same name, `foreign` that pods of it are another scheduler's.
+    `least` is what the builder makes of its minResources.
     """
-    key = f"{group.key.kind}.{group.key.group} {group.path}" if shared else group.path
-    marks = (
-        read_marks(group.annotations, _kind(group), _names(group.sub_groups)) if group.annotations else FabricMarks()
-    )
+    key = _shared_key(group) if shared else group.path
+    named = [policy.name for policy in group.policies] or _names(group.sub_groups)
+    marks = read_marks(group.annotations, _kind(group), named) if group.annotations else FabricMarks()
+    constraint, further = (marks.own(group.constraint), marks.whole)
+    if gathered is not None:
+        constraint, further = gathered.constraint, gathered.further
     subs = tuple(_on_fabrics(sub, marks) for sub in group.sub_groups)
-    constraint = marks.own(group.constraint)
     tree = _flattened(SubGroup("", group.minimum, constraint, subs, group.min_sub_groups))
     fault = _missing(tree, "")
     policies, index = _policies(tree) if fault is None else ((), {})
@@ -123,38 +180,162 @@ def build_group(
     paths = {name: f"{outer[name]}/{name}" if outer.get(name) else name for name in index}
     if inner_groups:
         policies = tuple(replace(policy, minimum=0) for policy in policies)
-    least = _as_roles(policies, index) if not inner_groups else {}
-    if least:
-        policies, index = (), {}
-        members = [Member(m.pod, replace(m.task, role=sub_group(m.pod))) for m in members]
-    numbers = builder.roles(least)
+    roles: Mapping[str, int] = group.roles
+    if group.gangs and (shared or len(group.gangs) > 1):
+        members = _in_gangs(group, members)
+        roles = gang_minimums(group, members)
+    if not roles and not inner_groups:
+        roles = _as_roles(policies, index)
+        if roles:
+            policies, index = (), {}
+            members = with_roles(members, sub_group)
+    numbers = builder.roles(roles)
     refusal = group.refusal or marks.refusal or fault or (_mixed(members, foreign=foreign) if group.uniform else None)
+    if group.policies:
+        policies, split = _labelled(key, group.policies, marks, members)
+    else:
+        split = _split(key, index, paths, members, sub_group)
+    ours = group.key.group in _UNNAMED
     return builder.job(
         key=key,
+        order=_order(key, group.owner) if group.owner is not None else (),
         queue=_queue(builder, group, members),
         priority=priority,
         created=group.created,
         phase=group.phase,
-        minimum=group.minimum,
-        roles={number: least[name] for name, number in numbers.items()},
+        minimum=sum(gang_minimums(group, members).values()) if group.gangs else group.minimum,
+        roles={number: roles[name] for name, number in numbers.items()},
         role_names={number: name for name, number in numbers.items()},
         constraint=constraint,
-        further=marks.whole,
+        further=further,
         policies=policies,
-        min_resources=builder.least(group.min_resources),
+        min_resources=least,
         not_preemptable=group.spared or _important(group, priority) or not_preemptable(group.meta),
-        forbears=group.forbears or forbearing(group.meta),
+        forbears=group.forbears,
+        sla=group.sla,
         pattern=parse_pattern(group.annotations.get(PATTERN, "")),
         marks=group.annotations,
-        split=_split(key, index, paths, members, sub_group),
+        owner=group.owner.name if group.owner is not None else "",
+        lone=group.owner is not None and group.owner.kind == "Pod",
+        split=split,
+        formers={f"{key}/{sub}": domain for sub, domain in group.formers.items()},
         numbers=numbers,
-        refusal=refusal,
+        refusal=gathered.refusal if gathered is not None else refusal,
         together=group.together,
         language=group.key.group,
-        declared_by=group.key,
+        declared_by=None if ours else group.key,
         inner_groups=inner_groups,
         parents={f"{key}/{paths[name]}": number for name, number in parents.items()},
+        gather=gathered.gather if gathered is not None else None,
+        gangs=tuple(gang.key for gang in group.gangs) if shared or len(group.gangs) > 1 else (),
+        missing=group.missing,
+        satisfied=group.satisfied,
+        awaits=dict(group.awaits),
     )
+
+
+def follow_group(
+    builder: JobBuilder,
+    job: Job,
+    group: Group,
+    members: Sequence[Member],
+    sub_group: Callable[[Pod], str],
+    *,
+    foreign: bool,
+) -> Job | None:
+    """The job of a group whose pods are what they were, but for their nodes and states; None where it is to be built.
+
+    That is so where states decide about more than who waits.
+    """
+    if any(gang.only_waiting for gang in group.gangs):
+        return None
+    if group.uniform and (job.refusal is not None or _mixed(members, foreign=foreign) is not None):
+        return None
+    if job.role_names and not group.roles:
+        members = _in_gangs(group, members) if group.gangs else with_roles(members, sub_group)
+    return builder.moved(job, members, forbears=group.forbears)
+
+
+def with_roles(members: Sequence[Member], role: Callable[[Pod], str]) -> list[Member]:
+    """Members with the roles that their pods have in a job."""
+    return [Member(m.pod, replace(m.task, role=role(m.pod))) for m in members]
+
+
+def _shared_key(group: Group) -> str:
+    """The key of a job whose path a group of another language has."""
+    return f"gang {group.path}" if group.gangs else f"{group.key.kind}.{group.key.group} {group.path}"
+
+
+def _in_gangs(group: Group, members: Sequence[Member]) -> Sequence[Member]:
+    """Members of a job in which gangs are roles; of several gangs they have them already."""
+    return with_roles(members, lambda pod: group.gangs[0].key) if len(group.gangs) == 1 else members
+
+
+def gang_minimums(group: Group, members: Sequence[Member]) -> dict[str, int]:
+    """How many pods of each gang must stand; where only waiting ones count, as many again as run already."""
+    found = {}
+    for gang in group.gangs:
+        own = [m.task.status for m in members if len(group.gangs) == 1 or m.task.role == gang.key]
+        found[gang.key] = len(own) + 1 if gang.minimum is None else gang.minimum
+        if gang.only_waiting and Status.PENDING in own:
+            found[gang.key] += own.count(Status.RUNNING) + own.count(Status.SUCCEEDED)
+    return found
+
+
+def _order(key: str, owner: OwnerReference) -> tuple[object, ...]:
+    """The natural order of its name; a group that was made is named by a uid, and so takes the place of its owner."""
+    namespace, _, name = key.partition("/")
+    return natural(f"{namespace}/{owner.name} {name}" if name == f"podgroup-{owner.uid}" else key)
+
+
+def _labelled(
+    key: str, listed: Sequence[SubGroupPolicy], marks: FabricMarks, members: Sequence[Member]
+) -> tuple[tuple[Policy, ...], Split]:
+    """Sub-groups by policy and label values; the tasks that no policy takes stand under the job's own key.
+
+    A policy without keys has no values to tell sub-groups apart, so all tasks that it selects are one.
+    """
+    policies = tuple(
+        Policy(
+            p.name,
+            p.sub_group_size or 1,
+            p.min_sub_groups or 0,
+            marks.own(tier_limit(p.network_topology), p.name),
+            marks.of(p.name),
+        )
+        for p in listed
+    )
+    found: Split = {key: (-1, 0, [])}
+    for member in members:
+        labels = member.pod.metadata.labels
+        for i, policy in enumerate(listed):
+            values = [labels.get(k, "") for k in policy.match_label_keys]
+            if all(values) and matches(policy.label_selector, labels, absent=True):
+                sub = f"{key}/{policy.name}-{_joined(values)}"
+                index = read_number(values[0]) or 0 if values else 0
+                found.setdefault(sub, (i, index, []))[2].append(member)
+                break
+        else:
+            found[key][2].append(member)
+    return policies, found
+
+
+def _joined(values: list[str]) -> str:
+    """Label values as part of a name; long ones as a 32-bit FNV-1a hash in letters that form no words."""
+    text = "-".join(values)
+    if len(text) <= _LONGEST:
+        return text
+    number = 2166136261
+    for byte in text.encode():
+        number = (number ^ byte) * 16777619 % 2**32
+    return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(number))
+
+
+def tier_limit(spec: NetworkTopologySpec | None) -> Constraint | None:
+    """A constraint in Volcano's words."""
+    if spec is None:
+        return None
+    return Constraint(spec.mode.lower() != "soft", spec.highest_tier_allowed, spec.highest_tier_name)
 
 
 def _kind(group: Group) -> str:
@@ -196,6 +377,8 @@ def _important(group: Group, priority: int) -> bool:
 
 
 def _queue(builder: JobBuilder, group: Group, members: Sequence[Member]) -> str:
+    if group.gangs:
+        return builder.quota_of(members)
     if group.queue:
         return builder.queue(group.queue, group.key.namespace)
     return builder.queue_of(members[0].pod) if members else builder.queue("default", group.key.namespace)
@@ -298,10 +481,12 @@ def _split(
     sub_group: Callable[[Pod], str],
 ) -> Split:
     """By sub-group, in the order of their names, not every language having another; the rest under the job's key."""
+    if not index:
+        return {key: (-1, 0, [*members])}
     found: Split = {key: (-1, 0, [])}
     places = {name: i for i, name in enumerate(sorted(index, key=natural))}
     for member in members:
-        name = sub_group(member.pod) if index else ""
+        name = sub_group(member.pod)
         if name in index:
             found.setdefault(f"{key}/{paths[name]}", (index[name], places[name], []))[2].append(member)
         else:

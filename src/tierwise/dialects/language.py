@@ -7,7 +7,7 @@ with what reads: a contract of the import linter holds it to that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pkgutil import resolve_name
 from typing import Any
 
@@ -15,11 +15,16 @@ import msgspec
 
 from tierwise.api.codec import KINDS_OF, Object, Raw
 from tierwise.api.core import Pod
-from tierwise.dialects.groups import Group
+from tierwise.dialects.groups import Gathered, Group
+from tierwise.dialects.jobs import Member
 from tierwise.dialects.label_trees import LabelTree
+from tierwise.model.arrays import Ints
 from tierwise.port import Objects
 
-__all__ = ["Language", "NotOurs", "kinds", "loaded"]
+__all__ = ["Drawn", "Language", "NotOurs", "Rules", "kinds", "loaded"]
+
+Drawn = Mapping[tuple[str, str], Ints]
+"""Where the pods run that draw others towards them, by namespace and value of their selector annotation."""
 
 
 class NotOurs(msgspec.Struct, frozen=True):
@@ -36,8 +41,11 @@ def _no_sub_group(pod: Pod) -> str:
     return ""
 
 
-def _read_elsewhere(objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
-    return {}
+class Rules(msgspec.Struct, frozen=True):
+    """What a profile says of how gangs are read."""
+
+    match_policy: str = "once-satisfied"  # which pods count towards the minimum of gangs that do not say so
+    across: bool = False  # gangs of several namespaces may form one group
 
 
 class Language(msgspec.Struct, frozen=True):
@@ -52,10 +60,15 @@ class Language(msgspec.Struct, frozen=True):
     status: str | NotOurs  # what a cycle means for a job: (outcome)
     check: str | NotOurs  # findings of the audit: (objects)
     marks: tuple[type[Object], ...] | NotOurs  # one object declares one gang, and keeps since when a part of it stands
-    # Every group by what its pods call it; one that has several names stands under each. The pods are names that pods
-    # of this language call, with the first pod of each: some groups follow from them.
-    read: Callable[[Objects, Mapping[str, Pod]], dict[str, Group]] = _read_elsewhere
+    # What one object declares: of the kind that pods name, by its path; None where it is a part of something larger.
+    each: Callable[[str, Any, Rules], Group | None] | None = None
+    # All other groups by what their pods call them, of several objects, or of pods that declare them: these are given
+    # by what they call their group, with the first pod of each. One that has several names stands under each.
+    woven: Callable[[Objects, Mapping[str, Pod], Rules], dict[str, Group]] | None = None
     sub_group: Callable[[Pod], str] = _no_sub_group  # the sub-group of a pod, "" where it is in none
+    joined: Callable[[Group, list[Member]], list[Member]] | None = None  # its pods as they count in their job
+    gathered: Callable[[Group, Sequence[Member], Drawn], Gathered | None] | None = None
+    # What a gang and its pods ask of the network, given where the pods run that draw others.
     trees: Callable[[Objects], Iterator[LabelTree]] = _no_trees  # the trees that its constraints are about
     level: Callable[[str], Raw] | NotOurs = NotOurs("its levels are those of a tree, not labels of nodes")
     # A patch of an object that makes the label of nodes the level which it requires.

@@ -5,10 +5,8 @@ A pod that names groups in several languages belongs to that of the first one he
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
-
-import msgspec
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
 
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
@@ -31,26 +29,30 @@ from tierwise.dialects.kubernetes import compute_domains
 from tierwise.dialects.kubernetes import pod_groups as kubernetes
 from tierwise.dialects.kueue import pod_sets as kueue
 from tierwise.dialects.label_trees import LabelTree
-from tierwise.dialects.language import Language, NotOurs, kinds
+from tierwise.dialects.language import Language, NotOurs, Rules, kinds
 from tierwise.dialects.scheduler_plugins import pod_group as scheduler_plugins
 from tierwise.dialects.volcano import pod_group as volcano
 from tierwise.dialects.volcano.annotations import group_of
 from tierwise.model.topology import LABELS, LAYERS, fabric_kind
-from tierwise.port import Objects
+from tierwise.port import Key, Objects
 
 __all__ = [
     "DECLARING",
+    "KOORDINATOR",
     "LANGUAGES",
     "TREES_READ",
     "TREE_ALIASES_READ",
-    "Declared",
+    "VOLCANO",
+    "GroupReader",
     "Language",
     "Name",
     "declares_one",
+    "every_group",
     "label_trees",
     "language_of",
     "named_group",
-    "read_languages",
+    "names",
+    "plain",
     "tree_aliases",
     "whose",
 ]
@@ -102,9 +104,6 @@ TREES_READ: Final = (PodGroup, CompositePodGroup, PodGang, Topology, KueueTopolo
 TREE_ALIASES_READ: Final = (ClusterNetworkTopology, Topology, KueueTopology)
 """The records that further names of trees follow from."""
 
-_GROUPS_READ: Final = tuple({record: None for language in _OTHERS for record in language.reads})
-"""The records that groups follow from."""
-
 
 def named_group(pod: Pod) -> Name | None:
     """The group that a pod names in one of these languages; None where it names none."""
@@ -124,33 +123,119 @@ def whose(pod: Pod) -> str:
     return " ".join(name) if name is not None else ""
 
 
-class Declared(msgspec.Struct, frozen=True):
-    """Every group of every language, as it was read at one time."""
+def names(pod: Pod) -> tuple[Name, ...]:
+    """All that a pod says it belongs to, in the order in which it counts."""
+    group, gang, other = group_of(pod), koordinator.LANGUAGE.named(pod), named_group(pod)
+    found = ((VOLCANO, group), (KOORDINATOR, gang), other or ("", ""))
+    return tuple([name for name in found if name[1]])
 
-    groups: Mapping[Name, Group] = {}
-    objects: Objects = Objects()
-    pods: Mapping[Name, Pod] = {}
+
+def plain(name: Name) -> Name:
+    """The group that a name is of; what follows in brackets tells apart pods that say different things of it."""
+    language, path = name
+    return (language, path.partition(" (")[0]) if path.endswith(")") else name
 
 
-def read_languages(objects: Objects, pods: Mapping[Name, Pod], last: Declared) -> Declared:
-    """Every group of every language; what follows from objects and pods that have not changed is taken over.
+class GroupReader:
+    """The groups of every language, read again as far as objects and pods have changed."""
 
-    `pods` are the names that pods call, with the first pod of each.
-    """
-    same = pods.keys() == last.pods.keys() and all(last.pods[name] is pod for name, pod in pods.items())
-    if same and objects.alike(last.objects, *_GROUPS_READ):
-        return Declared(last.groups, objects, pods)
-    found: dict[Name, Group] = {}
-    for language in _OTHERS:
-        name = language.name
-        own = {path: pod for (called, path), pod in pods.items() if called == name}
-        before = {path: pod for (called, path), pod in last.pods.items() if called == name}
-        same = own.keys() == before.keys() and all(before[path] is pod for path, pod in own.items())
-        if same and objects.alike(last.objects, *language.reads):
-            found |= {key: group for key, group in last.groups.items() if key[0] == name}
-        else:
-            found |= {(name, path): group for path, group in language.read(objects, own).items()}
-    return Declared(found, objects, pods)
+    def __init__(self, rules: Rules = Rules()) -> None:  # noqa: B008
+        self.groups: dict[Name, Group] = {}
+        self._rules = rules
+        self._objects = Objects()
+        self._pods: dict[str, dict[str, Pod]] = {name: {} for name in LANGUAGES}
+        self._woven: dict[str, dict[str, Group]] = {name: {} for name in LANGUAGES}
+        self._due: set[str] = set()  # languages of which what is woven is to be read again
+        self._changed: set[Name] = set()
+
+    def find(self, name: Name) -> Group | None:
+        """The group of a name."""
+        return self.groups.get(name) or self.groups.get(plain(name))
+
+    def follow_objects(self, objects: Objects) -> list[Name]:
+        """What objects declare now; the names of groups that are others because of that."""
+        found: list[Name] = []
+        for name, language in LANGUAGES.items():
+            others = language.reads
+            if language.each is not None:
+                others = tuple(record for record in language.reads if record is not language.declares[0])
+                found += self._each(language, language.each, objects)
+            if language.woven is not None and not objects.alike(self._objects, *others):
+                self._due.add(name)
+        self._objects = objects
+        self._changed.update(found)
+        return found
+
+    def _each(
+        self, language: Language, each: Callable[[str, Any, Rules], Group | None], objects: Objects
+    ) -> Iterator[Name]:
+        record = language.declares[0]
+        if objects.alike(self._objects, record):
+            return
+        kinds_of = sorted(kinds((record,)))
+        for path in objects.latest(self._objects, record):
+            namespace, _, called = path.partition("/")
+            keys = (Key(group, kind, namespace, called) for group, kind in kinds_of)
+            now = next(filter(None, map(objects.record, keys)), None)
+            group = each(path, now, self._rules) if now is not None else None
+            name = (language.name, path)
+            before = self.groups.get(name) if path not in self._woven[language.name] else None
+            if group is None or before is None:
+                self._due.add(language.name)  # it may be a part of something, or not be one any more
+            if group is not None:
+                self._woven[language.name].pop(path, None)
+                if group != before:
+                    self.groups[name] = group
+                    yield name
+            elif before is not None:
+                del self.groups[name]
+                yield name
+
+    def called(self) -> Iterator[Name]:
+        """All names that pods called when they were last looked at."""
+        return ((language, path) for language, pods in self._pods.items() for path in pods)
+
+    def follow_pods(self, first: Mapping[Name, Pod | None]) -> set[Name]:
+        """The names of all groups that are others since this was last asked.
+
+        `first` are names that pods call, with the first pod of each, or None where none is left: those of them that
+        may have changed.
+        """
+        for name, pod in first.items():
+            pods = self._pods[name[0]]
+            if pods.get(name[1]) is not pod:
+                if pod is None:
+                    pods.pop(name[1], None)
+                else:
+                    pods[name[1]] = pod
+                if self.groups.get(plain(name)) is None or plain(name)[1] in self._woven[name[0]]:
+                    self._due.add(name[0])
+        for called in self._due:
+            self._weave(LANGUAGES[called])
+        found, self._changed, self._due = self._changed, set(), set()
+        return found
+
+    def _weave(self, language: Language) -> None:
+        if language.woven is None:
+            return
+        before, pods = self._woven[language.name], self._pods[language.name]
+        now = language.woven(self._objects, dict(sorted(pods.items())), self._rules)
+        for path in before.keys() | now.keys():
+            if before.get(path) != now.get(path):
+                self._changed.add((language.name, path))
+        for path in before.keys() - now.keys():
+            self.groups.pop((language.name, path), None)
+        self.groups |= {(language.name, path): group for path, group in now.items()}
+        self._woven[language.name] = now
+
+
+def every_group(objects: Objects) -> Mapping[Name, Group]:
+    """The groups of every language, under each name that pods call them by."""
+    reader = GroupReader()
+    reader.follow_objects(objects)
+    pods = {name: pod for pod in objects.every(Pod).values() for name in names(pod)}
+    reader.follow_pods(pods)
+    return reader.groups
 
 
 def tree_aliases(objects: Objects) -> dict[str, str]:

@@ -267,8 +267,6 @@ class Job(msgspec.Struct, frozen=True, eq=False):
             and self.subs[0].ready >= self.minimum
             and not self.best_effort_pod_sets
             and self.phase not in (Phase.PENDING, Phase.INQUEUE)
-            and self.declared_by is None
-            and not self.gangs
         )
 
     def constraints(self) -> Iterator[Constraint]:

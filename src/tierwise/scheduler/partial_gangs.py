@@ -24,8 +24,9 @@ from msgspec.structs import replace
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
 from tierwise.api.meta import format_time, parse_time
+from tierwise.dialects.koordinator.gangs import gang_object
 from tierwise.dialects.language import NotOurs, kinds
-from tierwise.dialects.languages import LANGUAGES, declares_one
+from tierwise.dialects.languages import KOORDINATOR, LANGUAGES, VOLCANO, declares_one
 from tierwise.framework.ledger import Ledger, halves, job_ready
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase, Status, SubJob, Task
@@ -78,7 +79,6 @@ _MARKED: Final = frozenset(
     kind for one in LANGUAGES.values() if not isinstance(one.marks, NotOurs) for kind in kinds(one.marks)
 )
 """The kinds of objects that keep marks."""
-_GROUPS: Final = ("scheduling.volcano.sh", "scheduling.sigs.k8s.io", "scheduling.koordinator.sh")
 
 
 class Marks:
@@ -120,8 +120,9 @@ def release(
     Of these jobs alone, where `whose` says so.
     """
     bound, back, marked = _bound(report), overbound(objects, snapshot), (marks or Marks()).follow(objects)
-    named = {*back, *bound, *marked}
-    others = [job for job in snapshot.jobs if job.key in named and job.settled] if named else []
+    named = {*back, *bound}
+    every = snapshot.jobs if named or marked else ()
+    others = [job for job in every if (job.key in named or _is_marked(job, marked)) and job.settled]
     asked = [
         job
         for job in sorted([*snapshot.unsettled, *others], key=lambda job: job.number)
@@ -210,7 +211,7 @@ def _in_question(
     objects: Objects, job: Job, marked: Collection[str], report: CycleReport, bound: Mapping[str, frozenset[str]]
 ) -> bool:
     """Marked, or a part of it may stand; what was decided and bound without a no is whole."""
-    if job.declared_by is not None or (marked and any(path in marked for path in job.gangs or (job.key,))):
+    if _is_marked(job, marked):
         held = _held(objects, job)
         if held is not None and _has_mark(held[1]):
             return True
@@ -220,6 +221,14 @@ def _in_question(
     if job.phase not in _NEVER_WHOLE and not several and sum(sub.ready for sub in job.subs) >= job.minimum:
         return False
     return any(task.status is Status.RUNNING for task in job.tasks)
+
+
+def _is_marked(job: Job, marked: Collection[str]) -> bool:
+    """Whether an object that may be one of the job's keeps a mark."""
+    if not marked:
+        return False
+    declared = (job.declared_by.path,) if job.declared_by is not None else job.gangs or (job.key,)
+    return any(path in marked for path in declared)
 
 
 def _bound(report: CycleReport) -> dict[str, frozenset[str]]:
@@ -244,14 +253,12 @@ def _held(objects: Objects, job: Job) -> tuple[Key, Object] | None:
         declared = objects.record(job.declared_by)
         kept = declared is not None and declares_one(declared) is not None
         return (job.declared_by, declared) if declared is not None and kept else None
-    for path in job.gangs or (job.key,):
-        namespace, _, name = path.partition("/")
-        for group in _GROUPS[1:] if job.gangs else _GROUPS:  # gangs are Koordinator's
-            key = Key(group, "PodGroup", namespace, name)
-            record = objects.record(key)
-            if record is not None:
-                return key, record
-    return None
+    if job.language == KOORDINATOR:
+        found = (gang_object(objects, path) for path in job.gangs or (job.key,))
+        return next((one for one in found if one is not None), None)
+    key = Key(VOLCANO, "PodGroup", *_split(job.key))
+    record = objects.record(key)
+    return (key, record) if record is not None else None
 
 
 def _evict(case: _Case, key: Key | None, unit: str = "") -> Iterator[Effect]:

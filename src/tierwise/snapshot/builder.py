@@ -20,7 +20,6 @@ from tierwise.api.core import (
 )
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.kai import Queue as KaiQueue
-from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import natural
 from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.nvidia import ComputeDomain
@@ -34,10 +33,10 @@ from tierwise.dialects.jobs import JobBuilder
 from tierwise.dialects.kai.pod_group import inherited_run_times
 from tierwise.dialects.kai.pod_group import read_queue as read_kai_queue
 from tierwise.dialects.koordinator.elastic_quota import Quotas, firm
-from tierwise.dialects.koordinator.gangs import default_match_policy, drawn_to, groups_across_namespaces
+from tierwise.dialects.koordinator.gangs import drawn_to, gang_rules
 from tierwise.dialects.kubernetes.compute_domains import domains
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, counted, firm_request
-from tierwise.dialects.languages import TREE_ALIASES_READ, Declared, read_languages, tree_aliases
+from tierwise.dialects.languages import TREE_ALIASES_READ, VOLCANO, GroupReader, tree_aliases
 from tierwise.dialects.network_aware.services import (
     GROUP_LABEL,
     Homes,
@@ -189,7 +188,7 @@ class Reader:
         self._plain_table: NodeTable | None = None  # without the columns that count devices
         self._services = Services()
         self._settings: _Settings
-        self._declared = Declared()
+        self._groups = GroupReader(gang_rules(profile))
         self._templates = Templates()
         self._pods: dict[str, tuple[Pod, Template]] = {}
         self._firm = 0  # how many of them are non-preemptible
@@ -226,12 +225,10 @@ class Reader:
         followed = self._follow_pods(latest)
         followed.changed |= self._volumes.follow(objects, latest) & self._pods.keys()
         self._count_pods()
-        groups, before = objects.every(PodGroup), self._objects.every(PodGroup)
-        changes = objects.changes(self._objects, PodGroup)
-        regrouped = [path for path in changes if not _same_group(before.get(path), groups.get(path))]
-        for path in regrouped:
-            group = groups.get(path)
-            self._name_class(path, group.spec.priority_class_name if group is not None else "")
+        for name in self._groups.follow_objects(objects):
+            if name[0] == VOLCANO:
+                group = self._groups.groups.get(name)
+                self._name_class(name[1], group.priority_class if group is not None else "")
         if self._last is None or not differing.isdisjoint(_SETTINGS):
             self._settings = _Settings.of(objects, self._profile)
         settings, quotas = self._settings, self._settings.quotas
@@ -249,19 +246,7 @@ class Reader:
             self._finish(site, axis, table, _Followed({}, {}, set()), objects, quotas, budgets)
         store = self._store
         drawn = drawn_to(store.attracting.values(), table.row)
-        naming = store.naming()
-        first = {c.named: next(iter(c.members.values())).pod for c in naming if c.named is not None} if naming else {}
-        if last is None or first or self._declared.pods:
-            self._declared = read_languages(objects, first, self._declared)
-        found = self._job_cache.sort(
-            JobBuilder(axis, quotas, settings.domains),
-            store,
-            groups,
-            regrouped,
-            objects.every(GangRecord),
-            self._declared.groups,
-            drawn,
-        )
+        found = self._job_cache.sort(JobBuilder(axis, quotas, settings.domains), store, self._groups, drawn)
         jobs, others = tuple(found.jobs), tuple(chain.from_iterable(found.others))
         if last is None:
             self._services = self._read_services(objects)
@@ -520,7 +505,7 @@ class Reader:
             before = Priorities(self._objects.every(PriorityClass))
             names = {"", *self._templates.common().class_names}
             names.update(self._class_users)
-            names.update(group.priority_class for group in self._declared.groups.values())
+            names.update(group.priority_class for group in self._groups.groups.values())
             if any(now.meant(name) != before.meant(name) for name in names):
                 return None
         return now
@@ -548,15 +533,12 @@ class Reader:
     def _start_jobs(self, priorities: Priorities, quotas: Quotas) -> None:
         """Begin with no jobs: all of them are built from the tasks that are here."""
         singly = not EVICTING_BY_POD.isdisjoint(self._profile.actions)
-        across = groups_across_namespaces(self._profile)
         trusts = self._profile.trust_pod_group_priority or self._profile.switched_on(
             "priority", "trustPodGroupPriority"
         )
         self._job_cache = JobCache(
             priorities,
-            default_match_policy(self._profile),
             alone=_always if singly else quotas.sees,
-            across=across,
             trusts=trusts,
         )
 
@@ -645,15 +627,6 @@ def _alike(before: Pod, pod: Pod) -> bool:
 def _untold(annotations: Mapping[str, str]) -> dict[str, str]:
     """The annotations but for what comes with a node."""
     return {key: value for key, value in annotations.items() if key not in _TOLD}
-
-
-def _same_group(before: PodGroup | None, group: PodGroup | None) -> bool:
-    """Whether all that is read of a pod group is as it was; of its status that is the phase alone."""
-    if before is None or group is None:
-        return before is group
-    was, now = (replace(found.metadata, resource_version="") for found in (before, group))
-    same = before.spec == group.spec and was == now
-    return same and before.status.phase == group.status.phase
 
 
 def _limits(table: NodeTable, axis: Axis, crowd: int) -> tuple[int, ...]:

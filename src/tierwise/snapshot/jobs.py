@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from tierwise.api.koordinator import PodGroup as GangRecord
 from tierwise.api.natural import NaturalKey, natural
-from tierwise.api.volcano import PodGroup, PodGroupSpec
-from tierwise.dialects.groups import Group, build_group
+from tierwise.dialects.groups import Group, build_group, follow_group
 from tierwise.dialects.jobs import JobBuilder, Member
-from tierwise.dialects.koordinator.elastic_quota import forbearing
-from tierwise.dialects.koordinator.gangs import (
-    SELECTOR,
-    Drawn,
-    Gang,
-    build_gangs,
-    gang_faults,
-    lone_gather,
-    read_gangs,
-)
-from tierwise.dialects.languages import LANGUAGES, Name
-from tierwise.dialects.volcano.pod_group import read_group
+from tierwise.dialects.koordinator.gangs import SELECTOR, lone_gather
+from tierwise.dialects.language import Drawn, Language
+from tierwise.dialects.languages import LANGUAGES, VOLCANO, GroupReader, Name, plain
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.snapshot import Fault
 from tierwise.port import Key
@@ -34,11 +24,28 @@ from tierwise.snapshot.tasks import Cohort, TaskStore
 
 __all__ = ["JobCache", "SortedPods"]
 
-Stamp = tuple[tuple[Cohort, int], ...]
-"""Cohorts as they were at one time."""
-
 Whole = tuple[Key, str]
 """The object that declares a group, and what the group is called: one object may declare several."""
+
+
+_PLACES: Final = {name: place for place, name in enumerate(LANGUAGES)}
+_MANY: Final = 64
+"""Groups that come at once, from which on all of them are sorted anew."""
+
+
+class _Declared(msgspec.Struct, eq=False):
+    """A group, and whose pods are in it."""
+
+    language: Language
+    group: Group
+    names: set[Name] = set()  # what leads to it
+    cohorts: set[Cohort] = set()
+    built: Group | None = None  # as its job was built
+
+    @property
+    def foreign(self) -> bool:
+        """Whether some of its pods are another scheduler's."""
+        return not all(cohort.ours for cohort in self.cohorts)
 
 
 class SortedPods(msgspec.Struct, frozen=True):
@@ -115,76 +122,44 @@ class JobCache:
     """The jobs of one task store.
 
     `alone` says of which namespaces a running pod of no group is a job too: its quota counts it, or it may be evicted.
-    `across` says that gangs of several namespaces may form one group. `trusts` says that the class of a podGroup counts
-    as it is.
+    `trusts` says that the class of a podGroup counts as it is.
     """
 
-    def __init__(
-        self,
-        priorities: Priorities,
-        match_policy: str,
-        *,
-        alone: Callable[[str], bool],
-        across: bool = False,
-        trusts: bool = False,
-    ) -> None:
+    def __init__(self, priorities: Priorities, *, alone: Callable[[str], bool], trusts: bool = False) -> None:
         self.priorities = priorities
         self._trusts = trusts
-        self._match_policy = match_policy
         self._alone = alone
-        self._across = across
         self._begun = False
         self._resized = False  # whether amounts are to be read again
-        self._of_group: dict[str, Job] = {}
-        self._specs: dict[str, PodGroupSpec] = {}  # of the groups as these were read
-        self._group_jobs: list[Job] = []  # the same in order, under the numbers that they have
+        self._named: dict[Name, Whole] = {}  # the groups that names lead to
+        self._groups: dict[Whole, _Declared] = {}
+        self._of_path: dict[str, list[Whole]] = {}  # groups of one path, in whatever languages
+        self._whole_of: dict[Cohort, Whole] = {}
+        self._jobs: dict[Whole, Job] = {}
+        self._order: list[tuple[int, NaturalKey, Whole]] = []  # of the same, in order
+        self._in_order: list[Job] = []  # the same, under the numbers that they have
         self._next_numbers = [(0, 0, 0)]  # before each of them, and after the last
-        self._unsettled: set[str] = set()  # those of them that are not settled
-        self._loose: list[Cohort] = []  # cohorts of no pod group of Volcano's that exists, in order
-        self._of_language: dict[Whole, tuple[Group, Stamp, bool, Job]] = {}
-        self._gangs: tuple[object, dict[str, Gang], list[Fault]] = (None, {}, [])
-        self._of_gangs: tuple[object, list[Job]] = (None, [])
+        self._unsettled: set[Whole] = set()  # those of them that are not settled
+        self._faulty: set[Whole] = set()  # those that say what cannot be
+        self._drawn: set[Whole] = set()  # those whose pods are drawn to others, wherever these are now
+        self._loose: list[Cohort] = []  # cohorts of no group that exists, and those of other schedulers, in order
         self._lone = _SingleJobs()  # of pods that wait
         self._standing = _SingleJobs()  # of pods that run
         self._rest: dict[Cohort, tuple[int, _UngroupedPods]] = {}
 
-    def sort(
-        self,
-        builder: JobBuilder,
-        store: TaskStore,
-        groups: Mapping[str, PodGroup],
-        changed: Iterable[str],
-        records: Mapping[str, GangRecord],
-        declared: Mapping[Name, Group],
-        drawn: Drawn,
-    ) -> SortedPods:
-        """Every pod to its job, or to those that belong to none.
-
-        `changed` are the pod groups of Volcano's that have changed since the last time, `declared` the groups of other
-        languages.
-        """
-        self._follow(builder, store, groups, changed)
-        gangs = self._read_gangs(store.naming(), records)
-        ganged: dict[str, list[Cohort]] = {}
-        named: dict[Whole, list[Cohort]] = {}
-        foreign: set[Whole] = set()
-        rest: list[Cohort] = []
-        for cohort in self._loose:
-            if cohort.ours and cohort.gang in gangs:
-                ganged.setdefault(cohort.gang, []).append(cohort)
-            elif cohort.ours and cohort.named is not None and cohort.named in declared:
-                named.setdefault(_whole(declared[cohort.named]), []).append(cohort)
-            else:
-                rest.append(cohort)
-                if cohort.named is not None and cohort.named in declared:
-                    foreign.add(_whole(declared[cohort.named]))
-        jobs, groups_unsettled = self._group_jobs.copy(), self._unsettled_groups()
-        taken = frozenset(gangs.keys() & groups.keys()) if gangs else frozenset()
-        jobs += self._gang_jobs(builder, gangs, ganged, drawn, taken)
-        known = {job.key for job in jobs} if declared else set()
-        jobs += self._language_jobs(builder, declared, named, foreign, known)
-        unsettled = groups_unsettled + [job for job in jobs[len(self._group_jobs) :] if not job.settled]
-        found = self._sort_rest(rest)
+    def sort(self, builder: JobBuilder, store: TaskStore, groups: GroupReader, drawn: Drawn) -> SortedPods:
+        """Every pod to its job, or to those that belong to none."""
+        touched, moved = store.touched()
+        first = {}
+        if not self._begun:  # some that others were told of may be gone
+            first, touched = dict.fromkeys(groups.called()), set(store.cohorts())
+        changed = groups.follow_pods(first | store.first_pods(touched))
+        if not self._begun:
+            self._begun, changed = True, set(groups.groups)
+        self._follow(builder, store, groups, changed, touched, moved, drawn)
+        jobs = self._in_order.copy()
+        unsettled = sorted((self._jobs[whole] for whole in self._unsettled), key=lambda job: job.number)
+        found = self._sort_rest(self._loose)
         lone = self._lone.follow(builder, lambda member: builder.lone(member, lone_gather(member, drawn)))
         jobs += lone
         jobs += self._standing.follow(builder, builder.standing)
@@ -192,115 +167,185 @@ class JobCache:
         orphans = sorted(chain(*(r.orphans.items() for r in found)), key=lambda item: natural(item[0]))
         forsaken = tuple(sorted(chain(*(r.forsaken for r in found)), key=natural))
         others = [r.others for r in found if r.others]
-        return SortedPods(jobs, unsettled, others, dict(orphans), forsaken, self._gangs[2])
+        return SortedPods(jobs, unsettled, others, dict(orphans), forsaken, self._faults())
 
     def resize(self) -> None:
         """There are other resources, or other limits of them: all amounts that jobs hold are read again."""
         self._resized = True
-        self._of_language, self._of_gangs = {}, (None, [])
+
+    def _faults(self) -> list[Fault]:
+        found = (fault for whole in self._faulty for fault in self._groups[whole].group.faults)
+        return sorted(found, key=lambda fault: natural(fault.subject))
 
     def _follow(
-        self, builder: JobBuilder, store: TaskStore, groups: Mapping[str, PodGroup], changed: Iterable[str]
+        self,
+        builder: JobBuilder,
+        store: TaskStore,
+        groups: GroupReader,
+        changed: Iterable[Name],
+        touched: set[Cohort],
+        moved: set[Cohort],
+        drawn: Drawn,
     ) -> None:
-        """Bring the jobs of pod groups up to date, and say which cohorts are theirs: by what has changed."""
-        touched, moved = store.touched()
-        if not self._begun:
-            self._begun, touched, changed = True, set(store.cohorts()), groups
-        due = {cohort.group for cohort in touched if cohort.ours and cohort.group}.union(changed)
-        follow = self._of_group.keys() if self._resized else {c.group for c in moved if c.ours and c.group}
-        for key in follow - due:
-            if not self._follow_states(builder, store, groups.get(key), key):
-                due.add(key)
+        """Bring the jobs of groups up to date, and say which cohorts are theirs: by what has changed."""
+        due = self._follow_groups(groups, changed, store, touched) | self._assign(groups, touched)
+        due |= self._drawn
+        follow = self._jobs.keys() if self._resized else {self._whole_of[c] for c in moved if c in self._whole_of}
+        for whole in follow - due:
+            if not self._follow_states(builder, whole):
+                due.add(whole)
         resized, self._resized = self._resized, False
-        touched = touched.union(*map(store.of_group, changed))
-        loose = {cohort for cohort in touched if cohort.members and not (cohort.ours and cohort.group in groups)}
-        if loose or not touched.isdisjoint(self._loose):
-            self._loose = sorted(loose.union(c for c in self._loose if c not in touched), key=lambda c: c.order)
-        first = len(self._group_jobs)  # from where on numbers are others
-        came = []
-        for key in sorted(due):
-            record, last = groups.get(key), self._of_group.pop(key, None)
-            known = self._specs.pop(key, None)
-            self._unsettled.discard(key)
-            if record is not None:
-                members = _members(store.of_group(key))
-                builder.begin(*(_first_numbers(last) if last is not None else ()))
-                priority = self._priority(record.spec.priority_class_name, members)
-                same = last is not None and known is record.spec and not resized
-                least = last.min_resources if same and last is not None else builder.least(record.spec.min_resources)
-                job = self._of_group[key] = read_group(builder, record, members, priority, least)
-                self._specs[key] = record.spec
-                if not job.settled:
-                    self._unsettled.add(key)
-                if last is not None and _size(last) == _size(job):
-                    self._group_jobs[job.number] = job
-                    continue
-            if last is not None:
+        gone = [whole for whole in due if whole in self._groups and not self._groups[whole].names]
+        for whole in gone:
+            due |= self._leave(whole)
+        first, came = len(self._in_order), []
+        for whole in sorted(due.difference(gone)):
+            last = self._jobs.get(whole)
+            builder.begin(*(_first_numbers(last) if last is not None else ()))
+            job = self._jobs[whole] = self._build(builder, whole, last, drawn, resized=resized)
+            (self._unsettled.discard if job.settled else self._unsettled.add)(whole)
+            if last is None:
+                came.append(whole)
+            elif _size(last) == _size(job):
+                self._in_order[job.number] = job
+            else:
                 first = min(first, last.number)
-            elif record is not None:
-                came.append(key)
-        if came or first < len(self._group_jobs):
-            self._number(builder, [*groups], first, came)
+        first = self._place(came, gone, first)
+        if first < len(self._order) or gone:
+            self._number(builder, first)
         builder.begin(*self._next_numbers[-1])
 
-    def _follow_states(self, builder: JobBuilder, store: TaskStore, record: PodGroup | None, key: str) -> bool:
+    def _follow_groups(
+        self, groups: GroupReader, changed: Iterable[Name], store: TaskStore, touched: set[Cohort]
+    ) -> set[Whole]:
+        """Groups that have come, gone or become others; pods that name one which came or went are touched by that."""
+        due: set[Whole] = set()
+        for name in changed:
+            before, group = self._named.pop(name, None), groups.groups.get(name)
+            now = (group.key, group.path) if group is not None else None
+            if before is not None:
+                self._groups[before].names.discard(name)
+                due.add(before)
+            if group is not None and now is not None:
+                self._named[name] = now
+                known = self._groups.get(now)
+                if known is None:
+                    known = self._groups[now] = _Declared(LANGUAGES[name[0]], group)
+                    self._of_path.setdefault(group.path, []).append(now)
+                    due.update(self._of_path[group.path])
+                known.group = group
+                known.names.add(name)
+                due.add(now)
+                (self._faulty.add if group.faults else self._faulty.discard)(now)
+            if before != now:
+                touched.update(store.naming(name))
+        return due
+
+    def _assign(self, groups: GroupReader, touched: set[Cohort]) -> set[Whole]:
+        """Say whose pods cohorts hold that have changed: of the first group that exists of those that they name."""
+        due: set[Whole] = set()
+        for cohort in touched:
+            before = self._whole_of.pop(cohort, None)
+            if before is not None:
+                self._groups[before].cohorts.discard(cohort)
+                due.add(before)
+            group = next(filter(None, map(groups.find, cohort.names)), None) if cohort.members else None
+            if group is not None:
+                whole = self._whole_of[cohort] = (group.key, group.path)
+                self._groups[whole].cohorts.add(cohort)
+                due.add(whole)
+        loose = {cohort for cohort in touched if cohort.members and not (cohort.ours and cohort in self._whole_of)}
+        if loose or not touched.isdisjoint(self._loose):
+            self._loose = sorted(loose.union(c for c in self._loose if c not in touched), key=lambda c: c.order)
+        return due
+
+    def _leave(self, whole: Whole) -> set[Whole]:
+        """Forget a group that nothing declares any more; those of its path may have another key now."""
+        del self._groups[whole]
+        self._unsettled.discard(whole)
+        self._drawn.discard(whole)
+        self._faulty.discard(whole)
+        others = self._of_path[whole[1]]
+        others.remove(whole)
+        if not others:
+            del self._of_path[whole[1]]
+        return set(others)
+
+    def _follow_states(self, builder: JobBuilder, whole: Whole) -> bool:
         """Take over where the pods of a job stand now; false where the job must be built again."""
-        last = self._of_group.get(key)
-        if record is None or last is None:
-            return record is None and last is None
-        job = builder.moved(last, _members(store.of_group(key)), forbears=forbearing(record.metadata))
+        declared, last = self._groups[whole], self._jobs.get(whole)
+        if last is None:
+            return False
+        members = self._members(declared)
+        group, part = declared.group, declared.language.sub_group
+        job = follow_group(builder, last, group, members, part, foreign=declared.foreign)
         if job is None:
             return False
         if self._resized:
-            job = replace(job, min_resources=builder.least(record.spec.min_resources))
-        self._of_group[key] = self._group_jobs[job.number] = job
-        (self._unsettled.discard if job.settled else self._unsettled.add)(key)
+            job = replace(job, min_resources=builder.least(group.min_resources))
+        self._jobs[whole] = self._in_order[job.number] = job
+        (self._unsettled.discard if job.settled else self._unsettled.add)(whole)
         return True
 
-    def _number(self, builder: JobBuilder, order: list[str], first: int, came: Sequence[str]) -> None:
+    def _members(self, declared: _Declared) -> list[Member]:
+        """The pods of a group, as they count in its job."""
+        members = _members([cohort for cohort in declared.cohorts if cohort.ours])
+        return declared.language.joined(declared.group, members) if declared.language.joined is not None else members
+
+    def _build(self, builder: JobBuilder, whole: Whole, last: Job | None, drawn: Drawn, *, resized: bool) -> Job:
+        declared = self._groups[whole]
+        group, language, members = declared.group, declared.language, self._members(declared)
+        gathered = language.gathered(group, members, drawn) if language.gathered is not None else None
+        if language.gathered is not None:
+            selects = any(m.pod.metadata.annotations.get(SELECTOR) for m in members)
+            (self._drawn.add if selects else self._drawn.discard)(whole)
+        same = last is not None and declared.built is not None and declared.built.min_resources == group.min_resources
+        least = last.min_resources if same and last is not None and not resized else builder.least(group.min_resources)
+        declared.built = group
+        return build_group(
+            builder,
+            group,
+            members,
+            self._priority(group.priority_class, members, group.priority),
+            language.sub_group,
+            shared=min(self._of_path[whole[1]], key=self._rank) != whole,
+            foreign=declared.foreign,
+            gathered=gathered,
+            least=least,
+        )
+
+    def _rank(self, whole: Whole) -> tuple[int, NaturalKey, Whole]:
+        """The place of a group among all: by language, then by name."""
+        return _PLACES[self._groups[whole].language.name], natural(whole[1]), whole
+
+    def _place(self, came: Collection[Whole], gone: Collection[Whole], first: int) -> int:
+        """Put groups that came into their places, and take away those that went; from where on numbers are others."""
+        for whole in gone:
+            last = self._jobs.pop(whole, None)
+            if last is not None:
+                first = min(first, last.number)
+        if gone:
+            left = set(gone)
+            self._order = [entry for entry in self._order if entry[2] not in left]
+        ranks = sorted(map(self._rank, came))
+        if len(ranks) > _MANY:
+            first = min(first, bisect_left(self._order, ranks[0]))
+            self._order = sorted([*self._order, *ranks])
+        else:
+            for rank in ranks:
+                at = bisect_left(self._order, rank)
+                self._order.insert(at, rank)
+                first = min(first, at)
+        return first
+
+    def _number(self, builder: JobBuilder, first: int) -> None:
         """Number the jobs anew from the first on that has come, gone, or takes up other numbers than before."""
-        new = {*came}
-        first = min(first, next((at for at, key in enumerate(order) if key in new), first))
-        del self._group_jobs[first:], self._next_numbers[first + 1 :]
+        del self._in_order[first:], self._next_numbers[first + 1 :]
         builder.begin(*self._next_numbers[first])
-        for key in order[first:]:
-            job = self._of_group[key] = builder.again(self._of_group[key])
-            self._group_jobs.append(job)
+        for _, _, whole in self._order[first:]:
+            job = self._jobs[whole] = builder.again(self._jobs[whole])
+            self._in_order.append(job)
             self._next_numbers.append(builder.next_numbers)
-
-    def _unsettled_groups(self) -> list[Job]:
-        """The jobs of pod groups that are not settled, in order."""
-        return sorted((self._of_group[key] for key in self._unsettled), key=lambda job: job.number)
-
-    def _language_jobs(
-        self,
-        builder: JobBuilder,
-        declared: Mapping[Name, Group],
-        cohorts: Mapping[Whole, list[Cohort]],
-        foreign: Container[Whole],
-        taken: set[str],
-    ) -> list[Job]:
-        jobs = []
-        kept: dict[Whole, tuple[Group, Stamp, bool, Job]] = {}
-        for (language, _), group in declared.items():
-            name = _whole(group)
-            if name in kept:
-                continue  # pods have several names for it
-            own, others = cohorts.get(name, []), name in foreign
-            stamp, last = _stamp(own), self._of_language.get(name)
-            shared = group.path in taken
-            if last is not None and last[:3] == (group, stamp, others) and (last[3].key != group.path) is shared:
-                job = builder.again(last[3])
-            else:
-                members = _members(own)
-                priority = self._priority(group.priority_class, members, group.priority)
-                part = LANGUAGES[language].sub_group
-                job = build_group(builder, group, members, priority, part, shared=shared, foreign=others)
-            taken.add(job.key)
-            kept[name] = group, stamp, others, job
-            jobs.append(job)
-        self._of_language = kept
-        return jobs
 
     def _priority(self, named: str, members: Sequence[Member], stated: int | None = None) -> int:
         """That of its class, at most what its pods were admitted with: anybody may write a class into a podGroup.
@@ -312,32 +357,6 @@ class JobCache:
             stated = self.priorities.of_class(named) if stated is None else stated
             return min(stated, max(admitted)) if admitted and not self._trusts else stated
         return max([m.task.shape.priority for m in members], default=self.priorities.of_class(""))
-
-    def _read_gangs(self, cohorts: Sequence[Cohort], records: Mapping[str, GangRecord]) -> dict[str, Gang]:
-        named = [cohort for cohort in cohorts if cohort.gang]
-        stamp = (tuple(records.values()), _stamp(named))
-        if self._gangs[0] != stamp:
-            pods = (member.pod for cohort in named for member in cohort.members.values())
-            gangs = read_gangs(records, pods, self._match_policy)
-            self._gangs = stamp, gangs, gang_faults(gangs, across=self._across)
-        return self._gangs[1]
-
-    def _gang_jobs(
-        self,
-        builder: JobBuilder,
-        gangs: Mapping[str, Gang],
-        cohorts: Mapping[str, list[Cohort]],
-        drawn: Drawn,
-        taken: frozenset[str],
-    ) -> list[Job]:
-        stamp = (self._gangs[0], _stamp(chain(*cohorts.values())), taken)
-        if self._of_gangs[0] == stamp and not drawn:
-            jobs = [builder.again(job) for job in self._of_gangs[1]]
-        else:
-            members = {key: _members(own) for key, own in cohorts.items()}
-            jobs = build_gangs(builder, gangs, members, drawn, across=self._across, taken=taken)
-        self._of_gangs = stamp if not drawn else None, jobs
-        return jobs
 
     def _sort_rest(self, cohorts: Sequence[Cohort]) -> list[_UngroupedPods]:
         kept = {}
@@ -357,10 +376,11 @@ class JobCache:
 
     def _look_at(self, cohort: Cohort) -> _UngroupedPods:
         rest = _UngroupedPods([], [], [], [], {}, [])
-        named = cohort.group or cohort.gang or (cohort.named[1] if cohort.named is not None else "")
+        named = plain(cohort.names[0])[1] if cohort.names else ""
+        in_volcano = any(language == VOLCANO for language, _ in cohort.names)
         for member in cohort.members.values():
             task = member.task
-            counted = cohort.ours and not cohort.group and self._alone(member.pod.metadata.namespace or "default")
+            counted = cohort.ours and not in_volcano and self._alone(member.pod.metadata.namespace or "default")
             if counted and task.status is Status.RUNNING:
                 rest.standing.append(member)
             elif task.status in (Status.RUNNING, Status.RELEASING):
@@ -376,11 +396,6 @@ class JobCache:
         return rest
 
 
-def _whole(group: Group) -> Whole:
-    """Which group a name leads to: that of a part leads to the whole."""
-    return group.key, group.path
-
-
 def _first_numbers(job: Job) -> tuple[int, int, int]:
     return job.number, job.subs[0].number if job.subs else 0, min(job.role_names, default=0)
 
@@ -388,10 +403,6 @@ def _first_numbers(job: Job) -> tuple[int, int, int]:
 def _size(job: Job) -> tuple[int, int]:
     """How many numbers of sub-jobs and of roles it takes up."""
     return len(job.subs), len(job.role_names)
-
-
-def _stamp(cohorts: Iterable[Cohort]) -> Stamp:
-    return tuple([(cohort, cohort.version) for cohort in cohorts])
 
 
 def _members(cohorts: Sequence[Cohort]) -> list[Member]:

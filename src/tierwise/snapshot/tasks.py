@@ -22,10 +22,10 @@ from tierwise.api.natural import natural
 from tierwise.api.unsupported import unsupported
 from tierwise.dialects.jobs import Member
 from tierwise.dialects.koordinator.elastic_quota import OWNER, shielded
-from tierwise.dialects.koordinator.gangs import SELECTOR, gang_of
+from tierwise.dialects.koordinator.gangs import SELECTOR
 from tierwise.dialects.kubernetes.volumes import ReadVolumes
-from tierwise.dialects.languages import Name, named_group
-from tierwise.dialects.volcano.annotations import group_of, not_preemptable, role_of
+from tierwise.dialects.languages import Name, names, plain
+from tierwise.dialects.volcano.annotations import not_preemptable, role_of
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Status, Task
 from tierwise.model.resources import Axis
@@ -63,9 +63,7 @@ class Cohort(msgspec.Struct, eq=False):
     """Pods that name the same groups; those of other schedulers stand apart."""
 
     ours: bool
-    group: str  # a pod group of Volcano's, as namespace/name; "" where they name none
-    gang: str  # a gang of Koordinator's
-    named: Name | None  # a group of another language
+    names: tuple[Name, ...]  # what they say that they belong to, in the order in which it counts
     part: int  # which share of those that name none, of whom there may be very many; else 0
     members: dict[str, Member] = {}  # in natural order of their names
     version: int = 0  # grows with every change
@@ -73,7 +71,7 @@ class Cohort(msgspec.Struct, eq=False):
     @property
     def order(self) -> tuple[object, ...]:
         """Its place among all of them, which does not depend on who came first."""
-        return self.ours, self.group, self.gang, self.named or (), self.part
+        return self.ours, self.names, self.part
 
 
 class TaskStore:
@@ -100,9 +98,8 @@ class TaskStore:
         self._budgets = budgets
         self._devices = devices  # what a pod asks of them, by its path
         self._volumes = volumes  # what was read of a pod's, by its path
-        self._cohorts: dict[tuple[bool, str, str, Name | None, int], Cohort] = {}
-        self._of_group: dict[str, list[Cohort]] = {}  # of those that are ours, by the pod group that they name
-        self._naming: list[Cohort] | None = None  # see `naming`; None where one of them has come or gone
+        self._cohorts: dict[tuple[bool, tuple[Name, ...], int], Cohort] = {}
+        self._naming: dict[Name, list[Cohort]] = {}  # by each group that they name
         self._cohort_of: dict[str, Cohort] = {}  # by path of the pod
         self._of_node: dict[int, set[str]] = {}  # by number of a node, the paths of pods that stand or are kept there
         self._astray: set[str] = set()  # paths of pods that name a node which does not exist
@@ -116,16 +113,18 @@ class TaskStore:
         """Every cohort that has members."""
         return self._cohorts.values()
 
-    def of_group(self, group: str) -> Sequence[Cohort]:
-        """Those of them that are ours and name a pod group of Volcano's."""
-        return self._of_group.get(group, ())
+    def naming(self, name: Name) -> Sequence[Cohort]:
+        """Those of them that name a group, whatever else they say of it."""
+        return self._naming.get(plain(name), ())
 
-    def naming(self) -> Sequence[Cohort]:
-        """Those of them that name a gang of Koordinator's or a group of another language, in order."""
-        if self._naming is None:
-            found = (cohort for cohort in self._cohorts.values() if cohort.gang or cohort.named is not None)
-            self._naming = sorted(found, key=_ORDER)
-        return self._naming
+    def first_pods(self, cohorts: Iterable[Cohort]) -> dict[Name, Pod | None]:
+        """What these name, with the first pod of each name: of ours before those of others. None where it has none."""
+        found: dict[Name, Pod | None] = {}
+        for name in {name: None for cohort in cohorts for name in cohort.names}:
+            calling = [cohort for cohort in self.naming(name) if name in cohort.names]
+            last = max(calling, key=_ORDER, default=None)
+            found[name] = next(iter(last.members.values())).pod if last is not None else None
+        return found
 
     def touched(self) -> tuple[set[Cohort], set[Cohort]]:
         """The cohorts that have come, gone or changed since this was last asked.
@@ -396,16 +395,14 @@ class TaskStore:
                 np.add.at(self.used[r], nodes, sign * requests[r, which])
 
     def _cohort_for(self, path: str, pod: Pod) -> Cohort:
-        group, gang, named = group_of(pod), gang_of(pod), named_group(pod)
-        part = 0 if group or gang or named else crc32(path.encode()) % _PARTS
-        key = (pod.spec.scheduler_name in self._schedulers, group, gang, named, part)
+        named = names(pod)
+        part = 0 if named else crc32(path.encode()) % _PARTS
+        key = (pod.spec.scheduler_name in self._schedulers, named, part)
         found = self._cohorts.get(key)
         if found is None:
             found = self._cohorts[key] = Cohort(*key)
-            if found.ours and group:
-                self._of_group.setdefault(group, []).append(found)
-            if gang or named is not None:
-                self._naming = None
+            for name in named:
+                self._naming.setdefault(plain(name), []).append(found)
         return found
 
     def _touch(self, cohort: Cohort) -> None:
@@ -429,14 +426,12 @@ class TaskStore:
             del cohort.members[path]
             self._touch(cohort)
             if not cohort.members:
-                del self._cohorts[cohort.ours, cohort.group, cohort.gang, cohort.named, cohort.part]
+                del self._cohorts[cohort.ours, cohort.names, cohort.part]
                 self._unsorted.discard(cohort)
-                if cohort.ours and cohort.group:
-                    self._of_group[cohort.group].remove(cohort)
-                    if not self._of_group[cohort.group]:
-                        del self._of_group[cohort.group]
-                if cohort.gang or cohort.named is not None:
-                    self._naming = None
+                for name in map(plain, cohort.names):
+                    self._naming[name].remove(cohort)
+                    if not self._naming[name]:
+                        del self._naming[name]
 
     def _task(self, path: str, pod: Pod, template: Template) -> Task | None:
         status = _status(pod)

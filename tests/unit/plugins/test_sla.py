@@ -10,14 +10,11 @@ from tests.support.queue_worlds import hall_of
 
 from tierwise.api import codec
 from tierwise.api.duration import seconds
-from tierwise.api.volcano import PodGroup
-from tierwise.dialects.jobs import JobBuilder
-from tierwise.dialects.koordinator.elastic_quota import Quotas
-from tierwise.dialects.volcano.pod_group import read_group
 from tierwise.framework.extension import JobOrder
 from tierwise.model.job import Job
-from tierwise.model.resources import Axis
 from tierwise.plugins.sla import Sla
+from tierwise.port import Objects
+from tierwise.snapshot.builder import build
 
 
 @pytest.mark.parametrize(
@@ -92,12 +89,11 @@ def test_a_job_is_due_once_its_deadline_has_passed() -> None:
 )
 def test_the_annotation_of_a_pod_group(annotations: dict[str, str], expected: float | None) -> None:
     """Under either name; what is no positive duration is no time."""
-    raw = {
+    raw: codec.Raw = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
         "metadata": {"name": "g", "annotations": annotations},
     }
-    record = codec.decode(raw)
+    (job,) = build(Objects.of([(codec.decode(raw), raw)]), 0.0).jobs
 
-    assert isinstance(record, PodGroup)
-    assert expected == read_group(JobBuilder(Axis.of([]), Quotas({})), record, [], 0, None).sla
+    assert expected == job.sla

@@ -8,7 +8,7 @@ have them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from tierwise.api.codec import Raw
@@ -17,7 +17,7 @@ from tierwise.api.grove import GROUP, PodGang, PodGangSpec, TopologyConstraint
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
-from tierwise.dialects.language import Language
+from tierwise.dialects.language import Language, Rules
 from tierwise.model.job import Constraint, Phase
 from tierwise.model.reason import Reason
 from tierwise.model.topology import LABELS
@@ -57,12 +57,8 @@ def _constraints(spec: PodGangSpec) -> Iterator[TopologyConstraint]:
     yield from (asked for asked in (*every, *(g.topology_constraint for g in spec.podgroups)) if asked is not None)
 
 
-def read(objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
-    """Every PodGang by what its pods call it."""
-    return {path: _group(path, record) for path, record in objects.every(PodGang).items()}
-
-
-def _group(path: str, record: PodGang) -> Group:
+def _group(path: str, record: PodGang, rules: Rules) -> Group:
+    """What an object declares."""
     namespace, _, name = path.partition("/")
     spec = record.spec
     subs = tuple(_sub_groups(spec))
@@ -121,7 +117,7 @@ LANGUAGE: Final = Language(
     reads=(PodGang,),
     declares=(PodGang,),
     named=named,
-    read=read,
+    each=_group,
     sub_group=sub_group,
     trees=trees,
     level=_level,

@@ -23,7 +23,7 @@ from tierwise.api.natural import natural
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup, created, smallest
 from tierwise.dialects.label_trees import LabelTree
-from tierwise.dialects.language import Language
+from tierwise.dialects.language import Language, Rules
 from tierwise.dialects.volcano.annotations import KAI_QUEUE
 from tierwise.model.job import Constraint, Phase
 from tierwise.model.queue import Queue as ModelQueue
@@ -73,12 +73,8 @@ def trees(objects: Objects) -> Iterator[LabelTree]:
             yield LabelTree(tree_of(name), keys)
 
 
-def read(objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
-    """Every group by what its pods call it."""
-    return {path: _group(path, record) for path, record in objects.every(PodGroup).items()}
-
-
-def _group(path: str, record: PodGroup) -> Group:
+def _group(path: str, record: PodGroup, rules: Rules) -> Group:
+    """What an object declares."""
     namespace, _, name = path.partition("/")
     spec = record.spec
     listed = (*spec.sub_groups, *spec.subgroups)
@@ -202,7 +198,7 @@ LANGUAGE: Final = Language(
     reads=(PodGroup,),
     declares=(PodGroup,),
     named=named,
-    read=read,
+    each=_group,
     sub_group=sub_group,
     trees=trees,
     page="languages/kai.md",

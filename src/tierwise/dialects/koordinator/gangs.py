@@ -8,7 +8,7 @@ What a gang asks of the network becomes a `Gather`; tasks stand in the order of 
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -19,16 +19,17 @@ from tierwise.api.codec import KINDS_OF
 from tierwise.api.core import Pod, ResourceList
 from tierwise.api.duration import seconds
 from tierwise.api.koordinator import GatherRule, GatherSpec, PodGroup, gang_names, gather_spec
-from tierwise.api.meta import ObjectMeta, parse_time, read_number
+from tierwise.api.meta import ObjectMeta, read_number
 from tierwise.api.natural import natural
 from tierwise.config.profile import Profile
-from tierwise.dialects.fabrics import FabricMarks, read_marks
-from tierwise.dialects.jobs import JobBuilder, Member
+from tierwise.dialects.fabrics import FabricMarks, marked, read_marks
+from tierwise.dialects.groups import GangPart, Gathered, Group, created, gang_minimums
+from tierwise.dialects.jobs import Member
 from tierwise.dialects.koordinator.elastic_quota import forbearing
-from tierwise.dialects.language import Language
+from tierwise.dialects.language import Drawn, Language, Rules
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
-from tierwise.model.job import Constraint, Job, Phase, Status
+from tierwise.model.job import Constraint, Phase
 from tierwise.model.reason import Reason
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import LAYERS
@@ -39,13 +40,11 @@ __all__ = [
     "LANGUAGE",
     "SELECTOR",
     "Gang",
-    "build_gangs",
-    "default_match_policy",
     "drawn_to",
     "gang_faults",
     "gang_object",
     "gang_of",
-    "groups_across_namespaces",
+    "gang_rules",
     "lone_gather",
     "read_gangs",
 ]
@@ -63,9 +62,9 @@ GATHER = (f"{_PREFIX}network-topology-spec", f"{_PREFIX}networkTopologyAware")
 INDEX = f"{_PREFIX}network-topology-index"
 SELECTOR = "scheduling.koordinator.sh/network-topology-selector"
 ONCE_SATISFIED = "once-satisfied"
+_API: Final = "scheduling.sigs.k8s.io"
+_PLAIN = Rules()
 _STARTED = {"Scheduled": Phase.RUNNING, "Running": Phase.RUNNING, "Finished": Phase.COMPLETED}
-Drawn = Mapping[tuple[str, str], Ints]
-"""Where the pods run that draw others towards them, by namespace and value of their selector annotation."""
 _OVER = {"Failed": Phase.UNKNOWN, "Unknown": Phase.UNKNOWN}
 
 
@@ -82,6 +81,7 @@ class Gang(msgspec.Struct, frozen=True):
     partners: tuple[str, ...] = ()  # gangs that start with it, as it lists them
     timeout: float | None = None  # how long pods may hold room while they wait for the others
     min_resources: ResourceList | None = None
+    by_pods: bool = False  # it has no object
 
 
 def gang_of(pod: Pod) -> str:
@@ -103,30 +103,75 @@ def gang_object(objects: Objects, path: str) -> tuple[Key, PodGroup] | None:
     return None
 
 
-def default_match_policy(profile: Profile) -> str:
-    """How gangs count that do not say so themselves, as the arguments of the plugin have it."""
+def gang_rules(profile: Profile) -> Rules:
+    """How gangs are read that do not say so themselves, as the arguments of the plugin have it."""
     given = (c.arguments.get("defaultMatchPolicy") for c in profile.plugins() if c.name == "coscheduling")
-    return next((str(policy) for policy in given if policy), ONCE_SATISFIED)
+    policy = next((str(policy) for policy in given if policy), ONCE_SATISFIED)
+    return Rules(policy, profile.switched_on("coscheduling", "crossNamespaceGangGroups"))
 
 
-def groups_across_namespaces(profile: Profile) -> bool:
-    """Whether gangs of several namespaces may form one group; a profile must say so."""
-    return profile.switched_on("coscheduling", "crossNamespaceGangGroups")
-
-
-def read_gangs(
-    records: Mapping[str, PodGroup], pods: Iterable[Pod], match_policy: str = ONCE_SATISFIED
-) -> dict[str, Gang]:
+def read_gangs(records: Mapping[str, PodGroup], pods: Iterable[Pod], rules: Rules = _PLAIN) -> dict[str, Gang]:
     """Every gang by its key: those with an object, and those that annotations of pods declare."""
-    gangs = {key: _of_object(key, record, match_policy) for key, record in records.items()}
+    gangs = {key: _of_object(key, record, rules) for key, record in records.items()}
     for pod in pods:
-        annotations = pod.metadata.annotations
-        if annotations.get(NAME) and MINIMUM in annotations and (key := gang_of(pod)) not in gangs:
-            gangs[key] = _of_pod(key, pod.metadata, match_policy)
+        if _declares(pod) and (key := gang_of(pod)) not in gangs:
+            gangs[key] = _of_pod(key, pod.metadata, rules)
     return gangs
 
 
-def _of_object(key: str, record: PodGroup, match_policy: str) -> Gang:
+def _declares(pod: Pod) -> bool:
+    """Whether the annotations of a pod would declare its gang."""
+    return bool(pod.metadata.annotations.get(NAME)) and MINIMUM in pod.metadata.annotations
+
+
+def _named(pod: Pod) -> str:
+    """The gang of a pod; those that could declare it are told apart from the others."""
+    return f"{gang_of(pod)} (by annotations)" if _declares(pod) else gang_of(pod)
+
+
+def _each(path: str, record: PodGroup, rules: Rules) -> Group | None:
+    """The gang of an object that names no others."""
+    gang = _of_object(path, record, rules)
+    return _group([gang], ()) if not gang.partners else None
+
+
+def _woven(objects: Objects, pods: Mapping[str, Pod], rules: Rules) -> dict[str, Group]:
+    """Gangs that name others, and those without an object."""
+    gangs = read_gangs(objects.every(PodGroup), pods.values(), rules)
+    faults: dict[str, list[Fault]] = {}
+    for fault in gang_faults(gangs, across=rules.across):
+        faults.setdefault(fault.subject.removeprefix("Gang "), []).append(fault)
+    found: dict[str, Group] = {}
+    for several, missing in _groups(gangs, across=rules.across):
+        told = tuple(fault for gang in several for fault in faults.get(gang.key, ()))
+        if len(several) > 1 or several[0].partners or several[0].by_pods:
+            found |= dict.fromkeys([gang.key for gang in several], _group(several, missing, told))
+    return found
+
+
+def _group(gangs: Sequence[Gang], missing: tuple[str, ...], faults: tuple[Fault, ...] = ()) -> Group:
+    """What gangs that start together declare."""
+    first, phases = gangs[0], {gang.phase for gang in gangs}
+    namespace, _, name = first.key.partition("/")
+    return Group(
+        key=Key(_API, "PodGroup", namespace, name),
+        name=",".join(gang.key for gang in gangs),
+        minimum=0,
+        phase=phases.pop() if len(phases) == 1 else Phase.PENDING,
+        created=min(created(gang.meta) for gang in gangs),
+        annotations=marked(first.meta),
+        min_resources=first.min_resources if len(gangs) == 1 else None,
+        forbears=next(filter(None, (forbearing(gang.meta) for gang in gangs)), ""),
+        faults=faults,
+        gangs=tuple(GangPart(gang.key, gang.minimum, gang.match_policy == "only-waiting") for gang in gangs),
+        missing=missing,
+        satisfied=all(g.match_policy == ONCE_SATISFIED and g.phase in _STARTED.values() for g in gangs),
+        asks=next((gang.asks for gang in gangs if gang.asks is not None), None),
+        fault=next((gang.fault for gang in gangs if gang.fault), ""),
+    )
+
+
+def _of_object(key: str, record: PodGroup, rules: Rules) -> Gang:
     spec, phase = record.spec, record.status.phase
     asks, fault = _asks(record.metadata, spec.network_topology_aware)
     partners, wrong = _partners(record.metadata)
@@ -134,7 +179,7 @@ def _of_object(key: str, record: PodGroup, match_policy: str) -> Gang:
         key=key,
         meta=record.metadata,
         minimum=spec.min_member,
-        match_policy=record.metadata.annotations.get(MATCH_POLICY, "") or match_policy,
+        match_policy=record.metadata.annotations.get(MATCH_POLICY, "") or rules.match_policy,
         phase=_STARTED.get(phase) or _OVER.get(phase, Phase.PENDING),
         asks=asks,
         fault=fault or wrong,
@@ -144,7 +189,7 @@ def _of_object(key: str, record: PodGroup, match_policy: str) -> Gang:
     )
 
 
-def _of_pod(key: str, meta: ObjectMeta, match_policy: str) -> Gang:
+def _of_pod(key: str, meta: ObjectMeta, rules: Rules) -> Gang:
     asks, fault = _asks(meta, None)
     partners, wrong = _partners(meta)
     text = meta.annotations[MINIMUM]
@@ -152,11 +197,12 @@ def _of_pod(key: str, meta: ObjectMeta, match_policy: str) -> Gang:
         key=key,
         meta=meta,
         minimum=read_number(text),
-        match_policy=meta.annotations.get(MATCH_POLICY, "") or match_policy,
+        match_policy=meta.annotations.get(MATCH_POLICY, "") or rules.match_policy,
         asks=asks,
         fault=fault or wrong,
         partners=partners,
         timeout=seconds(meta.annotations.get(WAITING_TIME, "")),
+        by_pods=True,
     )
 
 
@@ -188,23 +234,6 @@ def drawn_to(pods: Iterable[Pod], rows: Mapping[str, int]) -> dict[tuple[str, st
         if row >= 0 and pod.status.phase not in ("Succeeded", "Failed"):
             found.setdefault((pod.metadata.namespace or "default", value), []).append(row)
     return {key: np.array(sorted(rows), dtype=np.int64) for key, rows in found.items()}
-
-
-def build_gangs(
-    builder: JobBuilder,
-    gangs: Mapping[str, Gang],
-    members: Mapping[str, list[Member]],
-    drawn: Drawn,
-    *,
-    across: bool = False,
-    taken: Container[str] = (),
-) -> list[Job]:
-    """A job for each gang, or for each group of gangs that start together; `across` allows groups of namespaces.
-
-    `taken` are the names of podGroups of another language: a gang that is called so becomes a job of another key.
-    """
-    groups = _groups(gangs, across=across)
-    return [_job(builder, group, missing, members, drawn, taken=taken) for group, missing in groups]
 
 
 def _claims(gangs: Mapping[str, Gang], *, across: bool) -> dict[str, frozenset[str]]:
@@ -258,56 +287,13 @@ def _namespace(key: str) -> str:
     return key.partition("/")[0]
 
 
-def _job(
-    builder: JobBuilder,
-    group: Sequence[Gang],
-    missing: tuple[str, ...],
-    members: Mapping[str, list[Member]],
-    drawn: Drawn,
-    *,
-    taken: Container[str],
-) -> Job:
-    # The key of a job is its own in all that a cycle reports, whatever languages share a name.
-    shared = len(group) == 1 and group[0].key in taken
-    several = len(group) > 1 or shared
-    everyone = _ranked([(gang, member) for gang in group for member in members.get(gang.key, ())], named=several)
-    least = {gang.key: _minimum(gang, members.get(gang.key, ())) for gang in group}
-    numbers = builder.roles(least) if several else {}
-    key = f"gang {group[0].key}" if shared else ",".join(gang.key for gang in group)
-    total = sum(least.values())
-    gather = _gather(group, everyone, drawn, total)
-    constraint = _constraint(gather)
-    further: tuple[Constraint, ...] = ()
-    refusal: Reason | None = None
-    marks = read_marks(group[0].meta, LAYERS)
+def _gathered(group: Group, members: Sequence[Member], drawn: Drawn) -> Gathered:
+    """What a job of gangs asks of the network: as a plugin gathers its pods, or as limits on the fabrics it names."""
+    gather = _gather(group, members, drawn, sum(gang_minimums(group, members).values()))
+    marks = read_marks(group.annotations, LAYERS)
     if marks.kind or marks.whole or marks.refusal is not None:
-        constraint, further, refusal = _on_fabrics(marks, gather)
-        gather = None
-    phases = {gang.phase for gang in group}
-    return builder.job(
-        key=key,
-        queue=builder.quota_of(everyone),
-        priority=max((m.task.shape.priority for m in everyone), default=0),
-        created=min(_created(gang) for gang in group),
-        phase=phases.pop() if len(phases) == 1 else Phase.PENDING,
-        minimum=total,
-        roles={number: least[name] for name, number in numbers.items()},
-        role_names={number: name for name, number in numbers.items()},
-        constraint=constraint,
-        further=further,
-        refusal=refusal,
-        policies=(),
-        min_resources=builder.least(group[0].min_resources) if len(group) == 1 else None,
-        split={key: (-1, 0, everyone)},
-        numbers=numbers,
-        gather=gather,
-        forbears=next(filter(None, (forbearing(gang.meta) for gang in group)), ""),
-        marks=group[0].meta.annotations,
-        gangs=tuple(gang.key for gang in group) if several else (),
-        missing=missing,
-        language=LANGUAGE.name,
-        satisfied=all(g.match_policy == ONCE_SATISFIED and g.phase in _STARTED.values() for g in group),
-    )
+        return Gathered(None, *_on_fabrics(marks, gather))
+    return Gathered(gather, _constraint(gather))
 
 
 def _on_fabrics(
@@ -325,25 +311,16 @@ def _on_fabrics(
     return marks.own(_constraint(gather)), (*others, *marks.whole), refusal
 
 
-def _created(gang: Gang) -> float:
-    return parse_time(gang.meta.creation_timestamp) if gang.meta.creation_timestamp else 0.0
+def _joined(group: Group, members: list[Member]) -> list[Member]:
+    """The pods of a job in the order of their index, those without a readable one last, then by natural name.
 
-
-def _minimum(gang: Gang, members: Sequence[Member]) -> int:
-    """How many pods must stand; where only waiting ones count, as many again as run already."""
-    least = gang.minimum if gang.minimum is not None else len(members) + 1
-    pending = any(m.task.status is Status.PENDING for m in members)
-    if gang.match_policy != "only-waiting" or not pending:
-        return least
-    return least + sum(m.task.status in (Status.RUNNING, Status.SUCCEEDED) for m in members)
-
-
-def _ranked(pairs: Iterable[tuple[Gang, Member]], *, named: bool) -> list[Member]:
-    """The pods of a job in the order of their index, those without a readable one last, then by natural name."""
-    ordered = sorted(pairs, key=lambda pair: (_index(pair[1].pod), natural(pair[1].task.key)))
+    Where it is of several gangs, these are their roles.
+    """
+    several = len(group.gangs) > 1
+    ordered = sorted(members, key=lambda m: _index(m.pod))  # by name they are already
     return [
-        Member(m.pod, replace(m.task, rank=i, role=gang.key if named else m.task.role))
-        for i, (gang, m) in enumerate(ordered)
+        Member(m.pod, replace(m.task, rank=i, role=gang_of(m.pod) if several else m.task.role))
+        for i, m in enumerate(ordered)
     ]
 
 
@@ -353,11 +330,10 @@ def _index(pod: Pod) -> tuple[bool, int]:
     return number is None, number or 0
 
 
-def _gather(group: Sequence[Gang], members: Sequence[Member], drawn: Drawn, total: int) -> Gather | None:
-    """What the gangs of a group ask of the network, as the first of them that asks says it, else their first pod."""
+def _gather(group: Group, members: Sequence[Member], drawn: Drawn, total: int) -> Gather | None:
+    """What is asked of the network, as the first gang that asks says it, else their first pod."""
     near = _near(members, drawn)
-    fault = next((gang.fault for gang in group if gang.fault), "")
-    asks = next((gang.asks for gang in group if gang.asks is not None), None)
+    fault, asks = group.fault, group.asks
     if asks is None and not fault and members:
         asks, fault = _asks(members[0].pod.metadata, None)
     if asks is None and near is None and not fault:
@@ -409,10 +385,14 @@ def _constraint(gather: Gather | None) -> Constraint | None:
 
 
 LANGUAGE: Final = Language(
-    name="scheduling.sigs.k8s.io",
+    name=_API,
     reads=(PodGroup,),
     declares=(PodGroup,),
-    named=gang_of,
+    named=_named,
+    each=_each,
+    woven=_woven,
+    joined=_joined,
+    gathered=_gathered,
     page="languages/koordinator.md",
     admit="tierwise.admission.koordinator:admit",
     status="tierwise.status.koordinator:of_gangs",

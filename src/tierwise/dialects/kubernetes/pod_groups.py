@@ -29,7 +29,7 @@ from tierwise.api.workload import (
 from tierwise.dialects.fabrics import marked, read_marks
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
-from tierwise.dialects.language import Language
+from tierwise.dialects.language import Language, Rules
 from tierwise.model.job import Constraint, Phase
 from tierwise.model.reason import Reason
 from tierwise.model.topology import LABELS
@@ -79,8 +79,13 @@ def trees(objects: Objects) -> Iterator[LabelTree]:
         yield LabelTree(LABELS, tuple(sorted(keys)), bare=True)
 
 
-def read(objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
-    """Every group by what its pods call it; those of Workloads as far as pods name them."""
+def _each(path: str, record: PodGroup, rules: Rules) -> Group | None:
+    """The group of a PodGroup below no composite."""
+    return _of_pod_group(path, record) if not record.spec.parent_composite_pod_group_name else None
+
+
+def _woven(objects: Objects, pods: Mapping[str, Pod], rules: Rules) -> dict[str, Group]:
+    """PodGroups below composites, and those of Workloads as far as pods name them."""
     found = {path: _of_workload(objects, path) for path in pods if path.count("/") > 1}
     composites = objects.every(CompositePodGroup)
     below: dict[str, list[PodGroup]] = {}
@@ -88,7 +93,6 @@ def read(objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
     for path, record in objects.every(PodGroup).items():
         parent = record.spec.parent_composite_pod_group_name
         if not parent:
-            result[path] = _of_pod_group(path, record)
             continue
         top = _top(composites, f"{path.partition('/')[0]}/{parent}")
         if isinstance(top, Reason):
@@ -290,7 +294,8 @@ LANGUAGE: Final = Language(
     reads=(PodGroup, CompositePodGroup, Workload),
     declares=(PodGroup, CompositePodGroup, Workload),
     named=named,
-    read=read,
+    each=_each,
+    woven=_woven,
     sub_group=sub_group,
     trees=trees,
     level=_level,

@@ -26,7 +26,7 @@ from tierwise.api.meta import read_number
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported
 from tierwise.dialects.label_trees import LabelTree
-from tierwise.dialects.language import Language, NotOurs
+from tierwise.dialects.language import Language, NotOurs, Rules
 from tierwise.model.job import Constraint
 from tierwise.model.reason import Reason
 from tierwise.port import Key, Objects
@@ -111,7 +111,7 @@ def trees(objects: Objects) -> Iterator[LabelTree]:
             yield LabelTree(tree_of(name), keys, only=tuple(tuple(sorted(labels.items())) for labels in own))
 
 
-def read(objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
+def _woven(objects: Objects, pods: Mapping[str, Pod], rules: Rules) -> dict[str, Group]:
     """The gangs that pods name; one whose pods ask for different things stands under each of its names."""
     names: dict[str, list[str]] = {}
     for path in pods:
@@ -294,7 +294,7 @@ LANGUAGE: Final = Language(
     reads=(Topology, ResourceFlavor, Workload, LocalQueue, ClusterQueue, Unknown),  # owners are of any kind
     declares=(Workload,),
     named=named,
-    read=read,
+    woven=_woven,
     sub_group=sub_group,
     trees=trees,
     page="languages/kueue.md",

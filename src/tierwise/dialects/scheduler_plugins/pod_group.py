@@ -7,16 +7,15 @@ hold resources while they wait for the others: tierwise holds none, so the field
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from tierwise.api.core import Pod
 from tierwise.api.scheduler_plugins import GROUP, PodGroup
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, created
-from tierwise.dialects.language import Language
+from tierwise.dialects.language import Language, Rules
 from tierwise.model.job import Phase
-from tierwise.port import Key, Objects
+from tierwise.port import Key
 
 __all__ = ["LABEL", "LANGUAGE"]
 
@@ -36,12 +35,8 @@ def named(pod: Pod) -> str:
     return f"{pod.metadata.namespace or 'default'}/{name}" if name else ""
 
 
-def read(objects: Objects, pods: Mapping[str, Pod]) -> dict[str, Group]:
-    """Every group by what its pods call it."""
-    return {path: _group(path, record) for path, record in objects.every(PodGroup).items()}
-
-
-def _group(path: str, record: PodGroup) -> Group:
+def _group(path: str, record: PodGroup, rules: Rules) -> Group:
+    """What an object declares."""
     namespace, _, name = path.partition("/")
     return Group(
         key=Key(GROUP, "PodGroup", namespace, name),
@@ -58,7 +53,7 @@ LANGUAGE: Final = Language(
     reads=(PodGroup,),
     declares=(PodGroup,),
     named=named,
-    read=read,
+    each=_group,
     page="languages/scheduler-plugins.md",
     admit="tierwise.admission.languages:admit_plugin_group",
     status="tierwise.status.languages:of_plugin_group",

@@ -2,12 +2,11 @@
 
 A pod belongs to the pod group that its annotation names; its role is its task name. Sub-groups follow the first
 policy whose selector matches and whose label keys the pod all has; tasks that no policy takes form a sub-job of their
-own.
+own (`dialects.groups`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -15,33 +14,27 @@ import msgspec
 from tierwise.api.core import ResourceList
 from tierwise.api.duration import seconds
 from tierwise.api.eviction_terms import queue_times
-from tierwise.api.meta import ObjectMeta, OwnerReference, Record, parse_time, read_number
+from tierwise.api.meta import ObjectMeta, Record
 from tierwise.api.natural import natural
-from tierwise.api.pattern import PATTERN, parse_pattern
 from tierwise.api.quantity import amount
-from tierwise.api.selector import matches
-from tierwise.api.volcano import NetworkTopologySpec, PodGroup, Queue, QueueAffinity, SubGroupPolicy
-from tierwise.dialects.fabrics import read_marks
-from tierwise.dialects.jobs import JobBuilder, Member, Split
+from tierwise.api.volcano import PodGroup, Queue, QueueAffinity
+from tierwise.dialects.fabrics import marked
+from tierwise.dialects.groups import Group, created, tier_limit
 from tierwise.dialects.koordinator.elastic_quota import forbearing
-from tierwise.dialects.language import Language
+from tierwise.dialects.language import Language, Rules
 from tierwise.dialects.volcano.annotations import group_of, not_preemptable
-from tierwise.model.arrays import Ints
-from tierwise.model.job import Constraint, Job, Phase, Policy
+from tierwise.model.job import Phase
 from tierwise.model.queue import NodeGroups
 from tierwise.model.queue import Queue as ModelQueue
-from tierwise.model.topology import HYPERNODES
-from tierwise.port import DEPENDS_ON_ANNOTATION, SUB_GROUPS_ANNOTATION
+from tierwise.port import DEPENDS_ON_ANNOTATION, SUB_GROUPS_ANNOTATION, Key
 
-__all__ = ["LANGUAGE", "PreviousPlacement", "previous_placements", "read_group", "read_queue"]
+__all__ = ["LANGUAGE", "PreviousPlacement", "previous_placements", "read_queue"]
 
 GROUP: Final = "scheduling.volcano.sh"
 _HIERARCHY = "volcano.sh/hierarchy"
 _HIERARCHY_WEIGHTS = "volcano.sh/hierarchy-weights"
 _SLA = ("volcano.sh/sla-waiting-time", "sla-waiting-time")
 _PHASES = {phase.value: phase for phase in Phase}
-_LONGEST = 128
-_SAFE = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def read_queue(record: Queue) -> ModelQueue:
@@ -83,60 +76,29 @@ def _amounts(given: ResourceList) -> dict[str, int]:
     return {name: max(amount(name, quantity), 0) for name, quantity in given.items()}
 
 
-def read_group(
-    builder: JobBuilder, record: PodGroup, members: Sequence[Member], priority: int, least: Ints | None
-) -> Job:
-    """The job of a pod group and its pods; `least` is what the builder makes of its minResources."""
-    spec = record.spec
-    key = f"{record.metadata.namespace or 'default'}/{record.metadata.name}"
-    roles = builder.roles(spec.min_task_member)
-    marks = read_marks(record.metadata, HYPERNODES, [policy.name for policy in spec.sub_group_policy])
-    policies = tuple(
-        Policy(
-            p.name,
-            p.sub_group_size or 1,
-            p.min_sub_groups or 0,
-            marks.own(_constraint(p.network_topology), p.name),
-            marks.of(p.name),
-        )
-        for p in spec.sub_group_policy
-    )
-    owner = next((reference for reference in record.metadata.owner_references if reference.controller), None)
-    return builder.job(
-        key=key,
-        order=_order(key, owner),
-        queue=builder.queue(spec.queue or "default", record.metadata.namespace or "default"),
-        priority=priority,
-        created=parse_time(record.metadata.creation_timestamp) if record.metadata.creation_timestamp else 0.0,
-        phase=_phase(record.status.phase),
+def _group(path: str, record: PodGroup, rules: Rules) -> Group:
+    """What a pod group declares."""
+    namespace, _, name = path.partition("/")
+    meta, spec = record.metadata, record.spec
+    return Group(
+        key=Key(GROUP, "PodGroup", namespace, name),
         minimum=spec.min_member or 0,
-        roles={number: spec.min_task_member[name] for name, number in roles.items()},
-        role_names={number: name for name, number in roles.items()},
-        constraint=marks.own(_constraint(spec.network_topology)),
-        further=marks.whole,
-        refusal=marks.refusal,
-        policies=policies,
-        min_resources=least,
-        not_preemptable=not_preemptable(record.metadata),
-        forbears=forbearing(record.metadata),
-        sla=_sla(record.metadata),
-        pattern=parse_pattern(record.metadata.annotations.get(PATTERN, "")),
-        marks=record.metadata.annotations,
-        owner=owner.name if owner is not None else "",
-        lone=owner is not None and owner.kind == "Pod",
-        split=_split(key, spec.sub_group_policy, members),
-        formers={f"{key}/{sub}": former.hyper_node for sub, former in previous_placements(record.metadata).items()},
-        numbers=roles,
-        awaits=_awaits(record.metadata),
-        language=GROUP,
+        phase=_PHASES.get(record.status.phase, Phase.PENDING),
+        created=created(meta),
+        annotations=marked(meta),
+        constraint=tier_limit(spec.network_topology),
+        min_resources=spec.min_resources,
+        queue=spec.queue or "default",
+        priority_class=spec.priority_class_name,
+        forbears=forbearing(meta),
+        spared=not_preemptable(meta),
+        roles=spec.min_task_member,
+        policies=spec.sub_group_policy,
+        formers={sub: former.hyper_node for sub, former in previous_placements(meta).items()},
+        owner=next((reference for reference in meta.owner_references if reference.controller), None),
+        sla=_sla(meta),
+        awaits=_awaits(meta),
     )
-
-
-def _order(key: str, owner: OwnerReference | None) -> tuple[object, ...]:
-    """The natural order of its name; a group that was made is named by a uid, and so takes the place of its owner."""
-    namespace, _, name = key.partition("/")
-    made = owner is not None and name == f"podgroup-{owner.uid}"
-    return natural(f"{namespace}/{owner.name} {name}" if owner is not None and made else key)
 
 
 def _awaits(meta: ObjectMeta) -> dict[str, tuple[str, ...]]:
@@ -178,54 +140,12 @@ def _sla(meta: ObjectMeta) -> float | None:
     return None
 
 
-def _constraint(spec: NetworkTopologySpec | None) -> Constraint | None:
-    if spec is None:
-        return None
-    return Constraint(spec.mode.lower() != "soft", spec.highest_tier_allowed, spec.highest_tier_name)
-
-
-def _phase(text: str) -> Phase:
-    return _PHASES.get(text, Phase.PENDING)
-
-
-def _split(key: str, policies: Sequence[SubGroupPolicy], members: Sequence[Member]) -> Split:
-    """By policy and label values; the tasks that no policy takes stand under the job's own key.
-
-    A policy without keys has no values to tell sub-groups apart, so all tasks that it selects are one.
-    """
-    if not policies:
-        return {key: (-1, 0, [*members])}
-    found: Split = {key: (-1, 0, [])}
-    for member in members:
-        labels = member.pod.metadata.labels
-        for i, policy in enumerate(policies):
-            values = [labels.get(k, "") for k in policy.match_label_keys]
-            if all(values) and matches(policy.label_selector, labels, absent=True):
-                sub = f"{key}/{policy.name}-{_joined(values)}"
-                index = read_number(values[0]) or 0 if values else 0
-                found.setdefault(sub, (i, index, []))[2].append(member)
-                break
-        else:
-            found[key][2].append(member)
-    return found
-
-
-def _joined(values: list[str]) -> str:
-    """Label values as part of a name; long ones as a 32-bit FNV-1a hash in letters that form no words."""
-    text = "-".join(values)
-    if len(text) <= _LONGEST:
-        return text
-    number = 2166136261
-    for byte in text.encode():
-        number = (number ^ byte) * 16777619 % 2**32
-    return "".join(_SAFE[ord(digit) % len(_SAFE)] for digit in str(number))
-
-
 LANGUAGE: Final = Language(
     name=GROUP,
     reads=(PodGroup,),
     declares=(PodGroup,),
     named=group_of,
+    each=_group,
     page="languages/volcano.md",
     admit="tierwise.admission.podgroup:admit",
     status="tierwise.status.pod_group:of_volcano",
