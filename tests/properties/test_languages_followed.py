@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.test_reader import decided, moved
+from tests.support import koordinator
 from tests.support.depth import examples
 from tests.support.koordinator import hypernode
 from tests.support.languages import (
@@ -24,6 +25,7 @@ from tests.support.languages import (
     plugin_gang,
     pod,
     topology,
+    volcano_gang,
 )
 
 from tierwise.api.codec import Raw
@@ -63,7 +65,15 @@ def _some(pick: Random) -> list[Raw]:
         "metadata": {"name": "f"},
         "spec": {"topologyName": "net", "nodeLabels": {SPINE: pick.choice(["s0", "s1"])}},
     }
+    policy = pick.choice(["", "only-waiting", "waiting-and-running"])
+    partners = pick.choice(["", '["default/g0","default/g1"]', '["default/g1"]'])
+    noted = {"match-policy": policy, "groups": partners}
+    noted = {f"gang.scheduling.koordinator.sh/{key}": value for key, value in noted.items() if value}
+    lone = koordinator.pod(f"{name}-lone", of="")
     drawn: list[list[Raw]] = [
+        volcano_gang(name, size),
+        koordinator.gang(name, size, annotations=noted, phase=pick.choice(["", "Running"])),
+        [koordinator.annotated(lone, name=name, min_available=str(size), groups=partners, selector="x")],
         plugin_gang(name, size, phase=pick.choice(["", "Running"])),
         kubernetes_gang(name, size, key=key, status={"conditions": told}, **parent),
         [composite("c", pick.randrange(1, 3), key=pick.choice(["", SPINE]), parent=pick.choice(["", "", "d"]))],

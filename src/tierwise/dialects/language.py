@@ -70,6 +70,7 @@ class Language(msgspec.Struct, frozen=True):
     gathered: Callable[[Group, Sequence[Member], Drawn], Gathered | None] | None = None
     # What a gang and its pods ask of the network, given where the pods run that draw others.
     trees: Callable[[Objects], Iterator[LabelTree]] = _no_trees  # the trees that its constraints are about
+    tree_reads: tuple[type[Object], ...] = ()  # the records that these trees follow from
     level: Callable[[str], Raw] | NotOurs = NotOurs("its levels are those of a tree, not labels of nodes")
     # A patch of an object that makes the label of nodes the level which it requires.
 

@@ -11,14 +11,11 @@ from typing import Any, Final
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
 from tierwise.api.fabric import fabric_of
-from tierwise.api.grove import PodGang
 from tierwise.api.kai import Topology
 from tierwise.api.koordinator import ClusterNetworkTopology
-from tierwise.api.kueue import ResourceFlavor
 from tierwise.api.kueue import Topology as KueueTopology
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.nvidia import ComputeDomain
-from tierwise.api.workload import CompositePodGroup, PodGroup
 from tierwise.dialects.groups import Group
 from tierwise.dialects.grove import pod_gang as grove
 from tierwise.dialects.kai import pod_group as kai
@@ -33,6 +30,7 @@ from tierwise.dialects.language import Language, NotOurs, Rules, kinds
 from tierwise.dialects.scheduler_plugins import pod_group as scheduler_plugins
 from tierwise.dialects.volcano import pod_group as volcano
 from tierwise.dialects.volcano.annotations import group_of
+from tierwise.model.job import Job
 from tierwise.model.topology import LABELS, LAYERS, fabric_kind
 from tierwise.port import Key, Objects
 
@@ -47,6 +45,7 @@ __all__ = [
     "Language",
     "Name",
     "declares_one",
+    "declaring",
     "every_group",
     "label_trees",
     "language_of",
@@ -98,7 +97,10 @@ def declares_one(record: Object) -> Language | None:
 DECLARING: Final = frozenset(kind for language in LANGUAGES.values() for kind in kinds(language.declares))
 """The API groups and kinds of objects that declare gangs."""
 
-TREES_READ: Final = (PodGroup, CompositePodGroup, PodGang, Topology, KueueTopology, ResourceFlavor, ComputeDomain)
+TREES_READ: Final[tuple[type[Object], ...]] = (
+    *(record for one in LANGUAGES.values() for record in one.tree_reads),
+    ComputeDomain,
+)
 """The records that label trees follow from."""
 
 TREE_ALIASES_READ: Final = (ClusterNetworkTopology, Topology, KueueTopology)
@@ -121,6 +123,23 @@ def whose(pod: Pod) -> str:
         return found
     name = named_group(pod)
     return " ".join(name) if name is not None else ""
+
+
+def declaring(objects: Objects, job: Job) -> Iterator[tuple[Key, Object]]:
+    """The objects that declare a job: one, or those of several gangs; none where its pods do."""
+    if job.declared_by is not None:
+        keys = [job.declared_by]
+    elif job.language == VOLCANO:
+        namespace, _, name = job.key.partition("/")
+        keys = [Key(VOLCANO, "PodGroup", namespace, name)]
+    else:
+        paths = job.gangs or (job.key,) if job.language == KOORDINATOR else ()
+        found = (koordinator.gang_object(objects, path) for path in paths)
+        keys = [key for key, _ in filter(None, found)]
+    for key in keys:
+        record = objects.record(key)
+        if record is not None:
+            yield key, record
 
 
 def names(pod: Pod) -> tuple[Name, ...]:

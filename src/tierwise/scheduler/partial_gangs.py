@@ -24,9 +24,8 @@ from msgspec.structs import replace
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
 from tierwise.api.meta import format_time, parse_time
-from tierwise.dialects.koordinator.gangs import gang_object
 from tierwise.dialects.language import NotOurs, kinds
-from tierwise.dialects.languages import KOORDINATOR, LANGUAGES, VOLCANO, declares_one
+from tierwise.dialects.languages import LANGUAGES, declares_one, declaring
 from tierwise.framework.ledger import Ledger, halves, job_ready
 from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase, Status, SubJob, Task
@@ -249,16 +248,8 @@ def _standing(objects: Objects, job: Job, bound: frozenset[str], lost: list[Pod]
 
 def _held(objects: Objects, job: Job) -> tuple[Key, Object] | None:
     """The pod group that keeps the marks of a job: the first of several gangs that has one; None where none has."""
-    if job.declared_by is not None:
-        declared = objects.record(job.declared_by)
-        kept = declared is not None and declares_one(declared) is not None
-        return (job.declared_by, declared) if declared is not None and kept else None
-    if job.language == KOORDINATOR:
-        found = (gang_object(objects, path) for path in job.gangs or (job.key,))
-        return next((one for one in found if one is not None), None)
-    key = Key(VOLCANO, "PodGroup", *_split(job.key))
-    record = objects.record(key)
-    return (key, record) if record is not None else None
+    found = declaring(objects, job)
+    return next((held for held in found if declares_one(held[1]) is not None), None)
 
 
 def _evict(case: _Case, key: Key | None, unit: str = "") -> Iterator[Effect]:

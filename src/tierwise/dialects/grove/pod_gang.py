@@ -120,6 +120,7 @@ LANGUAGE: Final = Language(
     each=_group,
     sub_group=sub_group,
     trees=trees,
+    tree_reads=(PodGang,),
     level=_level,
     page="languages/grove.md",
     admit="tierwise.admission.languages:admit_grove",

@@ -201,6 +201,7 @@ LANGUAGE: Final = Language(
     each=_group,
     sub_group=sub_group,
     trees=trees,
+    tree_reads=(Topology,),
     page="languages/kai.md",
     admit="tierwise.admission.languages:admit_kai",
     status="tierwise.status.languages:of_kai",

@@ -298,6 +298,7 @@ LANGUAGE: Final = Language(
     woven=_woven,
     sub_group=sub_group,
     trees=trees,
+    tree_reads=(PodGroup, CompositePodGroup),
     level=_level,
     page="languages/kubernetes.md",
     admit="tierwise.admission.languages:admit_kubernetes",

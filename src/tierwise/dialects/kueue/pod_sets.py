@@ -297,6 +297,7 @@ LANGUAGE: Final = Language(
     woven=_woven,
     sub_group=sub_group,
     trees=trees,
+    tree_reads=(Topology, ResourceFlavor),
     page="languages/kueue.md",
     admit=NotOurs("Kueue judges its Workloads; what pods say is judged with the pods"),
     status=NotOurs(_KUEUES),

@@ -24,7 +24,7 @@ from tierwise.api.volcano import HyperNode
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.dialects.koordinator.network_topology import default_topology, read_layers
 from tierwise.dialects.language import NotOurs
-from tierwise.dialects.languages import declares_one, whose
+from tierwise.dialects.languages import declares_one, declaring, whose
 from tierwise.dialects.volcano.hypernodes import declare
 from tierwise.discovery.manifests import SOURCE_LABEL
 from tierwise.explain.naming import belongs_to
@@ -296,7 +296,7 @@ class SetPriority(msgspec.Struct, frozen=True):
         for task in job.tasks:
             key = _pod_key(task.key)
             puts[key] = merged(_raw(scenario.objects, key), {"spec": {**spec, "priority": self.value}})
-        for key in _groups_of(scenario.objects, job):
+        for key, _ in declaring(scenario.objects, job):
             group = scenario.objects.raw(key)
             if group is not None:  # else its pods declare it
                 puts[key] = merged(group, {"spec": spec})
@@ -416,7 +416,7 @@ class DeleteJob(msgspec.Struct, frozen=True):
         job = job_named(scenario.snapshot(), self.job)
         gone = [_pod_key(task.key) for task in job.tasks]
         owners = (owner for key in gone for owner in _owners(scenario.objects, key))
-        groups = list(_groups_of(scenario.objects, job))
+        groups = [key for key, _ in declaring(scenario.objects, job)]
         owners_of_groups = (owner for key in groups for owner in _owners(scenario.objects, key))
         return scenario.with_objects({}, dict.fromkeys([*gone, *groups, *owners, *owners_of_groups]))
 
@@ -493,18 +493,6 @@ def constraint_text(constraint: Constraint | None) -> str:
     if constraint.tier is None:
         return constraint.tier_name
     return f"tier {constraint.tier}" + (f" ({constraint.tier_name})" if constraint.tier_name else "")
-
-
-def _groups_of(objects: Objects, job: Job) -> Iterator[Key]:
-    """The objects that declare a job."""
-    if job.declared_by is not None:
-        yield job.declared_by
-    for path in job.gangs or ((job.key,) if job.declared else ()):
-        namespace, _, name = gang_path(path).rpartition("/")
-        for group in ("scheduling.volcano.sh", "scheduling.sigs.k8s.io"):
-            key = Key(group, "PodGroup", namespace, name)
-            if objects.raw(key) is not None and key != job.declared_by:
-                yield key
 
 
 def _owners(objects: Objects, key: Key) -> Iterator[Key]:
