@@ -33,51 +33,35 @@ def alive(
     tell: Callable[[str], None],
 ) -> Iterator[None]:
     """Let the cluster live meanwhile; `tell` gets a line for what goes wrong."""
-    life = _Life(cluster, simulation, clock, tell)
-    thread = threading.Thread(target=life.run, name="cluster", daemon=True)
-    cluster.listeners.append(life.changed)
+    wake, ended = threading.Event(), threading.Event()
+
+    def changed() -> None:
+        """Somebody else than the cluster itself has changed something."""
+        if threading.current_thread() is not thread:
+            wake.set()
+
+    def live() -> None:
+        now = 0.0
+        while not ended.is_set():
+            wake.clear()
+            now = max(math.floor(clock()), now)  # a clock that is set back stands still here
+            pause = _PAUSE
+            try:
+                simulation.advance(now)
+                simulation.forget()
+                following = simulation.following(now)
+                pause = _LONGEST if following is None else min(max(following - clock(), 0.0), _LONGEST)
+            except Exception as error:  # noqa: BLE001 - no object can stop the cluster
+                tell(f"a moment of the cluster failed: {error}")
+            wake.wait(pause)
+
+    thread = threading.Thread(target=live, name="cluster", daemon=True)
+    cluster.listeners.append(changed)
     thread.start()
     try:
         yield
     finally:
-        life.stop()
+        ended.set()
+        wake.set()
         thread.join()
-        cluster.listeners.remove(life.changed)
-
-
-class _Life:
-    def __init__(
-        self, cluster: ServedCluster, simulation: Simulation, clock: Callable[[], float], tell: Callable[[str], None]
-    ) -> None:
-        self._cluster = cluster
-        self._simulation = simulation
-        self._clock = clock
-        self._tell = tell
-        self._wake = threading.Event()
-        self._ended = False
-        self._thread = 0
-
-    def changed(self) -> None:
-        """Somebody else than this thread has changed something."""
-        if threading.get_ident() != self._thread:
-            self._wake.set()
-
-    def stop(self) -> None:
-        self._ended = True
-        self._wake.set()
-
-    def run(self) -> None:
-        self._thread = threading.get_ident()
-        now = 0.0
-        while not self._ended:
-            self._wake.clear()
-            now = max(math.floor(self._clock()), now)  # a clock that is set back stands still here
-            pause = _PAUSE
-            try:
-                self._simulation.advance(now)
-                self._simulation.forget()
-                following = self._simulation.following(now)
-                pause = _LONGEST if following is None else min(max(following - self._clock(), 0.0), _LONGEST)
-            except Exception as error:  # noqa: BLE001 - no object can stop the cluster
-                self._tell(f"a moment of the cluster failed: {error}")
-            self._wake.wait(pause)
+        cluster.listeners.remove(changed)

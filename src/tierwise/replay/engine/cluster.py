@@ -150,6 +150,11 @@ class ReplayCluster:
         self.log = []
         return self.log
 
+    def over(self) -> bool:
+        """Whether every job has come and gone: failures that are still to come concern nobody."""
+        state = self.state
+        return state.arrived == len(self.trace) and not (state.running or state.waiting or state.repairing)
+
     def counted(self) -> tuple[Ints, Ints]:
         """Pods by shape and row, and what they hold by resource and queue, without gangs that wait for replacements."""
         standing, held = self.standing, self.held_in

@@ -156,20 +156,28 @@ _FOREVER = 1e12
 
 
 class EmbeddedReplay(ReplayCluster):
-    """One trace on one fabric under one contender, lived through; written down as it is seen from outside."""
+    """One trace on one fabric under one contender, lived through.
+
+    It is the user of an embedded cluster, who submits each job when it arrives, and writes down what is seen from
+    outside; a gang that was stopped goes on from its last checkpoint.
+    """
 
     def __init__(self, fabric: Fabric, trace: Trace, contender: Contender, rules: Rules) -> None:
         super().__init__(fabric, trace.in_whole_seconds(), contender, rules)
         self._ahead = [type(incident)(round(incident.after), incident.node) for incident in rules.incidents]
-        self._seen = Objects()
+        self._submitted = 0
+        self._now = -math.inf
+        self._stopped: list[int] = []  # jobs that were stopped before this moment, and are not over
+        self._before = self._seen = Objects()  # at the end of the moment before, and when pods were last looked at
         self._pods = Index(Pod, _job_of)
+        self._touched: set[int] = set()  # jobs of which pods have changed since the moment before
         self._working: dict[int, tuple[float, tuple[int, ...]]] = {}  # gangs of which every pod runs, see `_follow`
         self._life = Simulation(
             cluster_of(fabric, self.trace, rules.queues),
             contender.profile,
             start=_START,
             incidents=self._ahead,
-            user=_Submitter(self),
+            user=self,
             plugins=plugins(),
             log=False,
         )
@@ -181,12 +189,8 @@ class EmbeddedReplay(ReplayCluster):
             self._life.forget()
             self.state.cycles = self._life.cycles
             yield self.state
-            if self._over():
+            if self.over():
                 return
-
-    def _over(self) -> bool:
-        """Whether every job has come and gone; failures that are still to come concern nobody."""
-        return self.state.arrived == len(self.trace) and not self.state.running and not self.state.waiting
 
     def _keep(self, at: float, objects: Objects) -> None:
         """Write down what happened since the moment before: arrivals, hosts, ends, stops and starts, in this order."""
@@ -216,9 +220,10 @@ class EmbeddedReplay(ReplayCluster):
 
         The jobs that something has happened to.
         """
-        changed = objects.changed_objects(self._seen, Pod, Job)
-        of_pods = set(map(number_of, self._pods.follow(changed)))
-        for job in of_pods:
+        gone = {number_of(key.name) for key in objects.changed_objects(self._before, Job).get(Job, ())}
+        self._look(objects)
+        touched, self._touched, self._before = self._touched, set(), objects
+        for job in touched:
             name = f"job-{job}"
             pods = len(self.gangs.pods(job))
             running = [(pod, since) for pod in self._pods.of(name) if (since := _running_since(pod)) is not None]
@@ -227,42 +232,32 @@ class EmbeddedReplay(ReplayCluster):
                 rows = {rank_of(p.metadata.name, pods): self.fabric.nodes.row[p.spec.node_name] for p, _ in running}
                 start = max(since for _, since in running) - _START
                 self._working[job] = start, tuple(rows[rank] for rank in sorted(rows))
+        return touched | gone
+
+    def _look(self, objects: Objects) -> None:
+        self._touched.update(map(number_of, self._pods.follow(objects.changed_objects(self._seen, Pod))))
         self._seen = objects
-        return of_pods.union(number_of(key.name) for key in changed.get(Job, ()))
-
-
-class _Submitter:
-    """Submits each job when it arrives; a gang that was stopped goes on from its last checkpoint."""
-
-    def __init__(self, books: ReplayCluster) -> None:
-        self._books = books
-        self._submitted = 0
-        self._now = -math.inf
-        self._stopped: list[int] = []  # jobs that were stopped before this moment, and are not over
-        self._seen = Objects()
-        self._pods = Index(Pod, _job_of)
 
     def act(self, objects: Objects, now: float) -> Sequence[Effect]:
         effects: list[Effect] = []
-        trace, per_host = self._books.trace, self._books.fabric.gpus_per_host
+        trace, per_host = self.trace, self.fabric.gpus_per_host
         while self._submitted < len(trace) and _START + trace.arrival[self._submitted] <= now:
-            if trace.gpus[self._submitted] <= self._books.fabric.gpus:
-                effects.append(Create(job_of(trace, self._submitted, per_host, aware=self._books.contender.aware)))
+            if trace.gpus[self._submitted] <= self.fabric.gpus:
+                effects.append(Create(job_of(trace, self._submitted, per_host, aware=self.contender.aware)))
             self._submitted += 1
         if now > self._now:
-            remaining = self._books.state.remaining  # counted at the end of each moment
+            remaining = self.state.remaining  # counted at the end of each moment
             self._now, self._stopped = now, np.flatnonzero((remaining > 0) & (remaining < trace.duration)).tolist()
         return [*effects, *self._resumed(objects)] if self._stopped else effects
 
     def due(self) -> float | None:
-        trace = self._books.trace
+        trace = self.trace
         return _START + float(trace.arrival[self._submitted]) if self._submitted < len(trace) else None
 
     def _resumed(self, objects: Objects) -> Iterator[Effect]:
         """What is left of the work of gangs that wait again, on pods that were made anew."""
-        remaining = self._books.state.remaining
-        self._pods.follow(objects.changed_objects(self._seen, Pod))
-        self._seen = objects
+        remaining = self.state.remaining
+        self._look(objects)
         for job in self._stopped:
             left = run_for(float(remaining[job]))
             for pod in self._pods[f"job-{job}"]:

@@ -88,11 +88,6 @@ class Engine(ReplayCluster):
         start, _ = self.state.running[job]
         self.agenda.put(Ends(job), start + float(self.state.remaining[job]))
 
-    def over(self) -> bool:
-        """Whether every job has come and gone: failures that are still to come concern nobody."""
-        state = self.state
-        return state.arrived == len(self.trace) and not (state.running or state.waiting or state.repairing)
-
     def happen(self, event: Event) -> None:
         if isinstance(event, LookAgain):
             self.state.again = NEVER

@@ -37,10 +37,7 @@ from tierwise.sim.cluster.pod_behaviour import Pace, check_habits
 from tierwise.sim.cluster.provisioner import Provisioner
 from tierwise.sim.cluster.store import EmbeddedCluster
 
-__all__ = ["Moment", "NoUser", "Simulation", "User"]
-
-
-# Who uses a simulated cluster from outside while it lives.
+__all__ = ["Moment", "Simulation", "User"]
 
 
 class User(Protocol):
@@ -51,16 +48,6 @@ class User(Protocol):
 
     def due(self) -> float | None:
         """The next moment at which something is to be done whatever happens until then; None where none is."""
-
-
-class NoUser:
-    """A user who leaves the cluster to itself."""
-
-    def act(self, objects: Objects, now: float) -> Sequence[Effect]:
-        return ()
-
-    def due(self) -> float | None:
-        return None
 
 
 _OWN_PACE: Final = Pace()
@@ -110,7 +97,7 @@ class Simulation(EmbeddedDriver):
         self.chronicle = EventLog(self.start)
         self._log = log
         self._watched = log or observe is not None  # whether somebody wants to see what every moment leads to
-        self._user = user or NoUser()
+        self._user = user
         self._agenda = Agenda(self.start)
         for incident in incidents:
             self._agenda.put(incident, self.start + incident.after)
@@ -156,8 +143,7 @@ class Simulation(EmbeddedDriver):
         self._happen(now)
         for _ in range(MOST):
             before = self.cluster.read()
-            asked = self._user.act(before, now)
-            if asked:
+            if self._user is not None and (asked := self._user.act(before, now)):
                 self.cluster.apply(asked)
             self._reconcile(now)
             self._note(before, now)
@@ -281,7 +267,7 @@ class Simulation(EmbeddedDriver):
         """The next moment at which something happens; None where nothing ever will."""
         due = self._controllers.due(self.guard.over(self.cluster.read()))
         self._await(Due("controllers"), due and math.ceil(due), now)
-        self._await(Due("user"), self._user.due(), now)
+        self._await(Due("user"), self._user.due() if self._user is not None else None, now)
         following = self._agenda.next()
         return following if following < math.inf else None
 
