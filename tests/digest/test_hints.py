@@ -13,17 +13,21 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.digest.scenes import Case, cases, conformance
+from msgspec.structs import replace
+from tests.digest.scenes import KINDS, Case, cases, conformance
 from tests.support import volumes
+from tests.support.draw import draw, gang
 from tests.support.drawn_gang import manifest
 from tests.support.strategies import profile
 
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
-from tierwise.framework.declaration import MARKS, declared, takes_part
-from tierwise.framework.extension import Factory, Part
+from tierwise.config.profile import PluginChoice, Profile
+from tierwise.framework.declaration import MARKS, chooses, declared, takes_part
+from tierwise.framework.extension import Arguments, CycleView, Factory, Part
 from tierwise.framework.report import CycleReport
 from tierwise.plugins import PLUGINS
+from tierwise.plugins.kubernetes.predicates import DevicePredicates, Predicates, predicates
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import build
 
@@ -145,3 +149,68 @@ def test_everything_is_decided_alike_without_a_hint(hint: str) -> None:
     assert [] == [name for name, plugin in silent.items() if _has(plugin, hint)]
     assert len(asked) >= LEAST
     assert [] == [number for number, told in asked if told != _run(_made()[number], {**PLUGINS, **silent})]
+
+
+def _drawn(name: str) -> Case:
+    """A scene of the digest, with the plugin of volumes by name, so that another can take its place."""
+    kind, _, _ = name.partition("/")
+    case = KINDS[kind][1](Random(name))
+    tiers = (*case.profile.tiers, (PluginChoice("volumes"),))
+    return Case(case.objects, replace(case.profile, tiers=tiers), case.now)
+
+
+def _one_budget() -> Case:
+    """A budget for one more disruption covers a pod that its gang cannot spare, and behind it one that can go."""
+    names = ("priority", "gang", "pdb", "conformance", "predicates")
+    labels = {pod: {"app": "a"} for pod in ("one-0", "two-0", "two-1")}
+    gangs = (
+        gang("one", tasks=1, each="cpu=4", on="n0", priority=1, labels=labels),
+        gang("two", tasks=2, minimum=1, each="cpu=4", on="n0 n1", priority=2, labels=labels),
+        gang("fill", tasks=1, each="cpu=4", on="n1", priority=9),
+        gang("new", tasks=1, each="cpu=4", priority=5),
+    )
+    meta: Raw = {"name": "keep", "namespace": "default"}
+    spec, status = {"selector": {"matchLabels": {"app": "a"}}}, {"disruptionsAllowed": 1}
+    budget = manifest("policy/v1", "PodDisruptionBudget", meta, spec=spec, status=status)
+    found = (*draw("r0[n0 n1]").manifests, budget, *(made for own in gangs for made in own.manifests()))
+    profile = Profile(("enqueue", "allocate", "preempt"), (tuple(PluginChoice(name) for name in names),))
+    return Case(volumes.objects(*found), profile)
+
+
+def _without(method: str) -> dict[str, Factory]:
+    """All plugins without a method, predicates included, which is a function."""
+    made = {kind: _changed(kind, **{method: None}) for kind in (Predicates, DevicePredicates) if _has(kind, method)}
+
+    def choose(arguments: Arguments, view: CycleView) -> object:
+        found: Any = predicates(arguments, view)
+        if type(found) in made:
+            found.__class__ = made[type(found)]
+        return found
+
+    choose.__module__ = predicates.__module__
+    chosen = chooses(Predicates, DevicePredicates)(choose)
+    return {**PLUGINS, "predicates": chosen, **{n: _changed(PLUGINS[n], **{method: None}) for n in _having(method)}}
+
+
+ANSWERS: Mapping[str, Callable[[], Case]] = {
+    "ties": lambda: _drawn("tied/2"),
+    "order_free": lambda: _drawn("tied/8"),
+    "own_row": lambda: _drawn("confined/56"),
+    "shared_places": lambda: _drawn("confined/2"),
+    "spare_alone": _one_budget,
+}
+
+
+@pytest.mark.parametrize("method", ANSWERS)
+def test_an_optional_answer_is_no_hint(method: str) -> None:
+    """A scene ends otherwise without it."""
+    assert method not in HINTS
+    assert _run(ANSWERS[method](), PLUGINS) != _run(ANSWERS[method](), _without(method))
+
+
+def test_every_optional_method_is_a_hint_or_shown_to_be_an_answer() -> None:
+    """Those that two methods need of each other are neither."""
+    optional = {name for name, mark in MARKS.items() if mark.part is Part.OPTIONAL}
+    paired = {name for name in optional if MARKS[MARKS[name].beside].beside == name}
+
+    assert set(ANSWERS) - {"shared_places"} == optional - paired

@@ -204,7 +204,6 @@ class Filter(Protocol):
     @marked(OPTIONAL, "Predicate", beside="why_not_now")
     def own_row(self, shape: Shape) -> bool:
         """Whether a task changes `why_not_now` on its own row alone, from yes to no and never back."""
-        ...
 
     @marked(OPTIONAL, "Predicate", beside="why_not_now")
     def order_free(self, shape: Shape) -> bool:
@@ -212,17 +211,14 @@ class Filter(Protocol):
 
         Where tasks are tied to the first of them, that is meant of every place by itself.
         """
-        ...
 
     @marked(OPTIONAL, "Predicate", beside="why_not_now")
     def ties(self, shape: Shape) -> tuple[Tie, ...]:
         """Where a first task decides where others go, as required pod affinity does; as things are now."""
-        ...
 
     @marked(HINT, "Predicate", beside="why_not_now")
     def room(self, shape: Shape) -> Ints | None:
         """How many more tasks `why_not_now` lets on each row now, where tasks change their own row; None: ask."""
-        ...
 
     @marked(EITHER, "Predicate")
     def shared_places(self, job: Job) -> Ints | None:
@@ -230,7 +226,6 @@ class Filter(Protocol):
 
         They share what is made where the first of them stands, as a volume is in its zone. None: nothing is shared.
         """
-        ...
 
 
 class Scorer(Protocol):
@@ -248,7 +243,6 @@ class Scorer(Protocol):
     @marked(REQUIRED, "NodeOrder")
     def stale(self, ask: Ask, row: int) -> slice:
         """The rows whose score may change once a task is placed on `row`."""
-        ...
 
     @marked(HINT, "NodeOrder", beside="score")
     def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
@@ -257,7 +251,6 @@ class Scorer(Protocol):
         So scores are kept while tasks of whatever shape are placed. What `effect` says then holds for tasks of any
         shape. None: it depends on more.
         """
-        ...
 
     @marked(HINT, "NodeOrder", beside="score")
     def score_leaves(self, ask: Ask) -> Floats | None:
@@ -266,7 +259,6 @@ class Scorer(Protocol):
         These scores are added up behind those of all other plugins, and `score_rows` is not asked. Where the effect is
         DOMAIN, nodes of one domain are filled together.
         """
-        ...
 
 
 class DomainScorer(Protocol):
@@ -299,7 +291,6 @@ class SearchSpace(Protocol):
     @marked(EITHER, "Predicate")
     def never_fits(self, job: Job, need: Ints) -> Reason | None:
         """Why a gang can never fit, whatever is evicted; None if it might."""
-        ...
 
 
 class Units(msgspec.Struct, frozen=True):
@@ -382,7 +373,6 @@ class QueueOrder(Protocol):
     @marked(EITHER, "QueueOrder")
     def global_queue(self) -> bool:
         """Whether the jobs of all queues are ordered together instead of queue by queue."""
-        ...
 
 
 class JobOrder(Protocol):
@@ -437,7 +427,6 @@ class EnqueueGate(Protocol):
     @marked(EITHER, "JobEnqueued")
     def must_enqueue(self, job: Job) -> bool:
         """Whether a job is admitted regardless of objections in later tiers, because it has waited long enough."""
-        ...
 
 
 class Purpose(enum.Enum):
@@ -496,7 +485,6 @@ class VictimFilter(Protocol):
         Asked about all candidates at once, each by itself: whoever is protected here is protected by `spare` whoever
         else is asked about, and uses up nothing that others are spared by.
         """
-        ...
 
 
 class Quota(Protocol):
@@ -629,17 +617,14 @@ class Reporter(Protocol):
     @marked(EITHER, "JobValid")
     def complaints(self) -> Iterable[tuple[Task, Reason]]:
         """Which requests of tasks it cannot satisfy, and why."""
-        ...
 
     @marked(EITHER, "NodeOrder")
     def figures(self, ask: Ask) -> Sequence[Mapping[str, object]]:
         """The inputs of a node's answer and score for the next task, for `explain`; one entry per row."""
-        ...
 
     @marked(EITHER, "QueueOrder")
     def entitled(self) -> Ints:
         """What queues are entitled to, (resources x queues) as the ledger has them; 2**60 and more is no limit."""
-        ...
 
 
 Factory = Callable[[Arguments, CycleView], object]

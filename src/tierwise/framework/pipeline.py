@@ -77,9 +77,9 @@ __all__ = ["Pipeline", "PluginError"]
 _JOB, _ALL = Whose.JOB, Whose.ALL
 
 
-def _other(rule: Rule[..., Any]) -> Any:
+def _other(*told: Any, **more: Any) -> Any:
     """A rule whose question takes or gives something else than the method of a plugin."""
-    return rule
+    return Rule(*told, **more)
 
 
 class Pipeline(Victims):
@@ -92,9 +92,7 @@ class Pipeline(Victims):
     moving_own_rows = Rule(Filter.own_row, moves.all_keep_to_their_row, costs_turn, answers.boolean)
     order_free = Rule(Filter.order_free, moves.free_but_one, costs_turn, answers.boolean)
     room = Rule(Filter.room, moves.least_room, costs_turn, answers.ints_by_row)
-    ties: Question[[Shape], list[Tie]] = _other(
-        Rule(Filter.ties, combine.one_after_the_other, costs_turn, answers.ties)
-    )
+    ties: Question[[Shape], list[Tie]] = _other(Filter.ties, combine.one_after_the_other, costs_turn, answers.ties)
     shared_places = Rule(Filter.shared_places, first, costs_turn, answers.ints_by_row)
 
     # Scores of nodes, of which `score_rows` and `score_leaves` are the parts, and of domains.
@@ -103,19 +101,19 @@ class Pipeline(Victims):
     stale = Rule(Scorer.stale, scores.widest, costs_turn, answers.slice_of_rows)
     score_rows = Rule(Scorer.score_rows, scores.sum_by_row, costs_turn, answers.scores_of_rows)
     score_leaves: Question[[Ask], list[Floats] | None] = _other(
-        Rule(Scorer.score_leaves, scores.parts_by_domain, costs_turn, answers.scores_by_domain)
+        Scorer.score_leaves, scores.parts_by_domain, costs_turn, answers.scores_by_domain
     )
     score_domains = Rule(DomainScorer.score_domains, combine.total, costs_turn, answers.scores_of_them, seals=(1, 2))
 
     # Where a gang is searched for.
     limit = Rule(SearchSpace.limit, combine.limit_once, costs_turn, answers.tier)
     gradients: Callable[..., Gradients] = _other(
-        Rule(SearchSpace.gradients, combine.of_the_limiter, costs_turn, answers.groups_of_domains)
+        SearchSpace.gradients, combine.of_the_limiter, costs_turn, answers.groups_of_domains
     )
     never_fits = Rule(SearchSpace.never_fits, first, objects, answers.reason, seals=(1,))
     _gather_options = Rule(Gathering.gather_options, combine.first_of_all, costs_turn, answers.gather_ways)
     propose: Question[[Job, Units, Ints], Proposal | Abstained | None] = _other(
-        Rule(Proposer.propose, combine.proposals, abstains, answers.proposal, whose=_JOB, seals=(1,))
+        Proposer.propose, combine.proposals, abstains, answers.proposal, whose=_JOB, seals=(1,)
     )
 
     # Orders: the smallest key goes first.
@@ -141,30 +139,30 @@ class Pipeline(Victims):
     _spare_alone = Rule(VictimFilter.spare_alone, vetoes, spares_all, answers.flags_of_them)
     select_victims = Rule(VictimSelector.select_victims, first, costs_turn, answers.positions_of_them)
     lost_seconds: Question[[Job, RunningTable, Ints], Floats] = _other(
-        Rule(EvictionCosts.lost_seconds, most_of_each, costs_turn, answers.scores_of_them, whose=_JOB, seals=(1,))
+        EvictionCosts.lost_seconds, most_of_each, costs_turn, answers.scores_of_them, whose=_JOB, seals=(1,)
     )
     gained_seconds = Rule(EvictionCosts.gained_seconds, combine.least, costs_turn, answers.seconds)
     notice_seconds = Rule(EvictionCosts.notice_seconds, combine.most, is_silent, answers.seconds)
     declines_losses = Rule(EvictionCosts.declines, combine.any_of_them, says_no, answers.boolean)
     _debts: Question[[], Iterator[tuple[Lending, Debt]]] = _other(
-        Rule(Lending.debts, combine.with_its_plugin, is_silent, answers.debt, whose=_ALL)
+        Lending.debts, combine.with_its_plugin, is_silent, answers.debt, whose=_ALL
     )
     paid_with: Question[[Lending, Debt, RunningTable], Ints] = _other(
-        Rule(Lending.paid_with, combine.of_its_plugin, nobody_goes, answers.some_positions, whose=_ALL)
+        Lending.paid_with, combine.of_its_plugin, nobody_goes, answers.some_positions, whose=_ALL
     )
 
     # Binds, and what is told.
     before_bind: Question[[Job, Iterable[tuple[Task, int]]], dict[str, list[Preparation]]] = _other(
-        Rule(PreBind.before_bind, combine.by_task, is_not_bound, answers.preparation)
+        PreBind.before_bind, combine.by_task, is_not_bound, answers.preparation
     )
     complaints: Question[[], dict[tuple[Task, Reason], None]] = _other(
-        Rule(Reporter.complaints, combine.each_once, is_silent, answers.complaint, whose=_ALL)
+        Reporter.complaints, combine.each_once, is_silent, answers.complaint, whose=_ALL
     )
     figures: Question[[Ask], dict[str, Sequence[Mapping[str, object]]]] = _other(
-        Rule(Reporter.figures, combine.by_plugin, is_silent, answers.figures)
+        Reporter.figures, combine.by_plugin, is_silent, answers.figures
     )
     entitled: Question[[], Ints | None] = _other(
-        Rule(Reporter.entitled, combine.first_of_all, is_silent, answers.queue_amounts, whose=_ALL)
+        Reporter.entitled, combine.first_of_all, is_silent, answers.queue_amounts, whose=_ALL
     )
 
     def __init__(self, profile: Profile, view: CycleView, factories: Mapping[str, Factory]) -> None:
