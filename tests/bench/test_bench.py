@@ -58,7 +58,10 @@ SMALL = Size(
     repeats=2,
     imports=1,
 )
-LONG = ("C1a", "C1b", "C7b", "C8a", "C8b", "C8c", "C16a", "C16c", "P8", "P12", "P13", "R1a", "R1b", "R2a", "R2b")
+LONG = (
+    *("C1a", "C1b", "C7b", "C8a", "C8b", "C8c", "C16a", "C16c", "P8", "P12", "P13"),
+    *("R1a", "R1b", "R2a", "R2b", "R3a", "R3b"),
+)
 """Rows that take a second or more at any size: `make properties` runs them."""
 KEYS = ["id", "what", "measured", "gate", "stretch", "gate_met", "stretch_met"]
 

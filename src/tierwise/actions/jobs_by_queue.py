@@ -212,7 +212,8 @@ class JobsByQueue:
             kind = None
         known = self._admissions.get(kind) if kind is not None else None
         if known is None:
-            reason = admission_reason(self._cycle, job)
+            passes = not pending and self._cycle.kept.passes_gates(job)
+            reason = None if passes else admission_reason(self._cycle, job)
             order, queue = (pipeline.job_order(job), self.queue_of(job)) if reason is None else ((), "")
             known = _Admission(reason, order, queue)
             if kind is not None:

@@ -7,9 +7,10 @@ so a turn holds everything but the network.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from random import Random
+from statistics import median
 from time import process_time
 
 import msgspec
@@ -17,7 +18,7 @@ import numpy as np
 
 from tierwise.bench.lab import Lab
 from tierwise.bench.manifests import Manifest, budget, daemon_pod, lone_pod, node, racks, read_manifests
-from tierwise.bench.measure import Row, at_most, gc_off, in_turns
+from tierwise.bench.measure import Goal, Row, at_most, gc_off, in_turns
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Create, Delete, Effect, Key, PatchStatus
 from tierwise.runtime.loop import Loop, SchedulerProfile
@@ -25,12 +26,23 @@ from tierwise.scheduler import cycle
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build
 
-__all__ = ["REALISTIC", "Live", "gang_sizes", "living_cluster", "many_services"]
+__all__ = [
+    "REALISTIC",
+    "Live",
+    "beside_flood",
+    "gang_sizes",
+    "kept_out",
+    "living_cluster",
+    "many_services",
+    "too_large",
+]
 
 _DAEMONS, _QUEUES, _TURNS_A_SECOND = 4, 40, 5
 _SPINE = 16  # racks
 _ZONE = "topology.kubernetes.io/zone"
 _PODS_A_SECOND, _HEARTBEATS_A_SECOND = 50, 20
+_FOUR = 4  # pods of each gang that comes beside a flood
+_SETTLED = 4  # turns after which all that is odd has been read, refused and told of
 
 
 def gang_sizes(gangs: int, pods: int, seed: int = 1) -> list[int]:
@@ -249,11 +261,68 @@ def _placing(nodes: int, services: int, pods: int) -> Callable[[], object]:
     return partial(cycle, seen, DEFAULT)
 
 
+def beside_flood(nodes: int, flood: Sequence[Manifest], gangs: int) -> list[float]:
+    """Seconds of each turn in which a gang of four comes, and is bound, beside another tenant's objects."""
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
+    cluster = EmbeddedCluster(read_manifests([*(_node(i, nodes) for i in range(nodes)), *racks(nodes), queue]))
+    duty = SchedulerProfile(frozenset({"volcano"}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: 1_800_000_000.0, ticks=process_time, with_controllers=False)
+    cluster.apply([Create(raw) for raw in flood])
+    for _ in range(_SETTLED):
+        loop.run_once()
+    seconds = []
+    for number in range(gangs):
+        cluster.apply([Create(raw) for raw in _gang_of_four("d", number, "default", "4")])
+        begun = process_time()
+        loop.run_once()
+        seconds.append(process_time() - begun)
+    bound = sum(event.reason == "Scheduled" and event.about.kind == "Pod" for event in cluster.events)
+    if bound != _FOUR * gangs:
+        raise RuntimeError(f"all {_FOUR * gangs} pods are meant to fit, and {bound} did")
+    return seconds
+
+
+def _gang_of_four(namespace: str, number: int, queue: str, cpu: str) -> list[Manifest]:
+    group = _group(number, _FOUR, phase="Inqueue", tier=1)
+    group["spec"]["queue"] = queue
+    pods = [_gang_pod(number, rank, "") for rank in range(_FOUR)]
+    for raw in pods:
+        raw["spec"]["containers"][0]["resources"]["requests"] = {"cpu": cpu}
+    for raw in (group, *pods):
+        raw["metadata"]["namespace"] = namespace
+    return [group, *pods]
+
+
+def kept_out(jobs: int) -> list[Manifest]:
+    """Gangs of another tenant that a gate keeps out: of a queue that is not there, or without their last pod."""
+    made = []
+    for number in range(jobs):
+        gang = _gang_of_four("noisy", number, f"nowhere-{number}" if number % 2 else "default", "4")
+        made += gang if number % 2 else gang[:-1]
+    return made
+
+
+def too_large(jobs: int) -> list[Manifest]:
+    """Gangs of another tenant that fit on no node, no two alike."""
+    return [raw for n in range(jobs) for raw in _gang_of_four("noisy", n, "default", str(1_000 + n))]
+
+
+def _r3(lab: Lab, name: str, flood: Callable[[int], list[Manifest]], what: str, goal: Goal) -> Row:
+    """A turn in which a gang comes beside a flood, against one without."""
+    nodes, jobs, gangs = max(16, lab.size.everyday // 20), lab.size.everyday // 5, 10 * lab.size.repeats
+    with gc_off():
+        calm, beside = (median(beside_flood(nodes, made, gangs)) for made in ([], flood(jobs)))
+    told = f"turn in which a gang of 4 comes beside {jobs:,} of another tenant {what} ÷ calm"
+    return Row(name, f"{told} ({beside * 1e3:.3g} ms ÷ {calm * 1e3:.3g} ms)", beside / calm, goal)
+
+
 REALISTIC: dict[str, Callable[[Lab], Row]] = {
     "C11": _c11,
     "R1a": lambda lab: _row(lab, "R1a", 0.5, 0, 200, 50),
     "R1b": lambda lab: _row(lab, "R1b", 0.99, 0, 400, 100),
     "R2a": lambda lab: _row(lab, "R2a", 0.5, 200, 500, 250),
     "R2b": lambda lab: _row(lab, "R2b", 0.99, 200, 1_000, 500),
+    "R3a": lambda lab: _r3(lab, "R3a", kept_out, "that a gate keeps out", at_most(15, 4)),
+    "R3b": lambda lab: _r3(lab, "R3b", too_large, "that fit on no node", at_most(40, 8)),
 }
 """The rows of this page by their ids."""

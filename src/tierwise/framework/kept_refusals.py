@@ -74,6 +74,11 @@ class KeptRefusals:
         last = self._last.get(job.key)
         return last.refusal if last is not None and last.gate and last.tasks is job.tasks else None
 
+    def passes_gates(self, job: Job) -> bool:
+        """Whether no gate kept a job out in the last cycle, and none does now."""
+        last = self._last.get(job.key)
+        return last is not None and last.nowhere and last.tasks is job.tasks
+
     def nowhere(self, job: Job, *, releasing: bool) -> Rejection | None:
         """The refusal of a job that was found to fit on no empty node."""
         last = self._last.get(job.key)

@@ -235,7 +235,8 @@ def cycle(
         current, repair = _repair(current, profile, wishes, lambda other: open_cycle(other, profile, plugins=plugins))
     if current.spares is None:
         own = plugins is PLUGINS and all(plugin.name in PLUGINS.built_in for plugin in profile.plugins())
-        current = replace(current, kept=KeptRefusals(snapshot, profile if own else None))
+        usual = own and not current.pipeline.failures  # one that could not be made keeps its jobs out
+        current = replace(current, kept=KeptRefusals(snapshot, profile if usual else None))
     done: dict[str, tuple[int, int] | None] = {}  # actions that have run; those ahead of their turn with what was new
     filled = 0  # decisions that backfill has seen
 
