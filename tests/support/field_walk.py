@@ -47,6 +47,9 @@ _AMOUNTS: Final = {"cpu": ("2", "3"), "nvidia.com/gpu": ("1", "2"), "example.com
 _RULES: Final = ('device.driver == "gpu.example.com"', "true")
 
 _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "tierwise.io/fabric": ("ib", "nvlink"),
+    CAN_PREEMPT: ("false", "true"),
+    "volcano.sh/preemptable": ("false", "true"),
     RACK: ("r0", "r1"),
     SPINE: ("s0", "s1"),
     "app": ("a", "b"),
@@ -62,20 +65,19 @@ _LABELS: Final[Mapping[str, tuple[str, ...]]] = {
     "kueue.x-k8s.io/pod-group-name": ("kueue", "other"),
     "kueue.x-k8s.io/queue-name": ("team", "q"),
     "volcano.sh/queue-name": ("q", "default"),
-    "volcano.sh/preemptable": ("false", "true"),
     "scheduling.koordinator.sh/questioned-object-key": ("default/x", "default/y"),
     "topology.kubernetes.io/zone": ("z0", "z1"),
-    "tierwise.io/fabric": ("ib", "nvlink"),
     "nvidia.com/gpu.clique": ("c0", "c1"),
     "quota.scheduling.koordinator.sh/is-parent": ("true", "false"),
     "quota.scheduling.koordinator.sh/parent": ("default", "q"),
     QUOTA_NAME: ("q", "default"),
     PREEMPTIBLE: ("false", "true"),
-    CAN_PREEMPT: ("false", "true"),
 }
 _GANG: Final = "gang.scheduling.koordinator.sh/"
 _NEAR: Final = '{"gatherStrategy":[{"layer":"block","strategy":"MustGather"}]}'
 _ANNOTATIONS: Final[Mapping[str, tuple[str, ...]]] = {
+    "tierwise.io/fabric": ("ib", "nvlink"),
+    "tierwise.io/pattern": ("ring", "none-such"),
     "scheduling.k8s.io/group-name": ("volcano", "other"),
     "volcano.sh/task-spec": ("w", "ps"),
     "volcano.sh/task-index": ("1", "2"),
@@ -90,10 +92,8 @@ _ANNOTATIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "scheduling.koordinator.sh/network-topology-selector": ("near", "far"),
     "tierwise.io/rank": ("1", "first"),
     "tierwise.io/ranks": ("4", "3"),
-    "tierwise.io/pattern": ("ring", "none-such"),
     "tierwise.io/hypernode": ("r0", "r1"),
     "tierwise.io/sub-groups": ('{"volcano/s":"r0"}', "{}"),
-    "tierwise.io/fabric": ("ib", "nvlink"),
     "tierwise.io/topology-ladder": ("rack for 5m", "x"),
     "tierwise.io/expected-duration": ("5m", "6m"),
     "tierwise.io/expected-start": _TIMES,

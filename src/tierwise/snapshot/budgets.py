@@ -10,8 +10,12 @@ from collections.abc import Collection, Mapping
 
 from tierwise.api.core import Pod, PodDisruptionBudget
 from tierwise.api.selector import matches
+from tierwise.snapshot.derive import Facet
 
-__all__ = ["Budgets", "covers"]
+__all__ = ["SCOPE", "Budgets", "allowed", "covers"]
+
+SCOPE = Facet("spec.selector")
+"""All that decides which pods a budget covers."""
 
 
 class Budgets:
@@ -20,7 +24,7 @@ class Budgets:
     Budgets stand under their namespace and one label that they ask for, so a pod is held against few of them.
     """
 
-    def __init__(self, records: Mapping[str, PodDisruptionBudget], pods: Collection[Pod]) -> None:
+    def __init__(self, records: Mapping[str, PodDisruptionBudget]) -> None:
         self._records = tuple(records.values())
         self._by_label: dict[tuple[str, str, str], list[int]] = {}
         self._by_namespace: dict[str, list[int]] = {}  # those that ask for no single label
@@ -31,11 +35,6 @@ class Budgets:
                 self._by_label.setdefault((namespace, *first), []).append(i)
             else:
                 self._by_namespace.setdefault(namespace, []).append(i)
-        self.allowed = self._allowed(pods)
-
-    def scopes(self) -> tuple[object, ...]:
-        """All that decides which budgets cover a pod; comparable."""
-        return tuple((record.metadata.namespace, record.spec.selector) for record in self._records)
 
     def of(self, pod: Pod) -> tuple[int, ...]:
         """The numbers of the budgets that cover a pod."""
@@ -46,21 +45,15 @@ class Budgets:
         near += self._by_namespace.get(namespace, ())
         return tuple(sorted(i for i in near if covers(self._records[i], pod)))
 
-    def _allowed(self, pods: Collection[Pod]) -> tuple[int, ...]:
-        if not self._records:
-            return ()
-        if all(record.status is not None for record in self._records):
-            covered: list[list[Pod]] = [[] for _ in self._records]
-        else:
-            covered = self._pods_of(pods)
-        return tuple(_allowed(record, own) for record, own in zip(self._records, covered, strict=True))
 
-    def _pods_of(self, pods: Collection[Pod]) -> list[list[Pod]]:
-        covered: list[list[Pod]] = [[] for _ in self._records]
-        for pod in pods:
-            for i in self.of(pod):
+def allowed(budgets: Budgets, records: Mapping[str, PodDisruptionBudget], pods: Mapping[str, Pod]) -> tuple[int, ...]:
+    """How many more of its pods each budget lets go."""
+    covered: list[list[Pod]] = [[] for _ in records]
+    if any(record.status is None for record in records.values()):
+        for pod in pods.values():
+            for i in budgets.of(pod):
                 covered[i].append(pod)
-        return covered
+    return tuple(_allowed(record, own) for record, own in zip(records.values(), covered, strict=True))
 
 
 def covers(record: PodDisruptionBudget, pod: Pod) -> bool:

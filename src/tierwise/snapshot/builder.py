@@ -3,86 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import chain
+from operator import attrgetter
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.api.core import (
-    ConfigMap,
-    Namespace,
-    Node,
-    Pod,
-    PodDisruptionBudget,
-    PriorityClass,
-    ResourceQuota,
-)
+from tierwise.api.codec import Object
+from tierwise.api.core import ConfigMap, Namespace, Pod, PodDisruptionBudget, PriorityClass, ResourceQuota
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.kai import Queue as KaiQueue
 from tierwise.api.natural import natural
 from tierwise.api.network_aware import AppGroup, KepAppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.nvidia import ComputeDomain
-from tierwise.api.pattern import COORDINATES, RANK, RANKS
-from tierwise.api.volcano import Job as VolcanoJob
+from tierwise.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from tierwise.api.volcano import PodGroup, Queue
 from tierwise.config.actions import EVICTING_BY_POD
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.config.reservations import reservation_rules
+from tierwise.config.reservations import ReservationRules, reservation_rules
 from tierwise.dialects.jobs import JobBuilder
 from tierwise.dialects.kai.pod_group import inherited_run_times
 from tierwise.dialects.kai.pod_group import read_queue as read_kai_queue
-from tierwise.dialects.koordinator.elastic_quota import Quotas, firm
+from tierwise.dialects.koordinator.elastic_quota import Quotas
 from tierwise.dialects.koordinator.gangs import drawn_to, gang_rules
 from tierwise.dialects.kubernetes.compute_domains import domains
-from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, counted, firm_request
-from tierwise.dialects.languages import TREE_ALIASES_READ, VOLCANO, GroupReader, tree_aliases
-from tierwise.dialects.network_aware.services import (
-    GROUP_LABEL,
-    Homes,
-    app_groups,
-    group_homes,
-    network_topologies,
-    services,
-)
+from tierwise.dialects.kubernetes.devices import extended_names
+from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, effective_request, firm_request
+from tierwise.dialects.kubernetes.volumes import STORAGE_KINDS
+from tierwise.dialects.languages import LANGUAGES, TREE_ALIASES_READ, GroupReader, tree_aliases
+from tierwise.dialects.network_aware.services import Homes, app_groups, group_homes, network_topologies, services
 from tierwise.dialects.volcano.pod_group import read_queue
 from tierwise.model.arrays import Ints
 from tierwise.model.finished_run import FinishedRun
 from tierwise.model.held import ColumnCache, KeptColumns
+from tierwise.model.held_places import HeldPlaces
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.resources import CPU, MEMORY, MOST, POD_SLOTS, UNOFFERED, Axis, beyond, ceiling
 from tierwise.model.services import Services
 from tierwise.model.snapshot import Fault, KeptVerdicts, Snapshot
 from tierwise.model.volumes import ATTACH_PREFIX
-from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Objects
-from tierwise.snapshot.budgets import Budgets
-from tierwise.snapshot.devices import DeviceReader
+from tierwise.port import Objects
+from tierwise.snapshot.budgets import SCOPE, Budgets, allowed
+from tierwise.snapshot.derive import Derived, Graph, Order
+from tierwise.snapshot.devices import DeviceReader, ReadDevices
 from tierwise.snapshot.held_places import read_held_places
-from tierwise.snapshot.jobs import JobCache
-from tierwise.snapshot.nodes import NodeIndex, node_table, read_nodes, renewed
+from tierwise.snapshot.jobs import JobCache, SortedPods
+from tierwise.snapshot.nodes import Nodes, OrderedTopology
+from tierwise.snapshot.pods import FollowedPods, PodFollower
 from tierwise.snapshot.quotas import left_by_namespace
 from tierwise.snapshot.run_history import history_key, read_history
-from tierwise.snapshot.shapes import Priorities, Shapes
-from tierwise.snapshot.tasks import TaskStore
-from tierwise.snapshot.templates import Common, Template, Templates
-from tierwise.snapshot.volumes import VolumeFollower
+from tierwise.snapshot.shapes import Priorities
+from tierwise.snapshot.tasks import TaskInputs, Tasks, TaskStore
+from tierwise.snapshot.templates import Common
+from tierwise.snapshot.volumes import ReadVolumesOfPods, VolumeFollower
 
 __all__ = ["SCHEDULER_NAMES", "Reader", "build"]
 
 
-# Snapshots of a cluster one after another: what has not changed since the last is taken over from it.
-#
-# A live cluster of tens of thousands of pods changes by a few of them between two cycles. Records are compared by
-# identity, which informers keep for what they were told nothing about, and only what is another object is read anew:
-# pods, the jobs that they belong to, nodes. The outcome is that of reading everything, but for the numbers of shapes,
-# which depend on who came first and which no decision looks at.
-
-
 _ALWAYS = frozenset({CPU, MEMORY, POD_SLOTS})
 """Resources that stand on every axis."""
-
-"""Actions that evict nobody."""
 
 SCHEDULER_NAMES = frozenset(
     {
@@ -99,534 +80,348 @@ SCHEDULER_NAMES = frozenset(
 """Whose pods the embedded cluster serves; pods of other schedulers only take up room."""
 
 
-class _Frame(msgspec.Struct, frozen=True):
-    """What every task is read by.
+class _Jobs(Derived[SortedPods]):
+    """The jobs of all tasks."""
 
-    Where priority classes that pods name or the first quota change, all tasks are read anew; else those that a change
-    concerns.
-    """
+    def __init__(
+        self,
+        graph: Graph,
+        profile: Profile,
+        *,
+        tasks: Tasks,
+        order: Derived[Order],
+        axis: Derived[Axis],
+        quotas: Derived[Quotas],
+        priorities: Derived[Priorities],
+        domains: Derived[dict[str, str]],
+    ) -> None:
+        reads = {record: None for language in LANGUAGES.values() for record in language.reads}
+        self._groups = graph.follow(lambda: GroupReader(gang_rules(profile)), _follow_groups, graph.kinds(*reads))
+        self._homes = graph.equal(Quotas.homes, quotas)
+        names = graph.each(graph.records(PodGroup), attrgetter("spec.priority_class_name"))
+        self.classes = graph.tally(names, str)  # that podGroups name
+        super().__init__(
+            graph, (tasks, order, self._groups, self._homes, self.classes, axis, quotas, priorities, domains)
+        )
+        self._profile = profile
+        self._tasks, self._order, self._axis, self._quotas = tasks, order, axis, quotas
+        self._priorities, self._domains = priorities, domains
+        self._last: Priorities
+        self._cache: JobCache
 
-    nodes: Mapping[str, int]
-    resources: tuple[str, ...]
-    most: tuple[int, ...]
-    ports: frozenset[str]
-    watched: tuple[str, ...]
-    budgets: tuple[object, ...]
-    quotas: tuple[object, ...]
-    namespaces: Mapping[str, dict[str, str]]
-    apps: Mapping[str, Homes]
-    devices: tuple[object, ...]
-    firmness: bool  # whether non-preemptible pods are counted apart
+    def make(self, reading: int) -> None:
+        store, priorities = self._tasks.value, self._priorities.value
+        if self.at < 0 or self._tasks.began == reading or self._homes.changed or self._others():
+            self._start()
+        elif self._tasks.resized == reading:
+            self._cache.resize()
+        self._last = self._cache.priorities = priorities
+        builder = JobBuilder(self._axis.value, self._quotas.value, self._domains.value)
+        drawn = drawn_to(store.attracting.values(), self._order.value.row)
+        self.value = self._cache.sort(builder, store, self._groups.value[0], drawn)
+        self.at = reading
 
+    def _others(self) -> bool:
+        """Whether classes mean something else for a group that names one of them."""
+        if not self._priorities.changed:
+            return False
+        now, before = self._priorities.value, self._last
+        names = {"", *self.classes.value, *(group.priority_class for group in self._groups.value[0].groups.values())}
+        return any(now.meant(name) != before.meant(name) for name in names)
 
-_SETTINGS = frozenset(
-    (ElasticQuota, Queue, KaiQueue, PriorityClass, ComputeDomain, AppGroup, KepAppGroup, *TREE_ALIASES_READ)
-)
-"""The types of objects that settings are read from."""
-
-
-_OFTEN = frozenset((Pod, PodGroup, VolcanoJob))
-"""The types of objects that change all the time; nothing but tasks and jobs is read from them."""
-
-
-_TOLD = frozenset((HYPERNODE_ANNOTATION, PATH_ANNOTATION, RANK, RANKS, COORDINATES))
-"""What a bind writes on its pod."""
-
-
-class _Settings(msgspec.Struct, frozen=True):
-    """What follows from objects that seldom change: kept while those are the same."""
-
-    quotas: Quotas
-    queues: dict[str, ModelQueue]
-    priorities: Priorities
-    tree_aliases: dict[str, str]
-    domains: dict[str, str]
-    apps: dict[str, Homes]
-
-    @classmethod
-    def of(cls, objects: Objects, profile: Profile) -> _Settings:
-        queues = objects.every(Queue)
-        quotas = Quotas(objects.every(ElasticQuota), profile, queues)
-        return cls(
-            quotas=quotas,
-            queues={**_queues(objects.every(KaiQueue), queues), **quotas.queues},
-            priorities=Priorities(objects.every(PriorityClass)),
-            tree_aliases=tree_aliases(objects),
-            domains=domains(objects),
-            apps=group_homes((*objects.every(AppGroup), *objects.every(KepAppGroup)), profile),
+    def _start(self) -> None:
+        """Begin with no jobs: all of them are built from the tasks that are here."""
+        profile = self._profile
+        singly = not EVICTING_BY_POD.isdisjoint(profile.actions)
+        self._cache = JobCache(
+            self._priorities.value,
+            alone=_always if singly else self._quotas.value.sees,
+            trusts=profile.trust_pod_group_priority or profile.switched_on("priority", "trustPodGroupPriority"),
         )
 
 
-class _Followed(msgspec.Struct):
-    """What has become of pods since they were last read."""
-
-    moved: dict[str, Pod]  # to another node or state alone, as most do all their life
-    placed: dict[str, Template]  # those of them that have got a node, by the template that they follow since
-    changed: set[str]  # all others, which are read anew
+def _follow_groups(memory: GroupReader, objects: Objects) -> tuple[GroupReader]:
+    memory.follow_objects(objects)
+    return (memory,)
 
 
 class Reader:
-    """Reads one cluster again and again, for one profile.
+    """Reads one cluster again and again, for one profile: it declares what a snapshot is made from.
 
     Pods of these schedulers are served; where none are given, those of the usual names and of the profile's.
     """
 
     def __init__(
-        self, profile: Profile = DEFAULT, *, schedulers: frozenset[str] | None = None, follow: str = ""
+        self,
+        profile: Profile = DEFAULT,
+        *,
+        schedulers: frozenset[str] | None = None,
+        follow: str = "",
+        graph: Graph | None = None,
     ) -> None:
-        """Rows `follow` the tree of a kind where one is named."""
-        self._profile = profile
-        self._follow = follow
-        self._rules = reservation_rules(profile)
-        self._history: tuple[ConfigMap, tuple[FinishedRun, ...], tuple[Fault, ...]] | None = None
-        self._schedulers = SCHEDULER_NAMES.union(profile.schedulers) if schedulers is None else schedulers
-        self._conditions = profile.listed("repair", "conditions")  # that make a node unhealthy
-        self._objects = Objects()
-        self._last: Snapshot | None = None
-        self._site: NodeIndex | None = None
-        self._table: NodeTable | None = None
-        self._plain_table: NodeTable | None = None  # without the columns that count devices
-        self._services = Services()
-        self._settings: _Settings
-        self._groups = GroupReader(gang_rules(profile))
-        self._templates = Templates()
-        self._pods: dict[str, tuple[Pod, Template]] = {}
-        self._firm = 0  # how many of them are non-preemptible
-        self._crowd = 1  # more than there are pods; a power of two, so that it seldom changes
-        self._tight = False  # whether so much is asked for that the amounts of nodes are bounded by the pods as well
-        self._axis = Axis.of(())
-        self._ceiling = 0  # what no amount of the table is more than
-        self._limits: tuple[NodeTable, tuple[tuple[str, ...], int], tuple[int, ...]] | None = None
-        self._frame: _Frame | None = None
-        self._framed: tuple[Common, int, bool] | None = None  # what it was made for; true where `_plain`
-        self._group_classes: dict[str, str] = {}  # the priority class that each pod group of Volcano's names, if any
-        self._class_users: dict[str, int] = {}  # by such a class, how many of them name it
-        self._columns = ColumnCache()
-        self._verdicts = KeptVerdicts()
-        self._volumes = VolumeFollower()
-        self._devices = DeviceReader()
-        self._store: TaskStore
-        self._job_cache: JobCache
+        """Rows `follow` the tree of a kind where one is named; what is kept is kept in a graph."""
+        graph = self._graph = Graph() if graph is None else graph
+        kinds, whole, equal = graph.kinds, graph.whole, graph.equal
+        rules = reservation_rules(profile)
+        record = history_key(rules.history)
+        served = SCHEDULER_NAMES.union(profile.schedulers) if schedulers is None else schedulers
+
+        quotas = whole(
+            lambda found: Quotas(found.every(ElasticQuota), profile, found.every(Queue)), kinds(ElasticQuota, Queue)
+        )
+        queues = whole(partial(_read_queues, rules=rules), kinds(KaiQueue, Queue), quotas)
+        priorities = whole(lambda found: Priorities(found.every(PriorityClass)), kinds(PriorityClass))
+        aliases = equal(tree_aliases, kinds(*TREE_ALIASES_READ))
+        in_domains = equal(domains, kinds(ComputeDomain))
+        apps = equal(partial(_read_homes, profile=profile), kinds(AppGroup, KepAppGroup))
+        serving = whole(_read_services, kinds(AppGroup, KepAppGroup, NetworkTopology, KepNetworkTopology))
+        runs = whole(lambda found: found.record(record) if rules.history else None, kinds(ConfigMap))
+        history = whole(_read_history, runs)
+
+        nodes = Nodes(graph, aliases, follow=follow, conditions=profile.listed("repair", "conditions"))
+        pods = graph.records(Pod)
+        extended = equal(lambda found: extended_names(found.every(DeviceClass)), kinds(DeviceClass))
+        followed = graph.follow(PodFollower, lambda memory, _, by: memory.follow(pods.latest, by), pods, extended)
+        volumes = graph.follow(
+            VolumeFollower, lambda memory, objects, _: memory.follow(objects, pods.latest), kinds(*STORAGE_KINDS), pods
+        )
+        common = whole(lambda found: found.of.templates.common(), followed)
+        of_devices = kinds(ResourceSlice, DeviceClass, ResourceClaim, ComputeDomain, Pod)
+        devices = graph.follow(
+            DeviceReader,
+            lambda memory, objects, order, by, offered, found: memory.follow(
+                objects, order.names, pods.latest, by.resources, offered, found.of.claiming
+            ),
+            of_devices,
+            nodes.order,
+            common,
+            nodes.resources,
+            followed,
+        )
+        firm = equal(_any_firm, followed, quotas)
+        axis = equal(_axis, nodes.resources, common, firm, devices, equal(lambda found: found.of.columns(), volumes))
+        crowd = graph.follow(list[int], _crowd, followed)
+        loose = equal(_ceiling, nodes.order)
+        amounts = nodes.amounts(axis, loose)
+        tight = equal(_tight, equal(_largest, amounts, axis), crowd, followed)
+        most = equal(min, loose, tight)
+        table = nodes.table(whole(np.minimum, amounts, most))
+        table = whole(lambda nodes, axis, found: found.table(nodes, axis), table, axis, devices)
+        table = whole(lambda nodes, axis, most, found: found.of.limit(nodes, axis, most), table, axis, most, volumes)
+
+        budgets = whole(Budgets, graph.records(PodDisruptionBudget, SCOPE))
+        by = TaskInputs(
+            pods=followed,
+            volumes=volumes,
+            devices=devices,
+            common=common,
+            axis=axis,
+            most=equal(_limits, table, axis, crowd),
+            nodes=nodes.number,
+            budgets=budgets,
+            namespaces=equal(_labels, kinds(Namespace), common),
+            apps=apps,
+            priorities=priorities,
+            firmness=equal(bool, quotas),
+        )
+        tasks = Tasks(graph, by, served, profile)
+        jobs = _Jobs(
+            graph,
+            profile,
+            tasks=tasks,
+            order=nodes.order,
+            axis=axis,
+            quotas=quotas,
+            priorities=priorities,
+            domains=in_domains,
+        )
+        self._snapshot = whole(
+            partial(_assembled, columns=ColumnCache(), verdicts=KeptVerdicts(), history_in=rules.history),
+            axis,
+            table,
+            nodes.trees,
+            aliases,
+            queues,
+            quotas,
+            tasks,
+            jobs,
+            whole(_allowed, budgets, kinds(PodDisruptionBudget, Pod)),
+            serving,
+            devices,
+            volumes,
+            whole(_left, kinds(ResourceQuota, Pod), axis),
+            whole(_held, kinds(ConfigMap, Pod), axis, table, jobs),
+            history,
+            equal(_unknown_classes, priorities, jobs.classes, common),
+        )
 
     def read(self, objects: Objects, now: float) -> Snapshot:
         """What one cycle sees; pods are told apart as far as the profile does."""
-        if self._last is not None and objects is self._objects:
-            return replace(self._last, now=now)
-        differing = objects.differing_types(self._objects)
-        last = self._last if differing <= _OFTEN else None  # where nodes, settings and services are those of then
-        site = self._site if last is not None else None
-        if site is None:
-            site = read_nodes(objects, self._site, self._objects, follow=self._follow, conditions=self._conditions)
-        if self._last is not None and site is self._site and differing <= {Node}:
-            self._objects = objects
-            return replace(self._last, now=now)
-        pods = objects.every(Pod)
-        latest = objects.latest(self._objects, Pod)
-        followed = self._follow_pods(latest)
-        followed.changed |= self._volumes.follow(objects, latest) & self._pods.keys()
-        self._count_pods()
-        for name in self._groups.follow_objects(objects):
-            if name[0] == VOLCANO:
-                group = self._groups.groups.get(name)
-                self._name_class(name[1], group.priority_class if group is not None else "")
-        if self._last is None or not differing.isdisjoint(_SETTINGS):
-            self._settings = _Settings.of(objects, self._profile)
-        settings, quotas = self._settings, self._settings.quotas
-        budgets = Budgets(objects.every(PodDisruptionBudget), pods.values())
-        framed = self._templates.common(), self._crowd, True
-        if last is not None and self._framed == framed and self._plain(latest):
-            axis, table = last.axis, last.nodes
-            self._follow_tasks(followed)
-        else:
-            axis, table, asking = self._read_nodes(site, objects, quotas, latest)
-            followed.changed |= asking
-            self._finish(site, axis, table, followed, objects, quotas, budgets)
-        if not self._countable():
-            axis, table, _ = self._read_nodes(site, objects, quotas, {})
-            self._finish(site, axis, table, _Followed({}, {}, set()), objects, quotas, budgets)
-        store = self._store
-        drawn = drawn_to(store.attracting.values(), table.row)
-        found = self._job_cache.sort(JobBuilder(axis, quotas, settings.domains), store, self._groups, drawn)
-        jobs, others = tuple(found.jobs), tuple(chain.from_iterable(found.others))
-        if last is None:
-            self._services = self._read_services(objects)
-        held_places, unread = read_held_places(objects, axis, table, found.jobs)
-        history, unreadable = self._read_history(objects)
-        self._objects = objects
-        used = store.used[:, table.number]
-        self._last = Snapshot(
-            axis=axis,
-            nodes=table,
-            topology=site.topology,
-            kind=site.kind,
-            alternate_topologies=site.alternate_topologies,
-            tree_aliases=settings.tree_aliases,
-            queues=self._with_durations(settings.queues),
-            jobs=jobs,
-            shapes=store.shapes.all(),
-            others=others,
-            kept_columns=KeptColumns(
-                table, jobs, others, found.others, self._columns, used if not store.releasing else None
-            ),
-            kept_unsettled=tuple(found.unsettled),
-            kept_verdicts=self._verdicts,
-            orphans=found.orphans,
-            forsaken=found.forsaken,
-            faults=(
-                *site.faults,
-                *quotas.faults,
-                *found.faults,
-                *_in_order(store.faults),
-                *self._unknown_classes(),
-                *_crowded(table, axis, used),
-                *unread,
-                *unreadable,
-            ),
-            now=now,
-            budgets=budgets.allowed,
-            services=self._services,
-            devices=self._devices.devices if self._devices else None,
-            storage=self._volumes.storage,
-            resource_quotas=left_by_namespace(objects.every(ResourceQuota).values(), pods.values(), axis),
-            held_places=held_places,
-            history=history,
-            history_in=self._rules.history,
-        )
-        return self._last
-
-    def _name_class(self, group: str, name: str) -> None:
-        """Take note of the priority class that a pod group names now; "" for none."""
-        before = self._group_classes.pop(group, "")
-        if before:
-            self._class_users[before] -= 1
-            if not self._class_users[before]:
-                del self._class_users[before]
-        if name:
-            self._group_classes[group] = name
-            self._class_users[name] = self._class_users.get(name, 0) + 1
-
-    def _read_history(self, objects: Objects) -> tuple[tuple[FinishedRun, ...], tuple[Fault, ...]]:
-        """The record of runs that have ended, and what is wrong with it."""
-        record = objects.record(history_key(self._rules.history)) if self._rules.history else None
-        if not isinstance(record, ConfigMap):
-            return (), ()
-        if self._history is None or self._history[0] is not record:
-            try:
-                self._history = record, read_history(record), ()
-            except ValueError as error:
-                path = f"ConfigMap {record.metadata.namespace}/{record.metadata.name}"
-                self._history = record, (), (Fault(path, "RunHistoryUnreadable", f"{error}; it is written anew"),)
-        return self._history[1:]
-
-    def _with_durations(self, queues: dict[str, ModelQueue]) -> dict[str, ModelQueue]:
-        """The queues with what the profile says of how long their jobs run, where they do not say it themselves."""
-        rules = self._rules
-        if not rules.duration and not rules.by_queue:
-            return queues
-        return {
-            name: queue if queue.expected_duration else replace(queue, expected_duration=rules.duration_of(name))
-            for name, queue in queues.items()
-        }
-
-    def _follow_pods(self, latest: Mapping[str, Pod | None]) -> _Followed:
-        """Take note of pods that have come, gone or become others."""
-        found = _Followed({}, {}, set())
-        concerned = self._devices.concerned
-        for path, pod in latest.items():
-            before = self._pods.get(path)
-            if before is not None and pod is not None and path not in concerned and _alike(before[0], pod):
-                template = before[1]
-                if pod.spec.node_name and not before[0].spec.node_name:
-                    template = found.placed[path] = self._templates.place(pod, template)
-                self._pods[path] = pod, template
-                found.moved[path] = pod
-                continue
-            found.changed.add(path)
-            if before is not None:
-                self._templates.leave(before[1])
-                self._firm -= firm(before[0].metadata)
-                del self._pods[path]
-            if pod is not None:
-                self._pods[path] = pod, self._templates.join(pod)
-                self._firm += firm(pod.metadata)
-        return found
-
-    def _read_nodes(
-        self, site: NodeIndex, objects: Objects, quotas: Quotas, pods: Mapping[str, Pod | None]
-    ) -> tuple[Axis, NodeTable, set[str]]:
-        """Nodes as a table, and the resources that a node has; all that pods ask for besides is one more.
-
-        Given the pods that have changed, also those that ask something else of devices than before.
-        """
-        common = self._templates.common()
-        asking = self._devices.read(objects, site.names, pods, common.resources, site.resources)
-        of_devices = self._devices.names if self._devices else set()
-        offered = site.resources | _ALWAYS | of_devices
-        apart = firm_request(dict.fromkeys(common.resources & offered, 1)) if quotas and self._firm else {}
-        names = site.resources | {*common.ports.names(), *apart, *of_devices} | self._volumes.columns()
-        axis = Axis.of(names | {UNOFFERED})  # also while nobody asks for such: one more column costs less than a change
-        # Powers of two, so that it seldom changes when nodes come and go.
-        most = ceiling(1 << max(len(site.nodes), self._crowd if self._tight else 1).bit_length())
-        plain = self._plain_table
-        if plain is None or self._ceiling != most:
-            plain = node_table(site, axis, most, self._conditions)
-        elif site is not self._site:
-            plain = renewed(plain, self._axis, site, axis, most, self._conditions)
-        elif axis.names != self._axis.names:
-            same = replace(site, former=np.arange(len(site.names)))
-            plain = renewed(plain, self._axis, same, axis, most, self._conditions)
-        if self._table is None or plain is not self._plain_table:
-            self._table = self._plain_table = plain
-        if of_devices and (self._table is plain or asking or self._devices.changed):
-            self._table = self._with_devices(plain, axis)
-        self._site, self._axis, self._ceiling = site, axis, most
-        return axis, self._volumes.limit(self._table, axis, most), asking
-
-    def _with_devices(self, table: NodeTable, axis: Axis) -> NodeTable:
-        """The table with the columns that count devices."""
-        amounts = table.allocatable.copy()
-        native = {name: amounts[r] for name, r in axis.index.items()}
-        for name, counts in self._devices.allocatable(native, len(table)).items():
-            amounts[axis.index[name]] = counts
-        return replace(table, allocatable=amounts)
-
-    def _count_pods(self) -> None:
-        """Follow their number in powers of two, upwards at once and downwards late: what is read depends on it."""
-        crowd = 1 << len(self._pods).bit_length()
-        if crowd > self._crowd or 4 * crowd < self._crowd:
-            self._crowd, self._tight = crowd, False
-
-    def _countable(self) -> bool:
-        """Whether no sum over pods can be too large; where one could, nodes are bounded more tightly from here on.
-
-        Only pods by the ten thousands that each ask for a whole node of a hundred terabytes come so far.
-        """
-        assert self._frame is not None
-        frame = self._frame
-        asked = [most for name, most in zip(frame.resources, frame.most, strict=True) if name != POD_SLOTS]
-        if self._tight or max(asked) * self._crowd < MOST or self._store.shapes.countable():
-            return True
-        self._tight = True
-        return False
-
-    def _finish(
-        self,
-        site: NodeIndex,
-        axis: Axis,
-        table: NodeTable,
-        followed: _Followed,
-        objects: Objects,
-        quotas: Quotas,
-        budgets: Budgets,
-    ) -> None:
-        """Bring the store up to date, or begin a new one, by what every task is read by."""
-        common, priorities = self._templates.common(), self._read_priorities(objects)
-        most = self._limits_of(table, axis)
-        frame = _Frame(
-            nodes=site.number,
-            resources=axis.names,
-            most=most,
-            ports=frozenset(common.ports.names()),
-            watched=common.watched,
-            budgets=budgets.scopes(),
-            quotas=quotas.homes(),
-            namespaces=_labels(objects.every(Namespace), common.namespace_keys),
-            devices=self._devices.frame if self._devices else (),
-            apps=self._settings.apps,
-            firmness=bool(quotas),
-        )
-        last, self._frame = self._frame, frame
-        self._framed = common, self._crowd, self._plain({})
-        if last is not None and priorities is not None and frame == _others_of(last, frame):
-            resized, keys = _sizes(frame) != _sizes(last), {*frame.watched} ^ {*last.watched}
-            concerned = self._concerned(last, frame)
-            followed.changed |= concerned
-            if resized or keys or concerned or frame.devices != last.devices:
-                for path in followed.changed:  # before others get other shapes: what it was may have no column any more
-                    self._store.drop(path)
-                self._store.flush()
-            if resized:
-                self._store.resize(axis, common, np.array(most, dtype=np.int64))
-                self._job_cache.resize()
-            self._store.shapes.adapt(common, priorities, frame.namespaces, frame.apps)
-            self._job_cache.priorities = priorities
-            if frame.quotas != last.quotas:
-                self._start_jobs(priorities, quotas)
-            if frame.nodes is not last.nodes:
-                self._store.follow_nodes(site.number)
-            if frame.budgets != last.budgets:
-                self._store.cover(budgets)
-            if keys:
-                self._store.relabel(keys)
-        else:
-            classes = self._settings.priorities
-            shapes = self._start_shapes(axis, np.array(most, dtype=np.int64), common, classes)
-            self._start_jobs(classes, quotas)
-            if last is None:
-                self._store = TaskStore(
-                    shapes, site.number, len(axis), self._schedulers, budgets, self._devices.of, self._volumes.of
-                )
-                followed.changed |= self._pods.keys()
-            else:
-                followed.changed |= followed.moved.keys()
-                self._store.restart(shapes, site.number, len(axis), budgets, self._pods, followed.changed)
-        self._follow_tasks(followed)
-
-    def _plain(self, pods: Mapping[str, Pod | None]) -> bool:
-        """Whether what pods ask for is all in their templates: they and these ask for no devices, quotas or volumes."""
-        return not (self._settings.quotas or self._volumes.read or self._devices.concern(pods.values()))
-
-    def _follow_tasks(self, followed: _Followed) -> None:
-        """Bring tasks to where their pods are, and read those of other pods."""
-        moved, placed = followed.moved, followed.placed
-        changed = {*followed.changed, *self._store.unknown(moved)}
-        if not changed.isdisjoint(moved):
-            moved = {path: pod for path, pod in moved.items() if path not in changed}
-            placed = {path: template for path, template in placed.items() if path not in changed}
-        self._store.move(moved, placed)
-        for path in sorted(changed, key=natural):  # so that shapes are numbered in an order that objects decide
-            if path in self._pods:
-                self._store.put(path, *self._pods[path])
-            else:
-                self._store.drop(path)
-        self._store.flush()
-
-    def _limits_of(self, table: NodeTable, axis: Axis) -> tuple[int, ...]:
-        """As `_limits`, once for a table."""
-        known = self._limits
-        if known is None or known[0] is not table or known[1] != (axis.names, self._crowd):
-            known = self._limits = table, (axis.names, self._crowd), _limits(table, axis, self._crowd)
-        return known[2]
-
-    def _read_priorities(self, objects: Objects) -> Priorities | None:
-        """What classes say now; None where that is something else for a pod or a group that names one of them."""
-        now = self._settings.priorities
-        if not objects.alike(self._objects, PriorityClass):
-            before = Priorities(self._objects.every(PriorityClass))
-            names = {"", *self._templates.common().class_names}
-            names.update(self._class_users)
-            names.update(group.priority_class for group in self._groups.groups.values())
-            if any(now.meant(name) != before.meant(name) for name in names):
-                return None
-        return now
-
-    def _start_shapes(
-        self,
-        axis: Axis,
-        most: Ints,
-        common: Common,
-        priorities: Priorities,
-    ) -> Shapes:
-        """Begin with no shapes."""
-        assert self._frame is not None
-        return Shapes(
-            axis,
-            common,
-            priorities,
-            most=most,
-            profile=self._profile,
-            firmness=self._frame.firmness,
-            namespaces=self._frame.namespaces,
-            apps=self._frame.apps,
-        )
-
-    def _start_jobs(self, priorities: Priorities, quotas: Quotas) -> None:
-        """Begin with no jobs: all of them are built from the tasks that are here."""
-        singly = not EVICTING_BY_POD.isdisjoint(self._profile.actions)
-        trusts = self._profile.trust_pod_group_priority or self._profile.switched_on(
-            "priority", "trustPodGroupPriority"
-        )
-        self._job_cache = JobCache(
-            priorities,
-            alone=_always if singly else quotas.sees,
-            trusts=trusts,
-        )
-
-    def _concerned(self, last: _Frame, frame: _Frame) -> set[str]:
-        """The pods that are others because of what their namespace says now, or where their application is at home."""
-        if frame.namespaces == last.namespaces and frame.apps == last.apps:
-            return set()
-        namespaces, apps = _differing(last.namespaces, frame.namespaces), _differing(last.apps, frame.apps)
-        found = set()
-        for path, (pod, _) in self._pods.items():
-            meta = pod.metadata
-            if meta.labels.get(GROUP_LABEL) in apps or (namespaces and (meta.namespace or "default") in namespaces):
-                found.add(path)
-        return found
-
-    def _unknown_classes(self) -> list[Fault]:
-        """Priority classes that are named and do not exist: an API server would have refused the pods."""
-        priorities = self._settings.priorities
-        named = (*self._class_users, *self._templates.common().classes)
-        names = sorted({name for name in named if not priorities.knows(name)})
-        if not names:
-            return []
-        text = f"it does not exist, so pods that name it have priority {priorities.of_class('')}"
-        return [Fault(f"PriorityClass {name}", "PriorityClassNotFound", text) for name in names]
-
-    def _read_services(self, objects: Objects) -> Services:
-        if objects.alike(self._objects, AppGroup, KepAppGroup, NetworkTopology, KepNetworkTopology):
-            return self._services
-        groups = app_groups(objects.every(AppGroup), objects.every(KepAppGroup))
-        return services(groups, network_topologies(objects.every(NetworkTopology), objects.every(KepNetworkTopology)))
+        self._graph.read(objects)
+        return replace(self._snapshot.value, now=now)
 
 
-def _others_of(last: _Frame, frame: _Frame) -> _Frame:
-    """The last frame with all that may have changed without everything being read anew."""
-    return replace(
-        last,
-        nodes=frame.nodes,
-        resources=frame.resources,
-        most=frame.most,
-        ports=frame.ports,
-        watched=frame.watched,
-        budgets=frame.budgets,
-        quotas=frame.quotas,
-        namespaces=frame.namespaces,
-        apps=frame.apps,
-        devices=frame.devices,
+def _assembled(
+    axis: Axis,
+    table: NodeTable,
+    trees: OrderedTopology,
+    aliases: dict[str, str],
+    queues: dict[str, ModelQueue],
+    quotas: Quotas,
+    store: TaskStore,
+    found: SortedPods,
+    budgets: tuple[int, ...],
+    serving: Services,
+    devices: ReadDevices,
+    volumes: ReadVolumesOfPods,
+    left: dict[str, Ints],
+    held: tuple[HeldPlaces, list[Fault]],
+    history: tuple[tuple[FinishedRun, ...], tuple[Fault, ...]],
+    unknown: list[Fault],
+    *,
+    columns: ColumnCache,
+    verdicts: KeptVerdicts,
+    history_in: str,
+) -> Snapshot:
+    jobs, others = tuple(found.jobs), tuple(chain.from_iterable(found.others))
+    used = store.used[:, table.number]
+    return Snapshot(
+        axis=axis,
+        nodes=table,
+        topology=trees.topology,
+        kind=trees.kind,
+        alternate_topologies=trees.alternate_topologies,
+        tree_aliases=aliases,
+        queues=queues,
+        jobs=jobs,
+        shapes=store.shapes.all(),
+        others=others,
+        kept_columns=KeptColumns(table, jobs, others, found.others, columns, used if not store.releasing else None),
+        kept_unsettled=tuple(found.unsettled),
+        kept_verdicts=verdicts,
+        orphans=found.orphans,
+        forsaken=found.forsaken,
+        faults=(
+            *trees.faults,
+            *quotas.faults,
+            *found.faults,
+            *_in_order(store.faults),
+            *unknown,
+            *_crowded(table, axis, used),
+            *held[1],
+            *history[1],
+        ),
+        now=0.0,
+        budgets=budgets,
+        services=serving,
+        devices=devices.of.devices if devices.any else None,
+        storage=volumes.of.storage,
+        resource_quotas=left,
+        held_places=held[0],
+        history=history[0],
+        history_in=history_in,
     )
 
 
-def _differing(before: Mapping[str, object], now: Mapping[str, object]) -> set[str]:
-    return {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
+def _read_queues(objects: Objects, quotas: Quotas, *, rules: ReservationRules) -> dict[str, ModelQueue]:
+    """The queues with what the profile says of how long their jobs run, where they do not say it themselves."""
+    queues = {**_queues(objects.every(KaiQueue), objects.every(Queue)), **quotas.queues}
+    if not rules.duration and not rules.by_queue:
+        return queues
+    return {
+        name: queue if queue.expected_duration else replace(queue, expected_duration=rules.duration_of(name))
+        for name, queue in queues.items()
+    }
 
 
-def _sizes(frame: _Frame) -> tuple[object, ...]:
-    """What the vectors of amounts depend on."""
-    return frame.resources, frame.most, frame.ports
+def _read_homes(objects: Objects, *, profile: Profile) -> dict[str, Homes]:
+    return group_homes((*objects.every(AppGroup), *objects.every(KepAppGroup)), profile)
+
+
+def _read_services(objects: Objects) -> Services:
+    groups = app_groups(objects.every(AppGroup), objects.every(KepAppGroup))
+    return services(groups, network_topologies(objects.every(NetworkTopology), objects.every(KepNetworkTopology)))
+
+
+def _read_history(record: Object | None) -> tuple[tuple[FinishedRun, ...], tuple[Fault, ...]]:
+    """The record of runs that have ended, and what is wrong with it."""
+    if not isinstance(record, ConfigMap):
+        return (), ()
+    try:
+        return read_history(record), ()
+    except ValueError as error:
+        path = f"ConfigMap {record.metadata.namespace}/{record.metadata.name}"
+        return (), (Fault(path, "RunHistoryUnreadable", f"{error}; it is written anew"),)
+
+
+def _any_firm(followed: FollowedPods, quotas: Quotas) -> int:
+    """How many pods have what they ask for counted apart, as non-preemptible ones: 1 for some."""
+    return min(followed.of.firm, 1) if quotas else 0
+
+
+def _axis(offered: frozenset[str], common: Common, firm: int, devices: ReadDevices, attached: set[str]) -> Axis:
+    """The resources that a node has; all that pods ask for besides is one more."""
+    offers = offered | _ALWAYS | devices.names
+    apart = firm_request(dict.fromkeys(common.resources & offers, 1)) if firm else {}
+    names = offered | {*common.ports.names(), *apart, *devices.names} | attached
+    return Axis.of(names | {UNOFFERED})  # also while nobody asks for such: one more column costs less than a change
+
+
+def _crowd(last: list[int], followed: FollowedPods) -> int:
+    """More than there are pods: a power of two, upwards at once and downwards late, as what is read depends on it."""
+    crowd = 1 << len(followed.of.pods).bit_length()
+    if not last or crowd > last[0] or 4 * crowd < last[0]:
+        last[:] = [crowd]
+    return last[0]
+
+
+def _ceiling(order: Order) -> int:
+    """What no amount of a node is more than; by powers of two, so that it seldom changes when nodes come and go."""
+    return ceiling(1 << max(len(order.names), 1).bit_length())
+
+
+def _largest(amounts: Ints, axis: Axis) -> dict[str, int]:
+    """By resource, more than any node has; without those of which there is no end."""
+    found = zip(axis.names, amounts.max(axis=1, initial=0).tolist(), strict=True)
+    return {name: beyond(n) for name, n in found if name != POD_SLOTS and not name.startswith(FIRM_PREFIX)}
+
+
+def _tight(largest: dict[str, int], crowd: int, followed: FollowedPods) -> int:
+    """What no amount of a node may be more than, so that no sum over pods is too large.
+
+    Only pods by the ten thousands that each ask for a whole node of a hundred terabytes come so far.
+    """
+    if max(largest.values()) * crowd < MOST:
+        return MOST
+    asked = dict.fromkeys(largest, 0)
+    for template in followed.of.templates:
+        for name, number in effective_request(template.spec).items():
+            if name in asked:
+                asked[name] += min(number, largest[name]) * template.pods
+    return ceiling(1 << crowd.bit_length()) if max(asked.values()) >= MOST else MOST
+
+
+def _allowed(budgets: Budgets, objects: Objects) -> tuple[int, ...]:
+    return allowed(budgets, objects.every(PodDisruptionBudget), objects.every(Pod))
+
+
+def _left(objects: Objects, axis: Axis) -> dict[str, Ints]:
+    return left_by_namespace(objects.every(ResourceQuota).values(), objects.every(Pod).values(), axis)
+
+
+def _held(objects: Objects, axis: Axis, table: NodeTable, found: SortedPods) -> tuple[HeldPlaces, list[Fault]]:
+    return read_held_places(objects, axis, table, found.jobs)
+
+
+def _unknown_classes(priorities: Priorities, of_groups: frozenset[str], common: Common) -> list[Fault]:
+    """Priority classes that are named and do not exist: an API server would have refused the pods."""
+    names = sorted({name for name in (*of_groups, *common.classes) if not priorities.knows(name)})
+    text = f"it does not exist, so pods that name it have priority {priorities.of_class('')}"
+    return [Fault(f"PriorityClass {name}", "PriorityClassNotFound", text) for name in names]
 
 
 def _always(_: str) -> bool:
     return True
-
-
-def _alike(before: Pod, pod: Pod) -> bool:
-    """Whether all that is read of a pod is as it was, but for its node and its state.
-
-    With its node it is told where that is, and its rank: jobs with ranks are built anew whenever a pod of theirs moves.
-    """
-    old, new = before.metadata, pod.metadata
-    spec, last = counted(pod), counted(before)
-    if last != spec:
-        if last.node_name and not spec.node_name:
-            return False  # it was read without its rules about nodes
-        if replace(last, node_name=spec.node_name, scheduling_gates=spec.scheduling_gates) != spec:
-            return False
-    if old.annotations != new.annotations:
-        placed = spec.node_name and not last.node_name
-        if not placed or _untold(old.annotations) != _untold(new.annotations):
-            return False
-    return (
-        old.labels == new.labels
-        and old.creation_timestamp == new.creation_timestamp
-        and old.owner_references == new.owner_references
-    )
-
-
-def _untold(annotations: Mapping[str, str]) -> dict[str, str]:
-    """The annotations but for what comes with a node."""
-    return {key: value for key, value in annotations.items() if key not in _TOLD}
 
 
 def _limits(table: NodeTable, axis: Axis, crowd: int) -> tuple[int, ...]:
@@ -658,8 +453,9 @@ def _crowded(table: NodeTable, axis: Axis, used: Ints) -> list[Fault]:
     return faults
 
 
-def _labels(records: Mapping[str, Namespace], keys: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """Of every namespace that has one of these labels, those that it has."""
+def _labels(objects: Objects, common: Common) -> dict[str, dict[str, str]]:
+    """Of every namespace that has one of the labels that somebody looks at, those that it has."""
+    keys, records = common.namespace_keys, objects.every(Namespace)
     if not keys:
         return {}
     found = {name: {k: v for k, v in record.metadata.labels.items() if k in keys} for name, record in records.items()}
@@ -683,4 +479,7 @@ def build(
     follow: str = "",
 ) -> Snapshot:
     """What one cycle sees; see `Reader`, which builds many in a row and takes over what has not changed."""
-    return Reader(profile, schedulers=schedulers, follow=follow).read(objects, now)
+    graph = Graph()
+    found = Reader(profile, schedulers=schedulers, follow=follow, graph=graph).read(objects, now)
+    graph.close()
+    return found

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.api.codec import KINDS_OF
 from tierwise.api.core import Container, NodeSelector, Pod
 from tierwise.api.natural import natural
 from tierwise.api.nvidia import ComputeDomain
@@ -57,10 +58,12 @@ from tierwise.model.devices import (
     PlannedClaim,
     PlannedRequest,
 )
+from tierwise.model.node import NodeTable
+from tierwise.model.resources import Axis
 from tierwise.port import Objects
 from tierwise.snapshot.selector_shares import beyond_evaluating, beyond_reading
 
-__all__ = ["NOTHING_ASKED", "Asked", "DeviceReader"]
+__all__ = ["NOTHING_ASKED", "Asked", "DeviceReader", "ReadDevices", "has_claims"]
 
 _MOST_SETS: Final = 64
 """How many sets of devices are counted; what is asked of further ones is matched."""
@@ -139,6 +142,7 @@ class DeviceReader:
         self._held_classes: Counter[str] = Counter()  # named by claims that running pods hold
         self._bounds: frozenset[str] = frozenset()  # classes of which every request takes a device for itself
         self._asked: dict[bytes, DeviceAsk] = {}
+        self._last: ReadDevices | None = None
         self.devices: Devices = NO_DEVICES
         self.changed = False  # whether the last reading found other devices, or others of them taken
 
@@ -146,32 +150,42 @@ class DeviceReader:
         return self._any or bool(self._means)
 
     @property
-    def concerned(self) -> Set[str]:
-        """The pods that have claims, or ask for an extended resource that a class serves."""
-        return self._means.keys()
-
-    def concern(self, pods: Iterable[Pod | None]) -> bool:
-        """Whether there are devices or claims, or one of these pods has a claim."""
-        return bool(self) or any(pod is not None and _may_mean_claims(pod, self._served) for pod in pods)
-
-    @property
     def names(self) -> set[str]:
         """The resources that count devices, and extended resources that classes serve."""
         served = {name for name in self._served if name in self._wanted} if self._served else set()
         return {one.name for one in self._sets} | served
 
-    @property
-    def frame(self) -> tuple[object, ...]:
-        """What every pod with claims is read by; where it is another, `read` names all that are others by it."""
-        return self._sets, self._counted, tuple(sorted(self._served.items()))
-
-    def read(
+    def follow(
         self,
         objects: Objects,
         rows: tuple[str, ...],
         pods: Mapping[str, Pod | None],
         wanted: frozenset[str],
-        offered: Set[str] = frozenset(),
+        offered: Set[str],
+        claiming: Set[str],
+    ) -> ReadDevices:
+        """Take in what has changed since; see `_read`. The last answer where nothing has.
+
+        `claiming` are the pods that have claims.
+        """
+        last = self._last
+        if not self and not claiming and not objects.any_of(_KINDS):
+            asking: set[str] = set()
+        else:
+            asking = self._read(objects, rows, pods, wanted, offered)
+            if asking or (self and self.changed):
+                last = None
+        if last is None or last.any is not bool(self):
+            last = self._last = ReadDevices(self, asking, bool(self), frozenset(self.names) if self else frozenset())
+        return last
+
+    def _read(
+        self,
+        objects: Objects,
+        rows: tuple[str, ...],
+        pods: Mapping[str, Pod | None],
+        wanted: frozenset[str],
+        offered: Set[str],
     ) -> set[str]:
         """Take in what has changed since, and say which pods ask for something else now.
 
@@ -179,7 +193,7 @@ class DeviceReader:
         those that nodes have themselves.
         """
         before, self._objects, self.changed = self._objects, objects, False
-        frame = self.frame
+        frame = self._sets, self._counted, self._served
         self._pods = objects.every(Pod)
         claims = objects.every(ResourceClaim)
         changed = set(objects.changes(before, ResourceClaim))
@@ -226,9 +240,9 @@ class DeviceReader:
             {one.name: _bytes(one.kinds, len(self._kinds)) for one in self._sets},
         )
         concerned = joined.union(*(self._users.get(claim, ()) for claim in touched))
-        if (frame[0], frame[2]) != (self.frame[0], self.frame[2]):
+        if (frame[0], frame[2]) != (self._sets, self._served):
             return concerned.union(meant, self._means)
-        if frame[1] != self.frame[1]:  # that matters to those alone who wait
+        if frame[1] != self._counted:  # that matters to those alone who wait
             concerned.update(path for path in self._means if not _settled(self._pods.get(path)))
         return concerned
 
@@ -737,6 +751,26 @@ class DeviceReader:
     _class_claims: Final[dict[str, DeviceClaim]] = {}
 
 
+class ReadDevices(msgspec.Struct, frozen=True, eq=False):
+    """What was read of devices."""
+
+    of: DeviceReader
+    asking: set[str]  # the pods that ask for something else than before
+    any: bool  # whether there are devices or claims
+    names: frozenset[str]  # the resources that count devices
+
+    def table(self, table: NodeTable, axis: Axis) -> NodeTable:
+        """The table with the columns that count devices."""
+        if not self.names:
+            return table
+        amounts = table.allocatable.copy()
+        native = {name: amounts[r] for name, r in axis.index.items()}
+        for name, counts in self.of.allocatable(native, len(table)).items():
+            amounts[axis.index[name]] = counts
+        return replace(table, allocatable=amounts)
+
+
+_KINDS: Final = frozenset(kind for one in (ResourceSlice, DeviceClass, ResourceClaim) for kind in KINDS_OF[one])
 _GONE: Final = -2
 """Where the pool of a node is that does not exist."""
 
@@ -797,6 +831,12 @@ def _class_names(spec: DeviceClaim) -> Iterator[str]:
 
 def _may_mean_claims(pod: Pod, served: Mapping[str, str]) -> bool:
     return bool(served or pod.spec.resource_claims or pod.status.extended_resource_claim_status)
+
+
+def has_claims(pod: Pod, served: Mapping[str, str]) -> bool:
+    """Whether a pod has claims, or asks for an extended resource that a class serves."""
+    claims = pod.spec.resource_claims or pod.status.extended_resource_claim_status
+    return bool(claims) or (bool(served) and any(_claims_of(pod, served)))
 
 
 def _claims_of(pod: Pod, served: Mapping[str, str]) -> Iterator[str]:

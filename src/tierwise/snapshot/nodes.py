@@ -2,173 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from itertools import chain, repeat
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from operator import attrgetter
+from typing import Any
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from tierwise.api.core import Node, ResourceList, Taint
-from tierwise.api.fabric import fabric_of
+from tierwise.api.core import ContainerImage, Node, ResourceList, Taint
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.quantity import amount
 from tierwise.api.volcano import HyperNode
 from tierwise.dialects.koordinator.network_topology import declare_layers, default_topology, layer_faults, read_layers
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, PORT_PREFIX
-from tierwise.dialects.label_trees import Planned, plan
-from tierwise.dialects.languages import TREES_READ, label_trees, tree_aliases
+from tierwise.dialects.label_trees import LabelTree, Planned, plan
+from tierwise.dialects.languages import TREES_READ, label_trees
 from tierwise.dialects.volcano.hypernodes import by_fabric, declare
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Ints
 from tierwise.model.node import LabelTable, NodeTable
 from tierwise.model.resources import POD_SLOTS, Axis
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import HYPERNODES, LAYERS, AlternateTopology, Topology, fabric_kind
 from tierwise.model.tree import build_tree
-from tierwise.port import Objects
+from tierwise.snapshot.derive import Derived, Each, Facet, Graph, Order
 
-__all__ = ["NodeIndex", "OrderedTopology", "node_resources", "node_table", "order_topology", "read_nodes", "renewed"]
+__all__ = ["LAYERED", "OF_HYPERNODES", "OF_TREES", "NodeRow", "Nodes", "OrderedTopology", "order_topology"]
 
+OF_TREES = Facet("metadata.labels")
+"""All that trees look at of a node."""
 
-# Node records into columns, in the order of the topology's rows.
+OF_HYPERNODES = Facet("spec", "metadata.labels", "metadata.annotations")
+"""And of a hyperNode: controllers write statuses, and that changes no tree."""
 
-
-def node_resources(nodes: Sequence[Node]) -> set[str]:
-    """Every resource that some node has."""
-    return {*chain.from_iterable({tuple(_amounts(node)) for node in nodes})}  # nodes are of few kinds
-
-
-def _amounts(node: Node) -> ResourceList:
-    return node.status.allocatable or node.status.capacity
-
-
-def node_table(index: NodeIndex, axis: Axis, most: int, conditions: Sequence[str] = ()) -> NodeTable:
-    """The table of these nodes; no amount in it is more than `most`.
-
-    Nodes with one of the `conditions` are unhealthy: a type, which is wrong where it is True, or `Type=Status`.
-    """
-    nodes = index.nodes
-    taints, taint_set = _taints(nodes)
-    images = tuple(_images(node) for node in nodes)
-    return NodeTable(
-        names=index.names,
-        row=index.row,
-        rank=index.rank,
-        number=_by_row(index),
-        allocatable=_allocatable(nodes, axis, most),
-        labels=LabelTable(index.names, [node.metadata.labels for node in nodes]),
-        taints=taints,
-        taint_set=taint_set,
-        cordoned=np.array([node.spec.unschedulable for node in nodes], dtype=bool),
-        ready=np.array([_ready(node) for node in nodes], dtype=bool),
-        unhealthy=_unhealthy(enumerate(nodes), conditions),
-        images=images if any(images) else (),
-    )
-
-
-def renewed(
-    table: NodeTable, was: Axis, index: NodeIndex, axis: Axis, most: int, conditions: Sequence[str] = ()
-) -> NodeTable:
-    """The same table, made from that of the index before, which has another axis: only rows that differ are read."""
-    nodes, former = index.nodes, index.former
-    rows = np.flatnonzero(former < 0)
-    fresh = [nodes[row] for row in rows.tolist()]
-    allocatable = _allocatable((), axis, most, len(nodes))
-    for name, r in axis.index.items():
-        if name in was.index and len(table):
-            allocatable[r] = table.allocatable[was.index[name], former]
-    allocatable[:, rows] = _allocatable(fresh, axis, most)
-    cordoned, ready = (column[former] if len(table) else np.zeros(len(nodes), bool) for column in _flags(table))
-    cordoned[rows] = [node.spec.unschedulable for node in fresh]
-    ready[rows] = [_ready(node) for node in fresh]
-    taints, taint_set = table.taints, np.zeros(len(nodes), dtype=np.int32)
-    if not nodes or len(taints) != 1 or any(node.spec.taints != taints[0] for node in fresh):
-        taints, taint_set = _taints(nodes)
-    images: Sequence[dict[str, int]] = ()
-    if table.images or any(node.status.images for node in fresh):
-        known = table.images or ({},) * len(table)
-        images = [known[i] if i >= 0 else _images(node) for i, node in zip(former.tolist(), nodes, strict=True)]
-    asked = [row for row, i in enumerate(former.tolist()) if i < 0 or i in table.unhealthy] if conditions else []
-    same_names = index.names is table.names
-    return NodeTable(
-        names=index.names,
-        row=index.row,
-        rank=index.rank,
-        number=table.number if same_names else _by_row(index),
-        allocatable=allocatable,
-        labels=table.labels if same_names else LabelTable(index.names, [node.metadata.labels for node in nodes]),
-        taints=taints,
-        taint_set=taint_set,
-        cordoned=cordoned,
-        ready=ready,
-        unhealthy=_unhealthy(((row, nodes[row]) for row in asked), conditions),
-        images=tuple(images) if any(images) else (),
-    )
-
-
-def _by_row(index: NodeIndex) -> Ints:
-    """The numbers of nodes."""
-    return np.fromiter(map(index.number.__getitem__, index.names), np.int64, len(index.names))
-
-
-def _flags(table: NodeTable) -> tuple[Bools, Bools]:
-    return table.cordoned, table.ready
-
-
-def _taints(nodes: Sequence[Node]) -> tuple[tuple[tuple[Taint, ...], ...], NDArray[np.int32]]:
-    """The distinct sets of taints, and which of them each node has."""
-    sets: dict[tuple[Taint, ...], int] = {}
-    taint_set = np.array([sets.setdefault(node.spec.taints, len(sets)) for node in nodes], dtype=np.int32)
-    return tuple(sets), taint_set
-
-
-def _images(node: Node) -> dict[str, int]:
-    return {name: image.size_bytes for image in node.status.images for name in image.names}
-
-
-def _allocatable(nodes: Sequence[Node], axis: Axis, most: int, rows: int | None = None) -> Ints:
-    """Amounts by resource and row, of so many rows where there are more than nodes.
-
-    A node that states no pod limit has none; each node has every port once, and no end of what is firm.
-    """
-    result = np.zeros((len(axis), len(nodes) if rows is None else rows), dtype=np.int64)
-    for name in axis.names:
-        if name.startswith(PORT_PREFIX):
-            result[axis.index[name]] = 1
-        elif name.startswith(FIRM_PREFIX):
-            result[axis.index[name]] = most
-    known: dict[tuple[str, str | int | float], int] = {}  # nodes are of few kinds
-    for row, node in enumerate(nodes):
-        given = _amounts(node)
-        for entry in given.items():
-            if entry not in known:
-                known[entry] = min(amount(*entry), most)
-            result[axis.index[entry[0]], row] = known[entry]
-        if POD_SLOTS not in given:
-            result[axis.index[POD_SLOTS], row] = most
-    return result
-
-
-def _ready(node: Node) -> bool:
-    """A node that reports no Ready condition is taken to be ready."""
-    return all(c.status == "True" for c in node.status.conditions if c.type == "Ready")
-
-
-def _unhealthy(nodes: Iterable[tuple[int, Node]], conditions: Sequence[str]) -> dict[int, str]:
-    """The first of the listed conditions that each of these nodes has, by row."""
-    return {row: found for row, node in nodes if (found := _wrong(node, conditions))} if conditions else {}
-
-
-def _wrong(node: Node, conditions: Sequence[str]) -> str:
-    """The first of the listed conditions that a node has; "" where it has none."""
-    present = {f"{condition.type}={condition.status}" for condition in node.status.conditions}
-    listed = (text if "=" in text else f"{text}=True" for text in conditions)
-    return next((text for text in listed if text in present), "")
-
-
-R = TypeVar("R")
+LAYERED = Facet("spec")
+"""And of a ClusterNetworkTopology."""
 
 
 class OrderedTopology(msgspec.Struct, frozen=True, eq=False):
@@ -181,121 +50,24 @@ class OrderedTopology(msgspec.Struct, frozen=True, eq=False):
     alternate_topologies: dict[str, AlternateTopology] = {}
 
 
-class NodeIndex(msgspec.Struct, frozen=True, eq=False):
-    """Nodes by row, the trees over them, and what is wrong with these."""
-
-    nodes: tuple[Node, ...]
-    names: tuple[str, ...]
-    row: dict[str, int]
-    rank: Ints  # natural order of the names
-    number: Mapping[str, int]  # by name: each node keeps its own for as long as it is there
-    resources: frozenset[str]  # that some node has
-    topology: Topology
-    faults: tuple[Fault, ...]
-    kind: str = HYPERNODES
-    alternate_topologies: dict[str, AlternateTopology] = {}
-    former: Ints = np.zeros(0, dtype=np.int64)  # the rows in the index that it was made from; -1: to be read anew
-
-
-def read_nodes(
-    objects: Objects,
-    last: NodeIndex | None = None,
-    at: Objects | None = None,
-    *,
-    follow: str = "",
-    conditions: Sequence[str] = (),
-) -> NodeIndex:
-    """The site of these objects; what has not changed since the last one, seen `at` earlier objects, is taken from it.
-
-    Kubelets report every few minutes and controllers write statuses: that changes records, and no site. Rows `follow`
-    the tree of a kind where one is named; `conditions` are those that make a node unhealthy.
-    """
-    records = objects.every(Node)
-    changed = objects.changes(at, Node) if last is not None and at is not None else []
-    if last is None or at is None or not _same_tree(objects, at, changed):
-        nodes = list(records.values())  # in natural order
-        found = order_topology(objects, nodes, follow)
-        ordered = tuple([nodes[i] for i in found.order.tolist()])
-        names = tuple([node.metadata.name for node in ordered])
-        former = np.full(len(names), -1, dtype=np.int64)
-        row = dict(zip(names, range(len(names)), strict=True))
-        number: Mapping[str, int] = row
-        resources = node_resources(nodes) if last is None else last.resources
-        if last is not None and at is not None:
-            before = at.every(Node)
-            former[:] = [*map(last.row.get, names, repeat(-1))]
-            for name in changed:
-                there = name in before and name in records
-                if there and _read(records[name], conditions) != _read(before[name], conditions):
-                    former[row[name]] = -1
-            number = _numbers(last.number, changed, records)
-            resources = _resources(last.resources, nodes, changed, before, records)
-        return NodeIndex(
-            nodes=ordered,
-            names=names,
-            row=row,
-            rank=found.order,
-            number=number,
-            resources=frozenset(resources),
-            topology=found.topology,
-            faults=found.faults,
-            kind=found.kind,
-            alternate_topologies=found.alternate_topologies,
-            former=former,
-        )
-    before = at.every(Node)
-    moved = [name for name in changed if _read(records[name], conditions) != _read(before[name], conditions)]
-    if not moved:
-        return last
-    former, current = np.arange(len(last.names)), list(last.nodes)
-    for name in moved:
-        former[last.row[name]] = -1
-        current[last.row[name]] = records[name]
-    resources = _resources(last.resources, current, moved, before, records)
-    return replace(last, nodes=tuple(current), resources=resources, former=former)
-
-
-def _numbers(known: Mapping[str, int], changed: Iterable[str], nodes: Container[str]) -> Mapping[str, int]:
-    """The numbers of nodes where some of these have come or gone; who comes gets the lowest that nobody has."""
-    moved = [name for name in changed if (name in nodes) is not (name in known)]
-    if not moved:
-        return known
-    came, numbers = [name for name in moved if name in nodes], dict(known)
-    for name in moved:
-        numbers.pop(name, None)
-    free = {*range(len(numbers) + len(came))}.difference(numbers.values())
-    return numbers | dict(zip(came, sorted(free), strict=False))
-
-
-def _resources(
-    known: frozenset[str],
-    nodes: Sequence[Node],
-    changed: Sequence[str],
-    before: Mapping[str, Node],
+def order_topology(
     records: Mapping[str, Node],
-) -> frozenset[str]:
-    """Every resource that some of these nodes has, where some have changed: those that one lacks now are looked for."""
-    now, then = ({r for name in changed if name in some for r in _amounts(some[name])} for some in (records, before))
-    return (known | now).difference(r for r in then - now if not any(r in _amounts(node) for node in nodes))
-
-
-def _read(node: Node, conditions: Sequence[str]) -> object:
-    """All that a table holds of a node, but for its labels."""
-    health = _ready(node), _wrong(node, conditions) if conditions else ""
-    return node.spec.taints, node.spec.unschedulable, _amounts(node), node.status.images, health
-
-
-def order_topology(objects: Objects, nodes: Sequence[Node], follow: str = "") -> OrderedTopology:
-    """The trees over these nodes, which are given in natural order.
+    hypernodes: Mapping[str, HyperNode],
+    topologies: Mapping[str, ClusterNetworkTopology],
+    of_labels: Sequence[LabelTree],
+    aliases: Mapping[str, str],
+    follow: str = "",
+) -> OrderedTopology:
+    """The trees over nodes, which are given in natural order.
 
     Rows `follow` the tree of a kind where it is named and exists; else that of the hyperNodes without a fabric where
     there are any, else that of the layers, of the first fabric, of the first that labels make.
     """
-    names = [node.metadata.name for node in nodes]
-    layered = default_topology(objects.every(ClusterNetworkTopology))
-    follow = tree_aliases(objects).get(follow, follow)
-    fabrics = by_fabric(objects.every(HyperNode).values())
-    hypernodes = fabrics.pop("", [])
+    names, nodes = [*records], [*records.values()]
+    layered = default_topology(topologies)
+    follow = aliases.get(follow, follow)
+    fabrics = by_fabric(hypernodes.values())
+    plain = fabrics.pop("", [])
     trees: list[Planned] = []
     faults: tuple[Fault, ...] = ()
     if layered is not None:
@@ -303,9 +75,9 @@ def order_topology(objects: Objects, nodes: Sequence[Node], follow: str = "") ->
         trees.append(Planned(LAYERS, [] if layers.fault else declare_layers(layers, nodes), layers.tiers()))
         faults = tuple(layer_faults(layers, nodes))
     trees += (Planned(fabric_kind(name), declare(members, nodes), {}) for name, members in fabrics.items())
-    trees += (planned for tree in label_trees(objects) for planned in plan(tree, nodes))
-    if hypernodes or not trees:
-        trees.insert(0, Planned(HYPERNODES, declare(hypernodes, nodes), {}))
+    trees += (planned for tree in of_labels for planned in plan(tree, nodes))
+    if plain or not trees:
+        trees.insert(0, Planned(HYPERNODES, declare(plain, nodes), {}))
     first = trees.pop(next((i for i, tree in enumerate(trees) if tree.kind == follow), 0))
     place = dict(zip(names, range(len(names)), strict=True))
     topology, order = build_tree(first.declared, names, first.tiers, place=place)
@@ -317,35 +89,186 @@ def order_topology(objects: Objects, nodes: Sequence[Node], follow: str = "") ->
     return OrderedTopology(topology, order, first.kind, faults, alternate_topologies)
 
 
-def _same_tree(now: Objects, then: Objects, changed: Sequence[str]) -> bool:
-    """Whether names, labels and declarations are as they were; `changed` are the nodes that may not be."""
-    nodes, before = now.every(Node), then.every(Node)
-    for name in changed:
-        node, old = nodes.get(name), before.get(name)
-        if node is None or old is None or node.metadata.labels != old.metadata.labels:
-            return False
-    return now.alike(then, HyperNode, ClusterNetworkTopology, *TREES_READ) or (
-        _equal(now.every(HyperNode), then.every(HyperNode), _spec_and_fabric)
-        and _equal(now.every(ClusterNetworkTopology), then.every(ClusterNetworkTopology), _spec)
-        and label_trees(now) == label_trees(then)
-        and tree_aliases(now) == tree_aliases(then)
+class NodeRow(msgspec.Struct, frozen=True):
+    """All that a table holds of a node, but for its labels."""
+
+    taints: tuple[Taint, ...]
+    cordoned: bool
+    amounts: ResourceList
+    images: tuple[ContainerImage, ...]
+    ready: bool
+    unhealthy: str  # the first of the listed conditions that it has; "" where it has none
+
+
+def read_row(node: Node, conditions: Sequence[str]) -> NodeRow:
+    """What a table holds of a node; with one of the `conditions` it is unhealthy: a type, which is wrong where it is
+    True, or `Type=Status`. A node that reports no Ready condition is taken to be ready.
+    """
+    status = node.status
+    return NodeRow(
+        taints=node.spec.taints,
+        cordoned=node.spec.unschedulable,
+        amounts=status.allocatable or status.capacity,
+        images=status.images,
+        ready=all(c.status == "True" for c in status.conditions if c.type == "Ready"),
+        unhealthy=_wrong(node, conditions) if conditions else "",
     )
 
 
-def _spec_and_fabric(record: HyperNode) -> object:
-    return record.spec, fabric_of(record.metadata)
+def _wrong(node: Node, conditions: Sequence[str]) -> str:
+    """The first of the listed conditions that a node has; "" where it has none."""
+    present = {f"{condition.type}={condition.status}" for condition in node.status.conditions}
+    listed = (text if "=" in text else f"{text}=True" for text in conditions)
+    return next((text for text in listed if text in present), "")
 
 
-def _spec(record: ClusterNetworkTopology) -> object:
-    return record.spec
+class Nodes:
+    """What is kept of nodes: their trees, rows, numbers and columns.
+
+    A node keeps its number for as long as it is there, whatever row it stands on.
+    """
+
+    def __init__(
+        self, graph: Graph, aliases: Derived[dict[str, str]], *, follow: str = "", conditions: Sequence[str] = ()
+    ) -> None:
+        """Rows `follow` the tree of a kind where one is named; `conditions` are those that make a node unhealthy."""
+        records = graph.records(Node, OF_TREES)
+        of_labels = graph.equal(label_trees, graph.kinds(*TREES_READ))
+        self.trees = graph.whole(
+            partial(order_topology, follow=follow),
+            records,
+            graph.records(HyperNode, OF_HYPERNODES),
+            graph.records(ClusterNetworkTopology, LAYERED),
+            of_labels,
+            aliases,
+        )
+        self.order = graph.follow(list[Order], _ordered, self.trees, records)
+        self.number = graph.follow(list[Mapping[str, int]], _numbered, self.order)
+        self._by_number = graph.whole(_numbers, self.order, self.number)
+        self._labels = graph.whole(_label_table, self.order, records)
+        self.of: Each[NodeRow] = graph.each(graph.records(Node), partial(read_row, conditions=tuple(conditions)))
+        self.resources = graph.equal(_united, graph.tally(self.of, _names))
+        self._graph = graph
+
+    def amounts(self, axis: Derived[Axis], most: Derived[int]) -> Derived[Ints]:
+        """What nodes have, (resources x rows): no more than `most` of anything."""
+        return self._graph.rows(self.order, self.of, read_amounts, axis, most, patch=_realigned)
+
+    def table(self, amounts: Derived[Ints]) -> Derived[NodeTable]:
+        """The table of all nodes with these amounts."""
+        graph = self._graph
+        return graph.whole(
+            lambda order, trees, number, amounts, labels, taints, *rest: NodeTable(
+                order.names, order.row, trees.order, number, amounts, labels, *taints, *rest
+            ),
+            self.order,
+            self.trees,
+            self._by_number,
+            amounts,
+            self._labels,
+            graph.whole(_taint_sets, self._column("taints", object)),
+            self._column("cordoned", bool),
+            self._column("ready", bool),
+            graph.whole(_unhealthy, self._column("unhealthy", object)),
+            graph.whole(_images, self._column("images", object)),
+        )
+
+    def _column(self, name: str, kind: type) -> Derived[NDArray[Any]]:
+        """What rows have in a field."""
+        of = attrgetter(name)
+        return self._graph.rows(self.order, self.of, lambda rows: np.fromiter(map(of, rows), kind, len(rows)))
 
 
-def _equal(now: Mapping[str, R], then: Mapping[str, R], of: Callable[[R], object]) -> bool:
-    """Whether the same names stand for records that are the same in this respect."""
-    if len(now) != len(then):
-        return False
-    for path, record in now.items():
-        before = then.get(path)
-        if before is not record and (before is None or of(before) != of(record)):
-            return False
-    return True
+def _ordered(last: list[Order], trees: OrderedTopology, records: Mapping[str, Node]) -> Order:
+    names = [*records]
+    ordered = tuple([names[i] for i in trees.order.tolist()])
+    if not last or last[0].names != ordered:
+        last[:] = [Order(ordered, last[0] if last else None)]
+    return last[0]
+
+
+def _numbered(last: list[Mapping[str, int]], order: Order) -> Mapping[str, int]:
+    """The numbers of nodes; who comes gets the lowest that no other has."""
+    if not last:
+        last[:] = [order.row]
+    known = last[0]
+    came = [name for name in order.names if name not in known]
+    if came or len(known) > len(order.names):
+        stay = {name: number for name, number in known.items() if name in order.row}
+        free = sorted({*range(len(order.names))}.difference(stay.values()))
+        last[:] = [stay | dict(zip(sorted(came), free, strict=False))]
+    return last[0]
+
+
+def _numbers(order: Order, number: Mapping[str, int]) -> Ints:
+    return np.fromiter(map(number.__getitem__, order.names), np.int64, len(order.names))
+
+
+def _label_table(order: Order, records: Mapping[str, Node]) -> LabelTable:
+    return LabelTable(order.names, [records[name].metadata.labels for name in order.names])
+
+
+def _names(row: NodeRow) -> tuple[str, ...]:
+    return tuple(row.amounts)
+
+
+def _united(names: Iterable[tuple[str, ...]]) -> frozenset[str]:
+    return frozenset[str]().union(*names)
+
+
+def _taint_sets(column: NDArray[np.object_]) -> tuple[tuple[tuple[Taint, ...], ...], NDArray[np.int32]]:
+    """The distinct sets of taints, and which of them each row has."""
+    sets: dict[tuple[Taint, ...], int] = {}
+    which = np.array([sets.setdefault(taints, len(sets)) for taints in column.tolist()], dtype=np.int32)
+    return tuple(sets), which
+
+
+def _unhealthy(column: NDArray[np.object_]) -> dict[int, str]:
+    return {row: text for row, text in enumerate(column.tolist()) if text}
+
+
+def _images(column: NDArray[np.object_]) -> tuple[dict[str, int], ...]:
+    listed: list[tuple[ContainerImage, ...]] = column.tolist()
+    if not any(listed):
+        return ()
+    return tuple([{name: image.size_bytes for image in images for name in image.names} for images in listed])
+
+
+def read_amounts(rows: Sequence[NodeRow], axis: Axis, most: int) -> Ints:
+    """Amounts by resource and row.
+
+    A node that states no pod limit has none; each node has every port once, and no end of what is firm.
+    """
+    result = _constants(axis, most, len(rows))
+    known: dict[tuple[str, str | int | float], int] = {}  # nodes are of few kinds
+    for i, row in enumerate(rows):
+        for entry in row.amounts.items():
+            if entry not in known:
+                known[entry] = min(amount(*entry), most)
+            result[axis.index[entry[0]], i] = known[entry]
+        if POD_SLOTS not in row.amounts:
+            result[axis.index[POD_SLOTS], i] = most
+    return result
+
+
+def _constants(axis: Axis, most: int, rows: int) -> Ints:
+    """What every node has."""
+    result = np.zeros((len(axis), rows), dtype=np.int64)
+    for name, r in axis.index.items():
+        if name.startswith(PORT_PREFIX):
+            result[r] = 1
+        elif name.startswith(FIRM_PREFIX):
+            result[r] = most
+    return result
+
+
+def _realigned(amounts: Ints, was: tuple[Axis, int], by: tuple[Axis, int]) -> Ints | None:
+    """The same amounts on another axis: nodes that have what is new there are read again."""
+    (old, before), (axis, most) = was, by
+    if before != most:
+        return None
+    result = _constants(axis, most, amounts.shape[1])
+    for name, r in axis.index.items():
+        if name in old.index:
+            result[r] = amounts[old.index[name]]
+    return result

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from operator import attrgetter
+from typing import NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -20,11 +21,13 @@ from tierwise.api.eviction_terms import CHECKPOINTED_AT, ended_at, expected_seco
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.unsupported import unsupported
+from tierwise.config.profile import Profile
 from tierwise.dialects.jobs import Member
 from tierwise.dialects.koordinator.elastic_quota import OWNER, shielded
 from tierwise.dialects.koordinator.gangs import SELECTOR
 from tierwise.dialects.kubernetes.volumes import ReadVolumes
 from tierwise.dialects.languages import Name, names, plain
+from tierwise.dialects.network_aware.services import GROUP_LABEL, Homes
 from tierwise.dialects.volcano.annotations import not_preemptable, role_of
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Status, Task
@@ -32,11 +35,14 @@ from tierwise.model.resources import Axis
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Fault
 from tierwise.snapshot.budgets import Budgets
-from tierwise.snapshot.devices import NOTHING_ASKED, Asked
-from tierwise.snapshot.shapes import Shapes
+from tierwise.snapshot.derive import Derived, Graph
+from tierwise.snapshot.devices import Asked, ReadDevices
+from tierwise.snapshot.pods import FollowedPods
+from tierwise.snapshot.shapes import Priorities, Shapes
 from tierwise.snapshot.templates import Common, Template, has_node_rules
+from tierwise.snapshot.volumes import ReadVolumesOfPods
 
-__all__ = ["Cohort", "TaskStore"]
+__all__ = ["Cohort", "TaskInputs", "TaskStore", "Tasks"]
 
 _ORDER, _NODE, _SHAPE = map(attrgetter, ("order", "node", "shape"))
 _TIMES = attrgetter("started", "checkpointed", "noticed", "ended", "deleted")
@@ -49,14 +55,6 @@ _FEW = 8
 
 _HOLDING = (Status.RUNNING, Status.RELEASING)
 _ENDED = {"Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED}
-
-
-def _no_devices(_: str) -> Asked:
-    return NOTHING_ASKED
-
-
-def _no_volumes(_: str) -> ReadVolumes | None:
-    return None
 
 
 class Cohort(msgspec.Struct, eq=False):
@@ -81,15 +79,14 @@ class TaskStore:
         self,
         shapes: Shapes,
         nodes: Mapping[str, int],
-        resources: int,
         schedulers: frozenset[str],
         budgets: Budgets,
-        devices: Callable[[str], Asked] = _no_devices,
-        volumes: Callable[[str], ReadVolumes | None] = _no_volumes,
+        devices: Callable[[str], Asked],
+        volumes: Callable[[str], ReadVolumes | None],
     ) -> None:
         """`nodes` are the numbers of nodes by name."""
         self.shapes = shapes
-        self.used: Ints = _nothing_used(resources, nodes)  # (resources x numbers of nodes)
+        self.used: Ints = _nothing_used(len(shapes.axis), nodes)  # (resources x numbers of nodes)
         self.releasing: set[str] = set()  # paths of pods that are terminating on their nodes
         self.attracting: dict[str, Pod] = {}  # pods that draw others towards them
         self.faults: dict[str, Fault] = {}
@@ -135,9 +132,26 @@ class TaskStore:
         self._touched, self._moved = set(), set()
         return touched, moved
 
-    def unknown(self, paths: Iterable[str]) -> list[str]:
-        """Those of some pods that are not here; who left without ever having had a node is not."""
-        return [path for path in paths if path not in self._cohort_of]
+    def follow(
+        self,
+        pods: Mapping[str, tuple[Pod, Template]],
+        moved: Mapping[str, Pod],
+        placed: Mapping[str, Template],
+        changed: Set[str],
+    ) -> None:
+        """Bring tasks to where their pods are, and read those of other pods."""
+        unknown = [path for path in moved if path not in self._cohort_of]  # who left without ever having had a node
+        again = {*changed, *unknown}
+        if not again.isdisjoint(moved):
+            moved = {path: pod for path, pod in moved.items() if path not in again}
+            placed = {path: template for path, template in placed.items() if path not in again}
+        self.move(moved, placed)
+        for path in sorted(again, key=natural):  # so that shapes are numbered in an order that objects decide
+            if path in pods:
+                self.put(path, *pods[path])
+            else:
+                self.drop(path)
+        self.flush()
 
     def move(self, pods: Mapping[str, Pod], placed: Mapping[str, Template]) -> None:
         """Pods that are here may have come to another node or state, and are otherwise what they were.
@@ -348,7 +362,6 @@ class TaskStore:
         self,
         shapes: Shapes,
         nodes: Mapping[str, int],
-        resources: int,
         budgets: Budgets,
         pods: Mapping[str, tuple[Pod, Template]],
         without: Iterable[str],
@@ -360,7 +373,7 @@ class TaskStore:
             self._astray.discard(path)
             self._remove(path)
         self.shapes, self._nodes, self._budgets = shapes, nodes, budgets
-        self.used, self.faults = _nothing_used(resources, nodes), {}
+        self.used, self.faults = _nothing_used(len(shapes.axis), nodes), {}
         self._came, self._went, self._of_node = [], [], {}
         for cohort in self._cohorts.values():
             for path in cohort.members:
@@ -489,6 +502,127 @@ class TaskStore:
                 key = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
                 self.faults[path] = Fault(f"Pod {key}", "UnknownNode", text)
         return node, nominated
+
+
+class TaskInputs(NamedTuple):
+    """What tasks are made from: pods, and what all of them are read by."""
+
+    pods: Derived[FollowedPods]
+    volumes: Derived[ReadVolumesOfPods]
+    devices: Derived[ReadDevices]
+    common: Derived[Common]
+    axis: Derived[Axis]
+    most: Derived[tuple[int, ...]]
+    nodes: Derived[Mapping[str, int]]
+    budgets: Derived[Budgets]
+    namespaces: Derived[dict[str, dict[str, str]]]
+    apps: Derived[dict[str, Homes]]
+    priorities: Derived[Priorities]
+    firmness: Derived[bool]
+
+
+class Tasks(Derived[TaskStore]):
+    """The tasks of all pods.
+
+    They are read by much that is the same for all of them. Where that is another, a patch makes what is here into what
+    reading it again would give; for priorities that pods name and for the first quota there is none, and all are read.
+    """
+
+    def __init__(self, graph: Graph, by: TaskInputs, schedulers: frozenset[str], profile: Profile) -> None:
+        self._ports = graph.equal(lambda common: frozenset(common.ports.names()), by.common)
+        super().__init__(graph, (*by, self._ports))
+        self._by, self._schedulers, self._profile = by, schedulers, profile
+        self._last: tuple[Common, Priorities, Mapping[str, dict[str, str]], Mapping[str, Homes]]
+        self.began = self.resized = -1  # the readings at which all were read, and at which all got other amounts
+
+    def make(self, reading: int) -> None:
+        followed, common, apps = self._by.pods.value, self._by.common.value, self._by.apps.value
+        pods, moved, placed, changed = followed.of.pods, followed.moved, followed.placed, followed.changed
+        if not self._by.pods.changed:
+            moved, placed, changed = {}, {}, set()
+        changed = changed | (self._by.volumes.value.changed & pods.keys() if self._by.volumes.changed else set())
+        changed |= self._by.devices.value.asking if self._by.devices.changed else set()
+        if self.at < 0 or self._by.firmness.changed or self._others():
+            self.began = reading
+            if self.at < 0:
+                self.value = TaskStore(
+                    self._shapes(),
+                    self._by.nodes.value,
+                    self._schedulers,
+                    self._by.budgets.value,
+                    self._by.devices.value.of.of,
+                    self._by.volumes.value.of.of,
+                )
+                changed = changed | pods.keys()
+            else:
+                changed = changed | moved.keys()
+                self.value.restart(self._shapes(), self._by.nodes.value, self._by.budgets.value, pods, changed)
+        else:
+            changed = self._patch(reading, pods, changed)
+        self._last = common, self._by.priorities.value, self._by.namespaces.value, apps
+        self.value.follow(pods, moved, placed, changed)
+        self.at = reading
+
+    def _others(self) -> bool:
+        """Whether classes mean something else for a pod that names one of them."""
+        if not self._by.priorities.changed:
+            return False
+        now, before = self._by.priorities.value, self._last[1]
+        return any(now.meant(name) != before.meant(name) for name in ("", *self._by.common.value.class_names))
+
+    def _patch(self, reading: int, pods: Mapping[str, tuple[Pod, Template]], changed: set[str]) -> set[str]:
+        """Bring what is here to what all are read by now; the pods that are to be read again."""
+        by = self._by
+        common, store, most = by.common.value, self.value, np.array(by.most.value, dtype=np.int64)
+        resized = by.axis.changed or by.most.changed or self._ports.changed
+        keys = {*common.watched} ^ {*self._last[0].watched}
+        changed = changed | self._concerned(pods)
+        if resized or keys or by.namespaces.changed or by.apps.changed or by.devices.changed:
+            for path in changed:  # before others get other shapes: what it was may have no column any more
+                store.drop(path)
+            store.flush()
+        if resized:
+            store.resize(by.axis.value, common, most)
+            self.resized = reading
+        if by.common.changed or by.priorities.changed or by.namespaces.changed or by.apps.changed:
+            store.shapes.adapt(common, by.priorities.value, by.namespaces.value, by.apps.value)
+        if by.nodes.changed:
+            store.follow_nodes(by.nodes.value)
+        if by.budgets.changed:
+            store.cover(by.budgets.value)
+        if keys:
+            store.relabel(keys)
+        return changed
+
+    def _concerned(self, pods: Mapping[str, tuple[Pod, Template]]) -> set[str]:
+        """The pods that are others because of what their namespace says now, or where their application is at home."""
+        if not self._by.namespaces.changed and not self._by.apps.changed:
+            return set()
+        namespaces = _differing(self._last[2], self._by.namespaces.value)
+        apps = _differing(self._last[3], self._by.apps.value)
+        found = set()
+        for path, (pod, _) in pods.items():
+            meta = pod.metadata
+            if meta.labels.get(GROUP_LABEL) in apps or (namespaces and (meta.namespace or "default") in namespaces):
+                found.add(path)
+        return found
+
+    def _shapes(self) -> Shapes:
+        """No shapes yet."""
+        return Shapes(
+            self._by.axis.value,
+            self._by.common.value,
+            self._by.priorities.value,
+            most=np.array(self._by.most.value, dtype=np.int64),
+            profile=self._profile,
+            firmness=self._by.firmness.value,
+            namespaces=self._by.namespaces.value,
+            apps=self._by.apps.value,
+        )
+
+
+def _differing(before: Mapping[str, object], now: Mapping[str, object]) -> set[str]:
+    return {name for name in before.keys() | now.keys() if before.get(name) != now.get(name)}
 
 
 def _holds(task: Task) -> bool:

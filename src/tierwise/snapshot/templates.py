@@ -9,6 +9,7 @@ controller pins every pod to its node, so there would be as many templates as po
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -66,6 +67,9 @@ class Templates:
         self._known: dict[_Key, Template] = {}
         self._naming: dict[_Named, int] = {}  # how many of them name the same
         self._common: Common | None = None
+
+    def __iter__(self) -> Iterator[Template]:
+        return iter(self._known.values())
 
     def join(self, pod: Pod) -> Template:
         """The template of a pod that comes."""

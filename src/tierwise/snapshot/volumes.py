@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -20,7 +21,7 @@ from tierwise.model.resources import Axis
 from tierwise.model.volumes import ATTACH_PREFIX, Storage
 from tierwise.port import Objects
 
-__all__ = ["VolumeFollower"]
+__all__ = ["ReadVolumesOfPods", "VolumeFollower"]
 
 _ENDED: Final = ("Succeeded", "Failed")
 _FIELDS: Final = tuple(name for name in Volume.__struct_fields__ if name != "name")
@@ -38,6 +39,7 @@ class VolumeFollower:
         self._users: dict[str, set[str]] = {}  # who uses it
         self._read_by: dict[str, tuple[str, ...]] = {}  # by pod: the claims and volumes that it was read from
         self._readers: dict[str, set[str]] = {}  # who was read from it
+        self._last = ReadVolumesOfPods(self, set())
         self._besides: dict[str, dict[str, int]] | None = None  # attached and used by nobody; None: to be counted
 
     @property
@@ -49,8 +51,8 @@ class VolumeFollower:
         """What was read of a pod's volumes; None where none of them matters."""
         return self.read.get(path)
 
-    def follow(self, objects: Objects, latest: Mapping[str, Pod | None]) -> set[str]:
-        """Take note of pods that have changed, and of the storage objects; whose volumes are read differently now."""
+    def follow(self, objects: Objects, latest: Mapping[str, Pod | None]) -> ReadVolumesOfPods:
+        """Take note of pods that have changed, and of the storage objects; the last answer where nothing is new."""
         stale: set[str] = set()
         for path, pod in latest.items():
             if pod is not None and not pod.spec.volumes and path not in self._pods:
@@ -63,12 +65,14 @@ class VolumeFollower:
                 self._pods[path] = pod
             elif self._pods.pop(path, None) is not None:
                 stale.add(path)
-        if not self._pods and not stale:
-            return set()
+        same = not self._pods or objects.alike(self._at, *STORAGE_KINDS)
+        if not stale and same:
+            return self._last
         if not objects.alike(self._at, *STORAGE_KINDS):
             stale |= self._concerned(objects)
             self._reader, self._at, self._besides = VolumeReader(objects), objects, None
-        return self._look(stale) if stale else set()
+        self._last = ReadVolumesOfPods(self, self._look(stale) if stale else set())
+        return self._last
 
     def _concerned(self, objects: Objects) -> set[str]:
         """Pods that may be read differently for what has changed among the storage objects."""
@@ -143,6 +147,13 @@ class VolumeFollower:
             if pod.spec.node_name:
                 used.setdefault(pod.spec.node_name, set()).update(self._uses.get(path, ()))
         return self._reader.attached_besides(used)
+
+
+class ReadVolumesOfPods(msgspec.Struct, frozen=True, eq=False):
+    """What was read of volumes."""
+
+    of: VolumeFollower
+    changed: set[str]  # the pods whose volumes are read differently than before
 
 
 def _index(by_key: dict[str, set[str]], keys_of: dict[str, tuple[str, ...]], path: str, keys: tuple[str, ...]) -> None:

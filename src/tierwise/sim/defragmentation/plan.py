@@ -49,7 +49,7 @@ from tierwise.scheduler.effects import effects, pod_key
 from tierwise.scheduler.guard import Guard
 from tierwise.sim.what_if.changes import Scenario, levels
 from tierwise.sim.what_if.least_change import PLENTY, Counting, Counts, Kind, fewest, fewest_by_count, may_go, of_size
-from tierwise.snapshot.budgets import Budgets
+from tierwise.snapshot.budgets import Budgets, allowed
 from tierwise.snapshot.builder import build
 
 __all__ = ["Planner", "amounts_of", "check_form", "defrag"]
@@ -153,7 +153,9 @@ class Planner:
         self._jobs = {task.key: job for job in snapshot.jobs for task in job.tasks}
         self._saved = {job.key: max((task.checkpointed for task in job.tasks), default=0.0) for job in snapshot.jobs}
         self._movers = {job.key: _Mover(job.key, job, _running(job)) for job in snapshot.jobs}
-        self._budgets = Budgets(objects.every(PodDisruptionBudget), list(self._pods.values()))
+        budgets = objects.every(PodDisruptionBudget)
+        self._budgets = Budgets(budgets)
+        self._allowed = allowed(self._budgets, budgets, self._pods)
         self._notes: tuple[str, ...] = ()
         self._kinds = self._movable()
         self._owners = [self._owner(pods[0]) for _, _, pods in self._kinds]
@@ -424,7 +426,7 @@ class Planner:
         if any(o.job is not None and o.job.together and not set(o.running) <= set(pods) for o in owners):
             return False
         used = Counter(budget for pod in pods for budget in self._budgets.of(self._pods[pod]))
-        return all(number <= self._budgets.allowed[budget] for budget, number in used.items())
+        return all(number <= self._allowed[budget] for budget, number in used.items())
 
     def _reservations(self, domain: int, fits: Ints, pods: Sequence[str]) -> Iterator[dict[int, int]]:
         """Ways to keep room for the gang on the nodes of a domain, the likeliest first: on nodes that are emptied."""

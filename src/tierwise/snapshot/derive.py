@@ -1,0 +1,358 @@
+"""What is kept between readings: values that declare what they are made from, and nothing that is invalidated by hand.
+
+A graph is declared once and read again and again. Each value names its inputs and the function that makes it; where no
+input is another since the reading before, the value stays, and where the function makes an equal one, it stays too, so
+that nothing behind it runs. The forms:
+
+- `kinds`: objects of some types, as they are now; another where one of these has come, gone or become another record.
+- `records`: the same of one type by path, with those that are others; with a `Facet`, in these fields alone.
+- `whole`: one value, made again as a whole.
+- `each`: one value for each record, made again for those that are others.
+- `tally`: the different values among these.
+- `rows`: columns in the order of nodes, read again for the rows that are others.
+- `follow`: what a follower with a memory makes of its inputs. Its value may depend on the past in numbers alone.
+
+Values are brought up to date in the order in which they were declared. A function that raises empties the graph: the
+next reading begins from nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import repeat
+from operator import attrgetter, eq, is_
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tierwise.api.codec import Object
+from tierwise.port import Objects
+
+__all__ = ["Derived", "Each", "Facet", "Graph", "Kinds", "Order", "Records"]
+
+V = TypeVar("V")
+W = TypeVar("W")
+S = TypeVar("S")
+R = TypeVar("R", bound=Object)
+A = TypeVar("A", bound=np.generic)
+K = TypeVar("K", "Kinds", "Records[Any]")
+
+
+class Facet:
+    """Fields of a record, by their paths: all of it that those who declare it may look at."""
+
+    def __init__(self, *paths: str) -> None:
+        self.paths = paths
+        self._get = attrgetter(*paths)
+
+    def same(self, one: object, other: object) -> bool:
+        """Whether two records are the same in these fields."""
+        return bool(self._get(one) == self._get(other))
+
+
+class Derived(Generic[V]):
+    """A value, and the number of the reading at which it last became another."""
+
+    value: V
+
+    def __init__(self, graph: Graph, inputs: Sequence[Derived[Any]] = ()) -> None:
+        self.graph = graph
+        self.inputs = inputs
+        self.dependents: list[Derived[Any]] = []
+        self.at = -1  # it has never been made
+        self.due = True  # whether an input is another since it was made
+        for one in inputs:
+            one.dependents.append(self)
+        graph.add(self)
+
+    @property
+    def changed(self) -> bool:
+        """Whether this reading has made it another."""
+        return self.at == self.graph.reading
+
+    def make(self, reading: int) -> None:
+        """Make it again, and say so where it is another now."""
+        raise NotImplementedError
+
+    def forget(self) -> None:
+        """Begin from nothing."""
+        self.at, self.due = -1, True
+
+
+class Kinds(Derived[Objects]):
+    """The objects of a reading, for whoever looks at some types of them alone."""
+
+    def __init__(self, graph: Graph, types: tuple[type[Object], ...]) -> None:
+        super().__init__(graph)
+        self.types = types
+
+    def make(self, reading: int) -> None:
+        self.value, self.at = self.graph.objects, reading
+
+
+class Records(Derived[Mapping[str, R]]):
+    """The records of a type by path, in natural order."""
+
+    def __init__(self, graph: Graph, kind: type[R], facet: Facet | None) -> None:
+        super().__init__(graph)
+        self.types = (kind,)
+        self.facet = facet
+        self._kind = kind
+        self._latest: Mapping[str, R | None] = {}
+
+    @property
+    def latest(self) -> Mapping[str, R | None]:
+        """Those that this reading has made others, as they are now; None for one that is gone."""
+        return self._latest if self.changed else {}
+
+    def make(self, reading: int) -> None:
+        now, before = self.graph.objects, self.graph.before
+        latest, records = now.latest(before, self._kind), now.every(self._kind)
+        if self.facet is not None:
+            same, last = self.facet.same, before.every(self._kind)
+            latest = {
+                path: record
+                for path, record in latest.items()
+                if record is None or path not in last or not same(record, last[path])
+            }
+        if latest or self.at < 0:
+            self.value, self.at, self._latest = records, reading, latest
+
+
+class Whole(Derived[V]):
+    """One value that is made again as a whole, by a function that may have a memory."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        function: Callable[..., V],
+        inputs: Sequence[Derived[Any]],
+        same: Callable[[V, V], bool],
+        start: Callable[[], object] | None = None,
+    ) -> None:
+        super().__init__(graph, inputs)
+        self._function, self._same, self._start = function, same, start
+        self._memory = () if start is None else (start(),)
+
+    def make(self, reading: int) -> None:
+        made = self._function(*self._memory, *[one.value for one in self.inputs])
+        if self.at < 0 or not self._same(self.value, made):
+            self.value, self.at = made, reading
+
+    def forget(self) -> None:
+        super().forget()
+        self._memory = () if self._start is None else (self._start(),)
+
+
+class Each(Derived[dict[str, V]]):
+    """A value for each record, in the order of these; equal values stay."""
+
+    def __init__(self, source: Records[Any], function: Callable[[Any], V]) -> None:
+        super().__init__(source.graph, (source,))
+        self.value = {}
+        self._others: Collection[str] = ()
+        self._source, self._function = source, function
+
+    @property
+    def others(self) -> Collection[str]:
+        """The paths that have come, gone or got another value in this reading."""
+        return self._others if self.changed else ()
+
+    def make(self, reading: int) -> None:
+        found, function, others = self.value, self._function, []
+        came = False
+        for path, record in self._source.latest.items():
+            if record is None:
+                if path in found:
+                    del found[path]
+                    others.append(path)
+                continue
+            made = function(record)
+            if path not in found:
+                came = True
+            elif found[path] == made:
+                continue
+            found[path] = made
+            others.append(path)
+        if came:
+            self.value = {path: found[path] for path in self._source.value}
+        if others or self.at < 0:
+            self._others, self.at = others, reading
+
+    def forget(self) -> None:
+        super().forget()
+        self.value = {}
+
+
+class Tally(Derived[frozenset[W]]):
+    """The different values among those of records, each as often as it is there."""
+
+    def __init__(self, source: Each[V], of: Callable[[V], W]) -> None:
+        super().__init__(source.graph, (source,))
+        self._source, self._of = source, of
+        self._known: dict[str, W] = {}
+        self._numbers: dict[W, int] = {}
+
+    def make(self, reading: int) -> None:
+        known, numbers, values = self._known, self._numbers, self._source.value
+        size, new = len(numbers), False
+        for path in self._source.others:
+            if path in known:
+                last = known.pop(path)
+                numbers[last] -= 1
+                if not numbers[last]:
+                    del numbers[last]
+                    new = True
+            if path in values:
+                now = known[path] = self._of(values[path])
+                new = new or now not in numbers
+                numbers[now] = numbers.get(now, 0) + 1
+        if self.at < 0 or (new and (len(numbers) != size or numbers.keys() != self.value)):
+            self.value, self.at = frozenset(numbers), reading
+
+    def forget(self) -> None:
+        super().forget()
+        self._known, self._numbers = {}, {}
+
+
+class Order:
+    """In which order rows stand, and where each of them stood in the order before."""
+
+    def __init__(self, names: tuple[str, ...], last: Order | None = None) -> None:
+        self.names = names
+        self.row = dict(zip(names, range(len(names)), strict=True))
+        known: Mapping[str, int] = last.row if last is not None else {}
+        self.former = np.fromiter(map(known.get, names, repeat(-1)), np.int64, len(names))
+
+
+class Rows(Derived[NDArray[A]]):
+    """A column with an entry for each row, or several of them: the last dimension is that of rows.
+
+    What is read of some rows is what is read of all of them there: `read(a + b)` is `read(a)` and then `read(b)`.
+    """
+
+    def __init__(
+        self,
+        order: Derived[Order],
+        source: Each[V],
+        read: Callable[..., NDArray[A]],
+        shared: Sequence[Derived[Any]],
+        patch: Callable[..., NDArray[A] | None] | None,
+    ) -> None:
+        super().__init__(source.graph, (order, source, *shared))
+        self._order, self._source, self._shared = order, source, shared
+        self._read, self._patch = read, patch
+        self._by: list[Any] = []  # the shared inputs that the value was made by
+
+    def make(self, reading: int) -> None:
+        order, values = self._order.value, self._source.value
+        by = [one.value for one in self._shared]
+        last: NDArray[A] | None = self.value if self.at >= 0 else None
+        if last is not None and any(one.changed for one in self._shared):
+            last = self._patch(last, self._by, by) if self._patch is not None else None
+        self._by = by
+        if last is None or not last.shape[-1]:
+            self.value, self.at = self._read([values[name] for name in order.names], *by), reading
+            return
+        dirty = [order.row[name] for name in self._source.others if name in order.row]
+        if self._order.changed:
+            made = last[..., order.former]
+            dirty = [*{*dirty, *np.flatnonzero(order.former < 0).tolist()}]
+        else:
+            made = last.copy() if last is self.value else last
+        if dirty:
+            made[..., dirty] = self._read([values[order.names[row]] for row in dirty], *by)
+        if self._order.changed or last is not self.value or not np.array_equal(made[..., dirty], last[..., dirty]):
+            self.value, self.at = made, reading
+
+
+class Graph:
+    """Values in the order in which they were declared."""
+
+    def __init__(self) -> None:
+        self.objects = self.before = Objects()  # of this reading and of the one before
+        self.reading = 0
+        self._kept: list[Derived[Any]] = []
+        self._known: dict[tuple[type[Object], ...], Kinds] = {}
+        self._sources: dict[type[Object], list[Derived[Any]]] = {}
+
+    def add(self, derived: Derived[Any]) -> None:
+        self._kept.append(derived)
+
+    def _source(self, found: K) -> K:
+        for kind in found.types:
+            self._sources.setdefault(kind, []).append(found)
+        return found
+
+    def read(self, objects: Objects) -> None:
+        """Bring all values up to date."""
+        self.before, self.objects = self.objects, objects
+        self.reading += 1
+        reading, sources = self.reading, self._sources
+        for kind in objects.differing_types(self.before):
+            for source in sources.get(kind, ()):
+                source.due = True
+        try:
+            for one in self._kept:
+                if one.due:
+                    one.make(reading)
+                    one.due = False
+                    if one.at == reading:
+                        for other in one.dependents:
+                            other.due = True
+        except BaseException:
+            self.objects = Objects()
+            for one in self._kept:
+                one.forget()
+            raise
+
+    def close(self) -> None:
+        """Let go of all values at once: they refer to each other, and would wait for the collector."""
+        for one in self._kept:
+            one.__dict__.clear()
+        self.__dict__.clear()
+
+    def kinds(self, *types: type[Object]) -> Derived[Objects]:
+        """The objects, of which these types alone are looked at."""
+        if types not in self._known:
+            self._known[types] = self._source(Kinds(self, types))
+        return self._known[types]
+
+    def records(self, kind: type[R], facet: Facet | None = None) -> Records[R]:
+        """The records of a type, of which these fields alone are looked at."""
+        return self._source(Records(self, kind, facet))
+
+    def whole(self, function: Callable[..., V], *inputs: Derived[Any]) -> Derived[V]:
+        """What a function makes of these inputs: another one wherever one of them is."""
+        return Whole(self, function, inputs, is_)
+
+    def equal(self, function: Callable[..., V], *inputs: Derived[Any]) -> Derived[V]:
+        """The same, where a value that equals the last one stays."""
+        return Whole(self, function, inputs, eq)
+
+    def each(self, source: Records[Any], function: Callable[[Any], V]) -> Each[V]:
+        """What a function makes of each record."""
+        return Each(source, function)
+
+    def tally(self, source: Each[V], of: Callable[[V], W]) -> Derived[frozenset[W]]:
+        """The different ones of what a function makes of these values."""
+        return Tally(source, of)
+
+    def rows(
+        self,
+        order: Derived[Order],
+        source: Each[V],
+        read: Callable[..., NDArray[A]],
+        *shared: Derived[Any],
+        patch: Callable[..., NDArray[A] | None] | None = None,
+    ) -> Derived[NDArray[A]]:
+        """A column that is read from the values of rows, and by what they share.
+
+        Where that is another, `patch` makes the column from the last one and from both, or says that all is to be read.
+        """
+        return Rows(order, source, read, shared, patch)
+
+    def follow(self, start: Callable[[], S], step: Callable[..., V], *inputs: Derived[Any]) -> Derived[V]:
+        """What a follower makes of these inputs, which it may remember."""
+        return Whole(self, step, inputs, is_, start)

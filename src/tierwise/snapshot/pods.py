@@ -1,0 +1,102 @@
+"""The pods of a cluster as they come, go and move, and the templates that they follow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec.structs import replace
+
+from tierwise.api.core import Pod
+from tierwise.api.pattern import COORDINATES, RANK, RANKS
+from tierwise.dialects.koordinator.elastic_quota import firm
+from tierwise.dialects.kubernetes.requests import counted
+from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION
+from tierwise.snapshot.derive import Facet
+from tierwise.snapshot.devices import has_claims
+from tierwise.snapshot.templates import Template, Templates
+
+__all__ = ["WHAT", "FollowedPods", "PodFollower"]
+
+WHAT = Facet("metadata.labels", "metadata.creation_timestamp", "metadata.owner_references")
+"""What a pod is, besides its spec and its annotations: all else that is read of it is its state."""
+
+_TOLD = frozenset((HYPERNODE_ANNOTATION, PATH_ANNOTATION, RANK, RANKS, COORDINATES))
+"""What a bind writes on its pod."""
+
+
+class PodFollower:
+    """All pods with their templates."""
+
+    def __init__(self) -> None:
+        self.templates = Templates()
+        self.pods: dict[str, tuple[Pod, Template]] = {}
+        self.firm = 0  # how many of them are non-preemptible
+        self.claiming: set[str] = set()  # those that have claims of devices
+
+    def follow(self, latest: Mapping[str, Pod | None], served: Mapping[str, str]) -> FollowedPods:
+        """Take note of pods that have come, gone or become others.
+
+        A pod with claims is read anew whatever becomes of it: what it asks of devices depends on its state as well.
+        `served` are the resources that classes of devices serve.
+        """
+        found = FollowedPods(self, {}, {}, set())
+        for path, pod in latest.items():
+            before = self.pods.get(path)
+            claims = pod is not None and has_claims(pod, served)
+            if (
+                before is not None
+                and pod is not None
+                and not claims
+                and path not in self.claiming
+                and _alike(before[0], pod)
+            ):
+                template = before[1]
+                if pod.spec.node_name and not before[0].spec.node_name:
+                    template = found.placed[path] = self.templates.place(pod, template)
+                self.pods[path] = pod, template
+                found.moved[path] = pod
+                continue
+            found.changed.add(path)
+            (self.claiming.add if claims else self.claiming.discard)(path)
+            if before is not None:
+                self.templates.leave(before[1])
+                self.firm -= firm(before[0].metadata)
+                del self.pods[path]
+            if pod is not None:
+                self.pods[path] = pod, self.templates.join(pod)
+                self.firm += firm(pod.metadata)
+        return found
+
+
+class FollowedPods(msgspec.Struct, eq=False):
+    """All pods, and what has become of some since the reading before."""
+
+    of: PodFollower
+    moved: dict[str, Pod]  # to another node or state alone, as most do all their life
+    placed: dict[str, Template]  # those of them that have got a node, by the template that they follow since
+    changed: set[str]  # all others, which are read anew
+
+
+def _alike(before: Pod, pod: Pod) -> bool:
+    """Whether all that is read of a pod is as it was, but for its node and its state.
+
+    With its node it is told where that is, and its rank: jobs with ranks are built anew whenever a pod of theirs moves.
+    """
+    old, new = before.metadata, pod.metadata
+    spec, last = counted(pod), counted(before)
+    if last != spec:
+        if last.node_name and not spec.node_name:
+            return False  # it was read without its rules about nodes
+        if replace(last, node_name=spec.node_name, scheduling_gates=spec.scheduling_gates) != spec:
+            return False
+    if old.annotations != new.annotations:
+        placed = spec.node_name and not last.node_name
+        if not placed or _untold(old.annotations) != _untold(new.annotations):
+            return False
+    return WHAT.same(before, pod)
+
+
+def _untold(annotations: Mapping[str, str]) -> dict[str, str]:
+    """The annotations but for what comes with a node."""
+    return {key: value for key, value in annotations.items() if key not in _TOLD}
