@@ -27,7 +27,8 @@ from tierwise.actions.placement.problem import BOTH, Budget, Counts, NoPlace, Pa
 from tierwise.actions.placement.trial import fit
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
-from tierwise.model.job import Job
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Job, SubJob
 
 __all__ = ["Chosen", "Frame", "Ground", "Option", "Search", "assign"]
 
@@ -256,27 +257,26 @@ class Ground(Search):
         """The widest domains that a task group may use, best first; a tighter one inside is chosen when it is
         placed.
         """
-        groups = tuple(candidates(self._cycle, task_group.sub, within))
-        if not groups:
-            return []
-        every = np.concatenate(groups)
-        widest = every[~np.isin(self._cycle.topology.parent[every], every)]
-        found = ordered(self._cycle, task_group, widest, self._near, self._pools)
-        return [Option(domain, score) for domain, score in found]
+        groups = self._groups_below(task_group.sub, within, widest=True)
+        found = (ordered(self._cycle, task_group, group, self._near, self._pools) for group in groups)
+        return [Option(domain, score) for each in found for domain, score in each]
 
     def of_group(self, part: Part, within: int, *, widest: bool) -> list[Option]:
         """The domains below one that a group may use, tightest tier first, or the widest of them alone."""
-        groups = [np.asarray(group) for group in candidates(self._cycle, part.gang, within)]
-        if widest and groups:
-            every = np.concatenate(groups)
-            groups = [every[~np.isin(self._cycle.topology.parent[every], every)]]
-        sub = next(part.task_groups()).sub
-        found: list[Option] = []
-        for group in groups:
+        sub, found = next(part.task_groups()).sub, list[Option]()
+        for group in self._groups_below(part.gang, within, widest=widest):
             scores = self._cycle.pipeline.score_domains(sub, group)
             order = np.lexsort(preference(self._cycle, group, scores, self._near))
             found += (Option(int(group[i]), float(scores[i])) for i in order)
         return found
+
+    def _groups_below(self, gang: Job | SubJob, within: int, *, widest: bool) -> list[Ints]:
+        """The gradients of a gang below a domain, or one of the widest domains of all of them."""
+        groups = list(candidates(self._cycle, gang, within))
+        if not groups or not widest:
+            return groups
+        every = np.concatenate(groups)
+        return [every[~np.isin(self._cycle.topology.parent[every], every)]]
 
     def known(self, part: Part, within: int, *, widest: bool) -> list[Option]:
         """The domains for a part that counting decides about, looked up once."""

@@ -17,10 +17,9 @@ from math import lcm
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup, counts_by_pod_set
-from tierwise.actions.placement.problem import BOTH, NOW_ONLY, NoPlace, Placement, SearchResult
+from tierwise.actions.placement.problem import BOTH, NoPlace, Placement, SearchResult
 from tierwise.actions.placement.trial import confined, fit_any_way, place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, GatherOption
@@ -30,7 +29,7 @@ from tierwise.model.job import Job, SubJob
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["Quanta", "SlotTree", "place_in_multiples", "slot_tree", "surplus_in_multiples"]
+__all__ = ["Quanta", "SlotTree", "most_in_multiples", "place_in_multiples", "slot_tree"]
 
 _NEVER = 2**40
 """More tasks than there are: what a place would have to take that can take none."""
@@ -206,20 +205,11 @@ def place_in_multiples(
     return NoPlace.of(bounded=gathering.moving or cycle.report.search_counts.cut > cut)
 
 
-def surplus_in_multiples(
-    cycle: Cycle, job: Job, task_group: TaskGroup, options: Sequence[GatherOption]
-) -> list[Placement]:
-    """As many tasks of a task group beyond the minimum as may join the others."""
+def most_in_multiples(cycle: Cycle, job: Job, task_group: TaskGroup, option: GatherOption) -> int:
+    """How many tasks of a task group beyond the minimum may join the others now, by counting."""
     shape = task_group.remaining[0].pod_set.shape
     tree = slot_tree(cycle, task_group.sub, job, cycle.fit_counts.of(shape).rows(Pool.IDLE))
-    most = Quanta(tree, options[-1]).most(task_group.need)
-    fewest = 0 if cycle.pipeline.moving(shape) else max(most - 1, 0)  # where nodes change, fewer may fit than counted
-    for number in range(most, fewest, -1):
-        some = replace(task_group, need=number)
-        found = place_in_multiples(cycle, job, some, cycle.pipeline.gather_options(job, number), NOW_ONLY)
-        if isinstance(found, SearchResult):
-            return list(found.placements)
-    return []
+    return Quanta(tree, option).most(task_group.need)
 
 
 _Tasks = dict[Shape, list[tuple[RemainingTasks, int]]]

@@ -6,7 +6,7 @@ once, so quotas are asked with what terminating tasks still hold.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
@@ -17,7 +17,7 @@ from tierwise.actions.placement.quotas import over_quota_at_once
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.trial import put
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask
+from tierwise.framework.extension import Ask, GatherOption
 from tierwise.framework.ledger import sub_ready
 from tierwise.model.job import Job, group_job
 from tierwise.model.topology import ROOT
@@ -52,12 +52,8 @@ def _must_be_whole(cycle: Cycle, job: Job, task_group: TaskGroup) -> bool:
 def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
     """Place what fits of a task group: a sub-job below its own minimum whole or not at all, other tasks one by one."""
     options = cycle.pipeline.gather_options(job, task_group.need)
-    if options:
-        from tierwise.actions.placement.quanta import surplus_in_multiples  # rarely needed, and slow to import
-
-        return surplus_in_multiples(cycle, job, task_group, options)
-    if cycle.snapshot.on_several_trees(job):
-        return _as_many_as_fit(cycle, job, task_group)
+    if options or cycle.snapshot.on_several_trees(job):
+        return _as_many_as_fit(cycle, job, task_group, options)
     if _must_be_whole(cycle, job, task_group):
         return _first_place(cycle, job, task_group)
     placements: list[Placement] = []
@@ -76,8 +72,8 @@ def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placeme
     return placements
 
 
-def _as_many_as_fit(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placement]:
-    """As many tasks of a job on several trees as fit beside the others; where a number of them fits, fewer do."""
+def _as_many_as_fit(cycle: Cycle, job: Job, task_group: TaskGroup, options: Sequence[GatherOption]) -> list[Placement]:
+    """As many tasks of a job that is gathered, or on several trees, as fit beside the others."""
 
     def placed(number: int, *, keep: bool = True) -> list[Placement]:
         with cycle.ledger.statement() as statement:
@@ -87,11 +83,18 @@ def _as_many_as_fit(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Place
                 statement.keep()
             return found
 
+    if options:
+        from tierwise.actions.placement.quanta import most_in_multiples  # rarely needed, and slow to import
+
+        most = most_in_multiples(cycle, job, task_group, options[-1])
+        moving = cycle.pipeline.moving(task_group.remaining[0].pod_set.shape)  # then fewer may fit than counted
+        numbers = range(most, 0, -1) if moving else [most] if most else []
+        return next((found for number in numbers if (found := placed(number))), [])
     everything = placed(task_group.need)
     if everything or _must_be_whole(cycle, job, task_group):
         return everything
     least, most = 0, task_group.need - 1
-    while least < most:
+    while least < most:  # where a number of tasks fits, fewer fit as well
         middle = (least + most + 1) // 2
         least, most = (middle, most) if placed(middle, keep=False) else (least, middle - 1)
     return placed(least) if least else []
