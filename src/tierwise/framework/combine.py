@@ -315,36 +315,45 @@ def proposals(panel: Panel, rule: AnyRule) -> Answer:
 
 def limit_once(panel: Panel, _: AnyRule) -> Answer:
     """The first that sets one decides; asked once for each gang."""
-    space_of = _space_of(panel)
-    return lambda gang: space_of(gang)[1]
+    space_of, known = _spaces(panel)
+
+    def ask(gang: Job | SubJob) -> int | None:
+        found = known.get(id(gang))  # in line: a search wants it many times
+        return found[1] if found is not None else space_of(gang)[1]
+
+    return ask
 
 
-def _space_of(panel: Panel) -> Callable[[Job | SubJob], tuple[Asked | None, int | None]]:
-    """The plugin that sets a limit for a gang, and the limit: a search wants it many times."""
-    if "space" in panel.memo:
-        return panel.memo["space"]  # type: ignore[no-any-return]
+_Space = tuple[Asked | None, int | None, Job | SubJob]
+"""The plugin that sets a limit for a gang, the limit, and the gang, which keeps its identity."""
+
+
+def _spaces(panel: Panel) -> tuple[Callable[[Job | SubJob], _Space], dict[int, _Space]]:
+    """Who sets a limit for a gang, and what is known of that by identity."""
+    if "spaces" in panel.memo:
+        return panel.memo["spaces"]  # type: ignore[no-any-return]
     rule = RULES["limit"]
     members = [(asked, panel.guarded(rule, asked)) for asked in panel.members(rule)]
-    known: dict[int, tuple[tuple[Asked | None, int | None], Job | SubJob]] = {}  # by identity, which the gang keeps
+    known: dict[int, _Space] = {}
 
-    def space_of(gang: Job | SubJob) -> tuple[Asked | None, int | None]:
+    def space_of(gang: Job | SubJob) -> _Space:
         found = known.get(id(gang))
         if found is None:
-            limits = ((asked, limit) for asked, ask in members if (limit := ask(gang)) is not None)
-            found = known[id(gang)] = next(limits, (None, None)), gang
-        return found[0]
+            limits = ((asked, limit, gang) for asked, ask in members if (limit := ask(gang)) is not None)
+            found = known[id(gang)] = next(limits, (None, None, gang))
+        return found
 
-    panel.memo["space"] = space_of
-    return space_of
+    panel.memo["spaces"] = space_of, known
+    return space_of, known
 
 
 def of_the_limiter(panel: Panel, rule: AnyRule) -> Answer:
     """Those of the plugin that sets the limit; without one, the whole is the only candidate."""
-    space_of, view, note = _space_of(panel), panel.view, panel.note
+    (space_of, _), view, note = _spaces(panel), panel.view, panel.note
     members = {asked.by.plugin_id: asked for asked in panel.members(rule)}
 
     def ask(gang: Job | SubJob, within: int = ROOT, *, evicting: bool = False) -> Gradients:
-        limiter, _ = space_of(gang)
+        limiter = space_of(gang)[0]
         if limiter is None:
             return (np.array([within]),)
         return groups(members[limiter.by.plugin_id], gang, within, evicting=evicting)
