@@ -203,7 +203,7 @@ def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rej
     if wide is not None:
         return Rejection("space", job.key, wide)
     groups = tuple(_searched_for(cycle, job, ROOT))
-    tried = tuple(_refused(cycle, job, demand, looked) for looked in _tried(cycle, job, demand, groups, like))
+    tried = tuple(_refused(cycle, job, looked) for looked in _tried(cycle, job, demand, groups, like))
     children = tuple(islice(_sub_jobs(cycle, job, demand, groups), _SHOWN)) if job.policies else ()
     return Rejection("fit", job.key, _reason(cycle, job, demand, tried), tried, children, bounded)
 
@@ -212,9 +212,8 @@ def _cut_on_nodes(cycle: Cycle, demand: Demand) -> bool:
     """Whether nodes are kept from the demand by a search of a filter that was cut short there."""
     if not cycle.view.reasons.any_cut:
         return False
-    shapes = {p.pod_set.shape.number: p.pod_set.shape for group in demand.task_groups for p in group.remaining}
     every = slice(0, len(cycle.nodes))
-    return any(reason.cut for shape in shapes.values() for reason, _ in causes(cycle, shape, every))
+    return any(reason.cut for shape in demand.shapes for reason, _ in causes(cycle, shape, every))
 
 
 def searched(cycle: Cycle, job: Job, demand: Demand) -> tuple[Tried, ...]:
@@ -294,7 +293,7 @@ def _inner_group(cycle: Cycle, job: Job, asked: Demand, within: int) -> Rejectio
             return None
     groups = tuple(_searched_for(cycle, gang, within))
     here = current_domain(cycle, gang) is not None
-    tried = tuple(_refused(cycle, gang, asked, _look(cycle, job, asked, g, {}, here=here)) for g in groups)
+    tried = tuple(_refused(cycle, gang, _look(cycle, job, asked, g, {}, here=here)) for g in groups)
     where = f"no hyperNode of tier {limit} or below{_inside(cycle, within)}"
     text = f"{where} holds {count(len(asked.task_groups), 'sub-group')} of it"
     reason = Reason("SubGroupDoesNotFit", "allocate", text)
@@ -385,7 +384,7 @@ def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints, known: Mapping[in
     )
 
 
-def _refused(cycle: Cycle, job: Job, demand: Demand, looked: Tried) -> Tried:
+def _refused(cycle: Cycle, job: Job, looked: Tried) -> Tried:
     """The same where everything seems to fit by counting and the search found no place: what it came across."""
     if looked.fits < looked.asked:
         return looked
@@ -442,10 +441,6 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
     for i in order.tolist():
         tried[i] = _together(cycle, job, demand.task_groups, int(group[i])) if total[i] else 0
     return 0, tried
-
-
-def _first_shape(demand: Demand) -> Shape:
-    return demand.task_groups[0].remaining[0].pod_set.shape
 
 
 def _together(cycle: Cycle, job: Job, task_groups: tuple[TaskGroup, ...], domain: int) -> int:

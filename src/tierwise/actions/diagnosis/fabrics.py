@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from tierwise.actions.diagnosis.causes import asked_pods, causes, once_full
-from tierwise.actions.placement.demand import Demand, TaskGroup
+from tierwise.actions.placement.demand import Demand, TaskGroup, shapes_of
 from tierwise.actions.placement.limits import homes_of
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
@@ -66,8 +66,8 @@ def _tried(cycle: Cycle, constraint: Constraint, task_groups: Sequence[TaskGroup
     topology = cycle.topology if alternate is None else alternate.topology
     if homes is None:
         return None
-    shapes = {r.pod_set.shape.number: r.pod_set.shape for group in task_groups for r in group.remaining}
-    room: Ints = np.maximum.reduce([cycle.fit_counts.of(s).rows(Pool.FUTURE_IDLE) for s in shapes.values()])
+    shapes = shapes_of(task_groups)
+    room: Ints = np.maximum.reduce([cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE) for shape in shapes])
     inside = np.flatnonzero(homes >= 0)
     takes = np.bincount(homes[inside], weights=room[inside], minlength=len(topology)).astype(np.int64)
     domains = np.unique(homes[inside])
@@ -83,6 +83,6 @@ def _tried(cycle: Cycle, constraint: Constraint, task_groups: Sequence[TaskGroup
         short = f"{able} of them {'takes' if able == 1 else 'take'} a pod"
         fits = need if able >= constraint.spread and need >= constraint.spread else 0
         return Tried(tier, len(domains), name, fits, need, len(rows), layer=layer, short=short)
-    shape = max(shapes.values(), key=lambda shape: int(shape.request.sum()))
+    shape = max(shapes, key=lambda shape: int(shape.request.sum()))
     lacks = (causes(cycle, shape, rows) or once_full(cycle, shape, rows)) if takes[best] < need else ()
     return Tried(tier, len(domains), name, min(int(takes[best]), need), need, len(rows), lacks, layer)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, demand, needs
+from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, demand, needs, shapes_of
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import roles_count
 from tierwise.model.job import Job
@@ -168,7 +168,7 @@ class RejectionCache:
         if self._cycle.gathered(job) and not several:
             return None
         looked_at = asked.task_groups if several else (first,)
-        if any(self._cycle.pipeline.moving(r.pod_set.shape) for group in looked_at for r in group.remaining):
+        if any(map(self._cycle.pipeline.moving, shapes_of(looked_at))):
             return None
         if job.min_resources is not None and asks_beyond(job, needs(asked, len(job.min_resources))):
             return None

@@ -28,6 +28,7 @@ from msgspec.structs import replace
 
 from tierwise.actions.diagnosis.causes import asked_pods, causes
 from tierwise.actions.diagnosis.diagnose import diagnose
+from tierwise.actions.placement.bounds import Room, may_hold
 from tierwise.actions.placement.choose import current_domain
 from tierwise.actions.placement.demand import (
     Demand,
@@ -35,6 +36,7 @@ from tierwise.actions.placement.demand import (
     TaskGroup,
     asks_beyond,
     demand,
+    shapes_of,
     surplus,
     whole_first,
 )
@@ -221,8 +223,7 @@ class _Judge:
         kind = self._kind(job, asked, task_groups)
         if kind is None:
             return self._on_cleared_nodes(job, asked, task_groups)
-        asking = (p.pod_set.shape for group in (*task_groups, *asked.spares) for p in group.remaining)
-        lasts = self._lasting = all(map(self._lasts, asking))
+        lasts = self._lasting = all(map(self._lasts, shapes_of((*task_groups, *asked.spares))))
         groups = (f"{job.key}/{group.path}" for group in job.inner_groups)
         subjects = (job.key, *groups, *(task_group.sub.key for task_group in task_groups))
         known = self._known.get(kind, lasts=lasts)
@@ -277,9 +278,7 @@ class _Judge:
         known = self._known.get(key, lasts=lasts)
         if not isinstance(known, int):
             cycle, topology = self._cycle, self._cycle.topology
-            room = shape.max_tasks(self._amounts[shape.asked])
-            room[cycle.fit_counts.of(shape).why != 0] = 0
-            held = topology.totals(room)
+            held = Room(cycle, Pool.FUTURE_IDLE, free=self._amounts).domains(shape)
             groups = (np.array([ROOT]),) if limit is None else tuple(topology.by_tier(ROOT, limit))
             known = max((int(held[group].max()) for group in groups), default=0)
             self._known.put(key, known, lasts=lasts)
@@ -370,7 +369,8 @@ class _Judge:
         """Whether the minimum finds a place now, or any task beyond it; true as well where that cannot be told."""
         cycle = self._cycle
         if self._uncertain(task_groups):
-            return self._may_fit(task_groups)
+            room = Room(cycle, Pool.FUTURE_IDLE)  # by counting alone
+            return all(may_hold(room, task_group, np.array([ROOT]))[0] for task_group in task_groups)
         if cycle.snapshot.on_several_trees(job) and cycle.pipeline.admit(job) is not None:
             return True  # what it lacks is a tree, and not room
         if not asked.task_groups:
@@ -378,21 +378,10 @@ class _Judge:
         return any(solve(cycle, job, each) is not NoPlace.PROVEN for each in whole_first(cycle, job, asked))
 
     def _uncertain(self, task_groups: Sequence[TaskGroup]) -> bool:
-        shapes = [tasks_left.pod_set.shape for task_group in task_groups for tasks_left in task_group.remaining]
+        shapes = shapes_of(task_groups)
         moving = any(self._cycle.pipeline.moving(shape) for shape in shapes)
         needs_others = any(s.affinity is not None and s.affinity.pod_affinity is not None for s in shapes)
         return moving and (self._cycle.ledger.followed or needs_others)
-
-    def _may_fit(self, task_groups: Sequence[TaskGroup]) -> bool:
-        """By counting alone: every task group by itself finds nodes that take so many of its tasks."""
-        return all(
-            sum(
-                min(int(self._cycle.fit_counts.of(p.pod_set.shape).domains(Pool.FUTURE_IDLE)[ROOT]), p.left)
-                for p in task_group.remaining
-            )
-            >= task_group.need
-            for task_group in task_groups
-        )
 
     def _told(self, job: Job, asked: Demand) -> Rejection | None:
         """How far the job comes on the cleared nodes; None where a search was cut short there."""
@@ -406,16 +395,13 @@ class _Judge:
             return replace(found, reason=replace(found.reason, text=f"{empty}, {found.reason.text}"))
         if found.reason.code != "NotEnoughResources":
             return found
-        shapes = {
-            p.pod_set.shape.number: p.pod_set.shape for task_group in asked.task_groups for p in task_group.remaining
-        }
-        nowhere = [s for s in shapes.values() if not int(cycle.fit_counts.of(s).domains(Pool.FUTURE_IDLE)[ROOT])]
+        nowhere = [s for s in asked.shapes if not int(cycle.fit_counts.of(s).domains(Pool.FUTURE_IDLE)[ROOT])]
         if nowhere and alone:
             what = (
                 "its pod"
                 if len(job.tasks) == 1
                 else "any of its pods"
-                if len(nowhere) == len(shapes)
+                if len(nowhere) == len(asked.shapes)
                 else "some of its pods"
             )
             reason = Reason("NoFeasibleNode", "allocate", f"{empty}, no node would take {what}")

@@ -31,7 +31,7 @@ from tierwise.actions.eviction.node_costs import (
 from tierwise.actions.eviction.price_bounds import Price
 from tierwise.actions.eviction.victims import EvictionPlan, choose
 from tierwise.actions.placement.bounds import Room, may_hold_all
-from tierwise.actions.placement.demand import Demand, TaskGroup
+from tierwise.actions.placement.demand import Demand
 from tierwise.actions.placement.quanta import Quanta, slot_tree
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
@@ -113,18 +113,13 @@ class _Planner:
 
     def _priced(self) -> NodeCosts | None:
         """Prices on every node; None where counting would not be exact."""
-        task_group = _only(self._asked)
-        if (
-            task_group is None
-            or self._cause.job.policies
-            or self._cycle.pipeline.moving(task_group.remaining[0].pod_set.shape)
-        ):
-            return None
-        return self._prices_for(task_group)
+        asked = self._asked
+        several = len(asked.task_groups) > 1 or len(asked.shapes) > 1 or asked.spares or self._cause.job.policies
+        return None if several or self._cycle.pipeline.moving(asked.shapes[0]) else self._prices_of_first()
 
-    def _prices_for(self, task_group: TaskGroup) -> NodeCosts:
-        shape, running = task_group.remaining[0].pod_set.shape, self._cause.running
-        return price_nodes(self._cycle, shape, running, self._candidates, task_group.need, self._manner)
+    def _prices_of_first(self) -> NodeCosts:
+        shape, need = self._asked.shapes[0], self._asked.task_groups[0].need
+        return price_nodes(self._cycle, shape, self._cause.running, self._candidates, need, self._manner)
 
     @property
     def _by_node(self) -> bool:
@@ -142,7 +137,7 @@ class _Planner:
             for option in options:
                 places = (quanta := Quanta(tree, option)).holding(self._asked.tasks)
                 if option.tier <= 0:
-                    yield self._rows(places - len(topology), self._prices)
+                    yield self._nodes(self._prices, places - len(topology), topology.leaf)
                 else:
                     stepped = quanta if option.multiples else None
                     yield [_Place(d, topology.span(d), int(topology.rank[d]), stepped) for d in places.tolist()]
@@ -151,24 +146,17 @@ class _Planner:
         room = Room(self._cycle, Pool.FUTURE_IDLE, freed=freed)
         able = allowed[may_hold_all(room, self._asked, allowed)]
         if self._by_node and self._prices is None and ROOT in able:
-            yield self._single_nodes()
+            prices = self._prices_of_first()  # of nodes that have room enough: rules between pods decide the rest
+            yield self._nodes(prices, np.flatnonzero(prices.room > 0), np.full(len(prices.room), ROOT))
         for tier in np.unique(topology.tier[able]).tolist():
             yield [
                 _Place(d, topology.span(d), int(topology.rank[d])) for d in able[topology.tier[able] == tier].tolist()
             ]
 
-    def _rows(self, rows: Ints, prices: NodeCosts) -> list[_Place]:
-        """The cheapest single nodes; there are many, and what they cost is known already."""
-        leaf, rank = self._cycle.topology.leaf, self._cycle.nodes.rank
-        best = self._cheapest_first(prices, rows)[:_ROWS]
-        return [_Place(int(leaf[r]), slice(r, r + 1), int(rank[r])) for r in best.tolist()]
-
-    def _single_nodes(self) -> list[_Place]:
-        """Nodes that have room enough once candidates are gone, where rules between pods decide the rest."""
-        prices = self._prices_for(self._asked.task_groups[0])
-        rank = self._cycle.nodes.rank
-        best = self._cheapest_first(prices, np.flatnonzero(prices.room > 0))[:_ROWS]
-        return [_Place(ROOT, slice(r, r + 1), int(rank[r])) for r in best.tolist()]
+    def _nodes(self, prices: NodeCosts, rows: Ints, domain: Ints) -> list[_Place]:
+        """The cheapest single nodes, each in a domain; there are many, and what they cost is known already."""
+        rank, best = self._cycle.nodes.rank, self._cheapest_first(prices, rows)[:_ROWS]
+        return [_Place(int(domain[r]), slice(r, r + 1), int(rank[r])) for r in best.tolist()]
 
     def _cheapest_first(self, prices: NodeCosts, rows: Ints) -> Ints:
         """Rows by what all tasks of the demand cost there, then by name."""
@@ -244,7 +232,7 @@ class _Planner:
         if self._manner.budgets_first:
             local = local[np.argsort(~beyond_budgets(self._cycle, running, local), kind="stable")]
         fits = fits_in(self._cycle, self._cause, self._asked, place.domain)
-        taken = choose(_one_by_one(running.job, local[::-1]), fits)
+        taken = choose(_bundles(running.job, local[::-1], np.arange(len(local))), fits)
         return None if taken is None else self._as_plan(place, np.sort(taken))
 
     def _as_plan(self, place: _Place, victims: Ints) -> EvictionPlan:
@@ -253,36 +241,13 @@ class _Planner:
         falling = running.with_groups(victims, self._gone)
         cost = price_of(self._cycle, running, falling, self._manner, tasks=tasks, priorities=self._priorities)
         by_job = victims[np.argsort(running.job[victims], kind="stable")]
-        bundles = _by_job(running.job, by_job)
+        bundles = _bundles(running.job, by_job, np.flatnonzero(np.diff(running.job[by_job], prepend=-1)))
         return EvictionPlan(place.domain, victims, bundles, tuple(range(len(bundles))), (*cost, float(place.name)))
 
 
-def _only(asked: Demand) -> TaskGroup | None:
-    """The task group, where it is the only one and its tasks are all alike."""
-    task_group = asked.task_groups[0]
-    alike = len({tasks_left.pod_set.shape.number for tasks_left in task_group.remaining}) == 1
-    return task_group if len(asked.task_groups) == 1 and alike and not asked.spares else None
-
-
-def _one_by_one(jobs: Ints, victims: Ints) -> Bundles:
-    """Every victim a bundle of its own, in order; to break a gang costs nothing here."""
-    count = len(victims)
-    return Bundles(
-        victims,
-        np.arange(count + 1),
-        jobs[victims],
-        np.ones(count, dtype=bool),
-        np.zeros(count),
-        np.zeros(count),
-        np.zeros(count, dtype=np.int64),
-    )
-
-
-def _by_job(jobs: Ints, victims: Ints) -> Bundles:
-    """Victims that stand job by job, as they are told of."""
-    owner = jobs[victims]
-    first = np.flatnonzero(np.append(True, owner[1:] != owner[:-1])) if len(owner) else np.zeros(0, dtype=np.int64)
+def _bundles(jobs: Ints, victims: Ints, first: Ints) -> Bundles:
+    """Victims in bundles, each of one job, that begin at these; to break a gang costs nothing here."""
     count = len(first)
-    start = np.append(first, len(victims)).astype(np.int64)
     safe, nothing = np.ones(count, dtype=bool), np.zeros(count)
-    return Bundles(victims, start, owner[first], safe, nothing, nothing, np.zeros(count, dtype=np.int64))
+    start = np.append(first, len(victims)).astype(np.int64)
+    return Bundles(victims, start, jobs[victims[first]], safe, nothing, nothing, np.zeros(count, dtype=np.int64))

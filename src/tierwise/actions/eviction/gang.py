@@ -38,7 +38,7 @@ from tierwise.actions.eviction.review import review
 from tierwise.actions.eviction.victims import UNLIMITED, EvictionPlan, PutOff, first_of, make_plan
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.choose import candidates, current_domain
-from tierwise.actions.placement.demand import Demand, demand, needs
+from tierwise.actions.placement.demand import Demand, demand, needs, shapes_of
 from tierwise.api.plurals import count
 from tierwise.config.actions import ACTIONS
 from tierwise.framework.arguments import flag, number
@@ -336,9 +336,8 @@ class GangPreemptor(RoomMaker):
                         (cycle.topology.totals(room)[domains] < min(tasks_left.left, task_group.need)).any()
                     )
         if not short.any():  # enough of each, only not together
-            for task_group in asked.task_groups:
-                for tasks_left in task_group.remaining:
-                    short[tasks_left.pod_set.shape.asked] = True
+            for shape in asked.shapes:
+                short[shape.asked] = True
             short[cycle.view.axis.index[POD_SLOTS]] = bool(short.sum() == 1)
         return short
 
@@ -348,17 +347,11 @@ class GangPreemptor(RoomMaker):
         All of everything where their queue or rules must have it.
         """
         cycle = self._cycle
-        shapes = {
-            p.pod_set.shape.number: p.pod_set.shape
-            for task_group in (*asked.task_groups, *asked.spares)
-            for p in task_group.remaining
-        }
+        shapes = shapes_of((*asked.task_groups, *asked.spares))
         result = np.zeros((len(cycle.view.axis), len(cycle.nodes)), dtype=bool)
-        if cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need) or any(
-            cycle.pipeline.moving(s) for s in shapes.values()
-        ):
+        if cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need) or any(map(cycle.pipeline.moving, shapes)):
             return ~result
-        for shape in shapes.values():
+        for shape in shapes:
             wanted = shape.request[shape.asked, None] * asked.tasks
             free = cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
             result[shape.asked] |= (free < wanted) & (bounds.room.rows(shape) > 0)

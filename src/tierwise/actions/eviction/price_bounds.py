@@ -202,7 +202,7 @@ class DomainBounds:
         self._going: Bools = eligible & ~running.not_preemptable
         freed = standing.freed_on_rows("going", self._going)
         self.room = Room(cycle, Pool.FUTURE_IDLE, freed=freed)  # once all are gone who may go
-        self._shapes = tuple({t.pod_set.shape: None for group in asked.task_groups for t in group.remaining})
+        self._shapes = asked.shapes
 
     def _countable(self) -> bool:
         """Whether it is known what must be placed, and tasks free what they ask for and no more."""

@@ -23,24 +23,28 @@ __all__ = ["Room", "held", "may_hold", "may_hold_all"]
 
 
 class Room:
-    """What is free on rows: of a pool, or of it once so much is freed, (resources x rows)."""
+    """What is free on rows: of a pool, or of it once so much is `freed`, or so much, (resources x rows)."""
 
-    def __init__(self, cycle: Cycle, pool: Pool, *, freed: Ints | None = None) -> None:
+    def __init__(self, cycle: Cycle, pool: Pool, *, freed: Ints | None = None, free: Ints | None = None) -> None:
         self.cycle = cycle
         self._pool = pool
         self._freed = freed
+        self._free = free
+        self._kept = freed is None and free is None  # how many tasks rows take is counted already
         self._rows: dict[int, Ints] = {}
         self._domains: dict[int, Ints] = {}
 
     def free(self, resources: Ints) -> Ints:
         """What is free of some resources, (resources x rows)."""
+        if self._free is not None:
+            return self._free[resources]
         free = self.cycle.ledger.free(resources, slice(0, len(self.cycle.nodes)), self._pool)
         return free if self._freed is None else free + self._freed[resources]
 
     def rows(self, shape: Shape) -> Ints:
         """How many tasks of a shape each row takes."""
         kept = self.cycle.fit_counts.of(shape)
-        if self._freed is None:
+        if self._kept:
             return kept.rows(self._pool)
         found = self._rows.get(shape.number)
         if found is None:
@@ -50,7 +54,7 @@ class Room:
 
     def domains(self, shape: Shape) -> Ints:
         """How many tasks of a shape each domain of the tree takes."""
-        if self._freed is None:
+        if self._kept:
             return self.cycle.fit_counts.of(shape).domains(self._pool)
         found = self._domains.get(shape.number)
         if found is None:

@@ -6,7 +6,7 @@ Called by `allocate` and the evicting actions. Reads the ledger, and changes not
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 import numpy as np
@@ -16,6 +16,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready, ready_tasks, roles_count
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, PodSet, SubJob, lacking_parts, whole_by_policy, whole_groups
+from tierwise.model.shape import Shape
 
 __all__ = [
     "Demand",
@@ -27,6 +28,7 @@ __all__ = [
     "everything",
     "needs",
     "selections",
+    "shapes_of",
     "surplus",
     "surplus_groups",
     "whole_first",
@@ -69,6 +71,16 @@ class Demand(msgspec.Struct, frozen=True):
     @property
     def tasks(self) -> int:
         return sum(task_group.need for task_group in self.task_groups)
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shapes of its tasks, each once, in their order."""
+        return shapes_of(self.task_groups)
+
+
+def shapes_of(task_groups: Iterable[TaskGroup]) -> tuple[Shape, ...]:
+    """The shapes of the remaining tasks of some task groups, each once, in their order."""
+    return tuple({left.pod_set.shape: None for task_group in task_groups for left in task_group.remaining})
 
 
 def demand(cycle: Cycle, job: Job) -> Demand:
