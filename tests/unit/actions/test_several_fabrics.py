@@ -550,6 +550,14 @@ def test_shapes_that_do_not_fit_by_score_are_packed_in_every_way() -> None:
     assert 0 == len(run(world, _of_shapes("g", 1, (6, 6, 6, 1), further))[0])
 
 
+def test_many_shapes_that_do_not_fit_by_score_are_packed() -> None:
+    """The same on forty nodes: only one large pod on each leaves room for all small ones."""
+    names = [f"n{i}" for i in range(40)]
+    world = [*(node(name, 10) for name in names), *fabric("power", {"p0": " ".join(names)}, "feed")]
+
+    assert 120 == len(run(world, _of_shapes("g", 1, (4,) * 40 + (3,) * 80, [{"fabric": "power", "tier": "feed"}]))[0])
+
+
 def test_unlike_pods_are_distributed_in_every_way() -> None:
     """Counted by its smallest pods, the first domain might hold both groups; with a large pod each it holds one."""
     world = [

@@ -444,6 +444,12 @@ class _Tasks(Search):
         opened = [cycle.fit_counts.of(shape).why == 0 for shape in freedom]
         places = {id(place): place for *_, place in self._tasks}
         self._marks: Ints = np.stack([*places.values(), *opened, *spread]).astype(np.int64)
+        free = cycle.ledger.free(self._used, slice(0, len(cycle.nodes)), pool)
+        self._at_first: Ints = np.concatenate((self._marks, free))
+        kinds = {(ask.shape, id(place)): (ask.shape, place) for ask, _, place in self._tasks}
+        mine = np.array([[kind == (ask.shape, id(place)) for ask, _, place in self._tasks] for kind in kinds])
+        left = np.cumsum(mine[:, ::-1], axis=1)[:, ::-1]  # of each kind, from each task on
+        self._left_of = list(zip(kinds.values(), left, strict=True))
         self._apart = bool(spread) or self._moving  # more than what is free decides whether tasks fit
         self._placed: list[tuple[int, Placement]] = []  # with the mark of the ledger before it
 
@@ -482,10 +488,19 @@ class _Tasks(Search):
         mark, _ = self._placed.pop()
         self._cycle.ledger.rewind(mark)
 
+    def hopeful(self, frame: Frame) -> bool:
+        """Whether there is room for the rest of each shape, if there were no others."""
+        rooms = ((self._cycle.fit_counts.of(s).rows(self._pool)[place], left) for (s, place), left in self._left_of)
+        return all(int(room.sum()) >= left[frame.next] for room, left in rooms)
+
     def state(self, frame: Frame) -> tuple[object, ...]:
+        """What stands on rows of each kind: rows that were alike at first may change places."""
         if self._apart:
             return (object(),)
-        return tuple(sorted((p.pod_set.shape.number, int(p.rows[0])) for _, p in self._placed))
+        on_row: dict[int, list[int]] = {}
+        for _, placement in self._placed:
+            on_row.setdefault(int(placement.rows[0]), []).append(placement.pod_set.shape.number)
+        return tuple(sorted((self._at_first[:, row].tobytes(), *sorted(shapes)) for row, shapes in on_row.items()))
 
 
 def _limits(part: Part) -> Iterator[Limit]:
