@@ -10,7 +10,7 @@ import pytest
 from tests.support.field_walk import PARTS, changes, world
 
 from tierwise.api.codec import Object
-from tierwise.api.core import Node, Pod, PodDisruptionBudget
+from tierwise.api.core import Node, PodDisruptionBudget
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.volcano import HyperNode
 from tierwise.port import Objects
@@ -19,7 +19,6 @@ from tierwise.snapshot.builder import Reader, build
 from tierwise.snapshot.consistency import differences
 from tierwise.snapshot.derive import Facet, Graph, Kinds, Records
 from tierwise.snapshot.nodes import LAYERED, OF_HYPERNODES, OF_TREES
-from tierwise.snapshot.pods import WHAT
 
 IDENTITY = ("metadata.name", "metadata.namespace")
 """A record of another name is another record."""
@@ -29,7 +28,6 @@ FACETS: dict[type[Object], tuple[Facet, str]] = {
     HyperNode: (OF_HYPERNODES, "pods"),
     ClusterNetworkTopology: (LAYERED, "gangs"),
     PodDisruptionBudget: (SCOPE, "pods"),
-    Pod: (WHAT, "pods"),
 }
 """With the part of the world in which each matters."""
 

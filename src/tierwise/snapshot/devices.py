@@ -63,7 +63,7 @@ from tierwise.model.resources import Axis
 from tierwise.port import Objects
 from tierwise.snapshot.selector_shares import beyond_evaluating, beyond_reading
 
-__all__ = ["NOTHING_ASKED", "Asked", "DeviceReader", "ReadDevices", "has_claims"]
+__all__ = ["NOTHING_ASKED", "Asked", "DeviceReader", "ReadDevices", "has_extended"]
 
 _MOST_SETS: Final = 64
 """How many sets of devices are counted; what is asked of further ones is matched."""
@@ -833,10 +833,9 @@ def _may_mean_claims(pod: Pod, served: Mapping[str, str]) -> bool:
     return bool(served or pod.spec.resource_claims or pod.status.extended_resource_claim_status)
 
 
-def has_claims(pod: Pod, served: Mapping[str, str]) -> bool:
-    """Whether a pod has claims, or asks for an extended resource that a class serves."""
-    claims = pod.spec.resource_claims or pod.status.extended_resource_claim_status
-    return bool(claims) or (bool(served) and any(_claims_of(pod, served)))
+def has_extended(pod: Pod, served: Mapping[str, str]) -> bool:
+    """Whether a pod asks for an extended resource that a class serves."""
+    return any(_claims_of(pod, served))
 
 
 def _claims_of(pod: Pod, served: Mapping[str, str]) -> Iterator[str]:

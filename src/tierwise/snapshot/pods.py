@@ -12,14 +12,10 @@ from tierwise.api.pattern import COORDINATES, RANK, RANKS
 from tierwise.dialects.koordinator.elastic_quota import firm
 from tierwise.dialects.kubernetes.requests import counted
 from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION
-from tierwise.snapshot.derive import Facet
-from tierwise.snapshot.devices import has_claims
+from tierwise.snapshot.devices import has_extended
 from tierwise.snapshot.templates import Template, Templates
 
-__all__ = ["WHAT", "FollowedPods", "PodFollower"]
-
-WHAT = Facet("metadata.labels", "metadata.creation_timestamp", "metadata.owner_references")
-"""What a pod is, besides its spec and its annotations: all else that is read of it is its state."""
+__all__ = ["FollowedPods", "PodFollower"]
 
 _TOLD = frozenset((HYPERNODE_ANNOTATION, PATH_ANNOTATION, RANK, RANKS, COORDINATES))
 """What a bind writes on its pod."""
@@ -43,7 +39,11 @@ class PodFollower:
         found = FollowedPods(self, {}, {}, set())
         for path, pod in latest.items():
             before = self.pods.get(path)
-            claims = pod is not None and has_claims(pod, served)
+            claims = pod is not None and bool(
+                pod.spec.resource_claims
+                or pod.status.extended_resource_claim_status
+                or (served and has_extended(pod, served))
+            )
             if (
                 before is not None
                 and pod is not None
@@ -94,7 +94,11 @@ def _alike(before: Pod, pod: Pod) -> bool:
         placed = spec.node_name and not last.node_name
         if not placed or _untold(old.annotations) != _untold(new.annotations):
             return False
-    return WHAT.same(before, pod)
+    return (
+        old.labels == new.labels
+        and old.creation_timestamp == new.creation_timestamp
+        and old.owner_references == new.owner_references
+    )
 
 
 def _untold(annotations: Mapping[str, str]) -> dict[str, str]:
