@@ -211,6 +211,29 @@ def test_the_page_about_extension_points_is_that_of_the_code() -> None:
     assert page() == PAGE.read_text(encoding="utf-8")
 
 
+_RECORD = re.compile(r"# (\d{4}): (.+)\n\n- Room: (.+)\n- Status: ((?:in force|replaced by \[).*)\n")
+
+
+def test_decisions_are_listed_by_room_with_their_status() -> None:
+    """Each record says its room and status below a title, and the index lists it so, once."""
+    folder = DOCS / "decisions"
+    rooms = re.split(r"^## (.+)\n", (folder / "README.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    listed = {
+        name: (room, title, status)
+        for room, rows in zip(rooms[::2], rooms[1::2], strict=True)
+        for name, title, status in re.findall(r"^\| \[\d{4}\]\((.+?)\) \| (.+) \| (.+) \|$", rows, re.MULTILINE)
+    }
+    said = {}
+    for path in sorted(folder.glob("0*.md")):
+        found = _RECORD.match(path.read_text(encoding="utf-8"))
+        assert found is not None, path.name
+        number, title, room, status = found.groups()
+        assert path.name.startswith(f"{number}-")
+        said[path.name] = room, title, status
+
+    assert said == listed
+
+
 def test_the_readme_shows_measured_numbers() -> None:
     """Each number of the README's table is the one that the page about benchmarks has for that row."""
     shown, measured = (dict(_MEASURED.findall(page.read_text(encoding="utf-8"))) for page in (PAGES[0], BENCHMARKS))
