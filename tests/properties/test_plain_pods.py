@@ -134,7 +134,7 @@ def told(snapshot: Snapshot, by: Profile, *, singly: bool) -> list[object]:
     def look(_: Cycle, __: Job) -> None:
         return None
 
-    report = cycle(snapshot, by, inspect=look if singly else None)
+    report = cycle(replace(snapshot, kept_verdicts=None), by, inspect=look if singly else None)
     where = [(d.job.key, d.domain, [(p.rows.tolist(), p.pool) for p in d.placed]) for d in report.decisions]
     return [where, pending_wire(snapshot, report, {}), report.search_counts]
 
