@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,9 +63,15 @@ def test_plugins_folder_shows_plugins() -> None:
     assert files <= named
 
 
+@cache
+def _tree(file: Path) -> ast.Module:
+    """A file, parsed once for all tests here."""
+    return ast.parse(file.read_text())
+
+
 def _imports(file: Path) -> Iterator[tuple[str, str]]:
     """What a file imports: the module, and the name."""
-    for found in ast.walk(ast.parse(file.read_text())):
+    for found in ast.walk(_tree(file)):
         if isinstance(found, ast.ImportFrom) and found.module:
             yield from ((found.module, alias.name) for alias in found.names)
         elif isinstance(found, ast.Import):
@@ -87,7 +94,7 @@ def _dependencies(*, types: bool = True) -> dict[str, set[str]]:
     """Which file of the sources imports which others, wherever in it; with or without those for types alone."""
     modules, found = _modules(), dict[str, set[str]]()
     for name, file in modules.items():
-        tree = ast.parse(file.read_text())
+        tree = _tree(file)
         left_out = set() if types else _types_alone(tree)
         wanted = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node not in left_out]
         pairs = [(node.module, alias.name) for node in wanted if node.module for alias in node.names]
@@ -216,7 +223,7 @@ def _names() -> set[str]:
     parts: set[str] = set()
     for file in PACKAGE.rglob("*.py"):
         parts |= {file.stem, file.parent.name}
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in ast.walk(_tree(file)):
             name = getattr(node, "name", None) or getattr(node, "id", None) or getattr(node, "attr", None)
             if isinstance(name, str):
                 parts.add(name)
