@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections import Counter
 from pathlib import Path
+
+import pytest
+from tools import mutants
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -52,3 +56,39 @@ def test_names_stand_once() -> None:
     counts = Counter((m["layer"], m["name"]) for m in listed())
 
     assert [] == [name for name, number in counts.items() if number > 1]
+
+
+def mutation(name: str, survives: str = "") -> mutants.Mutation:
+    """A mutation of the ledger that is not on any list."""
+    return mutants.Mutation("framework", name, "src/tierwise/framework/ledger.py", "a", "b", ("t",), "harm", survives)
+
+
+@pytest.mark.parametrize(
+    ("what", "survives", "status"),
+    [
+        (mutants.NOTICED, "", 0),
+        (mutants.SURVIVED, "", 1),
+        (mutants.SURVIVED, "both give the same answer", 0),
+        (mutants.NOTICED, "both give the same answer", 1),
+        (mutants.ENDLESS, "", 1),
+        (mutants.ENDLESS, "both give the same answer", 1),
+    ],
+)
+def test_only_what_is_noticed_or_explained_passes(
+    what: str, survives: str, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Survivors without an explanation, explanations that do not hold, and tests that do not end fail a run."""
+    assert status == mutants.report([mutation("one", survives)], {"framework/one": what}, 60)
+    assert f"framework        {int(what == mutants.NOTICED)} of 1" in capsys.readouterr().out
+
+
+def test_results_of_other_sources_are_not_taken_over(tmp_path: Path) -> None:
+    """A run goes on where it was stopped, but only with the same sources and tests."""
+    results = tmp_path / "mutants.jsonl"
+    rows = [("now", "framework/one", mutants.NOTICED), ("before", "framework/two", mutants.NOTICED)]
+    results.write_text(
+        "".join(json.dumps(dict(zip(("state", "mutation", "outcome"), row, strict=True))) + "\n" for row in rows)
+    )
+
+    assert {"framework/one": mutants.NOTICED} == mutants.earlier(results, "now")
+    assert {} == mutants.earlier(tmp_path / "none.jsonl", "now")
