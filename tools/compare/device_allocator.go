@@ -6,7 +6,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -51,23 +50,12 @@ func (c classes) Get(name string) (*resourceapi.DeviceClass, error) {
 }
 
 func main() {
-	reader := bufio.NewScanner(os.Stdin)
-	reader.Buffer(make([]byte, 1<<20), 1<<28)
-	writer := json.NewEncoder(os.Stdout)
 	cache := cel.NewCache(1000, cel.Features{EnableConsumableCapacity: true})
-	for reader.Scan() {
-		var asked question
-		if err := json.Unmarshal(reader.Bytes(), &asked); err != nil {
-			panic(err)
-		}
+	converse(os.Stdout, func(asked question) answer {
 		found, err := decide(asked, cache)
-		if err != nil {
-			panic(err)
-		}
-		if err := writer.Encode(found); err != nil {
-			panic(err)
-		}
-	}
+		must(err)
+		return found
+	})
 }
 
 func decide(asked question, cache *cel.Cache) (answer, error) {

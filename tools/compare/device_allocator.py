@@ -19,7 +19,7 @@ from typing import Any
 import drawn_devices
 import numpy as np
 from drawn_devices import made
-from kube_scheduler import HERE, go_module
+from go_programs import HERE, kubernetes
 
 sys.path.insert(0, str(HERE.parents[1]))
 from tests.support import selectors
@@ -36,7 +36,7 @@ Raw = dict[str, Any]
 
 def build() -> Path:
     """The program around Kubernetes' allocator; built once for each version and each state of our file."""
-    return go_module("device-allocator", HERE / "device_allocator.go")
+    return kubernetes("device_allocator.go")
 
 
 _MOST = 1_000_000

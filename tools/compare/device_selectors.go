@@ -6,9 +6,7 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 
@@ -58,16 +56,5 @@ func decide(asked question) (found answer) {
 }
 
 func main() {
-	reader := bufio.NewScanner(os.Stdin)
-	reader.Buffer(make([]byte, 1<<20), 1<<28)
-	writer := json.NewEncoder(os.Stdout)
-	for reader.Scan() {
-		var asked question
-		if err := json.Unmarshal(reader.Bytes(), &asked); err != nil {
-			panic(err)
-		}
-		if err := writer.Encode(decide(asked)); err != nil {
-			panic(err)
-		}
-	}
+	converse(os.Stdout, decide)
 }

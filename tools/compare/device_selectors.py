@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from kube_scheduler import HERE, go_module
+from go_programs import HERE, kubernetes
 
 sys.path.insert(0, str(HERE.parents[1]))
 from tests.support.selectors import DRIVER, draw, kept
@@ -74,7 +74,7 @@ def main() -> int:
     parser.add_argument("--show", type=int, default=10, help="how many differences to print")
     parser.add_argument("--table", type=Path, help="write Kubernetes' answers to this file")
     options = parser.parse_args()
-    program = go_module("device-selectors", HERE / "device_selectors.go")
+    program = kubernetes("device_selectors.go")
     seeds = [options.only] if options.only is not None else range(options.seed, options.seed + options.selectors)
     fixed = kept() if options.only is None else []
     questions = [*fixed, *(draw(seed) for seed in seeds)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import random
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 
 import drawn_rules
@@ -188,24 +189,31 @@ def draw(seed: int, without: tuple[str, ...] = ()) -> World:
     world = World(seed, actions, "capacity" if "trees" in dice.on else share, dice.on)
     draw_nodes(world, base)
     _draw_queues(world, dice)
+    fill(world, dice, base, _draw_gang, waiting="gang", most=4, leave=0.2)
+    return world
+
+
+def fill(
+    world: World, dice: Dice, base: random.Random, gang: Callable[..., None], *, waiting: str, most: int, leave: float
+) -> None:
+    """Gangs that run until no more find room, up to so many that wait, and what else happens to nodes and pods."""
     few, missed = base.randint(0, 4), 0
     for number in range(40 if "crowded" in dice.on else few):
         before = len(world.gangs)
-        _draw_gang(world, dice, f"run{number}", running=True)
+        gang(world, dice, f"run{number}", running=True)
         missed += len(world.gangs) == before
         if missed == 4:
             break
-    for number in range(base.randint(1, 4)):
-        _draw_gang(world, dice, f"gang{number}", running=False)
+    for number in range(base.randint(1, most)):
+        gang(world, dice, f"{waiting}{number}", running=False)
     if "taints" in dice.on:
-        draw_taints(world, dice.of("taints"))
+        _draw_taints(world, dice.of("taints"))
     if "budgets" in dice.on:
-        draw_budgets(world, dice.of("budgets"))
+        _draw_budgets(world, dice.of("budgets"))
     if "leaving" in dice.on:
         leaves = dice.of("leaving")
         for pod in world.pods.values():
-            pod.leaving = bool(pod.node) and leaves.random() < 0.2
-    return world
+            pod.leaving = bool(pod.node) and leaves.random() < leave
 
 
 def draw_nodes(world: World, dice: random.Random) -> None:
@@ -281,16 +289,7 @@ def _draw_gang(world: World, dice: Dice, name: str, *, running: bool, round_: in
         asks = {"m": ask_of(own["roles"]), **asks}
     if "best-effort" in dice.on and own["best-effort"].random() < 0.4:
         asks[own["best-effort"].choice(sorted(asks))] = {}
-    rules = Pod(key, "w", {}, app=base.choice(("x", "y")))
-    if "taints" in dice.on and own["taints"].random() < 0.4:
-        rules.tolerations = [drawn_rules.toleration(own["taints"]) for _ in range(2)]
-    if "affinity" in dice.on and own["affinity"].random() < 0.5:
-        if own["affinity"].random() < 0.5:
-            rules.node_selector = {"disk": own["affinity"].choice(("ssd", "hdd"))}
-        else:
-            rules.node_terms = [drawn_rules.node_term(own["affinity"]) for _ in range(own["affinity"].randint(1, 2))]
-    if "spread" in dice.on and own["spread"].random() < 0.6:
-        rules.spread = [spread_of(own["spread"], name)]
+    rules = rules_of(name, base, own, dice.on, spread=0.6)
     if "topology" in dice.on and not running:
         gang.limit = own["topology"].choice((None, None, ("hard", 1), ("hard", 2), ("soft", 1)))
     roles = {"m": max(1, size // 3), "w": size - max(1, size // 3)} if len(asks) > 1 else {"w": size}
@@ -339,6 +338,23 @@ def _draw_gang(world: World, dice: Dice, name: str, *, running: bool, round_: in
     world.pods.update(pods)
 
 
+def rules_of(
+    name: str, base: random.Random, own: dict[str, random.Random], on: Collection[str], *, spread: float
+) -> Pod:
+    """Where the pods of a gang may be."""
+    rules = Pod(f"ns/{name}", "w", {}, app=base.choice(("x", "y")))
+    if "taints" in on and own["taints"].random() < 0.4:
+        rules.tolerations = [drawn_rules.toleration(own["taints"]) for _ in range(2)]
+    if "affinity" in on and own["affinity"].random() < 0.5:
+        if own["affinity"].random() < 0.5:
+            rules.node_selector = {"disk": own["affinity"].choice(("ssd", "hdd"))}
+        else:
+            rules.node_terms = [drawn_rules.node_term(own["affinity"]) for _ in range(own["affinity"].randint(1, 2))]
+    if "spread" in on and own["spread"].random() < spread:
+        rules.spread = [_spread_of(own["spread"], name)]
+    return rules
+
+
 def _starve(world: World, gang: Gang, dice: random.Random, *, running: bool) -> None:
     """Let what runs stand in the way of what waits: less important, or in a queue that has more than it deserves."""
     gang.priority = dice.choice(("low", "middle") if running else ("high", "high", "middle"))
@@ -362,7 +378,7 @@ def ask_of(dice: random.Random) -> dict[str, int]:
     return ask
 
 
-def spread_of(dice: random.Random, name: str) -> Raw:
+def _spread_of(dice: random.Random, name: str) -> Raw:
     """A constraint over the pods of one gang."""
     found: Raw = {"maxSkew": dice.randint(1, 2), "topologyKey": dice.choice((ZONE, HOST))}
     found |= {"whenUnsatisfiable": "DoNotSchedule", "labelSelector": {"matchLabels": {"gang": name}}}
@@ -380,7 +396,7 @@ def put(world: World, dice: random.Random, key: str, pod: Pod) -> bool:
     return bool(pod.node)
 
 
-def draw_taints(world: World, dice: random.Random) -> None:
+def _draw_taints(world: World, dice: random.Random) -> None:
     """Taints and cordons of some nodes."""
     for node in world.nodes.values():
         if dice.random() < 0.35:
@@ -388,7 +404,7 @@ def draw_taints(world: World, dice: random.Random) -> None:
         node.cordoned = dice.random() < 0.05
 
 
-def draw_budgets(world: World, dice: random.Random) -> None:
+def _draw_budgets(world: World, dice: random.Random) -> None:
     """Disruption budgets of some gangs that run."""
     for key, gang in world.gangs.items():
         running = sum(bool(world.pods[k].node) for k in world.members(key))

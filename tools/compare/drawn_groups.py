@@ -12,7 +12,6 @@ import random
 from dataclasses import dataclass
 from typing import cast
 
-import drawn_rules
 from drawn import Dice
 from drawn_gangs import (
     PRIORITIES,
@@ -25,11 +24,10 @@ from drawn_gangs import (
     budgets,
     cluster,
     complete,
-    draw_budgets,
     draw_nodes,
-    draw_taints,
+    fill,
     put,
-    spread_of,
+    rules_of,
 )
 from drawn_rules import Raw
 
@@ -80,23 +78,7 @@ def draw(seed: int, without: tuple[str, ...] = ()) -> World:
     base = dice.of("base")
     world = World(seed, "podpreempt", "", dice.on, budgets_bind=False)
     draw_nodes(world, base)
-    few, missed = base.randint(0, 4), 0
-    for number in range(40 if "crowded" in dice.on else few):
-        before = len(world.gangs)
-        _draw_group(world, dice, f"run{number}", running=True)
-        missed += len(world.gangs) == before
-        if missed == 4:
-            break
-    for number in range(base.randint(1, 5)):
-        _draw_group(world, dice, f"wait{number}", running=False)
-    if "taints" in dice.on:
-        draw_taints(world, dice.of("taints"))
-    if "budgets" in dice.on:
-        draw_budgets(world, dice.of("budgets"))
-    if "leaving" in dice.on:
-        leaves = dice.of("leaving")
-        for pod in world.pods.values():
-            pod.leaving = bool(pod.node) and leaves.random() < 0.15
+    fill(world, dice, base, _draw_group, waiting="wait", most=5, leave=0.15)
     return world
 
 
@@ -130,27 +112,11 @@ def _draw_group(world: World, dice: Dice, name: str, *, running: bool) -> None:
     group.never = not running and drawn("never", 0.4)
     if group.kind in ("gang", "basic") and not running and drawn("topology", 0.5):
         group.limit = ("hard", own["topology"].choice((1, 2) if len(world.domains) > 1 else (1,)))
-    pods = _pods(key, name, asks, _rules(own, drawn, base, key, name))
+    pods = _pods(key, name, asks, rules_of(name, base, own, dice.on, spread=0.5))
     if running and not _let_run(world, group, pods, own, half=drawn("half-running", 0.4)):
         return
     world.gangs[key] = group
     world.pods.update(pods)
-
-
-def _rules(own: dict[str, random.Random], drawn: object, base: random.Random, key: str, name: str) -> Pod:
-    """Where the pods of a group may be."""
-    assert callable(drawn)
-    rules = Pod(key, "w", {}, app=base.choice(("x", "y")))
-    if drawn("taints", 0.4):
-        rules.tolerations = [drawn_rules.toleration(own["taints"]) for _ in range(2)]
-    if drawn("affinity", 0.5):
-        if own["affinity"].random() < 0.5:
-            rules.node_selector = {"disk": own["affinity"].choice(("ssd", "hdd"))}
-        else:
-            rules.node_terms = [drawn_rules.node_term(own["affinity"]) for _ in range(own["affinity"].randint(1, 2))]
-    if drawn("spread", 0.5):
-        rules.spread = [spread_of(own["spread"], name)]
-    return rules
 
 
 def _pods(key: str, name: str, asks: list[dict[str, int]], rules: Pod) -> dict[str, Pod]:

@@ -12,7 +12,7 @@ import heapq
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 Case = TypeVar("Case")
 Answer = TypeVar("Answer")
@@ -70,6 +70,20 @@ class Tally:
     seen: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
     excused: dict[tuple[str, ...], list[str]] = field(default_factory=lambda: collections.defaultdict(list))
     unexplained: dict[str, list[str]] = field(default_factory=lambda: collections.defaultdict(list))
+
+    def wire(self) -> dict[str, object]:
+        """All of it but the reasons, as JSON can hold it."""
+        excused = [[list(names), where] for names, where in self.excused.items()]
+        return {"seen": self.seen, "excused": excused, "unexplained": self.unexplained}
+
+    def add(self, wire: dict[str, Any]) -> None:
+        """Count what another run saw."""
+        for name, where in wire["seen"].items():
+            self.seen[name] += where
+        for names, where in wire["excused"]:
+            self.excused[tuple(names)] += where
+        for name, where in wire["unexplained"].items():
+            self.unexplained[name] += where
 
     def lines(self, show: int) -> Iterator[str]:
         """The table: the same, excused by which causes, and not explained."""

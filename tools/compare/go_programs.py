@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +21,7 @@ HERE = Path(__file__).resolve().parent
 CACHE = Path(os.environ.get("TIERWISE_CACHE", Path.home() / ".cache" / "tierwise")) / "compare"
 KUBERNETES = "1.36.3"
 VOLCANO, VOLCANO_TYPES = "1.15.1", "1.14.0"
+SHARED = "lines.go"
 SKIPPED = 3
 
 # What the scheduler of VOLCANO uses and the newest module of its types that is published does not have yet.
@@ -41,16 +43,20 @@ def check(project: str) -> None:
         _module("volcano.sh/apis", VOLCANO_TYPES)
 
 
-def kubernetes(name: str, source: Path, prefix: str = "program") -> Path:
-    """A program of ours around Kubernetes' packages, of the version that is compared with."""
-    text = source.read_bytes()
+def kubernetes(*files: str) -> Path:
+    """A program of ours around Kubernetes' packages, of the version that is compared with; the first file names it."""
+    files = (*files, SHARED)
+    name = files[0].removesuffix(".go").replace("_", "-")
     folder = CACHE / f"{name}-{KUBERNETES}"
-    program = folder / f"{prefix}-{hashlib.sha256(text).hexdigest()[:12]}"
+    program = folder / f"program-{_mark(files)}"
     if program.exists():
         return program
     theirs = (_module("k8s.io/kubernetes", KUBERNETES) / "go.mod").read_text()
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "main.go").write_bytes(text)
+    for old in folder.glob("*.go"):
+        old.unlink()
+    for file in files:
+        shutil.copyfile(HERE / file, folder / file)
     print(f"building {name} in {folder} (minutes, the first time)", file=sys.stderr)
     staged = re.findall(r"^\s+(k8s\.io/\S+) => \./staging", theirs, re.M)
     own = f"v0.{KUBERNETES.partition('.')[2]}"
@@ -67,13 +73,12 @@ def kubernetes(name: str, source: Path, prefix: str = "program") -> Path:
 
 def volcano(checkout: Path | None = None) -> Path:
     """The program that runs Volcano's session, from its published module or from a checkout."""
-    text = (HERE / "volcano.go").read_bytes()
+    files = ("volcano.go", SHARED)
     version = VOLCANO
     if checkout is not None:
         words = ["git", "-C", str(checkout), "rev-parse", "HEAD"]
         version = subprocess.run(words, capture_output=True, text=True).stdout.strip() or str(checkout)
-    mark = hashlib.sha256(text + version.encode()).hexdigest()[:12]
-    program = CACHE / f"volcano-{mark}"
+    program = CACHE / f"volcano-{_mark(files, version)}"
     if program.exists():
         return program
     source = checkout or _volcano_source()
@@ -81,12 +86,18 @@ def volcano(checkout: Path | None = None) -> Path:
     folder = source / "cmd" / "tierwise-compare"
     folder.mkdir(exist_ok=True)
     try:
-        shutil.copyfile(HERE / "volcano.go", folder / "main.go")
+        for file in files:
+            shutil.copyfile(HERE / file, folder / file)
         print(f"building Volcano's session in {source} (minutes, the first time)", file=sys.stderr)
         _run(["go", "build", "-mod=mod", "-p", "1", "-o", str(program), "./cmd/tierwise-compare"], source)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return program
+
+
+def _mark(files: Sequence[str], version: str = "") -> str:
+    """Other files make another program."""
+    return hashlib.sha256(b"".join((HERE / file).read_bytes() for file in files) + version.encode()).hexdigest()[:12]
 
 
 def _volcano_source() -> Path:

@@ -10,7 +10,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,13 +21,10 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes/fake"
-	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
@@ -36,9 +32,6 @@ import (
 	"k8s.io/dynamic-resource-allocation/resourceslice/tracker"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
-	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/backend/cache"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/framework/plugins"
@@ -73,25 +66,14 @@ func main() {
 	metrics.Register()
 	klog.SetOutput(os.Stderr)
 	// Victims are deleted before the answer is given.
-	if err := utilfeature.DefaultMutableFeatureGate.Set("SchedulerAsyncPreemption=false"); err != nil {
-		panic(err)
-	}
-	reader := bufio.NewScanner(os.Stdin)
-	reader.Buffer(make([]byte, 1<<20), 1<<28)
-	writer := json.NewEncoder(os.Stdout)
-	for reader.Scan() {
-		var asked question
-		if err := json.Unmarshal(reader.Bytes(), &asked); err != nil {
-			panic(err)
-		}
+	must(utilfeature.DefaultMutableFeatureGate.Set("SchedulerAsyncPreemption=false"))
+	converse(os.Stdout, func(asked question) answer {
 		found, err := decide(asked)
 		if err != nil {
-			found = answer{Error: err.Error()}
+			return answer{Error: err.Error()}
 		}
-		if err := writer.Encode(found); err != nil {
-			panic(err)
-		}
-	}
+		return found
+	})
 }
 
 func decide(asked question) (answer, error) {
@@ -263,11 +245,14 @@ func (n nominated) NominatedPodsForNode(name string) []fwk.PodInfo              
 func nominations(asked question) (nominated, error) {
 	found := nominated{}
 	for _, raw := range asked.Objects {
-		pod := &v1.Pod{}
-		if err := json.Unmarshal(raw, pod); err != nil || pod.Kind != "Pod" || pod.Status.NominatedNodeName == "" {
+		object, err := stored(raw)
+		if err != nil {
+			return nil, err
+		}
+		pod, ok := object.(*v1.Pod)
+		if !ok || pod.Status.NominatedNodeName == "" {
 			continue
 		}
-		complete(pod)
 		info, err := framework.NewPodInfo(pod)
 		if err != nil {
 			return nil, err
@@ -275,54 +260,6 @@ func nominations(asked question) (nominated, error) {
 		found[pod.Status.NominatedNodeName] = append(found[pod.Status.NominatedNodeName], info)
 	}
 	return found, nil
-}
-
-// complete does to a pod what an API server does.
-func complete(pod *v1.Pod) {
-	corev1.SetObjectDefaults_Pod(pod)
-	if pod.UID == "" {
-		pod.UID = types.UID(pod.Namespace + "/" + pod.Name)
-	}
-	if pod.Spec.Priority == nil {
-		none := int32(0)
-		pod.Spec.Priority = &none
-	}
-	if pod.Spec.Affinity == nil {
-		return
-	}
-	var terms []*v1.PodAffinityTerm
-	if side := pod.Spec.Affinity.PodAffinity; side != nil {
-		terms = append(terms, each(side.RequiredDuringSchedulingIgnoredDuringExecution, side.PreferredDuringSchedulingIgnoredDuringExecution)...)
-	}
-	if side := pod.Spec.Affinity.PodAntiAffinity; side != nil {
-		terms = append(terms, each(side.RequiredDuringSchedulingIgnoredDuringExecution, side.PreferredDuringSchedulingIgnoredDuringExecution)...)
-	}
-	for _, term := range terms {
-		if term.LabelSelector == nil {
-			continue
-		}
-		merge(term.LabelSelector, term.MatchLabelKeys, metav1.LabelSelectorOpIn, pod.Labels)
-		merge(term.LabelSelector, term.MismatchLabelKeys, metav1.LabelSelectorOpNotIn, pod.Labels)
-	}
-}
-
-func each(required []v1.PodAffinityTerm, preferred []v1.WeightedPodAffinityTerm) (found []*v1.PodAffinityTerm) {
-	for i := range required {
-		found = append(found, &required[i])
-	}
-	for i := range preferred {
-		found = append(found, &preferred[i].PodAffinityTerm)
-	}
-	return
-}
-
-func merge(selector *metav1.LabelSelector, keys []string, operator metav1.LabelSelectorOperator, labels map[string]string) {
-	for _, key := range keys {
-		if value, ok := labels[key]; ok {
-			one := metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: []string{value}}
-			selector.MatchExpressions = append(selector.MatchExpressions, one)
-		}
-	}
 }
 
 // bind goes as far with the first node as writing what becomes of claims; nobody acts on it here.
@@ -419,63 +356,24 @@ func allocated(claim *resourceapi.ResourceClaim) string {
 	return strings.Join(lines, "\n")
 }
 
-func profileOf(text string) (*config.KubeSchedulerProfile, error) {
-	decoded, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte(text), nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	whole, ok := decoded.(*config.KubeSchedulerConfiguration)
-	if !ok {
-		return nil, fmt.Errorf("not a configuration: %T", decoded)
-	}
-	return &whole.Profiles[0], nil
-}
-
 func objectsOf(asked question) (nodes []*v1.Node, pods []*v1.Pod, wanted *v1.Pod, rest []runtime.Object, err error) {
 	for _, raw := range asked.Objects {
-		var kind struct {
-			Kind string `json:"kind"`
-		}
-		if err = json.Unmarshal(raw, &kind); err != nil {
+		object, failed := stored(raw)
+		if failed != nil {
+			err = failed
 			return
 		}
-		switch kind.Kind {
-		case "Node":
-			node := &v1.Node{}
-			if err = json.Unmarshal(raw, node); err != nil {
-				return
+		switch one := object.(type) {
+		case *v1.Node:
+			nodes = append(nodes, one)
+		case *v1.Pod:
+			if one.Namespace+"/"+one.Name == asked.Pod {
+				wanted = one
+			} else if one.Spec.NodeName != "" && one.Status.Phase != v1.PodSucceeded && one.Status.Phase != v1.PodFailed {
+				pods = append(pods, one)
 			}
-			corev1.SetObjectDefaults_Node(node)
-			nodes = append(nodes, node)
-		case "Namespace":
-			namespace := &v1.Namespace{}
-			if err = json.Unmarshal(raw, namespace); err != nil {
-				return
-			}
-			if namespace.Labels == nil {
-				namespace.Labels = map[string]string{}
-			}
-			namespace.Labels["kubernetes.io/metadata.name"] = namespace.Name
-			rest = append(rest, namespace)
-		case "PersistentVolume", "PersistentVolumeClaim", "StorageClass", "CSINode", "CSIDriver", "CSIStorageCapacity", "VolumeAttachment",
-			"ResourceClaim", "ResourceSlice", "DeviceClass", "PodDisruptionBudget":
-			object, _, failed := clientscheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
-			if failed != nil {
-				err = failed
-				return
-			}
+		default:
 			rest = append(rest, object)
-		case "Pod":
-			pod := &v1.Pod{}
-			if err = json.Unmarshal(raw, pod); err != nil {
-				return
-			}
-			complete(pod)
-			if pod.Namespace+"/"+pod.Name == asked.Pod {
-				wanted = pod
-			} else if pod.Spec.NodeName != "" && pod.Status.Phase != v1.PodSucceeded && pod.Status.Phase != v1.PodFailed {
-				pods = append(pods, pod)
-			}
 		}
 	}
 	if wanted == nil {

@@ -28,7 +28,6 @@ import go_programs
 from drawn_pods import POD
 from drawn_rules import Raw
 from excuses import Tally, explain
-from go_programs import kubernetes as go_module
 from kube_causes import Question, as_file, causes
 
 HERE = Path(__file__).resolve().parent
@@ -48,7 +47,7 @@ _WEIGHTS = {"InterPodAffinity": 2, "NodeAffinity": 2, "PodTopologySpread": 2, "T
 
 def build() -> Path:
     """The program that runs Kubernetes' plugins; built once for each version and each state of our file."""
-    return go_module("kube-scheduler", HERE / "kube_scheduler.go", "plugins")
+    return go_programs.kubernetes("kube_scheduler.go", "api_server.go")
 
 
 @dataclass

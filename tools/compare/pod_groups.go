@@ -1,13 +1,13 @@
 // Runs the whole of Kubernetes' own scheduler, with its gates for workloads on, until everybody who waits has had a turn.
 //
-// Reads one JSON object for each line, {"config": text, "objects": [...]}, and answers each with a line {"bound": {pod:
-// node}, "victims": {pod: for whom}, "error": text}. A group is named by namespace/name, as a pod of none is.
+// Reads one JSON object for each line, {"config": text, "objects": [...], "times": number}, and answers each with a line
+// {"answers": [{"bound": {pod: node}, "victims": {pod: for whom}, "error": text}, ...]}, one for each time, as lots are
+// drawn between equals. A group is named by namespace/name, as a pod of none is.
 // Waiting pods come in the order of the objects, after all else, each a moment after the one before; victims are told to
 // go and stay, as they would for their grace period; nobody is tried twice. Built by pod_groups.py.
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,14 +21,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes/fake"
-	clientscheme "k8s.io/client-go/kubernetes/scheme"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
-	corev1 "k8s.io/kubernetes/pkg/apis/core/v1"
 	"k8s.io/kubernetes/pkg/scheduler"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 	testingclock "k8s.io/utils/clock/testing"
 )
@@ -40,6 +36,11 @@ const gates = "GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=
 type question struct {
 	Config  string            `json:"config"`
 	Objects []json.RawMessage `json:"objects"`
+	Times   int               `json:"times"`
+}
+
+type answers struct {
+	Answers []answer `json:"answers"`
 }
 
 type answer struct {
@@ -50,25 +51,18 @@ type answer struct {
 
 func main() {
 	klog.SetOutput(os.Stderr)
-	if err := utilfeature.DefaultMutableFeatureGate.Set(gates); err != nil {
-		panic(err)
-	}
-	reader := bufio.NewScanner(os.Stdin)
-	reader.Buffer(make([]byte, 1<<20), 1<<28)
-	writer := json.NewEncoder(os.Stdout)
-	for reader.Scan() {
-		var asked question
-		if err := json.Unmarshal(reader.Bytes(), &asked); err != nil {
-			panic(err)
+	must(utilfeature.DefaultMutableFeatureGate.Set(gates))
+	converse(os.Stdout, func(asked question) answers {
+		given := answers{}
+		for range asked.Times {
+			found, err := decide(asked)
+			if err != nil {
+				found = answer{Error: err.Error()}
+			}
+			given.Answers = append(given.Answers, found)
 		}
-		found, err := decide(asked)
-		if err != nil {
-			found = answer{Error: err.Error()}
-		}
-		if err := writer.Encode(found); err != nil {
-			panic(err)
-		}
-	}
+		return given
+	})
 }
 
 // told is what the scheduler has told the API server so far.
@@ -214,36 +208,16 @@ func until(done func() bool) error {
 	return nil
 }
 
-func profileOf(text string) (*config.KubeSchedulerProfile, error) {
-	decoded, _, err := scheme.Codecs.UniversalDecoder().Decode([]byte(text), nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	whole, ok := decoded.(*config.KubeSchedulerConfiguration)
-	if !ok {
-		return nil, fmt.Errorf("not a configuration: %T", decoded)
-	}
-	return &whole.Profiles[0], nil
-}
-
 func objectsOf(asked question) (known []runtime.Object, waiting []*v1.Pod, err error) {
 	for _, raw := range asked.Objects {
-		object, _, failed := clientscheme.Codecs.UniversalDeserializer().Decode(raw, nil, nil)
+		object, failed := stored(raw)
 		if failed != nil {
 			return nil, nil, failed
 		}
-		switch one := object.(type) {
-		case *v1.Node:
-			corev1.SetObjectDefaults_Node(one)
-		case *v1.Pod:
-			corev1.SetObjectDefaults_Pod(one)
-			one.UID = types.UID(one.Namespace + "/" + one.Name)
-			if one.Spec.Priority == nil {
-				none := int32(0)
-				one.Spec.Priority = &none
-			}
-			if one.Spec.NodeName == "" {
-				waiting = append(waiting, one)
+		if pod, ok := object.(*v1.Pod); ok {
+			pod.UID = types.UID(pod.Namespace + "/" + pod.Name)
+			if pod.Spec.NodeName == "" {
+				waiting = append(waiting, pod)
 				continue
 			}
 		}

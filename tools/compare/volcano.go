@@ -5,7 +5,6 @@
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -56,24 +55,15 @@ func main() {
 	klog.LogToStderr(false)
 	options.Default()
 	metrics.Register() // plugins of Kubernetes count
-	lines := bufio.NewReaderSize(os.Stdin, 1<<24)
-	out := json.NewEncoder(os.Stdout)
+	out := os.Stdout
 	os.Stdout = os.Stderr // plugins print to it now and then
-	for {
-		line, err := lines.ReadBytes('\n')
-		if len(line) == 0 && err != nil {
-			return
-		}
-		var asked request
-		must(json.Unmarshal(line, &asked))
+	converse(out, func(asked request) answers {
 		given := answers{}
 		for range asked.Times {
 			given.Answers = append(given.Answers, run(asked))
 		}
-		if failed := out.Encode(given); failed != nil {
-			panic(failed)
-		}
-	}
+		return given
+	})
 }
 
 type devNull struct{}
@@ -201,10 +191,4 @@ func decode[T any](raw json.RawMessage) *T {
 	into := new(T)
 	must(json.Unmarshal(raw, into))
 	return into
-}
-
-func must(err error) {
-	if err != nil {
-		panic(err)
-	}
 }
