@@ -17,7 +17,7 @@ from tierwise import __version__
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "src/tierwise"
 INFO = f"tierwise-{__version__}.dist-info"
-DATA = {".css", ".html", ".js", ".svg", ".txt", ".typed"}
+DATA = {".css", ".html", ".js", ".svg", ".txt", ".yaml", ".typed"}
 """What the package holds beside Python: pages, examples for them, and the word that it is typed."""
 
 
@@ -42,7 +42,7 @@ def _sources() -> set[str]:
 
 
 def test_the_wheel_holds_the_package_alone(dist: Path) -> None:
-    """Every file of it, and of nothing else: no tests, no manifests, nothing that was lying about."""
+    """Every file of it, and of nothing else: no tests, nothing that was lying about."""
     (wheel,) = dist.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())

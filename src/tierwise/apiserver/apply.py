@@ -92,7 +92,7 @@ def _keys_of(served: ServedKind) -> Keys:
             return (key,) if key else ()
 
         return named
-    schema = served.definition.schema()
+    schema = served.definition.schema
 
     def defined(path: Path, _: Sequence[object]) -> Sequence[str]:
         inner: object = schema

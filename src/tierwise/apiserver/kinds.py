@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api import codec
-from tierwise.api.crds import DEFINITIONS, Definition
+from tierwise.api.definitions import DEFINITIONS, Definition
 from tierwise.dialects import workloads
 
 __all__ = ["ASIDE", "DEFINITION", "IDLE", "KINDS", "ServedKind", "find", "of_kind"]
@@ -203,7 +203,7 @@ def _served(group: str, versions: tuple[str, ...], kind: str, *, namespaced: boo
         namespaced=namespaced,
         short_names=definition.short_names if definition is not None else _SHORT.get((group, kind), ()),
         categories=("all",) if own and kind in _IN_ALL else ("tierwise",) if definition is not None else (),
-        status="status" in definition.fields if definition is not None else (group, kind) not in _PLAIN,
+        status=definition.status if definition is not None else (group, kind) not in _PLAIN,
         scale=kind in _SCALED,
         definition=definition,
     )

@@ -78,7 +78,7 @@ def document(group: str, version: str) -> bytes | None:
 
 def _schema(served: ServedKind) -> Raw:
     if served.definition is not None:
-        schema = served.definition.schema()
+        schema = served.definition.schema
         fields = schema["properties"]
         assert isinstance(fields, dict)
         return schema | {"properties": {**fields, "metadata": _reference(_META, "What every object has.")}}

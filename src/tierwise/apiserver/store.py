@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from tierwise.api import codec
 from tierwise.api.codec import Object, Raw
-from tierwise.api.crds import DEFINITIONS
+from tierwise.api.definitions import DEFINITIONS
 from tierwise.apiserver.kinds import ASIDE, DEFINITION, of_kind
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.kubernetes.identity import made_up_uid
@@ -89,7 +89,7 @@ class ServedCluster(EmbeddedCluster):
             found[key] = _with_meta(record, raw), raw
         for definition in DEFINITIONS:
             key = Key(*DEFINITION, "", definition.name)
-            self._aside.setdefault(key, self._stamped(key, established(definition.manifest()), None))
+            self._aside.setdefault(key, self._stamped(key, established(definition.manifest), None))
         for name in dict.fromkeys([*_NAMESPACES, *(key.namespace for key in found if key.namespace)]):
             key = Key("", "Namespace", "", name)
             if key not in found:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from tierwise.api.codec import Raw
-from tierwise.api.crds.definition import PrinterColumn
+from tierwise.api.definitions import PrinterColumn
 from tierwise.api.meta import parse_time
 from tierwise.apiserver.kinds import DEFINITION, ServedKind
 from tierwise.apiserver.store import meta_of
@@ -117,7 +117,7 @@ def _printed(column: PrinterColumn) -> _Column:
             return age(value, now)
         return value if value is not None else ""
 
-    return _Column(column.name, cell, column.type, column.wide)
+    return _Column(column.name, cell, column.type, wide=column.priority > 0)
 
 
 # Columns of Kubernetes' own kinds.

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from tierwise.api.errors import InputError
 
-if TYPE_CHECKING:
-    import yaml
-
-    from tierwise.api.crds import Definition
-
-__all__ = ["crds", "file_of", "yaml_of"]
+__all__ = ["crds"]
 
 _FAMILIES = ("volcano", "koordinator", "network-aware", "scheduler-plugins")
 
@@ -46,21 +39,21 @@ def crds(families: tuple[str, ...], present: str | None, folder: str | None) -> 
 
     Projects that own a kind come first: where Volcano, Koordinator or diktyo are installed, theirs stay as they are.
     """
-    from tierwise.api.crds import DEFINITIONS
+    from tierwise.api.definitions import DEFINITIONS
 
     known = _names(present) if present is not None else set()
     wanted = [d for d in DEFINITIONS if (not families or d.family in families) and d.name not in known]
     if not wanted:
         click.echo("nothing is missing", err=True)
     if folder is None:
-        click.echo("---\n".join(map(yaml_of, wanted)), nl=False)
+        click.echo("---\n".join(definition.text for definition in wanted), nl=False)
         return
     from pathlib import Path
 
     for definition in wanted:
-        path = Path(folder) / file_of(definition)
+        path = Path(folder) / definition.file
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(yaml_of(definition), encoding="utf-8")
+        path.write_text(definition.text, encoding="utf-8")
 
 
 def _names(file: str) -> set[str]:
@@ -70,27 +63,3 @@ def _names(file: str) -> set[str]:
             return {line.strip().rpartition("/")[2] for line in lines}
     except OSError as error:
         raise InputError(error.strerror or str(error), file=file) from None
-
-
-def file_of(definition: Definition) -> str:
-    """Where deploy/crds keeps a definition."""
-    return f"{definition.family}/{definition.group}_{definition.plural}.yaml"
-
-
-def yaml_of(definition: Definition) -> str:
-    """A definition as text."""
-    import yaml
-
-    text: str = yaml.dump(definition.manifest(), Dumper=_plain(), sort_keys=False, width=120, allow_unicode=True)
-    return text
-
-
-def _plain() -> type[yaml.SafeDumper]:
-    """A dumper that writes shared parts out instead of referring to them."""
-    import yaml
-
-    class Plain(yaml.SafeDumper):
-        def ignore_aliases(self, data: object) -> bool:
-            return True
-
-    return Plain

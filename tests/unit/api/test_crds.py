@@ -1,4 +1,4 @@
-"""Custom resource definitions: complete, sound, and the same in deploy/crds as in the code."""
+"""Custom resource definitions: complete, sound, and with the limits that admission knows."""
 
 from __future__ import annotations
 
@@ -13,25 +13,60 @@ from tests.support.commands import run
 from tests.support.structural import complaints
 
 from tierwise.api.codec import KINDS
-from tierwise.api.crds import DEFINITIONS, FAMILIES, Definition
-from tierwise.cli.crds import file_of, yaml_of
+from tierwise.api.definitions import DEFINITIONS, FAMILIES, Definition
+from tierwise.api.limits import MEMBERS, PODS, POLICIES, SUB_GROUPS, TASKS, TIER
 
 ROOT = Path(__file__).parents[3]
-SCHEMAS: dict[tuple[str, str], dict[str, Any]] = {(d.group, d.kind): d.schema() for d in DEFINITIONS}
+SCHEMAS: dict[tuple[str, str], dict[str, Any]] = {(d.group, d.kind): d.schema for d in DEFINITIONS}
 NAMES = [d.name for d in DEFINITIONS]
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=NAMES)
-def test_the_committed_file_is_what_the_code_gives(definition: Definition) -> None:
-    """`tierwise crds --to deploy/crds` changes nothing."""
-    assert yaml_of(definition) == (ROOT / "deploy/crds" / file_of(definition)).read_text()
+def test_a_file_is_what_its_name_says(definition: Definition) -> None:
+    """Family, group and plural are in the path; labels and further names follow from them and from the kind."""
+    spec: Any = definition.manifest["spec"]
+    metadata: Any = definition.manifest["metadata"]
+    (version,) = spec["versions"]
+
+    assert f"{definition.family}/{definition.group}_{definition.plural}.yaml" == definition.file
+    assert definition.name == metadata["name"]
+    assert definition.family == metadata["labels"]["tierwise.io/family"]
+    assert definition.group.endswith(".k8s.io") == ("api-approved.kubernetes.io" in metadata.get("annotations", {}))
+    assert (f"{definition.kind}List", definition.kind.lower()) == (spec["names"]["listKind"], spec["names"]["singular"])
+    assert ["tierwise"] == spec["names"]["categories"]
+    assert (True, True) == (version["served"], version["storage"])
+    assert ("status" in version["schema"]["openAPIV3Schema"]["properties"]) == definition.status
 
 
-def test_no_file_is_left_over() -> None:
-    """Every definition in deploy/crds comes from the code."""
-    found = {str(f.relative_to(ROOT / "deploy/crds")) for f in (ROOT / "deploy/crds").rglob("*_*.yaml")}
+def test_the_command_writes_the_files_of_deploy(tmp_path: Path) -> None:
+    """`tierwise crds --to FOLDER` gives what deploy/crds has, and no file of that is left over."""
+    assert 0 == run("crds", "--to", str(tmp_path)).exit_code
 
-    assert {file_of(d) for d in DEFINITIONS} == found
+    assert _files(ROOT / "deploy/crds") == _files(tmp_path)
+
+
+def _files(folder: Path) -> dict[str, str]:
+    return {str(file.relative_to(folder)): file.read_text() for file in folder.glob("*/*_*.yaml")}
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "bound", "limit"),
+    [
+        ("PodGroup", "spec.minMember", "maximum", PODS),
+        ("PodGroup", "spec.subGroupPolicy", "maxItems", POLICIES),
+        ("HyperNode", "spec.tier", "maximum", TIER),
+        ("HyperNode", "spec.members", "maxItems", MEMBERS),
+        ("Job", "spec.tasks", "maxItems", TASKS),
+        ("Job", "spec.tasks.replicas", "maximum", PODS),
+        ("Job", "spec.tasks.partitionPolicy.totalPartitions", "maximum", SUB_GROUPS),
+    ],
+)
+def test_definitions_state_the_limits_of_admission(kind: str, path: str, bound: str, limit: int) -> None:
+    """The API server refuses from the same number on."""
+    holder, _, field = path.rpartition(".")
+    schema = _fields(_schema(kind, "volcano.sh")["schema"]["openAPIV3Schema"], *holder.split("."))
+
+    assert limit == schema["properties"][field][bound]
 
 
 def test_every_kind_of_ours_is_defined() -> None:
@@ -62,7 +97,7 @@ def test_the_api_server_keeps_every_field_that_is_read(group: str, kind: str) ->
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=NAMES)
 def test_a_schema_is_structural(definition: Definition) -> None:
     """Every part has one type and a description, and what is asked for is there."""
-    assert [] == list(_faults(definition.schema(), definition.kind))
+    assert [] == list(_faults(definition.schema, definition.kind))
 
 
 def test_the_examples_fit_the_schemas() -> None:
@@ -95,7 +130,7 @@ def test_every_family_has_a_kustomization_that_lists_its_files() -> None:
     """`kubectl apply --server-side -k deploy/crds/FAMILY` installs all of it."""
     for family in FAMILIES:
         listed = yaml.safe_load((ROOT / f"deploy/crds/{family}/kustomization.yaml").read_text())["resources"]
-        assert sorted(Path(file_of(d)).name for d in DEFINITIONS if d.family == family) == sorted(listed)
+        assert sorted(Path(d.file).name for d in DEFINITIONS if d.family == family) == sorted(listed)
 
 
 def test_the_chart_brings_the_same_definitions() -> None:
@@ -164,7 +199,7 @@ def _faults(schema: dict[str, Any], path: str) -> Iterator[str]:
 
 def _schema(kind: str, group: str) -> Any:
     (found,) = [d for d in DEFINITIONS if d.kind == kind and group in d.group]
-    return yaml.safe_load(yaml_of(found))["spec"]["versions"][0]
+    return found.manifest["spec"]["versions"][0]  # type: ignore[index]
 
 
 def _fields(schema: Any, *path: str) -> Any:

@@ -13,7 +13,7 @@ import yaml
 
 from tierwise import __version__
 from tierwise.api.codec import KINDS
-from tierwise.api.crds import DEFINITIONS
+from tierwise.api.definitions import DEFINITIONS
 from tierwise.cli.inputs import profile_of
 from tierwise.cli.main import cli
 from tierwise.config.profile import DEFAULT
