@@ -2,8 +2,8 @@
 
 Claims of ephemeral volumes are made for their pods, a volume that names a claim is bound to it, and volumes are made
 for claims whose node was chosen. A volume can be reached from the zone of that node, or from everywhere where the node
-has none. Claims that do not wait for a pod get their volume at once where time passes; where it does not, what a file
-says of them stands.
+has none. Where time passes, claims that do not wait for a pod get their volume at once, and claims for which another
+scheduler chose a node get theirs too; where it does not, what a file says of both stands.
 """
 
 from __future__ import annotations
@@ -92,11 +92,12 @@ def _provision(objects: Objects, pods: Iterable[Pod], now: float | None) -> Prov
         delayed = storage is not None and storage.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
         chosen = CHOSEN_NODE in claim.metadata.annotations
         named = volumes.get(claim.spec.volume_name) or meant.get(path)
-        if named is not None and _same(named, claim) and (now is not None or chosen):
+        acts = now is not None or chosen
+        if named is not None and _same(named, claim) and acts:
             effects += _bound(claim, key_of(named))
             continue
         node = claim.metadata.annotations.get(SELECTED_NODE, "")
-        if delayed and node and storage is not None and storage.provisioner not in ("", NO_PROVISIONER):
+        if delayed and node and acts and storage is not None and storage.provisioner not in ("", NO_PROVISIONER):
             begun = read_time(claim.metadata.annotations.get(CHOSEN_AT, ""))
             ready = begun + (seconds(storage.metadata.annotations.get(PROVISION_AFTER, "")) or 0.0)
             if now is None or now >= ready:
