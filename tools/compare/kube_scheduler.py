@@ -217,6 +217,12 @@ def differences(case: Question, theirs: Raw, ours: Raw) -> list[str]:
     return found
 
 
+def _far(case: Question, theirs: Raw, ours: Raw) -> int:
+    """How many nodes fare otherwise, and how much else differs."""
+    fit = {name for name, node in ours.get("nodes", {}).items() if node["now"]}
+    return len(fit.symmetric_difference(theirs.get("feasible") or ())) + len(differences(case, theirs, ours))
+
+
 def _preemption(theirs: Raw, ours: Raw) -> list[str]:
     victims, own = sorted(theirs.get("victims") or ()), ours["victims"]
     if theirs.get("chosen", "") == ours["chosen"] and victims == own:
@@ -274,7 +280,7 @@ def main() -> int:
             if agree:
                 tally.seen["the same"].append(str(seed))
                 continue
-            excuse = explain(case, (theirs, ours), causes(schedulers.fits), schedulers.ask, steps=10)
+            excuse = explain(case, (theirs, ours), causes(schedulers.fits), schedulers.ask, steps=40, far=_far)
             if excuse is not None:
                 tally.excused[excuse].append(str(seed))
                 continue
