@@ -1,8 +1,9 @@
-"""What a journal keeps of each kind of object: a list of the fields that scheduling reads.
+"""What a journal keeps of each kind of object: the fields that scheduling reads.
 
-Of kinds and fields that are not in the list nothing is written, so commands, environment variables, the data of
-ConfigMaps and Secrets, and annotations of other programs cannot get into a journal. Records are written as narrower
-types that are made of the list, so this costs little more than writing them whole.
+A record has no fields but those that tierwise reads, and of kinds without a record nothing is written. Some records
+serve controllers, statuses or people as well; of these the fields are listed that scheduling reads. So commands,
+environment variables, the data of ConfigMaps and Secrets, and annotations of other programs cannot get into a journal.
+Records are written as narrower types that are made of the list, so this costs little more than writing them whole.
 
 The pods that a Volcano Job would make are written as far as scheduling would read them: other verbs make them from a
 recorded cycle.
@@ -18,23 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tierwise.api import (
-    codec,
-    core,
-    elastic_quota,
-    grove,
-    kai,
-    koordinator,
-    kueue,
-    meta,
-    network_aware,
-    nvidia,
-    resource,
-    scheduler_plugins,
-    storage,
-    volcano,
-    workload,
-)
+from tierwise.api import codec, core, meta, network_aware, resource, scheduler_plugins, volcano
 from tierwise.api.codec import Raw
 from tierwise.api.defrag_record import RECORD_NAME
 from tierwise.api.unsupported import ANNOTATIONS, LABELS, PREFIXES
@@ -43,219 +28,8 @@ from tierwise.snapshot.run_history import RUN_HISTORY
 
 __all__ = ["recorded"]
 
-_WHOLE: Final[frozenset[type[Any]]] = frozenset(
-    {
-        meta.OwnerReference,
-        meta.Requirement,
-        meta.LabelSelector,
-        core.NodeSelectorTerm,
-        core.NodeSelector,
-        core.PreferredNodeTerm,
-        core.NodeAffinity,
-        core.PodAffinityTerm,
-        core.WeightedPodAffinityTerm,
-        core.PodAffinity,
-        core.Affinity,
-        core.TopologySpreadConstraint,
-        core.Taint,
-        core.ContainerImage,
-        core.Toleration,
-        core.ContainerClaim,
-        core.ResourceRequirements,
-        core.RestartRule,
-        core.PodSchedulingGate,
-        core.GoogleDisk,
-        core.NumberedDisk,
-        core.AzureDisk,
-        core.IscsiDisk,
-        core.CephDisk,
-        core.ClaimSource,
-        core.Volume,
-        core.SchedulingGroup,
-        core.WorkloadReference,
-        core.PodResourceClaim,
-        core.PodSpec,
-        core.ContainerStateRunning,
-        core.PodResourceClaimStatus,
-        core.ContainerExtendedResourceRequest,
-        core.PodExtendedResourceClaimStatus,
-        core.Pod,
-        core.Node,
-        core.Namespace,
-        core.PodDisruptionBudgetSpec,
-        core.PodDisruptionBudgetStatus,
-        core.PodDisruptionBudget,
-        core.ResourceQuotaSpec,
-        core.ResourceQuotaStatus,
-        core.ResourceQuota,
-        storage.CsiVolumeSource,
-        storage.VolumeNodeAffinity,
-        storage.ClaimReference,
-        storage.PersistentVolumeSpec,
-        storage.PersistentVolumeStatus,
-        storage.PersistentVolume,
-        storage.ClaimResources,
-        storage.PersistentVolumeClaimSpec,
-        storage.PersistentVolumeClaimStatus,
-        storage.PersistentVolumeClaim,
-        storage.TopologyRequirement,
-        storage.TopologySelectorTerm,
-        storage.StorageClass,
-        storage.VolumeLimits,
-        storage.CsiNodeDriver,
-        storage.CsiNodeSpec,
-        storage.CsiNode,
-        storage.CsiDriverSpec,
-        storage.CsiDriver,
-        storage.CsiStorageCapacity,
-        storage.VolumeAttachmentSource,
-        storage.VolumeAttachmentSpec,
-        storage.VolumeAttachment,
-        resource.DeviceAttribute,
-        resource.CapacityRequestPolicyRange,
-        resource.CapacityRequestPolicy,
-        resource.DeviceCapacity,
-        resource.Counter,
-        resource.CounterSet,
-        resource.CounterConsumption,
-        resource.DeviceTaint,
-        resource.BasicDevice,
-        resource.Device,
-        resource.ResourcePool,
-        resource.ResourceSliceSpec,
-        resource.ResourceSlice,
-        resource.CelSelector,
-        resource.DeviceSelector,
-        resource.DeviceToleration,
-        resource.CapacityRequirements,
-        resource.DeviceSubRequest,
-        resource.ExactDeviceRequest,
-        resource.DeviceRequest,
-        resource.DeviceConstraint,
-        # What a device is configured with is copied from class and claim into the allocation that is decided.
-        resource.OpaqueConfiguration,
-        resource.DeviceClassConfiguration,
-        resource.DeviceClaimConfiguration,
-        resource.DeviceClaim,
-        resource.ResourceClaimSpec,
-        resource.DeviceAllocationResult,
-        resource.DeviceAllocationConfiguration,
-        resource.DeviceAllocation,
-        resource.AllocationResult,
-        resource.ConsumerReference,
-        resource.AllocatedDeviceStatus,
-        resource.ResourceClaimStatus,
-        resource.ResourceClaim,
-        resource.ResourceClaimTemplateSpec,
-        resource.ResourceClaimTemplate,
-        resource.DeviceClassSpec,
-        resource.DeviceClass,
-        kueue.Level,
-        kueue.TopologySpec,
-        kueue.Topology,
-        kueue.ResourceFlavorSpec,
-        kueue.ResourceFlavor,
-        kueue.PodSet,
-        kueue.LocalQueueSpec,
-        kueue.LocalQueue,
-        kueue.ClusterQueue,
-        kueue.WorkloadSpec,
-        kueue.PodSetAssignment,
-        kueue.Admission,
-        kueue.WorkloadStatus,
-        kueue.Workload,
-        kai.TopologyConstraint,
-        kai.SubGroup,
-        kai.PodGroupSpec,
-        kai.PodGroup,
-        kai.Topology,
-        kai.QueueResource,
-        kai.QueueResources,
-        kai.QueueSpec,
-        kai.Queue,
-        grove.PackConstraint,
-        grove.TopologyConstraint,
-        grove.PodGangGroup,
-        grove.ConstraintGroup,
-        grove.PodGangSpec,
-        grove.PodGangStatus,
-        grove.PodGang,
-        workload.Nothing,
-        workload.GangPolicy,
-        workload.SchedulingPolicy,
-        workload.CompositeGangPolicy,
-        workload.CompositePolicy,
-        workload.TopologyConstraint,
-        workload.SchedulingConstraints,
-        workload.DisruptionMode,
-        workload.WorkloadRef,
-        workload.GroupResourceClaim,
-        workload.PodGroupSpec,
-        workload.GroupStatus,
-        workload.PodGroup,
-        workload.CompositePodGroupSpec,
-        workload.CompositePodGroup,
-        workload.WorkloadPodGroup,
-        workload.WorkloadSpec,
-        workload.Workload,
-        nvidia.TemplateReference,
-        nvidia.ComputeDomainChannel,
-        nvidia.ComputeDomainSpec,
-        nvidia.ComputeDomain,
-        volcano.NetworkTopologySpec,
-        volcano.SubGroupPolicy,
-        volcano.PodGroupSpec,
-        volcano.PodGroup,
-        volcano.Guarantee,
-        volcano.NodeGroupTerms,
-        volcano.QueueAffinity,
-        volcano.QueueSpec,
-        volcano.Queue,
-        volcano.ExactMatch,
-        volcano.RegexMatch,
-        volcano.MemberSelector,
-        volcano.MemberSpec,
-        volcano.HyperNodeSpec,
-        volcano.LifecyclePolicy,
-        volcano.DependsOn,
-        volcano.PartitionPolicy,
-        volcano.TaskSpec,
-        volcano.TaskState,
-        volcano.Job,
-        koordinator.TopologyLayer,
-        koordinator.HierarchyLayer,
-        koordinator.ClusterNetworkTopologySpec,
-        koordinator.ClusterNetworkTopology,
-        koordinator.GatherRule,
-        koordinator.ParallelRule,
-        koordinator.GatherSpec,
-        koordinator.PodGroupSpec,
-        koordinator.PodGroupStatus,
-        koordinator.PodGroup,
-        scheduler_plugins.PodGroupSpec,
-        scheduler_plugins.PodGroup,
-        network_aware.WorkloadRef,
-        network_aware.Dependency,
-        network_aware.AppGroupWorkload,
-        network_aware.AppGroupSpec,
-        network_aware.OrderedWorkload,
-        network_aware.AppGroup,
-        network_aware.KepAppGroup,
-        network_aware.Cost,
-        network_aware.Origin,
-        network_aware.KepOrigin,
-        network_aware.Costs,
-        network_aware.KepCosts,
-        network_aware.Weight,
-        network_aware.KepWeight,
-        network_aware.NetworkTopology,
-        network_aware.KepNetworkTopology,
-        elastic_quota.ElasticQuotaSpec,
-        elastic_quota.ElasticQuotaStatus,
-        elastic_quota.ElasticQuota,
-    }
-)
-"""Records every field of which scheduling reads."""
+_UNREAD: Final[frozenset[type[Any]]] = frozenset({core.Service, core.NetworkPolicy, volcano.Command})
+"""Kinds that controllers read, and scheduling does not."""
 
 _SOME: Final[Mapping[type[Any], str]] = {
     meta.ObjectMeta: (
@@ -343,12 +117,9 @@ def recorded(objects: Objects, key: Key) -> bytes | None:
         return None
     if isinstance(record, codec.Unknown):
         return _of_unknown(objects.raw(key), _RAW.get((key.group, key.kind)))
-    if isinstance(record, core.ConfigMap) and key.name not in _CONFIG_MAPS:
+    if type(record) in _UNREAD or (isinstance(record, core.ConfigMap) and key.name not in _CONFIG_MAPS):
         return None
-    narrow = _narrowed(type(record))
-    if narrow is None:
-        return None
-    return msgspec.json.encode(msgspec.convert(record, narrow, from_attributes=True, dec_hook=_hook))
+    return msgspec.json.encode(_convert(record))
 
 
 def _of_unknown(raw: Raw | None, read: Mapping[str, tuple[str, ...]] | None) -> bytes | None:
@@ -379,17 +150,19 @@ def _is_read(name: str) -> bool:
     return of_ours or name in _KEYS or name.startswith(tuple(PREFIXES))
 
 
+def _convert(record: codec.Object | msgspec.Struct) -> Any:
+    return msgspec.convert(record, _narrowed(type(record)), from_attributes=True, dec_hook=_hook)
+
+
 @cache
-def _narrowed(record: type[Any]) -> type[Any] | None:
-    """A type with the fields of a record that are read; None where none are."""
-    if record not in _WHOLE and record not in _SOME:
-        return None
-    names = None if record in _WHOLE else _SOME[record].split()
+def _narrowed(record: type[Any]) -> type[Any]:
+    """A type with the fields of a record that are read."""
+    names = _SOME[record].split() if record in _SOME else record.__struct_fields__
     fields: list[tuple[str, Any, Any]] = []
     for found in msgspec.structs.fields(record):
-        kind = _IN_FULL.get((record, found.name)) or _narrow_type(found.type)
-        if (names is not None and found.name not in names) or kind is None:
+        if found.name not in names:
             continue
+        kind = _IN_FULL.get((record, found.name)) or _narrow_type(found.type)
         if record is meta.ObjectMeta and found.name == "annotations":
             kind = _Marks
         if found.default_factory is not msgspec.NODEFAULT:
@@ -397,24 +170,18 @@ def _narrowed(record: type[Any]) -> type[Any] | None:
         elif found.default is msgspec.NODEFAULT:
             given = msgspec.field(name=found.encode_name)
         else:
-            given = msgspec.field(default=_default(found.default), name=found.encode_name)
+            default = _convert(found.default) if isinstance(found.default, msgspec.Struct) else found.default
+            given = msgspec.field(default=default, name=found.encode_name)
         fields.append((found.name, kind, given))
     return msgspec.defstruct(record.__name__, fields, kw_only=True, frozen=True, omit_defaults=True, gc=False)
 
 
-def _default(value: object) -> object:
-    narrow = _narrowed(type(value)) if isinstance(value, msgspec.Struct) else None
-    return value if narrow is None else msgspec.convert(value, narrow, from_attributes=True, dec_hook=_hook)
-
-
 def _narrow_type(kind: Any) -> Any:
-    """A type in which every record is the narrow one; None where a record in it is not read at all."""
+    """A type in which every record is the narrow one."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return _narrowed(kind)
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if not inner or origin is typing.Annotated:
         return kind
     parts = tuple(part if part is Ellipsis else _narrow_type(part) for part in inner)
-    if None in parts:
-        return None
     return typing.Union[parts] if origin in (typing.Union, types.UnionType) else origin[parts]  # noqa: UP007
