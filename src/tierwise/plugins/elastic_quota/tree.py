@@ -23,7 +23,17 @@ from tierwise.model.held import rows_by_shape
 from tierwise.model.job import Status
 from tierwise.model.queue import Queue
 from tierwise.model.snapshot import Snapshot
-from tierwise.plugins.queues.table import UNLIMITED, counted, pending
+from tierwise.plugins.queues.table import (
+    UNLIMITED,
+    by_weight,
+    chain,
+    circles,
+    columns,
+    counted,
+    members,
+    pending,
+    total,
+)
 
 __all__ = ["Claim", "QuotaTree", "lend_out", "scaled"]
 
@@ -63,23 +73,13 @@ def lend_out(total: int, claims: Sequence[Claim]) -> list[int]:
     left = total - sum(runtimes)
     short = [i for i, claim in enumerate(claims) if claim.request > claim.minimum and claim.weight > 0]
     while left > 0 and short:
-        for i, part in zip(short, _by_weight(left, [claims[i].weight for i in short]), strict=True):
+        for i, part in zip(short, by_weight(left, [claims[i].weight for i in short]), strict=True):
             runtimes[i] += part
         left = sum(max(0, runtimes[i] - claims[i].request) for i in short)
         for i in short:
             runtimes[i] = min(runtimes[i], claims[i].request)
         short = [i for i in short if runtimes[i] < claims[i].request]
     return runtimes
-
-
-def _by_weight(total: int, weights: Sequence[int]) -> list[int]:
-    """Whole parts of the total in proportion to the weights; what rounding leaves goes to the largest fractions."""
-    whole = sum(weights)
-    parts = [total * weight // whole for weight in weights]
-    by_fraction = sorted(range(len(weights)), key=lambda i: (-(total * weights[i] % whole), i))
-    for i in by_fraction[: total - sum(parts)]:
-        parts[i] += 1
-    return parts
 
 
 def scaled(total: int, minimums: Sequence[int]) -> list[int]:
@@ -90,6 +90,7 @@ def scaled(total: int, minimums: Sequence[int]) -> list[int]:
     return [max(total, 0) * minimum // asked for minimum in minimums]
 
 
+_NO_QUOTA = Queue("")
 _TOP = -1
 """Stands for the cluster, above the outermost quotas."""
 
@@ -120,9 +121,10 @@ class QuotaTree(msgspec.Struct, frozen=True):
         inside = np.array([q.elastic and q.name not in (DEFAULT_QUOTA, SYSTEM_QUOTA) for q in queues], dtype=bool)
         parents = _parents(queues, inside)
         own = ledger.queue_used + pending(snapshot, ledger)
-        maximum = _columns(axis.index, queues, "capability", UNLIMITED)
-        minimum = _columns(axis.index, queues, "guarantee", 0)
-        sharing = _Sharing(queues, parents, minimum, _columns(axis.index, queues, "weights", 0), scale=scale)
+        quotas = [queue if queue.elastic else _NO_QUOTA for queue in queues]  # queues declare no such amounts
+        maximum = columns(axis, [quota.capability for quota in quotas], UNLIMITED)
+        minimum = columns(axis, [quota.guarantee for quota in quotas])
+        sharing = _Sharing(queues, parents, minimum, columns(axis, [q.weights for q in quotas]), scale=scale)
         asked, request = sharing.requests(own, maximum)
         runtime = maximum.copy()
         totals = _totals(snapshot, ledger, inside)
@@ -131,8 +133,8 @@ class QuotaTree(msgspec.Struct, frozen=True):
             total = totals[first.scope, first.tree] if parent == _TOP else runtime[:, parent]
             for r in np.flatnonzero(counted(axis)).tolist():
                 runtime[r, level] = sharing.share(r, int(total[r]), level, request)
-        named = _columns(axis.index, queues, "capability", -1) >= 0
-        chains = tuple(_chain(parents, column) for column in range(len(queues)))
+        named = columns(axis, [quota.capability for quota in quotas], -1) >= 0
+        chains = tuple(chain(parents, column) for column in range(len(queues)))
         around = _around(queues)
         chains = tuple(c if (a := int(around[c[0]])) < 0 or a in c else (*c, a) for c in chains)
         return cls(
@@ -140,12 +142,12 @@ class QuotaTree(msgspec.Struct, frozen=True):
             inside=inside,
             chains=chains,
             around=around,
-            members=_members(chains),
+            members=members(chains),
             named=named,
             lends=np.array([q.lends for q in queues], dtype=bool),
             maximum=maximum,
             minimum=minimum,
-            promised=_columns(axis.index, queues, "guarantee", UNLIMITED),
+            promised=columns(axis, [quota.guarantee for quota in quotas], UNLIMITED),
             firm=np.array([axis.index.get(f"{FIRM_PREFIX}{name}", -1) for name in axis.names], dtype=np.int64),
             asked=asked,
             request=request,
@@ -170,7 +172,7 @@ class _Sharing:
         self._scale = scale
         self._children: dict[tuple[int, str, str], list[int]] = {}
         order = sorted(range(len(queues)), key=lambda column: queues[column].order)  # equal shares: by name
-        for column in sorted(order, key=lambda column: len(_chain(parents, column))):
+        for column in sorted(order, key=lambda column: len(chain(parents, column))):
             if queues[column].elastic and queues[column].name not in (DEFAULT_QUOTA, SYSTEM_QUOTA):
                 outermost = parents[column] == _TOP  # below, the parent's runtime is shared
                 apart = (queues[column].scope, queues[column].tree) if outermost else ("", "")
@@ -230,14 +232,12 @@ def _totals(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> dict[tuple[str
 
 def _to_share(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> Ints:
     """What the cluster has besides what pods outside all trees hold."""
-    nodes = snapshot.nodes
-    total: Ints = np.minimum(nodes.allocatable[:, nodes.ready].sum(axis=1), UNLIMITED)
-    total = total - ledger.queue_used[:, ~inside].sum(axis=1)
-    others = rows_by_shape(nodes, snapshot.others, Status.RUNNING)
+    left = total(snapshot.nodes) - ledger.queue_used[:, ~inside].sum(axis=1)
+    others = rows_by_shape(snapshot.nodes, snapshot.others, Status.RUNNING)
     for number, rows in (*others.items(), *snapshot.standing.items()):
-        total -= snapshot.shapes[number].request * len(rows)
-    total += sum(snapshot.standing_in.values())  # of these, what queues hold was counted with the queues
-    return total
+        left -= snapshot.shapes[number].request * len(rows)
+    left += sum(snapshot.standing_in.values())  # of these, what queues hold was counted with the queues
+    return left
 
 
 def _parents(queues: tuple[Queue, ...], inside: Bools) -> list[int]:
@@ -245,41 +245,12 @@ def _parents(queues: tuple[Queue, ...], inside: Bools) -> list[int]:
     index = {q.name: column for column, q in enumerate(queues) if inside[column]}
     parents = [index.get(q.parent, _TOP) if inside[column] else _TOP for column, q in enumerate(queues)]
     for column in range(len(queues)):
-        seen, above = {column}, parents[column]
-        while above != _TOP and above not in seen:
-            seen.add(above)
-            above = parents[above]
-        if above == column:
+        if circles(parents, column):
             parents[column] = _TOP
     return parents
-
-
-def _chain(parents: list[int], column: int) -> tuple[int, ...]:
-    chain = [column]
-    while parents[chain[-1]] != _TOP:
-        chain.append(parents[chain[-1]])
-    return tuple(chain)
 
 
 def _around(queues: tuple[Queue, ...]) -> Ints:
     """The column of the queue that encloses each; -1 for none."""
     index = {queue.name: column for column, queue in enumerate(queues)}
     return np.array([index.get(queue.enclosing, -1) if queue.enclosing else -1 for queue in queues], dtype=np.int64)
-
-
-def _members(chains: tuple[tuple[int, ...], ...]) -> tuple[Ints, ...]:
-    below: list[list[int]] = [[] for _ in chains]
-    for column, chain in enumerate(chains):
-        for above in chain:
-            below[above].append(column)
-    return tuple(np.array(columns, dtype=np.int64) for columns in below)
-
-
-def _columns(index: dict[str, int], queues: tuple[Queue, ...], field: str, absent: int) -> Ints:
-    """One of the declared amounts as columns; quotas alone declare any here."""
-    result = np.full((len(index), len(queues)), absent, dtype=np.int64)
-    for column, queue in enumerate(queues):
-        for name, amount in getattr(queue, field).items() if queue.elastic else ():
-            if name in index:  # what no node has, nobody holds
-                result[index[name], column] = min(amount, UNLIMITED)
-    return result

@@ -16,7 +16,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
-from tierwise.plugins.queues.table import UNLIMITED, EnqueuedResources, QueueTable
+from tierwise.plugins.queues.table import UNLIMITED, EnqueuedResources, QueueTable, members
 
 __all__ = ["Capability"]
 
@@ -38,11 +38,7 @@ class Capability:
         chains = [_chain(self._table, queue) for queue in self._table.queues]
         self._caps = [[column for column in chain if capped[column]] for chain in chains]
         """Of each queue: itself and its ancestors, those that declare a capability, innermost first."""
-        members: dict[int, list[int]] = {cap: [] for cap in np.flatnonzero(capped).tolist()}
-        for column, caps in enumerate(self._caps):
-            for cap in dict.fromkeys(caps):
-                members[cap].append(column)
-        self._members = {cap: np.array(below, dtype=np.int64) for cap, below in members.items()}
+        self._members = members(self._caps)
 
     def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
         column = self._table.index.get(job.queue)
@@ -57,16 +53,11 @@ class Capability:
     def may_enqueue(self, job: Job) -> Reason | None:
         """The job's minResources must fit each capability beside those of admitted jobs; then they are reserved."""
         column = self._table.index.get(job.queue)
-        if column is None or job.min_resources is None or self._promises.granted(job):
+        if column is None:
             return None
-        for cap in self._caps[column]:
-            promised, limit = self._promises.among(self._members[cap]), self._table.capability[:, cap]
-            asked = job.min_resources
-            reason = self._table.over_promised("capability", cap, asked=asked, promised=promised, allowed=limit)
-            if reason is not None:
-                return reason
-        self._promises.grant(job)
-        return None
+        limits = self._table.capability
+        around = ((cap, self._members[cap], limits[:, cap]) for cap in self._caps[column])
+        return self._promises.refusal("capability", job, around)
 
 
 def _chain(table: QueueTable, queue: Queue) -> list[int]:

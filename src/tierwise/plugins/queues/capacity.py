@@ -171,17 +171,8 @@ class Capacity:
         column = self._table.index.get(job.queue)
         if column is None:
             return None
-        reason = self._misplaced(column)
-        if reason is not None or job.min_resources is None or self._promises.granted(job):
-            return reason
-        for above in self._tree.chains[column]:
-            promised, limit = self._promises.among(self._tree.members[above]), self._tree.real[:, above]
-            asked = job.min_resources
-            reason = self._table.over_promised("capacity", above, asked=asked, promised=promised, allowed=limit)
-            if reason is not None:
-                return reason
-        self._promises.grant(job)
-        return None
+        around = ((above, self._tree.members[above], self._tree.real[:, above]) for above in self._tree.chains[column])
+        return self._misplaced(column) or self._promises.refusal("capacity", job, around)
 
     # -- reclaim
 

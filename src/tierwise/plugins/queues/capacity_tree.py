@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
-from tierwise.plugins.queues.table import QueueTable, real_capability
+from tierwise.plugins.queues.table import QueueTable, chain, circles, members, real_capability
 
 __all__ = ["Hierarchy"]
 
@@ -31,14 +31,10 @@ class Hierarchy(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, table: QueueTable) -> Hierarchy:
         parents = _parents(table)
-        chains = tuple(_chain(parents, column) for column in range(len(parents)))
-        members: list[list[int]] = [[] for _ in parents]
-        for column, chain in enumerate(chains):
-            for above in chain:
-                members[above].append(column)
+        chains = tuple(chain(parents, column) for column in range(len(parents)))
         return cls(
             chains=chains,
-            members=tuple(np.array(below, dtype=np.int64) for below in members),
+            members=members(chains),
             real=_real(table, parents, chains),
             depth=max(map(len, chains), default=1),
             unfit=_unfit(table, parents, chains),
@@ -57,23 +53,7 @@ def _is_tree(table: QueueTable) -> bool:
 def _parents(table: QueueTable) -> list[int]:
     """The column of each queue's parent; -1 directly below the cluster, and where the parents go wrong."""
     parents = [-1 if queue.parent in ("", _ROOT) else table.index.get(queue.parent, -1) for queue in table.queues]
-    return [-1 if _circles(parents, column) else parent for column, parent in enumerate(parents)]
-
-
-def _circles(parents: list[int], column: int) -> bool:
-    """Whether a queue is its own ancestor."""
-    seen, above = {column}, parents[column]
-    while above >= 0 and above not in seen:
-        seen.add(above)
-        above = parents[above]
-    return above == column
-
-
-def _chain(parents: list[int], column: int) -> tuple[int, ...]:
-    chain = [column]
-    while parents[chain[-1]] >= 0:
-        chain.append(parents[chain[-1]])
-    return tuple(chain)
+    return [-1 if circles(parents, column) else parent for column, parent in enumerate(parents)]
 
 
 def _real(table: QueueTable, parents: list[int], chains: tuple[tuple[int, ...], ...]) -> Ints:

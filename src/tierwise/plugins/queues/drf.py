@@ -37,7 +37,7 @@ class Drf:
 
     def __init__(self, view: CycleView) -> None:
         self._held = view.ledger.job_used  # read, never written: always current
-        everything = np.where(counted(view.axis), total(view), 0)
+        everything = np.where(counted(view.axis), total(view.nodes), 0)
         self._some = np.flatnonzero(everything > 0)
         self._total = everything[self._some, None].astype(np.float64)
 
@@ -62,24 +62,15 @@ class Drf:
 
 
 @takes_part(JobOrder, QueueOrder, VictimFilter, ignores_names=True)
-class HierarchicalDrf:
+class HierarchicalDrf(Drf):
     """The same, with an order of queues."""
 
-    answers = frozenset((Purpose.PREEMPT,))
-    counts = True
-
     def __init__(self, view: CycleView) -> None:
-        self._jobs = Drf(view)
-        self._queues = FairTree(view, np.where(counted(view.axis), total(view), 0))
-
-    def job_key(self, job: Job) -> tuple[float, ...]:
-        return self._jobs.job_key(job)
+        super().__init__(view)
+        self._queues = FairTree(view, np.where(counted(view.axis), total(view.nodes), 0))
 
     def queue_key(self, queue: Queue) -> tuple[float, ...]:
         return self._queues.key(queue)
-
-    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        return self._jobs.spare(preemptor, victims)
 
 
 @chooses(Drf, HierarchicalDrf)

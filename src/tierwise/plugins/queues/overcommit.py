@@ -59,7 +59,7 @@ def _stretched(arguments: Arguments, view: CycleView) -> Ints:
     """The total times the factors, in whole units: a factor is taken by its digits, so 1.2 is six fifths."""
     general = _factor(arguments, _KEY, _DEFAULT)
     limits = []
-    for name, amount in zip(view.axis.names, total(view).tolist(), strict=True):
+    for name, amount in zip(view.axis.names, total(view.nodes).tolist(), strict=True):
         factor = _factor(arguments, f"{_KEY}.{name}", general)
         limits.append(min(int(amount * Fraction(str(factor))), UNLIMITED))
     return np.array(limits, dtype=np.int64)

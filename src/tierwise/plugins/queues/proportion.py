@@ -43,6 +43,7 @@ from tierwise.plugins.queues.table import (
     UNLIMITED,
     EnqueuedResources,
     QueueTable,
+    by_weight,
     pending,
     ratio,
     real_capability,
@@ -86,14 +87,8 @@ def water_fill(total: int, weights: Sequence[int], floors: Sequence[int], caps: 
             left -= share
         gone = {i for i, _ in settled}
         rising = [i for i in rising if i not in gone]
-    if rising:
-        weight = sum(weights[i] for i in rising)
-        for i in rising:
-            shares[i] = left * weights[i] // weight
-        units = left - sum(shares[i] for i in rising)
-        by_fraction = sorted(rising, key=lambda i: (-(left * weights[i] % weight), i))
-        for i in by_fraction[:units]:
-            shares[i] += 1
+    for i, share in zip(rising, by_weight(left, [weights[i] for i in rising]), strict=True) if rising else ():
+        shares[i] = share
     return shares
 
 
@@ -144,13 +139,11 @@ class Proportion:
         column = self._table.index.get(job.queue)
         if column is None:
             return None
+        words = f"queue {job.queue} would have more", " than it deserves"
         used, deserved = self._used[:, column], self.deserved[:, column]
-        short = self._table.short(amounts, used + amounts, deserved)
-        if not short.any():
-            return None
-        text = f"queue {job.queue} would have more {self._table.listed(short)} than it deserves"
-        told = self._table.figures(short, asked=amounts, used=used, deserved=deserved)
-        return Reason("QueueOverDeserved", "proportion", f"{text} {told}")
+        return self._table.exceeded(
+            "QueueOverDeserved", "proportion", words, asked=amounts, used=used, deserved=deserved
+        )
 
     def may_reclaim(self, job: Job, need: Ints) -> Reason | None:
         return self.quota_exceeded(job, need)
@@ -158,15 +151,9 @@ class Proportion:
     def may_enqueue(self, job: Job) -> Reason | None:
         """The job's minResources must fit the real capability beside those of admitted jobs; then they are reserved."""
         column = self._table.index.get(job.queue)
-        if column is None or job.min_resources is None or self._promises.granted(job):
+        if column is None:
             return None
-        promised, limit = self._promises.among(np.array([column])), self._real[:, column]
-        asked = job.min_resources
-        reason = self._table.over_promised("proportion", column, asked=asked, promised=promised, allowed=limit)
-        if reason is not None:
-            return reason
-        self._promises.grant(job)
-        return None
+        return self._promises.refusal("proportion", job, [(column, np.array([column]), self._real[:, column])])
 
     # -- victims
 

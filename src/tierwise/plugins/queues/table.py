@@ -7,7 +7,7 @@ declares.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -17,6 +17,7 @@ from tierwise.framework.extension import CycleView
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Phase
+from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue
 from tierwise.model.reason import Reason
 from tierwise.model.resources import CPU, MEMORY, MOST, Axis
@@ -26,8 +27,13 @@ __all__ = [
     "UNLIMITED",
     "EnqueuedResources",
     "QueueTable",
+    "by_weight",
+    "chain",
+    "circles",
+    "columns",
     "counted",
     "figures",
+    "members",
     "owed",
     "pending",
     "ratio",
@@ -61,10 +67,10 @@ class QueueTable(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, view: CycleView) -> QueueTable:
         queues = tuple(view.queues.values())
-        axis, everything = view.axis, total(view)
+        axis, everything = view.axis, total(view.nodes)
         most = np.minimum(everything, 2**62 // max(1, len(queues)))  # no sum over queues overflows
-        guarantee = np.minimum(_columns(axis, [q.guarantee for q in queues]), most[:, None])
-        deserved = _columns(axis, [q.deserved for q in queues])
+        guarantee = np.minimum(columns(axis, [q.guarantee for q in queues]), most[:, None])
+        deserved = columns(axis, [q.deserved for q in queues])
         index = view.ledger.queue_index
         return cls(
             index=index,
@@ -73,20 +79,12 @@ class QueueTable(msgspec.Struct, frozen=True):
             counted=counted(axis),
             total=everything,
             guarantee=guarantee,
-            capability=_columns(axis, [_limits(q.capability) for q in queues], UNLIMITED),
+            capability=columns(axis, [_limits(q.capability) for q in queues], UNLIMITED),
             deserved=deserved,
-            named=_columns(axis, [dict.fromkeys([*q.deserved, *q.guarantee], 1) for q in queues]) > 0,
+            named=columns(axis, [dict.fromkeys([*q.deserved, *q.guarantee], 1) for q in queues]) > 0,
             reclaimable=np.array([q.reclaimable for q in queues], dtype=bool),
             of_job=np.array([index.get(job.queue, -1) for job in view.jobs], dtype=np.int64),
         )
-
-    def short(self, asked: Ints, would: Ints, limit: Ints) -> Bools:
-        """The resources asked for of which `would` be more than the limit."""
-        result: Bools = self.counted & (asked > 0) & (would > limit)
-        return result
-
-    def listed(self, which: Bools) -> str:
-        return ", ".join(self.names[r] for r in np.flatnonzero(which).tolist())
 
     def figures(self, which: Bools, **amounts: Ints) -> str:
         """Amounts of these resources in words: "(cpu: 2 asked, 3 used, 4 allowed)"."""
@@ -94,21 +92,24 @@ class QueueTable(msgspec.Struct, frozen=True):
 
     def over_capability(self, plugin: str, column: int, *, asked: Ints, used: Ints, allowed: Ints) -> Reason | None:
         """Why a queue may not use so much more; None where it may."""
-        short = self.short(asked, used + asked, allowed)
-        if not short.any():
-            return None
-        text = f"queue {self.queues[column].name} would have more {self.listed(short)} than its capability allows"
-        told = self.figures(short, asked=asked, used=used, allowed=allowed)
-        return Reason("QueueOverCapability", plugin, f"{text} {told}")
+        words = f"queue {self.queues[column].name} would have more", " than its capability allows"
+        return self.exceeded("QueueOverCapability", plugin, words, asked=asked, used=used, allowed=allowed)
 
-    def over_promised(self, plugin: str, column: int, *, asked: Ints, promised: Ints, allowed: Ints) -> Reason | None:
-        """Why a queue cannot promise so much more; None where it can."""
-        short = self.short(asked, promised + asked, allowed)
+    def exceeded(
+        self, code: str, plugin: str, words: tuple[str, str], *, asked: Ints, **amounts: Ints
+    ) -> Reason | None:
+        """Why so much more is not given: what is held and what is asked for exceed a limit; None where they do not.
+
+        The `amounts` are what is held, and the limit, by the words that the message has for them. Its other words stand
+        before and behind the resources of which there is too little.
+        """
+        held, limit = amounts.values()
+        short = self.counted & (asked > 0) & (held + asked > limit)
         if not short.any():
             return None
-        text = f"queue {self.queues[column].name} cannot promise it enough {self.listed(short)}"
-        told = self.figures(short, asked=asked, promised=promised, allowed=allowed)
-        return Reason("QueueQuotaExceeded", plugin, f"{text} {told}")
+        listed = ", ".join(self.names[r] for r in np.flatnonzero(short).tolist())
+        told = self.figures(short, asked=asked, **amounts)
+        return Reason(code, plugin, f"{words[0]} {listed}{words[1]} {told}")
 
 
 def figures(names: Sequence[str], which: Bools, **amounts: Ints) -> str:
@@ -128,9 +129,9 @@ def counted(axis: Axis) -> Bools:
     return np.array([nominal(name) for name in axis.names], dtype=bool)
 
 
-def total(view: CycleView) -> Ints:
+def total(nodes: NodeTable) -> Ints:
     """What the cluster has: everything that its ready nodes can allocate."""
-    result: Ints = np.minimum(view.nodes.allocatable[:, view.nodes.ready].sum(axis=1), UNLIMITED)
+    result: Ints = np.minimum(nodes.allocatable[:, nodes.ready].sum(axis=1), UNLIMITED)
     return result
 
 
@@ -166,7 +167,43 @@ def ratio(used: Ints, of: Ints) -> float:
     return float((used[some] / of[some]).max()) if some.any() else 0.0
 
 
-def _columns(axis: Axis, amounts: list[Mapping[str, int]], absent: int = 0) -> Ints:
+def circles(parents: Sequence[int], column: int) -> bool:
+    """Whether a queue is its own ancestor; `parents` are columns, -1 for none."""
+    seen, above = {column}, parents[column]
+    while above >= 0 and above not in seen:
+        seen.add(above)
+        above = parents[above]
+    return above == column
+
+
+def chain(parents: Sequence[int], column: int) -> tuple[int, ...]:
+    """A queue and those around it, the outermost last."""
+    found = [column]
+    while parents[found[-1]] >= 0:
+        found.append(parents[found[-1]])
+    return tuple(found)
+
+
+def members(chains: Sequence[Sequence[int]]) -> tuple[Ints, ...]:
+    """Each queue with all below it, from the chain of every queue."""
+    below: list[list[int]] = [[] for _ in chains]
+    for column, around in enumerate(chains):
+        for above in dict.fromkeys(around):
+            below[above].append(column)
+    return tuple(np.array(found, dtype=np.int64) for found in below)
+
+
+def by_weight(total: int, weights: Sequence[int]) -> list[int]:
+    """Whole parts of the total in proportion to the weights; what rounding leaves goes to the largest fractions."""
+    whole = sum(weights)
+    parts = [total * weight // whole for weight in weights]
+    by_fraction = sorted(range(len(weights)), key=lambda i: (-(total * weights[i] % whole), i))
+    for i in by_fraction[: total - sum(parts)]:
+        parts[i] += 1
+    return parts
+
+
+def columns(axis: Axis, amounts: Sequence[Mapping[str, int]], absent: int = 0) -> Ints:
     """Amounts by name as columns; names that nobody in the cluster uses are left out."""
     result = np.full((len(axis), len(amounts)), absent, dtype=np.int64)
     for column, given in enumerate(amounts):
@@ -243,20 +280,25 @@ class EnqueuedResources:
         known = np.flatnonzero(table.of_job >= 0)
         self._sums: Ints = np.zeros((len(view.axis), len(table.queues)), dtype=np.int64)
         np.add.at(self._sums.T, table.of_job[known], kept[:, known].T)
-        self._of_job = table.of_job
+        self._table = table
         self._granted: set[int] = set()
 
-    def among(self, queues: Ints) -> Ints:
-        """What is promised by these queues together."""
-        result: Ints = self._sums[:, queues].sum(axis=1)
-        return result
+    def refusal(self, plugin: str, job: Job, around: Iterable[tuple[int, Ints, Ints]]) -> Reason | None:
+        """Why a queue cannot promise a job its minResources; None where all can, and from then on they are promised.
 
-    def granted(self, job: Job) -> bool:
-        """Whether a job was promised its minResources in this cycle; one that states none needs no promise."""
-        return job.min_resources is None or job.number in self._granted
-
-    def grant(self, job: Job) -> None:
-        """Promise a job its minResources; once, however often it asks."""
-        if job.min_resources is not None and not self.granted(job):
-            self._granted.add(job.number)
-            self._sums[:, self._of_job[job.number]] += job.min_resources
+        Of the job's queue and of those `around` it: the column, the queues below it, and its limit. A job that states
+        none needs no promise, and gets one once, however often it asks.
+        """
+        asked = job.min_resources
+        if asked is None or job.number in self._granted:
+            return None
+        for column, below, limit in around:
+            words, promised = f"queue {self._table.queues[column].name} cannot promise it enough", self._sums[:, below]
+            reason = self._table.exceeded(
+                "QueueQuotaExceeded", plugin, (words, ""), asked=asked, promised=promised.sum(axis=1), allowed=limit
+            )
+            if reason is not None:
+                return reason
+        self._granted.add(job.number)
+        self._sums[:, self._table.of_job[job.number]] += asked
+        return None
