@@ -18,9 +18,10 @@ import numpy as np
 from tierwise.framework.arguments import number, words
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
-from tierwise.model.arrays import Bools, Floats, Ints, Rows, length, of_rows
+from tierwise.model.arrays import Floats, Ints, Rows, length, of_rows
 from tierwise.model.resources import CPU, MEMORY, POD_SLOTS
 from tierwise.model.shape import Shape
+from tierwise.plugins.node_scores import OwnScores
 
 __all__ = ["Binpack"]
 
@@ -35,7 +36,7 @@ class _Counted(msgspec.Struct, frozen=True):
 
 
 @takes_part(Scorer, scores_by_shape=True)
-class Binpack:
+class Binpack(OwnScores):
     """Ranks nodes by how full they would be."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
@@ -50,12 +51,8 @@ class Binpack:
         """A task raises its own node; where nothing counts, no score moves."""
         return ScoreEffect.FIXED if self._of(ask.shape) is None else ScoreEffect.ROW
 
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+    def _scored(self, ask: Ask, rows: Rows) -> Floats:
         """How full each node would be, in percent, times the plugin's weight."""
-        return self.score_rows(ask, span)
-
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats:
-        """The same for any rows: a task moves no score but its node's."""
         counted = self._of(ask.shape)
         if counted is None:
             return np.zeros(length(rows))
@@ -66,10 +63,6 @@ class Binpack:
         part *= left >= 0
         total: Floats = np.add.reduce(part, axis=0)
         return total
-
-    def stale(self, ask: Ask, row: int) -> slice:
-        """Only the row that took the task."""
-        return slice(row, row + 1)
 
     def _of(self, shape: Shape) -> _Counted | None:
         try:

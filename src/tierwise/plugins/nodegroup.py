@@ -19,10 +19,11 @@ import numpy as np
 from tierwise.framework.arguments import flag
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Filter, ScoreEffect, Scorer
-from tierwise.model.arrays import Bools, Floats, Rows, Why
+from tierwise.model.arrays import Floats, Rows, Why
 from tierwise.model.queue import NodeGroups
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
+from tierwise.plugins.node_scores import OwnScores
 
 __all__ = ["NodeGroup"]
 
@@ -32,7 +33,7 @@ _CLOSED = Reason("NodeGroupClosed", "nodegroup", "were in a group of nodes that 
 
 
 @takes_part(Scorer, Filter)
-class NodeGroup:
+class NodeGroup(OwnScores):
     """Keeps queues to their groups of nodes."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
@@ -70,23 +71,13 @@ class NodeGroup:
         """Scores follow the queue and the node alone."""
         return ScoreEffect.FIXED
 
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        return self.score_rows(ask, span)
-
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats:
-        """The same for any rows."""
-        return self._of(ask.job.queue)[rows]
-
-    def stale(self, ask: Ask, row: int) -> slice:
-        return slice(row, row)
+    def _scored(self, ask: Ask, rows: Rows) -> Floats:
+        queue = ask.job.queue
+        if queue not in self._scores:
+            self._scores[queue] = self._of(queue)
+        return self._scores[queue][rows]
 
     def _of(self, queue: str) -> Floats:
-        found = self._scores.get(queue)
-        if found is None:
-            found = self._scores[queue] = self._scored(queue)
-        return found
-
-    def _scored(self, queue: str) -> Floats:
         groups = self._groups.get(queue)
         likings = [self._liking(groups, group) if groups is not None else 0.0 for group in self._column.values]
         result: Floats = np.array([*likings, 0.0])[self._column.codes]  # code -1 picks the last entry

@@ -24,10 +24,11 @@ import numpy as np
 from tierwise.framework.arguments import flag, number, words
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Filter, ScoreEffect, Scorer
-from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, of_rows
+from tierwise.model.arrays import Floats, Ints, Rows, Why, of_rows
 from tierwise.model.reason import Reason
 from tierwise.model.resources import CPU, MEMORY
 from tierwise.model.shape import Shape
+from tierwise.plugins.node_scores import OwnScores
 
 __all__ = ["ResourceStrategyFit"]
 
@@ -38,7 +39,7 @@ _GIGABYTE = 10**9
 
 
 @takes_part(Filter, Scorer, scores_by_shape=True)
-class ResourceStrategyFit:
+class ResourceStrategyFit(OwnScores):
     """Ranks nodes by a strategy for each resource, and keeps cpu and memory for devices."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
@@ -65,11 +66,7 @@ class ResourceStrategyFit:
             else ScoreEffect.FREE
         )
 
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        return self.score_rows(ask, span)
-
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats:
-        """The same for any rows: a task moves no score but its node's."""
+    def _scored(self, ask: Ask, rows: Rows) -> Floats:
         total = self._spared(ask.shape)[rows].copy()
         counted = self._counted(ask.shape)
         if not len(counted) or not self._weight:
@@ -83,10 +80,6 @@ class ResourceStrategyFit:
         own = (weights * part).sum(axis=0) * (100.0 * self._weight / weights.sum())
         total += np.where(((left < 0) & (there > 0)).any(axis=0), 0.0, own)
         return total
-
-    def stale(self, ask: Ask, row: int) -> slice:
-        """Only the row that took the task."""
-        return slice(row, row + 1)
 
     def _counted(self, shape: Shape) -> Ints:
         return np.array([r for r in shape.asked.tolist() if r in self._strategies], dtype=np.int64)

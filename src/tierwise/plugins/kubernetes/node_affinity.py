@@ -24,13 +24,16 @@ __all__ = [
     "KEEPS_OFF",
     "Preferences",
     "added_affinity",
+    "any_soft",
     "eligible",
+    "image_bytes",
     "in_any_term",
-    "in_term",
     "open_rows",
     "places",
+    "preferred_weights",
     "selected",
     "set_apart",
+    "soft_taints",
     "tolerates",
     "untolerated",
 ]
@@ -180,7 +183,6 @@ class Preferences:
         self._affinities: dict[tuple[PreferredNodeTerm, ...], Floats | None] = {}
         self._taints: dict[tuple[Toleration, ...], Floats | None] = {}
         self._images: dict[tuple[str, ...], Floats | None] = {}
-        self._sizes: dict[str, Ints] = {}
 
     @cached_property
     def _open(self) -> Bools:
@@ -188,7 +190,7 @@ class Preferences:
 
     @cached_property
     def _soft(self) -> bool:
-        return any(_is_soft(taint) for taints in self._nodes.taints for taint in taints)
+        return any_soft(self._nodes)
 
     def affinity(self, shape: Shape) -> Floats | None:
         """The weights of the preferred terms that a node matches, against the best node's."""
@@ -217,39 +219,53 @@ class Preferences:
         return self._images[shape.images]
 
     def _affinity(self, terms: tuple[PreferredNodeTerm, ...]) -> Floats | None:
-        total = np.zeros(len(self._nodes))
-        for term in terms:
-            if term.counted:
-                total += term.counted * in_term(self._nodes, term.preference)
-        best = total.max(initial=0.0, where=self._open)
+        total = preferred_weights(self._nodes, terms)
+        best = total.max(initial=0, where=self._open)
         return total * (100.0 / best) if best > 0 else None
 
     def _taint(self, tolerations: tuple[Toleration, ...]) -> Floats | None:
-        soft = [
-            tuple(t for t in taints if _is_soft(t) and not tolerates(tolerations, t)) for taints in self._nodes.taints
-        ]
-        count: Floats = np.array([len(taints) for taints in soft], dtype=np.float64)[self._nodes.taint_set]
-        worst = count.max(initial=0.0, where=self._open)
+        count = soft_taints(self._nodes, tolerations)
+        worst = count.max(initial=0, where=self._open)
         return 100.0 - count * (100.0 / worst) if worst > 0 else None
 
     def _image(self, images: tuple[str, ...]) -> Floats | None:
-        total = np.zeros(len(self._nodes))
-        for image in images:
-            size = self._size(image)
-            total += size * (np.count_nonzero(size) / max(1, len(self._nodes)))
-        most = _LARGE_IMAGE * len(images)
-        score: Floats = (np.clip(total, _SMALL_IMAGES, most) - _SMALL_IMAGES) * (100.0 / (most - _SMALL_IMAGES))
-        return score if score.any() else None
+        there, most = image_bytes(self._nodes, images)
+        return there * (100.0 / most) if there.any() else None
 
-    def _size(self, image: str) -> Ints:
-        """The image's size per row, 0 where a node lacks it: a column made on first use, like those of labels."""
-        full = image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
-        found = self._sizes.get(full)
-        if found is None:
-            sizes = (listed.get(full, 0) for listed in self._nodes.images)
-            found = self._sizes[full] = np.fromiter(sizes, dtype=np.int64, count=len(self._nodes))
-        return found
+
+def preferred_weights(nodes: NodeTable, terms: tuple[PreferredNodeTerm, ...]) -> Ints:
+    """By row, the sum of the weights of the preferred terms that a node matches."""
+    total = np.zeros(len(nodes), dtype=np.int64)
+    for term in terms:
+        total += term.counted * in_term(nodes, term.preference)
+    return total
+
+
+def any_soft(nodes: NodeTable) -> bool:
+    """Whether some node has a taint that pods had better tolerate."""
+    return any(_is_soft(taint) for taints in nodes.taints for taint in taints)
+
+
+def soft_taints(nodes: NodeTable, tolerations: tuple[Toleration, ...]) -> Ints:
+    """By row, how many such taints are not tolerated."""
+    counts = [sum(_is_soft(t) and not tolerates(tolerations, t) for t in taints) for taints in nodes.taints]
+    return np.array(counts, dtype=np.int64)[nodes.taint_set]
 
 
 def _is_soft(taint: Taint) -> bool:
     return taint.effect == "PreferNoSchedule"
+
+
+def image_bytes(nodes: NodeTable, images: tuple[str, ...], *, whole: bool = False) -> tuple[Floats, int]:
+    """By row, how much of some images a node has, images that many nodes have counting more; and the most there may be.
+
+    With `whole`, what each image counts for is cut to whole bytes, as Kubernetes does.
+    """
+    total = np.zeros(len(nodes))
+    for image in images:
+        full = image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
+        size = np.fromiter((listed.get(full, 0) for listed in nodes.images), dtype=np.int64, count=len(nodes))
+        counts = size * (np.count_nonzero(size) / max(1, len(nodes)))
+        total += np.floor(counts) if whole else counts
+    most = _LARGE_IMAGE * len(images)
+    return np.clip(total, _SMALL_IMAGES, most) - _SMALL_IMAGES, most - _SMALL_IMAGES

@@ -5,7 +5,7 @@ Used by `predicates` (required terms) and `nodeorder` (preferred ones); both cou
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property, reduce
 
 import msgspec
@@ -21,7 +21,7 @@ from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
 from tierwise.plugins.kubernetes.node_affinity import eligible, open_rows, places
 
-__all__ = ["Count", "PodCounts", "PodPreferences", "PodRequirements", "counted_by_spread", "placeable"]
+__all__ = ["Count", "PodCounts", "PodPreferences", "PodRequirements", "placeable", "soft"]
 
 
 # Counts of pods per value of a node label, for the rules between pods.
@@ -52,7 +52,12 @@ def placeable(view: CycleView) -> tuple[Shape, ...]:
     return tuple(s for s in view.snapshot.shapes if s.number in pending or s.number not in held)
 
 
-def counted_by_spread(constraint: TopologySpreadConstraint, shape: Shape) -> PodSelector:
+def soft(shape: Shape) -> tuple[TopologySpreadConstraint, ...]:
+    """The spread constraints that nodes are only ranked by."""
+    return tuple(c for c in shape.spread if c.when_unsatisfiable == "ScheduleAnyway")
+
+
+def _counted_by_spread(constraint: TopologySpreadConstraint, shape: Shape) -> PodSelector:
     """The pods that a spread constraint of a shape counts: an empty selector counts nobody, as in Kubernetes."""
     selector = spread_pods(constraint, shape.namespace, shape.labels)
     return selector if selector.labels else replace(selector, labels=None)
@@ -87,10 +92,57 @@ class PodCounts:
             found = self._matching[what] = self._register(meant, key, among=among, leaving=leaving)
         return found
 
-    def carrying(self, weights: Mapping[int, int], key: str) -> Count:
-        """The sum of `weights`, given by shape number, over the pods that stand there."""
-        carried = {number: weight for number, weight in weights.items() if weight}
-        return self._register(carried, key, among=None, leaving=True)
+    def carrying(
+        self, terms: Iterable[tuple[int, PodSelector, str, int]], wanted: set[int]
+    ) -> Iterator[tuple[Count, set[int]]]:
+        """For terms that pods carry: the pods that carry each, by weight, and the `wanted` shapes that it means.
+
+        A term is the number of the carrier's shape, whom it means, how near, and how much it weighs.
+        """
+        carriers: dict[tuple[PodSelector, str], dict[int, int]] = {}
+        for number, selector, key, weight in terms:
+            weights = carriers.setdefault((selector, key), {})
+            weights[number] = weights.get(number, 0) + weight
+        for (selector, key), weights in carriers.items():
+            met = wanted.intersection(self.shapes_matching(selector))
+            if met:
+                carried = {number: weight for number, weight in weights.items() if weight}
+                yield self._register(carried, key, among=None, leaving=True), met
+
+    def liked(self, *, hard: int = 0, ignores: bool = False) -> dict[int, list[tuple[Count, int]]]:
+        """By shape that may be placed, what ranks nodes for it, with weights; shapes that nothing does are left out.
+
+        That are pods which its preferred terms mean, and pods whose preferred terms mean it, as in Kubernetes. Required
+        affinity of these weighs `hard`. With `ignores`, their terms count for shapes alone that have terms themselves.
+        """
+        found: dict[int, list[tuple[Count, int]]] = {}
+        own, shapes = placeable(self._view), self._view.snapshot.shapes
+        for shape in own:
+            for selector, key, weight in _wishes(shape):
+                found.setdefault(shape.number, []).append((self.matching((selector,), key), weight))
+        asked = {shape.number for shape in own if not ignores or shape.number in found}
+        terms = ((shape.number, *term) for shape in shapes for term in (*_wishes(shape), *_needs(shape, hard)))
+        for count, met in self.carrying(terms, asked):
+            for number in met:
+                found.setdefault(number, []).append((count, 1))
+        return found
+
+    def labelled(self, constraints: Iterable[TopologySpreadConstraint]) -> Bools:
+        """The rows with the label of each of these constraints."""
+        rows = np.ones(len(self._view.nodes), dtype=bool)
+        for constraint in constraints:
+            rows &= self.place(constraint.topology_key) >= 0
+        return rows
+
+    def among(self, shape: Shape, constraint: TopologySpreadConstraint, rows: Bools) -> Bools:
+        """Those of some rows on which a constraint counts pods."""
+        affinity, taints = constraint.node_affinity_policy != "Ignore", constraint.node_taints_policy == "Honor"
+        return rows & eligible(self._view.nodes, shape, affinity=affinity, taints=taints)
+
+    def spread(self, shape: Shape, constraint: TopologySpreadConstraint, among: Bools | None) -> Count:
+        """The pods that a constraint of a shape counts, on these rows."""
+        counted = _counted_by_spread(constraint, shape)
+        return self.matching((counted,), constraint.topology_key, among=among, leaving=False)
 
     def shapes_matching(self, *selectors: PodSelector) -> list[int]:
         """The numbers of the shapes whose tasks every selector means."""
@@ -321,21 +373,16 @@ class PodRequirements:
 
     def _count_shunning(self, shapes: tuple[Shape, ...], wanted: set[int]) -> None:
         """Count, for every anti-affinity term that means a shape to be placed, the pods that carry it."""
-        carriers: dict[tuple[PodSelector, str], dict[int, int]] = {}
         there = {label for number in wanted for label in shapes[number].labels.items()}
-        for shape in shapes:
-            for term in self._away_terms(shape):
-                asked = term.label_selector
-                if asked is not None and not asked.match_labels.items() <= there:
-                    continue  # it means none of them
-                what = (affinity_pods(term, shape.namespace, shape.labels), term.topology_key)
-                carriers.setdefault(what, {})[shape.number] = 1
-        for (selector, key), weights in carriers.items():
-            met = wanted.intersection(self._counts.shapes_matching(selector))
-            if met:
-                count = self._counts.carrying(weights, key)
-                for number in met:
-                    self._shunning.setdefault(number, []).append(count)
+        terms = (
+            (shape.number, affinity_pods(term, shape.namespace, shape.labels), term.topology_key, 1)
+            for shape in shapes
+            for term in self._away_terms(shape)
+            if term.label_selector is None or term.label_selector.match_labels.items() <= there  # or it means none
+        )
+        for count, met in self._counts.carrying(terms, wanted):
+            for number in met:
+                self._shunning.setdefault(number, []).append(count)
 
     def _rules_of(self, shape: Shape) -> _Rules:
         near = self._near_terms(shape)
@@ -361,7 +408,7 @@ class PodRequirements:
 
         found = int(bool(near) and all(map(itself, near)))
         found += sum(itself(selector) and wide(key) for selector, key in away)
-        return found + sum(itself(counted_by_spread(c, shape)) for c in self._constraints(shape))
+        return found + sum(itself(_counted_by_spread(c, shape)) for c in self._constraints(shape))
 
     def _shunning_over_one_label(self, shape: Shape) -> Iterator[tuple[Count, ...]]:
         """There may be hundreds: where each gang has a rack to itself, each excludes all others."""
@@ -374,18 +421,13 @@ class PodRequirements:
         constraints = self._constraints(shape)
         if not constraints:
             return ()
-        labelled = np.ones(len(self._nodes), dtype=bool)
-        for constraint in constraints:
-            labelled &= self._counts.place(constraint.topology_key) >= 0
+        labelled = self._counts.labelled(constraints)
         return tuple(self._even(shape, constraint, labelled) for constraint in constraints)
 
     def _even(self, shape: Shape, constraint: TopologySpreadConstraint, labelled: Bools) -> _SpreadLimit:
-        honours_affinity = constraint.node_affinity_policy != "Ignore"
-        honours_taints = constraint.node_taints_policy == "Honor"
-        among = labelled & eligible(self._nodes, shape, affinity=honours_affinity, taints=honours_taints)
+        among = self._counts.among(shape, constraint, labelled)
         selector = spread_pods(constraint, shape.namespace, shape.labels)
-        counted = counted_by_spread(constraint, shape)
-        count = self._counts.matching((counted,), constraint.topology_key, among=among, leaving=False)
+        count = self._counts.spread(shape, constraint, among)
         domains = np.flatnonzero(np.bincount(count.place[among], minlength=len(count.values)))
         number = len(domains)
         itself = int(selector.matches(shape.namespace, shape.labels))
@@ -412,9 +454,6 @@ def _required(side: PodAffinity | None) -> tuple[PodAffinityTerm, ...]:
 # preferred terms of those pods against the shape.
 
 
-_SOFT = "ScheduleAnyway"
-
-
 class _Spread(msgspec.Struct, frozen=True):
     """The soft constraints of one shape: their counts, each with a factor, and what skews add to every node."""
 
@@ -434,16 +473,13 @@ class PodPreferences:
         self._scores: dict[tuple[str, int], tuple[int, Floats]] = {}
         shapes = view.snapshot.shapes
         affinity = affinity and any(True for shape in shapes if shape.affinity is not None for _ in _wishes(shape))
-        spread = spread and any(_soft(shape) for shape in shapes if shape.spread)
+        spread = spread and any(soft(shape) for shape in shapes if shape.spread)
         if affinity or spread:
             self._counts = PodCounts(view)
-            for shape in placeable(view):
-                if affinity:
-                    self._add_own(shape)
-                if spread and _soft(shape):
+            self._liked = self._counts.liked() if affinity else {}
+            for shape in placeable(view) if spread else ():
+                if soft(shape):
                     self._spreads[shape.number] = self._spread(shape)
-            if affinity:
-                self._add_others(view)
 
     @cached_property
     def _open(self) -> Bools:
@@ -496,29 +532,9 @@ class PodPreferences:
 
     # -- registering the counts
 
-    def _add_own(self, shape: Shape) -> None:
-        for selector, key, weight in _wishes(shape):
-            self._liked.setdefault(shape.number, []).append((self._counts.matching((selector,), key), weight))
-
-    def _add_others(self, view: CycleView) -> None:
-        carriers: dict[tuple[PodSelector, str], dict[int, int]] = {}
-        for shape in view.snapshot.shapes:
-            for selector, key, weight in _wishes(shape):
-                weights = carriers.setdefault((selector, key), {})
-                weights[shape.number] = weights.get(shape.number, 0) + weight
-        wanted = {shape.number for shape in placeable(view)}
-        for (selector, key), weights in carriers.items():
-            met = wanted.intersection(self._counts.shapes_matching(selector))
-            if met:
-                count = self._counts.carrying(weights, key)
-                for number in met:
-                    self._liked.setdefault(number, []).append((count, 1))
-
     def _spread(self, shape: Shape) -> _Spread:
-        constraints = _soft(shape)
-        rows = np.ones(len(self._nodes), dtype=bool)
-        for constraint in constraints:
-            rows &= self._counts.place(constraint.topology_key) >= 0
+        constraints = soft(shape)
+        rows = self._counts.labelled(constraints)
         return _Spread(
             counts=tuple(self._factor(shape, constraint, rows) for constraint in constraints),
             base=float(sum(constraint.max_skew - 1 for constraint in constraints)),
@@ -527,11 +543,8 @@ class PodPreferences:
 
     def _factor(self, shape: Shape, constraint: TopologySpreadConstraint, rows: Bools) -> tuple[Count, float]:
         """The count, and Kubernetes' factor that makes labels with few values and with many comparable."""
-        honours_affinity = constraint.node_affinity_policy != "Ignore"
-        honours_taints = constraint.node_taints_policy == "Honor"
-        among = rows & eligible(self._nodes, shape, affinity=honours_affinity, taints=honours_taints)
-        selector = counted_by_spread(constraint, shape)
-        count = self._counts.matching((selector,), constraint.topology_key, among=among, leaving=False)
+        among = self._counts.among(shape, constraint, rows)
+        count = self._counts.spread(shape, constraint, among)
         size = np.count_nonzero(np.bincount(count.place[among & self._open]))  # np.unique sorts, for every shape
         return count, float(np.log(size + 2))
 
@@ -548,5 +561,7 @@ def _wishes(shape: Shape) -> Iterator[tuple[PodSelector, str, int]]:
                 yield selector, term.topology_key, sign * wish.counted
 
 
-def _soft(shape: Shape) -> tuple[TopologySpreadConstraint, ...]:
-    return tuple(c for c in shape.spread if c.when_unsatisfiable == _SOFT)
+def _needs(shape: Shape, weight: int) -> Iterator[tuple[PodSelector, str, int]]:
+    """The required affinity of a shape, as if it were preferred."""
+    for term in _required(shape.affinity.pod_affinity) if shape.affinity is not None and weight > 0 else ():
+        yield affinity_pods(term, shape.namespace, shape.labels), term.topology_key, weight

@@ -8,20 +8,26 @@ present.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 import numpy as np
 
-from tierwise.api.core import PodAffinity, PodAffinityTerm, PreferredNodeTerm, TopologySpreadConstraint
+from tierwise.api.core import PreferredNodeTerm, TopologySpreadConstraint
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
 from tierwise.framework.ledger import Tally
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
-from tierwise.model.pod_terms import PodSelector, affinity_pods
 from tierwise.model.shape import Shape
-from tierwise.plugins.kubernetes.node_affinity import added_affinity, eligible, in_term, tolerates
-from tierwise.plugins.kubernetes.pod_affinity import Count, PodCounts, counted_by_spread, placeable
+from tierwise.plugins.kubernetes.node_affinity import (
+    added_affinity,
+    any_soft,
+    image_bytes,
+    preferred_weights,
+    soft_taints,
+)
+from tierwise.plugins.kubernetes.pod_affinity import Count, PodCounts, placeable, soft
+from tierwise.plugins.node_scores import ComparedScores, OwnScores
 
 __all__ = [
     "ImageLocality",
@@ -36,10 +42,6 @@ __all__ = [
 _HOSTNAME = "kubernetes.io/hostname"
 _UNCOUNTED = ("cpu", "memory", "ephemeral-storage", "pods")
 """Resources that are scored even where a pod does not ask for them; all others only where it does."""
-
-_MEGABYTE = 2**20
-_SMALL_IMAGES = 23 * _MEGABYTE
-_LARGE_IMAGE = 1000 * _MEGABYTE
 
 
 class _Weighed(msgspec.Struct, frozen=True):
@@ -102,7 +104,7 @@ class _Load:
 
 
 @takes_part(Scorer, scores_by_shape=True)
-class NodeResourcesFit:
+class NodeResourcesFit(OwnScores):
     """Least allocated, most allocated, or a broken line over how much of a node is used."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
@@ -117,15 +119,8 @@ class NodeResourcesFit:
     def effect(self, ask: Ask) -> ScoreEffect:
         return ScoreEffect.ROW if self._kind == "MostAllocated" else ScoreEffect.FREE
 
-    def stale(self, ask: Ask, row: int) -> slice:
-        return slice(row, row + 1)
-
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+    def _scored(self, ask: Ask, rows: Rows) -> Floats:
         """The weighted mean over the resources that a node has, rounded down."""
-        return self.score_rows(ask, span)
-
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats:
-        """The same for any rows: a task moves no score but its node's."""
         total, weights = np.zeros(length(rows)), np.zeros(length(rows))
         for resource in self._resources:
             asked = self._load.asked(ask.shape, resource.index)
@@ -173,7 +168,7 @@ def _rounded(values: Floats) -> Floats:
 
 
 @takes_part(Scorer, scores_by_shape=True)
-class NodeResourcesBalancedAllocation:
+class NodeResourcesBalancedAllocation(OwnScores):
     """How much more or less evenly the resources of a node are used with the pod than without it."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
@@ -183,15 +178,8 @@ class NodeResourcesBalancedAllocation:
     def effect(self, ask: Ask) -> ScoreEffect:
         return ScoreEffect.FREE if self._asks(ask.shape) else ScoreEffect.FIXED
 
-    def stale(self, ask: Ask, row: int) -> slice:
-        return slice(row, row + 1)
-
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+    def _scored(self, ask: Ask, rows: Rows) -> Floats:
         """75 where nothing changes, up to 100 where use becomes more even; 0 for pods that ask for nothing of it."""
-        return self.score_rows(ask, span)
-
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats:
-        """The same for any rows: a task moves no score but its node's."""
         if not self._asks(ask.shape):
             return np.zeros(length(rows))
         before, after, has = [], [], []
@@ -224,54 +212,27 @@ def _evenness(used: Floats, has: Floats) -> Floats:
     return evenness
 
 
-# Scores that are compared with those of the other nodes that fit: any placement may change any of them.
-
-
-def _scaled_effect(*, speaks: bool) -> ScoreEffect:
-    return ScoreEffect.FREE if speaks else ScoreEffect.FIXED
-
-
-def _scaled_stale(rows: int, row: int, *, speaks: bool) -> slice:
-    return slice(0, rows) if speaks else slice(row, row + 1)
-
-
 @takes_part(Scorer, scores_by_shape=True)
-class NodeAffinityScore:
+class NodeAffinityScore(ComparedScores):
     """The weights of preferred terms that a node matches, against the best node's; `addedAffinity` counts for all."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        self._rows = len(view.nodes)
-        self._nodes = view.nodes
+        super().__init__(view)
         self._added = added_affinity(arguments).preferred
         self._known: dict[tuple[PreferredNodeTerm, ...], Ints] = {}
 
-    def effect(self, ask: Ask) -> ScoreEffect:
-        return _scaled_effect(speaks=self._speaks(ask.shape))
-
-    def stale(self, ask: Ask, row: int) -> slice:
-        return _scaled_stale(self._rows, row, speaks=self._speaks(ask.shape))
-
-    def _speaks(self, shape: Shape) -> bool:
-        return bool(self._terms(shape))
+    def _speaks(self, ask: Ask) -> bool:
+        return bool(self._terms(ask.shape))
 
     def _terms(self, shape: Shape) -> tuple[PreferredNodeTerm, ...]:
         own = shape.affinity.node_affinity if shape.affinity is not None else None
         return (*self._added, *own.preferred) if own is not None else self._added
 
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+    def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         terms = self._terms(ask.shape)
-        if not terms:
-            return np.zeros(span.stop - span.start)
         if terms not in self._known:
-            total = np.zeros(len(self._nodes), dtype=np.int64)
-            for term in terms:
-                total += term.counted * in_term(self._nodes, term.preference)
-            self._known[terms] = total
+            self._known[terms] = preferred_weights(self._nodes, terms)
         return _against_most(self._known[terms][span], fits)
-
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
-        """Nothing where the plugin has nothing to say of a shape."""
-        return np.zeros(length(rows)) if not self._speaks(ask.shape) else None
 
 
 def _against_most(counts: Ints, fits: Bools) -> Floats:
@@ -281,38 +242,24 @@ def _against_most(counts: Ints, fits: Bools) -> Floats:
 
 
 @takes_part(Scorer, scores_by_shape=True)
-class TaintToleration:
+class TaintToleration(ComparedScores):
     """100 less the share of PreferNoSchedule taints that are not tolerated, against the worst node's."""
 
+    _otherwise = 100.0
+
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        self._rows = len(view.nodes)
-        self._nodes = view.nodes
-        self._soft = [tuple(t for t in taints if t.effect == "PreferNoSchedule") for taints in view.nodes.taints]
-        self._any = any(self._soft)
+        super().__init__(view)
+        self._soft = any_soft(view.nodes)
 
-    def effect(self, ask: Ask) -> ScoreEffect:
-        return _scaled_effect(speaks=self._speaks(ask.shape))
+    def _speaks(self, ask: Ask) -> bool:
+        return self._soft
 
-    def stale(self, ask: Ask, row: int) -> slice:
-        return _scaled_stale(self._rows, row, speaks=self._speaks(ask.shape))
-
-    def _speaks(self, shape: Shape) -> bool:
-        return self._any
-
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        if not self._any:
-            return np.full(span.stop - span.start, 100.0)
-        tolerations = ask.shape.tolerations
-        counts = [sum(not tolerates(tolerations, taint) for taint in taints) for taints in self._soft]
-        return 100.0 - _against_most(np.array(counts, dtype=np.int64)[self._nodes.taint_set[span]], fits)
-
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
-        """The same for every node where no node has such a taint."""
-        return np.full(length(rows), 100.0) if not self._speaks(ask.shape) else None
+    def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        return 100.0 - _against_most(soft_taints(self._nodes, ask.shape.tolerations)[span], fits)
 
 
 @takes_part(Scorer, scores_by_shape=True)
-class ImageLocality:
+class ImageLocality(OwnScores):
     """How much of a pod's images a node has already, images that many nodes have counting more."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
@@ -322,35 +269,18 @@ class ImageLocality:
     def effect(self, ask: Ask) -> ScoreEffect:
         return ScoreEffect.FIXED
 
-    def stale(self, ask: Ask, row: int) -> slice:
-        return slice(row, row + 1)
-
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        return self.score_rows(ask, span)
-
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats:
-        """The same for any rows: nothing that is placed counts."""
+    def _scored(self, ask: Ask, rows: Rows) -> Floats:
         images = ask.shape.images
         if not self._nodes.images or not images:
             return np.zeros(length(rows))
         if images not in self._known:
-            self._known[images] = self._all(images)
+            there, most = image_bytes(self._nodes, images, whole=True)
+            self._known[images] = np.floor(100.0 * there / most)
         return self._known[images][rows]
-
-    def _all(self, images: tuple[str, ...]) -> Floats:
-        total = np.zeros(len(self._nodes))
-        for image in images:
-            full = image if image.rfind(":") > image.rfind("/") else f"{image}:latest"
-            sizes = [listed.get(full, -1) for listed in self._nodes.images]
-            there = sum(size >= 0 for size in sizes)
-            total += np.floor(np.maximum(sizes, 0) * (there / len(self._nodes)))
-        most = _LARGE_IMAGE * len(images)
-        score: Floats = np.floor(100.0 * (np.clip(total, _SMALL_IMAGES, most) - _SMALL_IMAGES) / (most - _SMALL_IMAGES))
-        return score
 
 
 @takes_part(Scorer, scores_by_shape=True)
-class InterPodAffinity:
+class InterPodAffinity(ComparedScores):
     """Nodes near pods that are preferred, and away from those that are not, in both directions.
 
     The required affinity of pods that stand counts with `hardPodAffinityWeight`; with
@@ -358,73 +288,27 @@ class InterPodAffinity:
     """
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        self._rows = len(view.nodes)
+        super().__init__(view)
         weight = arguments.get("hardPodAffinityWeight")
         hard = weight if isinstance(weight, int) else 1
         ignores = arguments.get("ignorePreferredTermsOfExistingPods") is True
         self._liked: dict[int, list[tuple[Count, int]]] = {}
-        shapes = view.snapshot.shapes
-        if not any(shape.affinity is not None for shape in shapes):
-            return
-        counts = PodCounts(view, by_name=False)
-        own = {shape.number: shape for shape in placeable(view)}
-        for shape in own.values():
-            for selector, key, worth in _preferred(shape):
-                self._liked.setdefault(shape.number, []).append((counts.matching((selector,), key), worth))
-        asked = {number for number in own if not ignores or number in self._liked}
-        carriers: dict[tuple[PodSelector, str], dict[int, int]] = {}
-        for shape in shapes:
-            for selector, key, worth in (*_preferred(shape), *_required(shape, hard)):
-                worths = carriers.setdefault((selector, key), {})
-                worths[shape.number] = worths.get(shape.number, 0) + worth
-        for (selector, key), worths in carriers.items():
-            met = asked.intersection(counts.shapes_matching(selector))
-            if met:
-                count = counts.carrying(worths, key)
-                for number in met:
-                    self._liked.setdefault(number, []).append((count, 1))
+        if any(shape.affinity is not None for shape in view.snapshot.shapes):
+            self._liked = PodCounts(view, by_name=False).liked(hard=hard, ignores=ignores)
 
-    def effect(self, ask: Ask) -> ScoreEffect:
-        return _scaled_effect(speaks=self._speaks(ask.shape))
+    def _speaks(self, ask: Ask) -> bool:
+        return ask.shape.number in self._liked
 
-    def stale(self, ask: Ask, row: int) -> slice:
-        return _scaled_stale(self._rows, row, speaks=self._speaks(ask.shape))
-
-    def _speaks(self, shape: Shape) -> bool:
-        return shape.number in self._liked
-
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+    def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         """From 0 on the node that is liked least to 100 on the one that is liked most, rounded down."""
         total = np.zeros(span.stop - span.start, dtype=np.int64)
-        for count, worth in self._liked.get(ask.shape.number, ()):
+        for count, worth in self._liked[ask.shape.number]:
             total += worth * count.at(span)
         there = total[fits]
         if not len(there) or there.min() == there.max():
             return np.zeros(len(total))
         low, high = int(there.min()), int(there.max())
         return np.clip(np.trunc(100.0 * ((total - low) / (high - low))), 0.0, 100.0)
-
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
-        """Nothing where the plugin has nothing to say of a shape."""
-        return np.zeros(length(rows)) if not self._speaks(ask.shape) else None
-
-
-def _preferred(shape: Shape) -> Iterator[tuple[PodSelector, str, int]]:
-    """The preferred terms of a shape: whom, how near, and how much, negative for anti-affinity."""
-    if shape.affinity is None:
-        return
-    for side, sign in ((shape.affinity.pod_affinity, 1), (shape.affinity.pod_anti_affinity, -1)):
-        for wish in side.preferred if side is not None else ():
-            term = wish.pod_affinity_term
-            yield affinity_pods(term, shape.namespace, shape.labels), term.topology_key, sign * wish.counted
-
-
-def _required(shape: Shape, weight: int) -> Iterator[tuple[PodSelector, str, int]]:
-    """The required affinity of a shape, as if it were preferred."""
-    side: PodAffinity | None = shape.affinity.pod_affinity if shape.affinity is not None else None
-    terms: tuple[PodAffinityTerm, ...] = side.required if side is not None and weight > 0 else ()
-    for term in terms:
-        yield affinity_pods(term, shape.namespace, shape.labels), term.topology_key, weight
 
 
 class _Soft(msgspec.Struct, frozen=True):
@@ -436,67 +320,38 @@ class _Soft(msgspec.Struct, frozen=True):
 
 
 @takes_part(Scorer, scores_by_shape=True)
-class PodTopologySpread:
+class PodTopologySpread(ComparedScores):
     """The fewer pods a soft constraint counts where a node is, the higher."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        self._rows = len(view.nodes)
-        self._nodes = view.nodes
+        super().__init__(view)
         self._softs: dict[int, tuple[tuple[_Soft, ...], Bools]] = {}
-        shapes = [shape for shape in placeable(view) if _soft(shape)]
+        shapes = [shape for shape in placeable(view) if soft(shape)]
         if shapes:
             counts = PodCounts(view, by_name=False)
             for shape in shapes:
-                self._softs[shape.number] = self._read(counts, shape)
-
-    def _read(self, counts: PodCounts, shape: Shape) -> tuple[tuple[_Soft, ...], Bools]:
-        constraints = _soft(shape)
-        rows = np.ones(self._rows, dtype=bool)
-        for constraint in constraints:
-            rows &= counts.place(constraint.topology_key) >= 0
-        return tuple(self._one(counts, shape, constraint, rows) for constraint in constraints), rows
+                rows = counts.labelled(soft(shape))
+                self._softs[shape.number] = tuple(self._one(counts, shape, one, rows) for one in soft(shape)), rows
 
     def _one(self, counts: PodCounts, shape: Shape, constraint: TopologySpreadConstraint, rows: Bools) -> _Soft:
         per_node = constraint.topology_key == _HOSTNAME
-        among = None
-        if not per_node:
-            honours = constraint.node_affinity_policy != "Ignore", constraint.node_taints_policy == "Honor"
-            among = rows & eligible(self._nodes, shape, affinity=honours[0], taints=honours[1])
-        selector = counted_by_spread(constraint, shape)
-        count = counts.matching((selector,), constraint.topology_key, among=among, leaving=False)
-        return _Soft(count, constraint.max_skew, per_node)
+        among = counts.among(shape, constraint, rows) if not per_node else None
+        return _Soft(counts.spread(shape, constraint, among), constraint.max_skew, per_node)
 
-    def effect(self, ask: Ask) -> ScoreEffect:
-        return _scaled_effect(speaks=self._speaks(ask.shape))
+    def _speaks(self, ask: Ask) -> bool:
+        return ask.shape.number in self._softs
 
-    def stale(self, ask: Ask, row: int) -> slice:
-        return _scaled_stale(self._rows, row, speaks=self._speaks(ask.shape))
-
-    def _speaks(self, shape: Shape) -> bool:
-        return shape.number in self._softs
-
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        found = self._softs.get(ask.shape.number)
-        if found is None:
-            return np.zeros(span.stop - span.start)
-        softs, labelled = found
+    def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        softs, labelled = self._softs[ask.shape.number]
         rows = labelled[span]
         scaled = rows & fits
         total = np.zeros(len(rows))
-        for soft in softs:
-            places = soft.count.place[span][scaled]
-            size = len(places) if soft.per_node else len(np.unique(places))
-            total += soft.count.at(span) * np.log(size + 2.0) + (soft.skew - 1)
+        for one in softs:
+            places = one.count.place[span][scaled]
+            size = len(places) if one.per_node else len(np.unique(places))
+            total += one.count.at(span) * np.log(size + 2.0) + (one.skew - 1)
         total = _rounded(total)
         high, low = total.max(initial=0.0, where=scaled), total.min(initial=np.inf, where=scaled)
         if high <= 0:
             return np.where(rows, 100.0, 0.0)
         return np.where(rows, np.maximum(np.floor(100.0 * (high + low - total) / high), 0.0), 0.0)
-
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
-        """Nothing where the plugin has nothing to say of a shape."""
-        return np.zeros(length(rows)) if not self._speaks(ask.shape) else None
-
-
-def _soft(shape: Shape) -> tuple[TopologySpreadConstraint, ...]:
-    return tuple(c for c in shape.spread if c.when_unsatisfiable == "ScheduleAnyway")

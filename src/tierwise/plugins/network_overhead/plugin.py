@@ -27,11 +27,10 @@ from tierwise.framework.extension import (
     Preemptor,
     Purpose,
     Reporter,
-    ScoreEffect,
     Scorer,
     VictimFilter,
 )
-from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, length
+from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Task
 from tierwise.model.reason import Reason
 from tierwise.model.services import NetworkMap
@@ -41,6 +40,7 @@ from tierwise.plugins.network_overhead.dependencies import Calls, DependencyPlan
 from tierwise.plugins.network_overhead.lookahead import LookAhead
 from tierwise.plugins.network_overhead.topological_sort import unknown_groups
 from tierwise.plugins.network_overhead.zones import ServiceCounts, ZoneCosts, Zones
+from tierwise.plugins.node_scores import ComparedScores
 
 __all__ = ["NetworkArguments", "NetworkOverhead"]
 
@@ -113,16 +113,16 @@ def _overload(links: LinkBandwidth, number: int) -> Reason:
 
 
 @takes_part(Reporter, Filter, Scorer, VictimFilter, scores_by_shape=True)
-class NetworkOverhead:
+class NetworkOverhead(ComparedScores):
     """Filters and ranks nodes by what the network from them to their dependencies costs and carries."""
 
     answers = frozenset[Purpose]()
     counts = False
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
+        super().__init__(view)
         self._view = view
         self._asked = NetworkArguments.of(arguments)
-        self._rows = len(view.nodes)
         self._too_far = view.reasons.number(_TOO_FAR)
         self._given = view.snapshot.services.map(self._asked.network, self._asked.namespaces)
         served = self._given is not None and any(shape.service is not None for shape in view.snapshot.shapes)
@@ -184,17 +184,11 @@ class NetworkOverhead:
 
     # -- score
 
-    def effect(self, ask: Ask) -> ScoreEffect:
-        return ScoreEffect.FREE if self._look(ask.shape) is not None else ScoreEffect.FIXED
-
-    def stale(self, ask: Ask, row: int) -> slice:
-        return slice(0, self._rows) if self._look(ask.shape) is not None else slice(row, row)
-
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
+    def _speaks(self, ask: Ask) -> bool:
         """No node is preferred for tasks without dependencies."""
-        return np.zeros(length(rows)) if self._look(ask.shape) is None else None
+        return self._look(ask.shape) is not None
 
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+    def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         """100 for the cheapest node that fits, 0 for the dearest; 0 for all where nothing costs anything."""
         seen = self._look(ask.shape)
         result = np.zeros(span.stop - span.start)
@@ -219,7 +213,7 @@ class NetworkOverhead:
         """Per row: accumulated cost, limits kept and violated, and the links that a task there would use."""
         seen = self._look(ask.shape)
         if seen is None:
-            return [{}] * self._rows
+            return [{}] * len(self._nodes)
         network, plan = seen
         cost = _cost(network, plan)
         kept, violated = _vote(network, plan)
@@ -231,7 +225,7 @@ class NetworkOverhead:
                 "violated": int(violated[row]),
                 "links": used.get(int(network.spots.of_row[row]), []),
             }
-            for row in range(self._rows)
+            for row in range(len(self._nodes))
         ]
 
 

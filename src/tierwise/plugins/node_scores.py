@@ -1,0 +1,64 @@
+"""What scorers of nodes have in common, by how far a task that is placed moves scores."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from tierwise.framework.extension import Ask, CycleView, ScoreEffect
+from tierwise.model.arrays import Bools, Floats, Rows, length
+
+__all__ = ["ComparedScores", "OwnScores"]
+
+
+class OwnScores(ABC):
+    """Scores each node by itself: a task moves no score but that of its node."""
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        return self._scored(ask, span)
+
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats:
+        """The same for any rows."""
+        return self._scored(ask, rows)
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        """Only the row that took the task."""
+        return slice(row, row + 1)
+
+    @abstractmethod
+    def _scored(self, ask: Ask, rows: Rows) -> Floats:
+        """The scores of some rows."""
+
+
+class ComparedScores(ABC):
+    """Compares nodes with the others that fit, where it has anything to say: a task may move any score."""
+
+    _otherwise = 0.0
+    """The score of every node where it has nothing to say."""
+
+    def __init__(self, view: CycleView) -> None:
+        self._nodes = view.nodes
+
+    def effect(self, ask: Ask) -> ScoreEffect:
+        return ScoreEffect.FREE if self._speaks(ask) else ScoreEffect.FIXED
+
+    def stale(self, ask: Ask, row: int) -> slice:
+        return slice(0, len(self._nodes)) if self._speaks(ask) else slice(row, row + 1)
+
+    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        if not self._speaks(ask):
+            return np.full(span.stop - span.start, self._otherwise)
+        return self._compared(ask, span, fits)
+
+    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
+        """The same for every node, where it has nothing to say of a task."""
+        return np.full(length(rows), self._otherwise) if not self._speaks(ask) else None
+
+    @abstractmethod
+    def _speaks(self, ask: Ask) -> bool:
+        """Whether nodes differ for a task."""
+
+    @abstractmethod
+    def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+        """The scores of a span, against those that fit."""
