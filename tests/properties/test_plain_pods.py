@@ -254,7 +254,7 @@ def test_limits_rise_with_use(plugin: str, pick: Random) -> None:
                     pipeline.quota_exceeded(job, request) is not None,
                 )
             )
-            current.ledger.charge_each([job], request)
+            current.ledger.charge(job, request)
         for answers in zip(*told, strict=True):
             assert sorted(answers) == list(answers)
 

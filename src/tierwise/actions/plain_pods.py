@@ -249,13 +249,13 @@ class PlainPods:
             jobs = alike[: len(rows)]
         count = self._number_allowed(
             len(jobs),
-            lambda count: cycle.ledger.charge_each(jobs[:count], shape.request),
+            lambda count: cycle.ledger.charge_all(jobs[:count], shape.request[:, None]),
             lambda count: self._within_quotas(jobs[count], shape.request),
         )
         if count:
             with cycle.ledger.statement() as statement:
                 cycle.ledger.count_each([job.subs[0] for job in jobs[:count]], shape, rows[:count])
-                cycle.ledger.charge_each(jobs[:count], shape.request)
+                cycle.ledger.charge_all(jobs[:count], shape.request[:, None])
                 self._ahead.place(shape, rows[:count])
                 statement.keep()
         return jobs[:count], rows[:count]

@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.framework.answers import bounded, key
-from tierwise.framework.bench import RAISED, Asked, Panel, PluginError, promises
+from tierwise.framework.boundary import RAISED, Asked, Panel, PluginError, promises
 from tierwise.framework.extension import Abstained, Debt, Gradients, Preparation, Proposal, Units
 from tierwise.framework.ledger import Ledger, stands_in_part
 from tierwise.framework.rules import RULES, Answer, AnyRule, sealed
@@ -81,17 +81,11 @@ def abstains(asked: Asked, reason: Reason) -> Abstained:
 
 def first(panel: Panel, rule: AnyRule) -> Answer:
     """The first that answers."""
-    members, check, view, note, failed = panel.members(rule), rule.check, panel.view, panel.note, rule.failure
+    asks = panel.asks(rule)
 
     def ask(*args: Any) -> Any:
-        for asked in members:
-            try:
-                answer = asked.ask(*args)
-                if answer is None:
-                    continue
-                answer = check(answer, args, view)
-            except RAISED as error:
-                answer = failed(asked, note(asked.name, asked.method, error))
+        for asked in asks:
+            answer = asked(*args)
             if answer is not None:
                 return answer
         return None
@@ -241,19 +235,8 @@ def by_plugin(panel: Panel, rule: AnyRule) -> Answer:
 
 def each_once(panel: Panel, rule: AnyRule) -> Answer:
     """All, each once."""
-    members, check, view, note, failed = panel.members(rule), rule.check, panel.view, panel.note, rule.failure
-
-    def ask() -> dict[Any, None]:
-        found: dict[Any, None] = {}
-        for asked in members:
-            try:
-                for answer in bounded(asked.ask(), asked.method):
-                    found[check(answer, (), view)] = None
-            except RAISED as error:
-                failed(asked, note(asked.name, asked.method, error))
-        return found
-
-    return ask
+    ask = with_its_plugin(panel, rule)
+    return lambda: dict.fromkeys(answer for _, answer in ask())
 
 
 def with_its_plugin(panel: Panel, rule: AnyRule) -> Answer:

@@ -38,11 +38,23 @@ C = TypeVar("C", bound=type)
 
 _MARK: Final = "__tierwise_plugin__"
 
-POINTS: Final[dict[str, type]] = {
-    name: point
+
+class _Points(dict[str, type]):
+    """Extension points by name; one that does not exist is told as a declaration of it would be."""
+
+    def __missing__(self, name: str) -> type:
+        raise KeyError(_unknown(name))
+
+
+def _unknown(name: str) -> str:
+    return moved(name) or f"{name} is not an extension point{suggestion(name, POINTS)}"
+
+
+POINTS: Final = _Points(
+    (name, point)
     for name in extension.__all__
     if getattr(point := getattr(extension, name), "_is_protocol", False) and isinstance(point, type)
-}
+)
 """Every extension point by its name."""
 
 _METHODS: Final[dict[type, dict[str, Mark]]] = {
@@ -205,9 +217,7 @@ def check_declaration(name: str, factory: object) -> Declaration:
         raise InputError(f"plugin {name}: {_called(factory)} declares no extension point: {how}")
     for point in declaration.points:
         if point not in _METHODS:
-            called = getattr(point, "__name__", repr(point))
-            told = moved(called) or f"{called} is not an extension point{suggestion(called, POINTS)}"
-            raise InputError(f"plugin {name}: {told}")
+            raise InputError(f"plugin {name}: {_unknown(getattr(point, '__name__', repr(point)))}")
     if declaration.arguments is not None and not _is_struct(declaration.arguments):
         raise InputError(f"plugin {name}: arguments of {_called(factory)} must be a msgspec.Struct")
     for kind in declaration.makes:

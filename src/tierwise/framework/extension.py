@@ -50,7 +50,6 @@ __all__ = [
     "Filter",
     "Gate",
     "GatherOption",
-    "Gathering",
     "Gradients",
     "JobOrder",
     "Lending",
@@ -89,7 +88,7 @@ MOVED: Final[Mapping[str, str]] = {
     **dict.fromkeys(("Overuse", "ReclaimGate"), "Quota"),
     **dict.fromkeys(("Complaints", "Entitlement", "NodeFigures"), "Reporter"),
     "EnqueuePermit": "EnqueueGate",
-    "GangCheck": "SearchSpace",
+    **dict.fromkeys(("GangCheck", "Gathering"), "SearchSpace"),
     "LoneVictimFilter": "VictimFilter",
 }
 """Points of version 1 of the seam, and the point that each is part of now."""
@@ -273,6 +272,16 @@ class DomainScorer(Protocol):
     def score_domains(self, sub: SubJob, domains: Ints, copies: Ints | None = None) -> Floats: ...
 
 
+class GatherOption(msgspec.Struct, frozen=True):
+    """One way to gather tasks: all in one domain of a tier, or on one node for tier 0."""
+
+    tier: int
+    multiples: tuple[tuple[int, int], ...] = ()  # (tier, number): domains of the tier take multiples of the number
+    compare: tuple[int, ...] = ()  # tiers whose domains are compared for candidates of equal capacity
+    pipeline: int = 1  # this many consecutive ranks stay together where possible
+    by_name: bool = False  # domains are filled by name, not the largest first
+
+
 class SearchSpace(Protocol):
     """Where a gang may be placed: the highest tier allowed, and the candidate domains in the order of trial.
 
@@ -291,6 +300,10 @@ class SearchSpace(Protocol):
     @marked(EITHER, "Predicate")
     def never_fits(self, job: Job, need: Ints) -> Reason | None:
         """Why a gang can never fit, whatever is evicted; None if it might."""
+
+    @marked(EITHER, "HyperNodeGradient")
+    def gather_options(self, job: Job, count: int) -> tuple[GatherOption, ...]:
+        """The options for gathering a number of tasks of a job, best first; none if the job is not gathered."""
 
 
 class Units(msgspec.Struct, frozen=True):
@@ -336,26 +349,6 @@ class Proposer(Protocol):
 
     @marked(REQUIRED, "HyperNodeProposal")
     def propose(self, units: Units, candidates: Ints) -> Proposal | Abstained | None: ...
-
-
-class GatherOption(msgspec.Struct, frozen=True):
-    """One way to gather tasks: all in one domain of a tier, or on one node for tier 0."""
-
-    tier: int
-    multiples: tuple[tuple[int, int], ...] = ()  # (tier, number): domains of the tier take multiples of the number
-    compare: tuple[int, ...] = ()  # tiers whose domains are compared for candidates of equal capacity
-    pipeline: int = 1  # this many consecutive ranks stay together where possible
-    by_name: bool = False  # domains are filled by name, not the largest first
-
-
-class Gathering(Protocol):
-    """The options for gathering a number of tasks of a job, best first; none if the job is not gathered.
-
-    Why it exists: languages ask for multiples and pipelines of tasks in their own words.
-    """
-
-    @marked(REQUIRED, "HyperNodeGradient")
-    def gather_options(self, job: Job, count: int) -> tuple[GatherOption, ...]: ...
 
 
 class QueueOrder(Protocol):

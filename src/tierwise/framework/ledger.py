@@ -1,6 +1,6 @@
-"""The mutable state of a cycle, and the journal that undoes changes to it.
+"""The mutable state of a cycle, and the undo log of changes to it.
 
-Every write first saves the old values in the journal, so a rewind restores any array exactly and no inverse operations
+Every write first saves the old values in the undo log, so a rewind restores any array exactly and no inverse operations
 are needed. Actions write through statements; plugins read the arrays and never write them.
 
 A task is placed on one of two pools. `FUTURE_IDLE` is what is idle after all releasing tasks have left and all
@@ -188,7 +188,7 @@ class Ledger:
         self._placed_rows: dict[int, list[tuple[Ints, Ints]]] = {}
         self._spans: dict[int, list[tuple[int, int]]] = {}  # by job that was asked about; the last entry counts
         self._spreads: dict[int, list[Ints]] = {}  # by job that was asked about
-        self._journal: list[tuple[Ints | list[Any], _Index, Ints | int]] = []
+        self._undo: list[tuple[Ints | list[Any], _Index, Ints | int]] = []
         self._job_charges: list[tuple[int, Ints]] = []  # by job, while nobody has asked what jobs use
         self._queue_charges: list[tuple[int, Ints]] = []  # by queue, the same
         self.idle, self.releasing = self._amounts_at_start()
@@ -275,9 +275,9 @@ class Ledger:
 
         A rewind that would take back a charge restores the sums before it instead.
         """
-        slots = [slot for slot, entry in enumerate(self._journal) if entry[0] is charges]
+        slots = [slot for slot, entry in enumerate(self._undo) if entry[0] is charges]
         for slot, (column, amounts) in zip(slots, charges, strict=True):
-            self._journal[slot] = used, (slice(None), column), used[:, column].copy()
+            self._undo[slot] = used, (slice(None), column), used[:, column].copy()
             used[:, column] += amounts
         return used
 
@@ -409,11 +409,11 @@ class Ledger:
 
     def save(self, numbers: Ints, index: _Index) -> None:
         """Save the values at an index of a follower's array before a change, so that a rewind restores them."""
-        self._journal.append((numbers, index, numbers[index].copy()))
+        self._undo.append((numbers, index, numbers[index].copy()))
 
     def append(self, entries: list[T], entry: T) -> None:
         """Append to a follower's list; a rewind removes the item."""
-        self._journal.append((entries, 0, 0))
+        self._undo.append((entries, 0, 0))
         entries.append(entry)
 
     # -- writing, inside a statement
@@ -427,11 +427,9 @@ class Ledger:
         self._add(amounts, (asked, rows), request * (sign * counts))
         domains, numbers = self._topology.touched(rows, counts)
         self._add(self.domain_idle, (asked, domains), request * -numbers)  # Volcano counts pipelined tasks as used
-        self._count(shape.number, rows, counts)
+        self._tell(shape, rows, counts)
         if pool is not Pool.IDLE:
             self.expect(shape, rows, counts)
-        for follower in self._followers:
-            follower.count(self, shape, rows, counts)
         self.moved.append(rows, taken=pool is Pool.IDLE)
 
     def place_one(self, shape: Shape, row: int) -> None:
@@ -439,16 +437,20 @@ class Ledger:
         request = shape.request
         rows = self._each_row[row : row + 1]
         idle = self.idle[:, row]
-        self._journal.append((self.idle, (slice(None), rows), idle[:, None].copy()))
+        self._undo.append((self.idle, (slice(None), rows), idle[:, None].copy()))
         idle -= request
         around = slice(None), self._topology.chains[self._topology.leaf[row]]
         before = self.domain_idle[around]
-        self._journal.append((self.domain_idle, around, before))
+        self._undo.append((self.domain_idle, around, before))
         self.domain_idle[around] = before - request[:, None]
-        self._count(shape.number, rows, _ONE)
-        for follower in self._followers:
-            follower.count(self, shape, rows, _ONE)
+        self._tell(shape, rows, _ONE)
         self.moved.append(rows, taken=True)
+
+    def _tell(self, shape: Shape, rows: Ints, counts: Ints) -> None:
+        """Tasks of a shape have come to rows, or gone: tallies and followers count them."""
+        self._count(shape.number, rows, counts)
+        for follower in self._followers:
+            follower.count(self, shape, rows, counts)
 
     def _count(self, number: int, rows: Ints, counts: Ints, *, linger: bool = False) -> None:
         """Add tasks of a shape to the tallies that count it: there may be hundreds, over few kinds of buckets."""
@@ -462,7 +464,7 @@ class Ledger:
             touched, more = where
             values = tally.evicted if linger and tally.evicted is not None else tally.values
             before = values[touched]
-            self._journal.append((values, touched, before))
+            self._undo.append((values, touched, before))
             if len(touched) == 1:
                 values[touched] = before + weight * more
             else:
@@ -510,13 +512,13 @@ class Ledger:
         """Count one placed task of each of these sub-jobs as ready, on the row beside it; they are in no role."""
         if not shape.best_effort:
             self._add(self.ready, np.array([sub.number for sub in subs], dtype=np.int64), _ONE)
-        journal, standing, known = self._journal, self._placed_rows, {*self._spans, *self._spreads}
+        undo, standing, known = self._undo, self._placed_rows, {*self._spans, *self._spreads}
         for i, sub in enumerate(subs):
             if sub.number in standing or sub.job_number in known or len(sub.held):
                 self._stand(sub, rows[i : i + 1], _ONE)
             else:  # nobody has asked about it yet, and there may be thousands
                 standing[sub.number] = entries = [(rows[i : i + 1], _ONE)]
-                journal.append((entries, 0, 0))
+                undo.append((entries, 0, 0))
 
     def _stand(self, sub: SubJob, rows: Ints, counts: Ints) -> None:
         """Remember where tasks of a sub-job stand."""
@@ -530,28 +532,20 @@ class Ledger:
 
     def occupy(self, resource: int, rows: Ints, amount: int) -> None:
         """Take so much of a resource on each of these rows for what tasks share; a negative amount comes back."""
-        self._journal.append((self.idle, (resource, rows), self.idle[resource, rows]))
-        self.idle[resource, rows] -= amount
-        domains, numbers = self._topology.touched(rows, np.full(len(rows), amount, dtype=np.int64))
-        self._journal.append((self.domain_idle, (resource, domains), self.domain_idle[resource, domains]))
-        self.domain_idle[resource, domains] -= numbers
+        amounts = np.full(len(rows), amount, dtype=np.int64)
+        domains, numbers = self._topology.touched(rows, amounts)
+        self._add(self.idle, (resource, rows), -amounts)
+        self._add(self.domain_idle, (resource, domains), -numbers)
         self.moved.append(rows)
 
     def vacate(self, resource: int, rows: Ints, amount: int) -> None:
         """Mark an amount of a shared resource on each of these rows as releasing: its last user is terminating."""
         self.any_releasing = True
-        self._journal.append((self.releasing, (resource, rows), self.releasing[resource, rows]))
-        self.releasing[resource, rows] += amount
+        self._add(self.releasing, (resource, rows), np.full(len(rows), amount))
         self.moved.append(rows)
 
-    def uncount(self, sub: SubJob, role_number: int) -> None:
-        """Count one ready task less in its sub-job and role; its resources stay allocated."""
-        self._bump(self.ready, sub.number, -1)
-        if role_number >= 0:
-            self._bump(self.role_ready, role_number, -1)
-
     def count_ready(self, sub: SubJob, roles: Iterable[int], by: int) -> None:
-        """Count tasks of a sub-job and of some roles as ready; a negative number subtracts them."""
+        """Count tasks of a sub-job and of some roles as ready; a negative number subtracts them, and frees nothing."""
         self._bump(self.ready, sub.number, by)
         for role in roles:
             self._bump(self.role_ready, role, by)
@@ -569,23 +563,15 @@ class Ledger:
             self.append(charges, (column, amounts))
             return
         before = used[:, column].copy()
-        self._journal.append((used, (slice(None), column), before))
+        self._undo.append((used, (slice(None), column), before))
         used[:, column] = before + amounts
 
-    def charge_each(self, jobs: Sequence[Job], amounts: Ints) -> None:
-        """Add the same amounts to what each of these jobs uses, which are in one queue."""
-        self._add(self.job_used, (slice(None), np.array([job.number for job in jobs])), amounts[:, None])
-        column = self.queue_index.get(jobs[0].queue)
-        if column is not None:
-            self.save(self.queue_used, (slice(None), column))
-            self.queue_used[:, column] += amounts * len(jobs)
-
     def charge_all(self, jobs: Sequence[Job], amounts: Ints) -> None:
-        """Add to what each of these jobs uses its column of amounts."""
+        """Add to what each of these jobs uses its column of amounts, or the only one that there is."""
         self._add(self.job_used, (slice(None), np.array([job.number for job in jobs])), amounts)
         columns = np.array([self.queue_index.get(job.queue, -1) for job in jobs])
         known = np.flatnonzero(columns >= 0)
-        self._add_up(self.queue_used, columns[known], amounts[:, known])
+        self._add_up(self.queue_used, columns[known], np.broadcast_to(amounts, (len(amounts), len(jobs)))[:, known])
 
     def await_releases(self) -> None:
         """From now on compare idle with future idle amounts, even if nothing is being released."""
@@ -606,17 +592,12 @@ class Ledger:
         if not count:
             return
         self.any_releasing = self.any_pipelined = True
-        asked, rows = np.flatnonzero(request), np.array([row], dtype=np.int64)
+        asked, rows = np.flatnonzero(request)[:, None], np.array([row], dtype=np.int64)
         domains, numbers = self._topology.touched(rows, np.array([count], dtype=np.int64))
-        for r in asked.tolist():
-            self.save(self.pipelined, (r, rows))
-            self.pipelined[r, rows] += int(request[r]) * count
-            self.save(self.domain_idle, (r, domains))
-            self.domain_idle[r, domains] -= int(request[r]) * numbers
+        self._add(self.pipelined, (asked, rows), request[asked] * count)
+        self._add(self.domain_idle, (asked, domains), request[asked] * -numbers)
         if queue in self.queue_index:
-            column = self.queue_index[queue]
-            self.save(self.queue_used, (slice(None), column))
-            self.queue_used[:, column] += request * count
+            self._charge("queue_used", self._queue_charges, self.queue_index[queue], request * count)
         self.moved.append(rows)
         if count < 0:
             self.releases += 1
@@ -660,18 +641,12 @@ class Ledger:
         for victim in victims.tolist():
             for budget in running.tasks[victim].budgets:
                 self._bump(self.budgets, budget, -sign)
+        self._add_up(self.releasing, running.row[victims], freed)
         rows = np.unique(running.row[victims])
-        place = np.searchsorted(rows, running.row[victims])
         domains, _ = self._topology.touched(rows, np.ones(len(rows), dtype=np.int64))
-        before = self.domain_releasing[:, domains]
-        self._journal.append((self.domain_releasing, (slice(None), domains), before))
-        for r in range(len(self.releasing)):
-            index = (r, rows)
-            old = self.releasing[index]
-            freed = summed(place, running.request[r, victims], len(rows))
-            self._journal.append((self.releasing, index, old))
-            self.releasing[index] = old + sign * freed
-            self.domain_releasing[r] = self._topology.totals(self.releasing[r])
+        self.save(self.domain_releasing, (slice(None), domains))
+        for r, amounts in enumerate(self.releasing):
+            self.domain_releasing[r] = self._topology.totals(amounts)
         self.moved.append(rows)
 
     def let_end(self, shape: Shape, rows: Ints, counts: Ints) -> None:
@@ -681,14 +656,10 @@ class Ledger:
         """
         self.any_releasing = True
         domains, numbers = self._topology.touched(rows, counts)
-        for r in shape.asked.tolist():
-            amount = int(shape.request[r])
-            for amounts, where, count in (self.releasing, rows, counts), (self.domain_releasing, domains, numbers):
-                self._journal.append((amounts, (r, where), amounts[r, where]))
-                amounts[r, where] += amount * count
-        self._count(shape.number, rows, -counts)
-        for follower in self._followers:
-            follower.count(self, shape, rows, -counts)
+        asked = shape.asked[:, None]
+        self._add(self.releasing, (asked, rows), shape.request[asked] * counts)
+        self._add(self.domain_releasing, (asked, domains), shape.request[asked] * numbers)
+        self._tell(shape, rows, -counts)
         self.moved.append(rows)
 
     @property
@@ -706,9 +677,9 @@ class Ledger:
         rows = np.arange(self.idle.shape[1])
         domains = np.arange(self.domain_idle.shape[1])
         for numbers in (self.idle, self.releasing, self.pipelined):
-            self._journal.append((numbers, (slice(None), rows), numbers.copy()))
+            self.save(numbers, (slice(None), rows))
         for numbers in (self.domain_idle, self.domain_releasing):
-            self._journal.append((numbers, (slice(None), domains), numbers.copy()))
+            self.save(numbers, (slice(None), domains))
         tallied = (values for t in self._tallies for values in (t.values, t.evicted) if values is not None)
         for values in (*tallied, *(expected for _, expected in self._expected.values())):
             self.save(values, np.arange(len(values)))
@@ -729,9 +700,7 @@ class Ledger:
         """Remove evicted tasks from the tallies."""
         self.append(self._going, (running, victims))
         for shape, rows, counts in self._by_shape(running, victims):
-            self._count(shape.number, rows, -counts)
-            for follower in self._followers:
-                follower.count(self, shape, rows, -counts)
+            self._tell(shape, rows, -counts)
         for follower in self._followers:
             if follower.evicted is not None:
                 follower.evicted(self, [running.tasks[victim] for victim in victims.tolist()])
@@ -757,7 +726,7 @@ class Ledger:
 
     def _add(self, numbers: Ints, index: _Index, by: Ints) -> None:
         before = numbers[index]
-        self._journal.append((numbers, index, before))
+        self._undo.append((numbers, index, before))
         numbers[index] = before + by
 
     def _add_up(self, numbers: Ints, columns: Ints, by: Ints) -> None:
@@ -768,16 +737,16 @@ class Ledger:
 
     def _bump(self, tally: Ints, index: int, by: int) -> None:
         before = int(tally[index])
-        self._journal.append((tally, index, before))
+        self._undo.append((tally, index, before))
         tally[index] = before + by
 
     def mark(self) -> int:
-        return len(self._journal)
+        return len(self._undo)
 
     def rewind(self, mark: int) -> None:
         """Restore every value to what it was at the mark."""
-        while len(self._journal) > mark:
-            where, index, before = self._journal.pop()
+        while len(self._undo) > mark:
+            where, index, before = self._undo.pop()
             if isinstance(where, list):
                 where.pop()
                 continue
@@ -787,7 +756,7 @@ class Ledger:
 
     def statement(self) -> Statement:
         """A transaction: all changes inside are undone on exit unless they were kept."""
-        return Statement(self, len(self._journal))
+        return Statement(self, len(self._undo))
 
 
 _READ: Final = frozenset(
@@ -848,7 +817,7 @@ def _read_only(value: object) -> object:
 
 
 class Statement(msgspec.Struct):
-    """A part of the journal that is kept or undone as a whole."""
+    """A part of the undo log that is kept or undone as a whole."""
 
     ledger: Ledger
     mark: int

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from tierwise.framework.bench import Panel
+from tierwise.framework.boundary import Panel
 from tierwise.framework.rules import RULES, Answer, AnyRule
 from tierwise.model.arrays import Ints, Why
 from tierwise.model.shape import Shape

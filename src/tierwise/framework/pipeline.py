@@ -2,7 +2,7 @@
 
 How answers combine, what a failure means and what an answer must be is said by each rule, and nowhere else:
 `framework.rules` says what a rule is, `combine`, `moves` and `scores` how answers become one, `answers` what they must
-be, and `bench` holds the plugins with the boundary around every call. Only these modules loop over plugins.
+be, and `boundary` holds the plugins with the boundary around every call. Only these modules loop over plugins.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from tierwise.config.profile import Profile
 from tierwise.framework import answers, combine, moves, scores
-from tierwise.framework.bench import Bench, PluginError, promises
+from tierwise.framework.boundary import CyclePlugins, PluginError, promises
 from tierwise.framework.combine import (
     abstains,
     costs_turn,
@@ -40,7 +40,6 @@ from tierwise.framework.extension import (
     Factory,
     Filter,
     Gate,
-    Gathering,
     GatherOption,
     Gradients,
     JobOrder,
@@ -111,7 +110,7 @@ class Pipeline(Victims):
         SearchSpace.gradients, combine.of_the_limiter, costs_turn, answers.groups_of_domains
     )
     never_fits = Rule(SearchSpace.never_fits, first, objects, answers.reason, seals=(1,))
-    _gather_options = Rule(Gathering.gather_options, combine.first_of_all, costs_turn, answers.gather_ways)
+    _gather_options = Rule(SearchSpace.gather_options, combine.first_of_all, costs_turn, answers.gather_ways)
     propose: Question[[Job, Units, Ints], Proposal | Abstained | None] = _other(
         Proposer.propose, combine.proposals, abstains, answers.proposal, whose=_JOB, seals=(1,)
     )
@@ -166,7 +165,7 @@ class Pipeline(Victims):
     )
 
     def __init__(self, profile: Profile, view: CycleView, factories: Mapping[str, Factory]) -> None:
-        self.bench = Bench(profile, view, factories)
+        self.plugins = CyclePlugins(profile, view, factories)
         self._view = view
         self.gangs = profile.enables("gang", "JobReady")  # False: every task is placed on its own
         self.gangs_wait = profile.enables("gang", "JobPipelined")  # evict for a whole gang or not at all
@@ -175,12 +174,12 @@ class Pipeline(Victims):
     @property
     def failures(self) -> tuple[PluginFailure, ...]:
         """The plugin methods that have failed so far."""
-        return tuple(self.bench.failures.found.values())
+        return tuple(self.plugins.failures.found.values())
 
     # -- what all plugins promise
 
     def _promised(self, promise: str, *methods: str) -> bool:
-        members = (asked for method in methods for asked in self.bench.panel().members(RULES[method]))
+        members = (asked for method in methods for asked in self.plugins.panel().members(RULES[method]))
         return all(getattr(promises(asked.by.plugin), promise) for asked in members)
 
     @cached_property
@@ -209,11 +208,11 @@ class Pipeline(Victims):
         return self._unmade(job) or self._may_enqueue(job)
 
     def _unmade(self, job: Job) -> Reason | None:
-        return self.bench.unmade(job.scheduler) if self.bench.broken else None
+        return self.plugins.unmade(job.scheduler) if self.plugins.broken else None
 
     def debts(self) -> Iterable[tuple[Lending, Debt]]:
         """What queues hold beyond their share, each with its plugin; none if a plugin could not be constructed."""
-        return () if self.bench.broken else self._debts()
+        return () if self.plugins.broken else self._debts()
 
     def gather_options(self, job: Job, count: int) -> tuple[GatherOption, ...]:
         """The options for gathering so many tasks of a job; empty if the job is not gathered in one tree."""
@@ -234,7 +233,7 @@ class Pipeline(Victims):
 
     def scores(self, ask: Ask, span: slice, fits: Bools) -> dict[str, Floats]:
         """The scores of each plugin, before weights."""
-        found: dict[str, Floats] = combine.by_plugin(self.bench.panel(ask.shape.scheduler), RULES["score"])(
+        found: dict[str, Floats] = combine.by_plugin(self.plugins.panel(ask.shape.scheduler), RULES["score"])(
             ask, span, sealed(fits)
         )
         return found

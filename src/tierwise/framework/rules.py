@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tierwise.framework.bench import Asked, Panel
+from tierwise.framework.boundary import Asked, Panel
 from tierwise.framework.declaration import MARKS, METHODS
 from tierwise.framework.extension import Ask, Preemptor
 from tierwise.model.job import Job, SubJob
@@ -104,13 +104,13 @@ class Rule(Generic[P, R]):
         return cast("Question[P, R]", found)
 
     def _bound(self, pipeline: Pipeline) -> Answer:
-        bench, seals = pipeline.bench, self.seals
-        everybody = bench.panel()
+        plugins, seals = pipeline.plugins, self.seals
+        everybody = plugins.panel()
         ask = self.combine(everybody, self)
         if not everybody.members(self):
             return _Unasked(ask if self.whose is not Whose.JOB else lambda _, *args: ask(*args))
-        if bench.by_scheduler and self.whose is not Whose.ALL:
-            ask = _by_scheduler(bench.panel, self, bench.view.jobs)
+        if plugins.by_scheduler and self.whose is not Whose.ALL:
+            ask = _by_scheduler(plugins.panel, self, plugins.view.jobs)
         elif self.whose is Whose.JOB:
             ask = _without_job(ask)
         return _sealing(ask, seals if self.whose is not Whose.JOB else tuple(at + 1 for at in seals)) if seals else ask

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tierwise.framework.bench import Asked, Panel
+from tierwise.framework.boundary import Asked, Panel
 from tierwise.framework.extension import Ask, ScoreEffect
 from tierwise.framework.rules import RULES, Answer, AnyRule, sealed
 from tierwise.model.arrays import Bools, Floats, Rows, length

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from tierwise.framework.bench import Panel
+from tierwise.framework.boundary import Panel
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.rules import RULES, Answer, AnyRule, Question, sealed
 from tierwise.model.arrays import Bools, Ints

@@ -18,7 +18,6 @@ from tierwise.framework.extension import (
     Ask,
     CycleView,
     Gate,
-    Gathering,
     GatherOption,
     Gradients,
     ScoreEffect,
@@ -36,7 +35,7 @@ __all__ = ["Coscheduling"]
 _NAME = "coscheduling"
 
 
-@takes_part(Gate, Gathering, Scorer, SearchSpace, ignores_names=True, scores_by_shape=True)
+@takes_part(Gate, Scorer, SearchSpace, ignores_names=True, scores_by_shape=True)
 class Coscheduling:
     """Gates gang groups, and gathers gangs that ask for it if `awareNetworkTopology` is set."""
 

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from tierwise.api import codec
 from tierwise.api.meta import ObjectMeta, Record
-from tierwise.framework.bench import Asked, Bench
+from tierwise.framework.boundary import Asked, CyclePlugins
 from tierwise.model.job import Job
 from tierwise.plugins import PLUGINS
 from tierwise.port import Key
@@ -185,7 +185,7 @@ def _asked(local: dict[str, Any]) -> dict[str, str]:
     asked = local.get("asked")
     if isinstance(asked, Asked):
         return {"plugin": asked.name, "method": asked.method}
-    if isinstance(local.get("self"), Bench) and "factories" in local and "choice" in local:
+    if isinstance(local.get("self"), CyclePlugins) and "factories" in local and "choice" in local:
         return {"plugin": str(local["choice"].name), "method": "__init__"}
     return {}
 

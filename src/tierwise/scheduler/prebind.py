@@ -127,13 +127,13 @@ def _waits(job: Job, waiting: set[str], every: list[Preparation], placed: int) -
 def _whole_without(cycle: Cycle, decisions: list[Decision], waiting: set[str]) -> bool:
     """Whether a job has its minimum without the tasks that wait."""
     ledger, job = cycle.ledger, decisions[0].job
-    numbers = {name: number for number, name in job.role_names.items()}
+    numbers = {name: (number,) for number, name in job.role_names.items()}
     with ledger.statement():
         for decision in decisions:
             for placed in decision.placed:
                 for task in placed.tasks:
                     if task.key in waiting and not job.backfills(task.shape):  # those were counted before
-                        ledger.uncount(placed.sub, numbers.get(task.role, -1))
+                        ledger.count_ready(placed.sub, numbers.get(task.role, ()), -1)
         return job_ready(ledger, job)
 
 

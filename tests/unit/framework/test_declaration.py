@@ -295,3 +295,11 @@ def test_points_of_the_old_seam_are_told_by_name(old: str) -> None:
     assert f"plugin mine: {told}" == _refused(takes_part(type(old, (), {}))(type("Mine", (), {"__init__": _made})))
     assert MOVED[old] in POINTS
     assert old not in POINTS
+
+
+def test_a_point_that_is_gone_is_told_by_name() -> None:
+    """A look into the table of points says what a point of that name is part of, or which one is meant."""
+    with pytest.raises(KeyError, match="Gathering is part of SearchSpace since version 2"):
+        POINTS["Gathering"]
+    with pytest.raises(KeyError, match="Filtre is not an extension point"):
+        POINTS["Filtre"]

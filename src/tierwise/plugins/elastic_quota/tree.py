@@ -232,7 +232,7 @@ def _totals(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> dict[tuple[str
 
 def _to_share(snapshot: Snapshot, ledger: Ledger, inside: Bools) -> Ints:
     """What the cluster has besides what pods outside all trees hold."""
-    left = total(snapshot.nodes) - ledger.queue_used[:, ~inside].sum(axis=1)
+    left: Ints = total(snapshot.nodes) - ledger.queue_used[:, ~inside].sum(axis=1)
     others = rows_by_shape(snapshot.nodes, snapshot.others, Status.RUNNING)
     for number, rows in (*others.items(), *snapshot.standing.items()):
         left -= snapshot.shapes[number].request * len(rows)

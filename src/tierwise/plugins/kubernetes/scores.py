@@ -17,6 +17,7 @@ from tierwise.api.core import PreferredNodeTerm, TopologySpreadConstraint
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
 from tierwise.framework.ledger import Tally
+from tierwise.framework.node_scores import ComparedScores, OwnScores
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
 from tierwise.model.shape import Shape
 from tierwise.plugins.kubernetes.node_affinity import (
@@ -27,7 +28,6 @@ from tierwise.plugins.kubernetes.node_affinity import (
     soft_taints,
 )
 from tierwise.plugins.kubernetes.pod_affinity import Count, PodCounts, placeable, soft
-from tierwise.plugins.node_scores import ComparedScores, OwnScores
 
 __all__ = [
     "ImageLocality",

@@ -30,6 +30,7 @@ from tierwise.framework.extension import (
     Scorer,
     VictimFilter,
 )
+from tierwise.framework.node_scores import ComparedScores
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Task
 from tierwise.model.reason import Reason
@@ -40,7 +41,6 @@ from tierwise.plugins.network_overhead.dependencies import Calls, DependencyPlan
 from tierwise.plugins.network_overhead.lookahead import LookAhead
 from tierwise.plugins.network_overhead.topological_sort import unknown_groups
 from tierwise.plugins.network_overhead.zones import ServiceCounts, ZoneCosts, Zones
-from tierwise.plugins.node_scores import ComparedScores
 
 __all__ = ["NetworkArguments", "NetworkOverhead"]
 

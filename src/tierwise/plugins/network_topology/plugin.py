@@ -20,7 +20,6 @@ from tierwise.framework.extension import (
     CycleView,
     DomainScorer,
     Gate,
-    Gathering,
     GatherOption,
     Gradients,
     ScoreEffect,
@@ -41,7 +40,7 @@ __all__ = ["NetworkTopologyAware"]
 _PREFIX = "hypernode.binpack."
 
 
-@takes_part(DomainScorer, Gate, Gathering, Scorer, SearchSpace, ignores_names=True, scores_by_shape=True)
+@takes_part(DomainScorer, Gate, Scorer, SearchSpace, ignores_names=True, scores_by_shape=True)
 class NetworkTopologyAware:
     """Gradients from the tightest tier outwards, bin-packing scores for domains, and nodes near the gang's own."""
 

@@ -1,6 +1,6 @@
 """The plugins of one cycle, and the boundary around every call into one.
 
-A `Bench` holds the plugins that a profile constructs, and records what fails. A `Panel` is the part of them that
+`CyclePlugins` holds what a profile constructs, and records what fails. A `Panel` is the part of them that
 answers for the pods of one scheduler: a plugin that a profile configures for one scheduler name is asked about the pods
 of that scheduler only. Nothing here refers to the pipeline, so that a cycle is freed when nobody needs it any more.
 """
@@ -8,7 +8,7 @@ of that scheduler only. Nothing here refers to the pipeline, so that a cycle is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
@@ -32,19 +32,13 @@ from tierwise.model.reason import Reason
 if TYPE_CHECKING:
     from tierwise.framework.rules import Rule
 
-__all__ = ["RAISED", "Asked", "Bench", "Failures", "Panel", "PluginError", "promises"]
+__all__ = ["RAISED", "Asked", "CyclePlugins", "Failures", "Panel", "PluginError", "promises"]
 
 RAISED: Final = (Exception, SystemExit)
 """What a plugin may raise; a plugin that calls sys.exit has failed, and the process goes on."""
 
 _SHOWN: Final = 200
 _NOTHING: Final[frozenset[Purpose]] = frozenset()
-
-_CHECKED: dict[type, frozenset[str]] = {Idle: frozenset()}
-"""The methods by which classes take part whose declaration was checked."""
-
-_PROMISES: dict[type, Declaration] = {}
-"""What classes declare, as far as somebody has asked."""
 
 
 class PluginError(Exception):
@@ -86,20 +80,13 @@ class Asked(msgspec.Struct, frozen=True, eq=False):
 
 def promises(plugin: object) -> Declaration:
     """What the class of a constructed plugin declares."""
-    kind = type(plugin)
-    known = _PROMISES.get(kind)
-    if known is None:
-        known = _PROMISES[kind] = declared(kind) or Declaration(())
-    return known
+    return declared(type(plugin)) or Declaration(())
 
 
-def _methods_of(name: str, plugin: object) -> frozenset[str]:
-    """The methods by which a constructed plugin takes part; each class is checked once."""
-    kind = type(plugin)
-    known = _CHECKED.get(kind)
-    if known is None:
-        known = _CHECKED[kind] = check_declaration(name, kind).methods
-    return known
+@cache
+def _methods_of(name: str, kind: type) -> frozenset[str]:
+    """The methods by which plugins of a class take part; each class is checked once."""
+    return check_declaration(name, kind).methods if kind is not Idle else frozenset()
 
 
 def _is_own(factory: Factory) -> bool:
@@ -138,7 +125,7 @@ class Failures:
         return Reason("PluginFailed", name, replace(known, error=text).text)
 
 
-class Bench:
+class CyclePlugins:
     """The plugins of a profile in one cycle, and what failed of them."""
 
     def __init__(self, profile: Profile, view: CycleView, factories: Mapping[str, Factory]) -> None:
@@ -158,7 +145,7 @@ class Bench:
         try:
             factory = factories[choice.name]
             plugin: Any = factory(choice.arguments, self.view if _is_own(factory) else self._shown_view)
-            methods = _methods_of(choice.name, plugin)
+            methods = _methods_of(choice.name, plugin.__class__)
             names = (plugin.answers, plugin.counts) if "spare" in methods else (_NOTHING, False)
             if names[0] is not _NOTHING and (wrong := wrong_attribute(plugin)):
                 raise AnswerError(wrong)
