@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 from tests.support.depth import QUICK
 
-from tierwise.bench.command import bench
 from tierwise.bench.compare import Reference, agree, compare
 from tierwise.bench.ends import PROFILES, ends
 from tierwise.bench.everyday import with_minimums
@@ -30,6 +29,7 @@ from tierwise.bench.worlds import (
     mix,
     snapshot,
 )
+from tierwise.cli.bench import bench
 from tierwise.config.profile import DEFAULT
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tierwise.cli import options
-from tierwise.cli.connection import access_options, connect
+from tierwise.cli.connection import ClusterAccess
+from tierwise.cli.options import Format, option, verb
 
 if TYPE_CHECKING:
     from tierwise.port import Objects
@@ -17,32 +17,18 @@ __all__ = ["audit"]
 _PATIENCE = 120.0
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise audit --kubeconfig ~/.kube/config
   kubectl get nodes,pods,podgroups,hypernodes,queues,elasticquotas -A -o json | tierwise audit -f -
-"""
-)
-@access_options
-@click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    multiple=True,
-    type=click.Path(allow_dash=True),
-    metavar="FILE",
-    help="Manifests instead of a cluster: a YAML or JSON file, a folder of them, or - for standard input.",
-)
-@options.output
-@click.pass_context
+""")
 def audit(
-    ctx: click.Context,
-    kubeconfig: str | None,
-    in_cluster: bool,
-    context: str | None,
-    filenames: tuple[str, ...],
-    output_format: str,
+    *,
+    cluster: ClusterAccess,
+    filenames: tuple[str, ...] = option(
+        "-f --filename FILE",
+        "Manifests instead of a cluster: a YAML or JSON file, a folder of them, or - for standard input.",
+    ),
+    output: Format,
 ) -> None:
     """Check that what a cluster runs keeps every promise, by counting.
 
@@ -53,13 +39,13 @@ def audit(
     from tierwise.audit import audit as judge
     from tierwise.cli.inputs import load, tell_unread
 
-    if filenames and (kubeconfig or context or in_cluster):
+    if filenames and cluster.given:
         raise click.UsageError("give a cluster or manifests, not both")
-    objects = load(filenames) if filenames else _fetch(kubeconfig, context, in_cluster=in_cluster)
+    objects = load(filenames) if filenames else _fetch(cluster)
     if filenames:
         tell_unread(objects)
     findings = judge(objects)
-    if output_format == "json":
+    if output.json:
         from tierwise.cli.screen import print_json
 
         wire = [{"rule": f.rule, "subject": f.subject, "message": f.text} for f in findings]
@@ -70,11 +56,11 @@ def audit(
         many = f"{len(findings)} broken promises" if len(findings) != 1 else "1 broken promise"
         click.echo(f"{many if findings else 'all promises kept'}, {len(objects)} objects")
     if findings:
-        ctx.exit(1)
+        click.get_current_context().exit(1)
 
 
-def _fetch(kubeconfig: str | None, context: str | None, *, in_cluster: bool) -> Objects:
-    access = connect(kubeconfig, context, in_cluster=in_cluster)
+def _fetch(asked: ClusterAccess) -> Objects:
+    access = asked.connect()
     from tierwise.api.errors import InputError
     from tierwise.kube.cluster import KubeCluster
 

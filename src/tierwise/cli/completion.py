@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import click
 
+from tierwise.cli.options import argument, verb
+
 __all__ = ["completion"]
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   eval "$(tierwise completion bash)"                              # in ~/.bashrc
   eval "$(tierwise completion zsh)"                               # in ~/.zshrc
   tierwise completion fish > ~/.config/fish/completions/tierwise.fish
-"""
-)
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
+""")
+def completion(*, shell: str = argument(choices=("bash", "zsh", "fish"))) -> None:
     """Print the completion script of a shell."""
     from click.shell_completion import get_completion_class
 

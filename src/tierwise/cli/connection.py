@@ -3,37 +3,40 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
+
+from tierwise.cli.options import option
 
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access
 
-__all__ = ["access_options", "connect", "listen_option", "log_option", "missing", "place_option"]
-
-F = TypeVar("F", bound=Callable[..., object])
+__all__ = ["ClusterAccess", "connect", "listen", "log_level", "missing", "place"]
 
 
-def access_options(command: F) -> F:
+class ClusterAccess(msgspec.Struct, frozen=True):
     """How to reach the cluster."""
-    for option in (
-        click.option("--context", metavar="NAME", help="Context of the kubeconfig.  [default: the current one]"),
-        click.option("--in-cluster", is_flag=True, help="Use the service account of the pod that this runs in."),
-        click.option(
-            "--kubeconfig",
-            metavar="FILE",
-            type=click.Path(),
-            help="Kubeconfig.  [default: as kubectl finds it; the service account where there is none]",
-        ),
-    ):
-        command = option(command)
-    return command
+
+    kubeconfig: str | None = option(
+        "--kubeconfig FILE", "Kubeconfig.  [default: as kubectl finds it; the service account where there is none]"
+    )
+    in_cluster: bool = option("--in-cluster", "Use the service account of the pod that this runs in.")
+    context: str | None = option("--context NAME", "Context of the kubeconfig.  [default: the current one]")
+
+    @property
+    def given(self) -> bool:
+        """Whether a cluster was asked for."""
+        return bool(self.kubeconfig or self.context or self.in_cluster)
+
+    def connect(self) -> Access:
+        """The access to the cluster."""
+        return connect(self.kubeconfig, self.context, in_cluster=self.in_cluster)
 
 
-def connect(kubeconfig: str | None, context: str | None, *, in_cluster: bool) -> Access:
+def connect(kubeconfig: str | None, context: str | None, *, in_cluster: bool = False) -> Access:
     """The access to a cluster that the options ask for."""
     try:
         from tierwise.kube import auth
@@ -47,40 +50,28 @@ def connect(kubeconfig: str | None, context: str | None, *, in_cluster: bool) ->
     return auth.access(kubeconfig, context)
 
 
-def _place(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[str, int] | None:
-    try:
-        from tierwise.runtime.listener import place
-    except ImportError as error:
-        raise missing(error) from None
-    try:
-        return None if value is None else place(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
-
-
 def missing(error: ImportError) -> click.UsageError:
     """What to say where the libraries for clusters and servers are not installed."""
     return click.UsageError(f"{error.name} is missing: install tierwise with the extra `kube`")
 
 
-def place_option(**settings: Any) -> Callable[[F], F]:
-    """--listen, as host and port; the settings are those of any option."""
-    return click.option("--listen", callback=_place, metavar="HOST:PORT", **settings)
+def _place(text: str) -> tuple[str, int]:
+    try:
+        from tierwise.runtime.listener import place as read
+    except ImportError as error:
+        raise missing(error) from None
+    return read(text)
 
 
-def listen_option(command: F) -> F:
-    """--listen: where to tell how we are."""
-    return place_option(
-        help="Serve /metrics, /healthz and /readyz there.",
-    )(command)
+def place(text: str, default: str | None = None) -> Any:
+    """--listen, as host and port."""
+    return option("--listen HOST:PORT", text, default=default, read=_place)
 
 
-def log_option(command: F) -> F:
-    """--log-level: how much to write."""
-    return click.option(
-        "--log-level",
-        type=click.Choice(["debug", "info", "warning", "error"]),
-        default="info",
-        show_default=True,
-        help="What to write to standard error, as JSON lines.",
-    )(command)
+listen: Final = place("Serve /metrics, /healthz and /readyz there.")
+log_level: Final = option(
+    "--log-level",
+    "What to write to standard error, as JSON lines.",
+    choices=("debug", "info", "warning", "error"),
+    default="info",
+)

@@ -5,36 +5,29 @@ from __future__ import annotations
 import click
 
 from tierwise.api.errors import InputError
+from tierwise.cli.options import option, verb
 
 __all__ = ["crds"]
 
 _FAMILIES = ("volcano", "koordinator", "network-aware", "scheduler-plugins")
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise crds | kubectl apply --server-side -f -
   tierwise crds --family volcano --family koordinator
   kubectl get crds -o name | tierwise crds --missing-from - > missing.yaml
-"""
-)
-@click.option(
-    "--family",
-    "families",
-    multiple=True,
-    type=click.Choice(_FAMILIES),
-    help="Only the kinds of this project. May be repeated.",
-)
-@click.option(
-    "--missing-from",
-    "present",
-    type=click.Path(allow_dash=True),
-    metavar="FILE",
-    help="Leave out those named in FILE (or - for standard input), as `kubectl get crds -o name` prints them.",
-)
-@click.option("--to", "folder", type=click.Path(file_okay=False), metavar="FOLDER", help="Write files there instead.")
-def crds(families: tuple[str, ...], present: str | None, folder: str | None) -> None:
+""")
+def crds(
+    *,
+    families: tuple[str, ...] = option(
+        "--family", "Only the kinds of this project. May be repeated.", choices=_FAMILIES
+    ),
+    present: str | None = option(
+        "--missing-from FILE",
+        "Leave out those named in FILE (or - for standard input), as `kubectl get crds -o name` prints them.",
+    ),
+    folder: str | None = option("--to FOLDER", "Write files there instead.", kind=click.Path(file_okay=False)),
+) -> None:
     """Print the definitions of the kinds that Kubernetes lacks.
 
     Projects that own a kind come first: where Volcano, Koordinator or diktyo are installed, theirs stay as they are.

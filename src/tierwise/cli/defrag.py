@@ -15,6 +15,8 @@ import click
 
 from tierwise.api.errors import InputError
 from tierwise.cli import options
+from tierwise.cli.inputs import Given, Inputs, LiveCluster, profile_of
+from tierwise.cli.options import Format, option, verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,61 +33,38 @@ __all__ = ["defrag"]
 _STEP = 600.0
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise defrag -f state.json --for nvidia.com/gpu=8x16@rack
   tierwise defrag -f state.json --for 8x4@1 -o json
   tierwise defrag --for nvidia.com/gpu=8x16@rack --execute
   tierwise defrag --resume
   kubectl tierwise defrag --for nvidia.com/gpu=8,cpu=64x32@spine
-""",
-)
-@options.source
-@options.config
-@options.now
-@click.option(
-    "--for",
-    "room",
-    metavar="SHAPExPODS@TIER",
-    help="The room to open: what a pod asks for, how many pods, and the tier of the domain (number, name or cluster).",
-)
-@click.option(
-    "--execute",
-    is_flag=True,
-    help="Carry the plan out, move by move, with a check after each; with -f, on a cluster in memory.",
-)
-@click.option("--resume", is_flag=True, help="Go on with an execution that has broken off, by its record.")
-@click.option(
-    "--step-time",
-    callback=options.seconds_of,
-    metavar="TIME",
-    help="How long a move may take until its job gets its old places back.  [default: 10m]",
-)
-@click.option(
-    "--namespace",
-    metavar="NAME",
-    help="Where the scheduler reads the record of an execution.  [default: tierwise if it exists, else kube-system]",
-)
-@click.option(
-    "--scheduler-name",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="With --execute: move pods of this scheduler alone. May be repeated.  [default: as configured, else tierwise]",
-)
-@options.output
+""")
 def defrag(
-    filenames: tuple[str, ...],
-    config_file: str | None,
-    now: float | None,
-    room: str | None,
-    execute: bool,
-    resume: bool,
-    step_time: float | None,
-    namespace: str | None,
-    names: tuple[str, ...],
-    output_format: str,
+    *,
+    inputs: Inputs,
+    room: str | None = option(
+        "--for SHAPExPODS@TIER",
+        "The room to open: what a pod asks for, how many pods, and the tier of the domain (number, name or cluster).",
+    ),
+    execute: bool = option(
+        "--execute", "Carry the plan out, move by move, with a check after each; with -f, on a cluster in memory."
+    ),
+    resume: bool = option("--resume", "Go on with an execution that has broken off, by its record."),
+    step_time: float | None = option(
+        "--step-time TIME",
+        "How long a move may take until its job gets its old places back.  [default: 10m]",
+        read=options.seconds,
+    ),
+    namespace: str | None = option(
+        "--namespace NAME",
+        "Where the scheduler reads the record of an execution.  [default: tierwise if it exists, else kube-system]",
+    ),
+    names: tuple[str, ...] = option(
+        "--scheduler-name NAME",
+        "With --execute: move pods of this scheduler alone. May be repeated.  [default: as configured, else tierwise]",
+    ),
+    output: Format,
 ) -> None:
     """Plan which running pods to move so that a gang fits inside one domain, and move them if asked to.
 
@@ -93,51 +72,44 @@ def defrag(
     job is touched. Disruption budgets and minimum run times are kept. Without --execute nothing is changed. Ctrl-C and
     SIGTERM end an execution after the move in hand; the exit status is 1 where the room was not opened.
     """
-    from tierwise.cli.inputs import introduce, load, moment, profile_of
     from tierwise.cli.progress import show_progress
 
     if (room is None) == (not resume):
         raise click.UsageError("either --for or --resume is needed")
-    profile = profile_of(config_file)
-    if (execute or resume) and not filenames:
+    if (execute or resume) and not inputs.source.filenames:
+        profile = profile_of(inputs.config_file)
         served = frozenset(names or profile.schedulers or ("tierwise",))
-        _execute(profile, room, served, step_time or _STEP, namespace, output_format)
+        _execute(inputs.source.cluster, profile, room, served, step_time or _STEP, namespace, output)
         return
     if room is None:
         raise click.UsageError("--resume is about a live cluster, not about manifests")
-    objects = load(filenames)
-    if filenames:
-        introduce(objects)
-    time = moment(objects, now)
+    given = inputs.read()
     if execute:
-        _rehearse(objects, profile, room, time, step_time or _STEP, output_format)
+        _rehearse(given, room, step_time or _STEP, output)
         return
     from tierwise.sim.defragmentation.plan import defrag as plan_of
     from tierwise.sim.what_if.runs import prepared
 
     with show_progress("planning"):
-        plan = plan_of(prepared(objects, profile, time), room)
-    _show(plan, None, output_format)
+        plan = plan_of(prepared(*given), room)
+    _show(plan, None, output)
 
 
-def _show(plan: DefragPlan | None, record: DefragRecord | None, output_format: str) -> None:
+def _show(plan: DefragPlan | None, record: DefragRecord | None, output: Format) -> None:
     """The plan, and for programs what came of it."""
-    from tierwise.cli.screen import print_json, print_page
     from tierwise.explain.defrag import execution_wire, plan_wire
     from tierwise.explain.text.defrag import defrag_lines
 
-    if output_format == "json":
-        wire = plan_wire(plan) if plan is not None else {}
-        print_json(wire | ({"execution": execution_wire(record)} if record is not None else {}))
-    elif plan is not None:
-        print_page(lambda page: defrag_lines(page, plan))
+    wire = plan_wire(plan) if plan is not None else {}
+    executed = {"execution": execution_wire(record)} if record is not None else {}
+    output.show(lambda: wire | executed, lambda page: defrag_lines(page, plan) if plan is not None else [])
 
 
 class _Told:
     """Lines about an execution, as it goes."""
 
-    def __init__(self, output_format: str) -> None:
-        self._quiet = output_format == "json"
+    def __init__(self, output: Format) -> None:
+        self._quiet = output.json
         self._last: DefragRecord | None = None
         self._refused: tuple[str, ...] = ()
 
@@ -153,54 +125,52 @@ class _Told:
             click.echo(f"{format_time(time)}  {line}", err=self._quiet)
 
 
-def _ended(plan: DefragPlan | None, record: DefragRecord, output_format: str) -> None:
+def _ended(plan: DefragPlan | None, record: DefragRecord, output: Format) -> None:
     from tierwise.api.defrag_record import MovePhase
 
-    if output_format == "json":
-        _show(plan, record, output_format)
+    if output.json:
+        _show(plan, record, output)
     if record.phase is not MovePhase.DONE:
         raise SystemExit(1)
 
 
-def _rehearse(
-    objects: Objects, profile: Profile, room: str, now: float, step_seconds: float, output_format: str
-) -> None:
+def _rehearse(given: Given, room: str, step_seconds: float, output: Format) -> None:
     """The execution on a cluster in memory that begins as the manifests say."""
     from tierwise.cli.progress import show_progress
     from tierwise.runtime.defrag_rehearsal import Rehearsal
 
-    rehearsal = Rehearsal(objects, profile, now)
+    rehearsal = Rehearsal(*given)
     with show_progress("planning"):
         record, plan = rehearsal.begin(room, step_seconds=step_seconds)
-    if output_format != "json":
-        _show(plan, None, output_format)
-    told = _Told(output_format)
+    if not output.json:
+        _show(plan, None, output)
+    told = _Told(output)
     told(record, rehearsal.now)
     while not record.over:
         record = rehearsal.step() or record
         told(record, rehearsal.now, rehearsal.executor.refused)
-    _ended(plan, record, output_format)
+    _ended(plan, record, output)
 
 
 def _execute(
+    reached: LiveCluster,
     profile: Profile,
     room: str | None,
     served: frozenset[str],
     step_seconds: float,
     namespace: str | None,
-    output_format: str,
+    output: Format,
 ) -> None:
     """The execution on the cluster of the kubeconfig."""
     import time
 
     from tierwise.cli.connection import connect
 
-    kubeconfig, context = options.cluster_options()
-    access = connect(kubeconfig, context, in_cluster=False)
+    access = connect(reached.kubeconfig, reached.context)
     from tierwise.kube.cluster import ClusterOptions, KubeCluster
     from tierwise.runtime.defrag import DefragExecutor
 
-    told, plan = _Told(output_format), None
+    told, plan = _Told(output), None
     trusted = frozenset({namespace} if namespace else {"tierwise", "kube-system"})
     with _stopped() as stopping, KubeCluster(access, ClusterOptions("tierwise-defrag", trusted=trusted)) as cluster:
         _sync(cluster, stopping)
@@ -217,13 +187,13 @@ def _execute(
             record = executor.take_over()
         else:
             record, plan = executor.begin(room, step_seconds=step_seconds)
-            if output_format != "json":
-                _show(plan, None, output_format)
+            if not output.json:
+                _show(plan, None, output)
         told(record, time.time())
         record = _carry_out(
             executor, cluster, record, stopping, lambda found: told(found, time.time(), executor.refused)
         )
-    _ended(plan, record, output_format)
+    _ended(plan, record, output)
 
 
 def _carry_out(

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Container, Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO, Final, TextIO
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TextIO
+
+import msgspec
 
 from tierwise.api.errors import InputError
 from tierwise.api.meta import parse_time
+from tierwise.cli import options
+from tierwise.cli.options import FILES, option
 
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
     from tierwise.port import Key, Objects
     from tierwise.scheduler.guard import Guard
 
-__all__ = ["introduce", "load", "moment", "profile_of", "tell_crashes", "tell_unread"]
+__all__ = [
+    "Given",
+    "Inputs",
+    "LiveCluster",
+    "Manifests",
+    "Source",
+    "introduce",
+    "load",
+    "moment",
+    "profile_of",
+    "tell_crashes",
+    "tell_unread",
+]
 
 _JOURNAL: Final = "journal:"
 _EPOCH: Final = "2026-01-01T00:00:00Z"
@@ -25,25 +41,79 @@ _CHECKED: Final = 20_000
 """Objects up to which `introduce` runs admission's checks: beyond that they take seconds."""
 
 
+class Given(NamedTuple):
+    """What a verb works on."""
+
+    objects: Objects
+    profile: Profile
+    now: float
+
+
+class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """Which cluster a verb reads."""
+
+    kubeconfig: str | None = option("--kubeconfig FILE", "Kubeconfig; as kubectl finds it.")
+    context: str | None = option("--context NAME", "Context of the kubeconfig.")
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """Manifests; without them, the cluster that a kubeconfig names."""
+
+    filenames: tuple[str, ...] = option("-f --filename FILE", f"{FILES}  [default: the cluster of the kubeconfig]")
+    cluster: LiveCluster
+
+    def objects(self, tell: Callable[[Objects], None]) -> Objects:
+        """The objects; `tell` says on standard error what becomes of those in manifests."""
+        if self.filenames:
+            found = load(self.filenames)
+            tell(found)
+            return found
+        from tierwise.cli.live_state import live_objects
+
+        try:
+            return live_objects(self.cluster)
+        except InputError as error:
+            hint = "no manifests are given (-f FILE), and the cluster of the kubeconfig cannot be read"
+            raise InputError(f"{hint}: {error}") from None
+
+
+class Inputs(msgspec.Struct, frozen=True, kw_only=True):
+    """A source with a profile and a time."""
+
+    source: Source
+    config_file: str | None = options.config
+    now: float | None = options.now
+
+    def read(self) -> Given:
+        profile = profile_of(self.config_file)
+        objects = self.source.objects(introduce)
+        return Given(objects, profile, moment(objects, self.now))
+
+
+class Manifests(msgspec.Struct, frozen=True, kw_only=True):
+    """The same, of manifests alone."""
+
+    filenames: tuple[str, ...] = options.filenames
+    config_file: str | None = options.config
+    now: float | None = options.now
+
+    def read(self) -> Given:
+        profile, objects = profile_of(self.config_file), load(self.filenames)
+        introduce(objects)
+        return Given(objects, profile, moment(objects, self.now))
+
+
 def load(
     filenames: Sequence[str], faults: list[InputError] | None = None, stdin: TextIO | BinaryIO | None = None
 ) -> Objects:
-    """The objects of all manifests, or of the live cluster where none are given; InputError where they are no use.
+    """The objects of all manifests; InputError where they are no use.
 
     With a list for `faults`, what cannot be read is put there, and the rest is read. Files that are no manifests are
     named on standard error. A hyphen stands for `stdin`, or for standard input; `journal:DIR@CYCLE` for what a recorded
     cycle saw.
     """
-    if not filenames:
-        from tierwise.cli.live_state import live_objects
-
-        try:
-            return live_objects()
-        except InputError as error:
-            hint = "no manifests are given (-f FILE), and the cluster of the kubeconfig cannot be read"
-            raise InputError(f"{hint}: {error}") from None
     if len(filenames) == 1 and filenames[0].startswith(_JOURNAL):
-        from tierwise.cli.replay import recorded_objects
+        from tierwise.cli.recorded import recorded_objects
 
         return recorded_objects(filenames[0].removeprefix(_JOURNAL))
     from tierwise.cli.progress import show_progress
@@ -135,7 +205,7 @@ def profile_of(file: str | None) -> Profile:
     if file is None:
         return DEFAULT
     if file.startswith(_JOURNAL):
-        from tierwise.cli.replay import recorded_profile
+        from tierwise.cli.recorded import recorded_profile
 
         return recorded_profile(file.removeprefix(_JOURNAL))
     raw, where = _configuration(file)

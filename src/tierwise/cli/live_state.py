@@ -8,23 +8,22 @@ import click
 
 if TYPE_CHECKING:
     from tierwise.api.codec import Raw
+    from tierwise.cli.inputs import LiveCluster
     from tierwise.port import Objects
 
 __all__ = ["live_objects", "live_state"]
 
 
-def live_state() -> list[Raw]:
-    """Every object of the cluster that the options name, and the moment of the look, as `snapshot` saves them."""
+def live_state(cluster: LiveCluster) -> list[Raw]:
+    """Every object of a cluster, and the moment of the look, as `snapshot` saves them."""
     import asyncio
     import time
 
     from tierwise.cli.connection import connect
-    from tierwise.cli.options import cluster_options
     from tierwise.cli.progress import show_progress
     from tierwise.manifests.saved import saved
 
-    kubeconfig, context = cluster_options()
-    access = connect(kubeconfig, context, in_cluster=False)
+    access = connect(cluster.kubeconfig, cluster.context, in_cluster=False)
     from tierwise.kube.once import list_once
 
     with show_progress("reading the cluster"):
@@ -32,12 +31,12 @@ def live_state() -> list[Raw]:
         return list(saved(asyncio.run(list_once(access, _left_out)), now))
 
 
-def live_objects() -> Objects:
+def live_objects(cluster: LiveCluster) -> Objects:
     """The same, decoded."""
     from tierwise.api import codec
     from tierwise.port import Objects
 
-    return Objects.of((codec.decode(raw), raw) for raw in live_state())
+    return Objects.of((codec.decode(raw), raw) for raw in live_state(cluster))
 
 
 def _left_out(plural: str) -> None:

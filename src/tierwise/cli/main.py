@@ -51,7 +51,7 @@ VERBS = {
     ),
     "replay": ("tierwise.cli.replay:replay", "Repeat cycles that a running scheduler has recorded."),
     "simulate": ("tierwise.cli.simulate:simulate", "Replay a trace of jobs under several profiles, side by side."),
-    "bench": ("tierwise.bench.command:bench", "Measure how fast this machine schedules."),
+    "bench": ("tierwise.cli.bench:bench", "Measure how fast this machine schedules."),
     "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),
     "version": ("tierwise.cli.version:version", "Print the version."),
 }

@@ -11,6 +11,7 @@ import click
 from tierwise.api.errors import InputError
 
 if TYPE_CHECKING:
+    from tierwise.cli.connection import ClusterAccess
     from tierwise.kube.auth import Access
     from tierwise.kube.node_reports import NodeView
     from tierwise.port import Effect, Objects
@@ -20,20 +21,13 @@ __all__ = ["ending", "live_access", "tell"]
 T = TypeVar("T")
 
 
-def live_access(
-    kubeconfig: str | None, context: str | None, *, in_cluster: bool, files: bool, printed: bool
-) -> Access | None:
+def live_access(cluster: ClusterAccess, *, files: bool, printed: bool) -> Access | None:
     """The cluster to write to, None where results are printed; never one that was not asked for."""
-    live = bool(kubeconfig or context or in_cluster)
-    if live and (printed or files):
+    if cluster.given and (printed or files):
         raise click.UsageError("-f and --print are for work without a cluster: they do not go with one.")
-    if not live and not printed:
+    if not cluster.given and not printed:
         raise click.UsageError("Say which cluster to write to with --in-cluster or --kubeconfig, or add --print.")
-    if not live:
-        return None
-    from tierwise.cli.connection import connect
-
-    return connect(kubeconfig, context, in_cluster=in_cluster)
+    return cluster.connect() if cluster.given else None
 
 
 def tell(

@@ -1,185 +1,237 @@
-"""Options that several verbs share, each defined once."""
+"""Options of verbs, each declared once: as the parameter that receives it, or as a field of a group of options.
+
+The annotation says what click converts to, and whether an option is a flag, may be repeated, or is required. A group is
+a struct with options for fields; a verb that has a parameter of its type has its options.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Final, TypeVar
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hints
 
 import click
+import msgspec
 
 from tierwise.api.meta import parse_time
 
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from tierwise.explain.page import Page
+
+    Wire = Callable[[], Mapping[str, object]]
+    Lines = Callable[[Page], Sequence[Text]]
+
 __all__ = [
+    "FILES",
+    "Format",
+    "Journal",
+    "Output",
+    "argument",
     "at",
-    "cluster",
-    "cluster_options",
     "config",
-    "cycles",
     "everything",
     "filenames",
-    "journal",
     "now",
+    "option",
     "optional_filenames",
-    "output",
     "printed",
-    "seconds_of",
-    "source",
+    "seconds",
+    "verb",
 ]
 
-F = TypeVar("F", bound=Callable[..., object])
+
+class _Declared(msgspec.Struct, frozen=True):
+    """What a parameter says of itself beyond its annotation."""
+
+    form: str
+    text: str = ""
+    default: object = None  # shown behind the help, unless the help tells it
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None  # the least, and itself not allowed
+    choices: Sequence[str] = ()
+    read: Callable[[str], object] | None = None  # makes a value of a text; ValueError where it is none
+    kind: click.Path | None = None  # where the word FILE and the annotation Path do not say all
+    required: bool = False  # without a default, one word is required in any case
+    env: str | None = None
+
+    def parameter(self, name: str, hint: object) -> click.Parameter:
+        """The option or argument for click."""
+        given = get_args(hint)
+        optional, several = NoneType in given, get_origin(hint) is tuple and self.read is None
+        plain = next((kind for kind in given if kind is not NoneType), hint) if optional or several else hint
+        flags = [word for word in self.form.split() if word.startswith("-")]
+        metavar = next((word for word in self.form.split() if not word.startswith("-")), None)
+        kind = self.kind or self._kind(plain, metavar)
+        if not flags:
+            nargs = -1 if several else 1
+            return click.Argument([name], type=kind, nargs=nargs, required=not (optional or several), metavar=metavar)
+        usual: dict[str, Any] = {} if self.default is None else {"default": self.default}
+        return click.Option(
+            [*flags, name],
+            type=kind,
+            is_flag=plain is bool,
+            multiple=several or get_origin(hint) is list,
+            required=self.required or (not optional and plain in (str, int, float) and not several and not usual),
+            show_default=bool(self.default) and "[default:" not in self.text,
+            callback=self._convert if self.read is not None else None,
+            metavar=metavar,
+            envvar=self.env,
+            help=self.text,
+            **usual,
+        )
+
+    def _kind(self, plain: object, metavar: str | None) -> Any:
+        if self.choices:
+            return click.Choice(self.choices)
+        if plain in (int, float) and (self.least, self.most, self.above) != (None, None, None):
+            kind: Any = click.IntRange if plain is int else click.FloatRange
+            low = self.least if self.above is None else self.above
+            return kind(min=low, max=self.most, min_open=self.above is not None)
+        if metavar == "FILE" or plain is Path:
+            return click.Path(allow_dash=True, path_type=Path if plain is Path else None)
+        return plain if plain in (int, float, bool) and self.read is None else str
+
+    def _convert(self, ctx: click.Context, param: click.Parameter, value: Any) -> Any:
+        assert self.read is not None
+        try:
+            if isinstance(value, tuple):
+                return [self.read(one) for one in value]
+            return None if value is None else self.read(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
 
 
-def _moment(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Seconds since the epoch for an RFC 3339 time."""
-    if value is None:
-        return None
-    try:
-        return parse_time(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
+def option(form: str, text: str = "", **settings: Any) -> Any:
+    """An option: its flags with the word for its value ("-f --filename FILE"), its help, and fields of `_Declared`."""
+    return _Declared(form, text, **settings)
 
 
-def seconds_of(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
+def argument(metavar: str = "", **settings: Any) -> Any:
+    """A positional argument; its annotation says whether it is optional, and whether there may be several."""
+    return _Declared(metavar, **settings)
+
+
+def verb(examples: str, name: str | None = None) -> Callable[[Callable[..., None]], click.Command]:
+    """A command with the options that the parameters of its function declare; `examples` end its help."""
+
+    def made(function: Callable[..., None]) -> click.Command:
+        hints, defaults = get_type_hints(function), function.__kwdefaults__ or {}
+        hints.pop("return", None)
+
+        @wraps(function)
+        def called(**values: Any) -> None:
+            function(**{key: _gathered(key, hint, values) for key, hint in hints.items()})
+
+        params = [param for key, hint in hints.items() for param in _parameters(key, hint, defaults)]
+        return click.command(name, params=params, epilog=f"\b\nExamples:{examples}")(called)
+
+    return made
+
+
+def _is_group(hint: object) -> bool:
+    return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
+
+
+def _parameters(name: str, hint: Any, defaults: Mapping[str, object]) -> Iterator[click.Parameter]:
+    """The options of a parameter: its own, or those of its group."""
+    if _is_group(hint):
+        own = {field.name: field.default for field in msgspec.structs.fields(hint)}
+        for field, kind in get_type_hints(hint).items():
+            yield from _parameters(field, kind, own)
+    else:
+        declared = defaults[name]
+        assert isinstance(declared, _Declared)
+        yield declared.parameter(name, hint)
+
+
+def _gathered(name: str, hint: Any, values: Mapping[str, Any]) -> Any:
+    """The value of a parameter: its own, or its group of those of its fields."""
+    if not _is_group(hint):
+        return values[name]
+    return hint(**{field: _gathered(field, kind, values) for field, kind in get_type_hints(hint).items()})
+
+
+def seconds(text: str) -> float:
     """Seconds for a duration as Go writes it."""
-    from tierwise.api.duration import seconds
+    from tierwise.api.duration import seconds as read
 
-    if value is None:
-        return None
-    time = seconds(value)
+    time = read(text)
     if time is None or time < 0:
-        raise click.BadParameter(f'"{value}" is not a duration such as 90s or 1h30m', ctx, param)
+        raise ValueError(f'"{text}" is not a duration such as 90s or 1h30m')
     return time
 
 
-_FILES: Final = "Manifests: a YAML or JSON file, a folder of them, or - for standard input. May be repeated."
-_CLUSTER: Final = "tierwise.cluster"
+FILES: Final = "Manifests: a YAML or JSON file, a folder of them, or - for standard input. May be repeated."
+
+filenames: Any = option("-f --filename FILE", FILES, required=True)
+optional_filenames: Any = option("-f --filename FILE", FILES)
+"""Manifests, where they are not all that a command can work on."""
+
+config: Any = option(
+    "--config FILE", "Scheduler configuration: Volcano's (volcano-scheduler.conf) or a KubeSchedulerConfiguration."
+)
+now: Any = option(
+    "--now TIME",
+    "The time of the run (RFC 3339). Default: the newest time in the manifests, else 2026-01-01T00:00:00Z; never the "
+    "clock, so that a run can be repeated.",
+    read=parse_time,
+)
+at: Any = option("--at TIME", "The last cycle that was not after this time (RFC 3339).", read=parse_time)
+everything: Any = option("--all", "Show everything; fold and omit nothing.")
+printed: Any = option("--print", "Print what is to be written to a cluster, as manifests.")
+"""Results of programs on nodes for people, and for other programs."""
 
 
-def filenames(command: F) -> F:
-    """-f: where the manifests are."""
-    return _filenames(command, _FILES, required=True)
+class Format(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether people or programs are answered."""
+
+    output_format: str = option("-o --output", "For people or for programs.", choices=("text", "json"), default="text")
+
+    @property
+    def json(self) -> bool:
+        return self.output_format == "json"
+
+    def show(self, wire: Wire, lines: Lines, *, everything: bool = False) -> None:
+        """Print an answer: as JSON, or as the lines of a page."""
+        from tierwise.cli.screen import print_json, print_page
+
+        if self.json:
+            print_json(wire())
+        else:
+            print_page(lines, everything=everything)
 
 
-def journal(command: F) -> F:
-    """--journal and --journal-size: where cycles are recorded, and how much of them is kept."""
-    command = click.option(
-        "--journal-size",
-        type=click.IntRange(min=1),
-        default=256,
-        show_default=True,
-        metavar="MIB",
-        help="How large the journal may become; the oldest cycles are deleted.",
-    )(command)
-    return click.option(
-        "--journal",
-        type=click.Path(path_type=Path, file_okay=False),
-        metavar="DIR",
-        help="Write what each cycle sees and decides to this folder, for `tierwise replay` and `tierwise serve`."
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """The same, and how much is shown."""
+
+    everything: bool = everything
+    format: Format
+
+    @property
+    def json(self) -> bool:
+        return self.format.json
+
+    def show(self, wire: Wire, lines: Lines) -> None:
+        self.format.show(wire, lines, everything=self.everything)
+
+
+class Journal(msgspec.Struct, frozen=True):
+    """Where cycles are recorded, and how much of them is kept."""
+
+    journal: Path | None = option(
+        "--journal DIR",
+        "Write what each cycle sees and decides to this folder, for `tierwise replay` and `tierwise serve`."
         "  [default: nowhere]",
-    )(command)
-
-
-def optional_filenames(command: F) -> F:
-    """-f, where manifests are not all that a command can work on."""
-    return _filenames(command, _FILES, required=False)
-
-
-def source(command: F) -> F:
-    """-f: where the manifests are; without it, the cluster that a kubeconfig names."""
-    return _filenames(cluster(command), f"{_FILES}  [default: the cluster of the kubeconfig]", required=False)
-
-
-def _filenames(command: F, text: str, *, required: bool) -> F:
-    return click.option(
-        "-f",
-        "--filename",
-        "filenames",
-        multiple=True,
-        required=required,
-        type=click.Path(allow_dash=True),
-        metavar="FILE",
-        help=text,
-    )(command)
-
-
-def cluster(command: F) -> F:
-    """--kubeconfig and --context: which cluster; `cluster_options` gives them to whoever reads it."""
-    for name, text in (("context", "Context of the kubeconfig."), ("kubeconfig", "Kubeconfig; as kubectl finds it.")):
-        command = click.option(
-            f"--{name}", metavar="NAME" if name == "context" else "FILE", expose_value=False, callback=_keep, help=text
-        )(command)
-    return command
-
-
-def _keep(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    ctx.meta.setdefault(_CLUSTER, {})[param.name] = value
-
-
-def cluster_options() -> tuple[str | None, str | None]:
-    """The kubeconfig and the context that the command was given."""
-    given = click.get_current_context().meta.get(_CLUSTER, {})
-    return given.get("kubeconfig"), given.get("context")
-
-
-def config(command: F) -> F:
-    """--config: how to schedule."""
-    return click.option(
-        "--config",
-        "config_file",
-        type=click.Path(),
-        metavar="FILE",
-        help="Scheduler configuration: Volcano's (volcano-scheduler.conf) or a KubeSchedulerConfiguration.",
-    )(command)
-
-
-def cycles(command: F) -> F:
-    """--cycles: how long."""
-    return click.option(
-        "--cycles",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Run so many cycles. Default: until nothing changes any more.",
-    )(command)
-
-
-def now(command: F) -> F:
-    """--now: at what time."""
-    return click.option(
-        "--now",
-        callback=_moment,
-        metavar="TIME",
-        help="The time of the run (RFC 3339). Default: the newest time in the manifests, "
-        "else 2026-01-01T00:00:00Z; never the clock, so that a run can be repeated.",
-    )(command)
-
-
-def at(command: F) -> F:
-    """--at: a moment of the past."""
-    return click.option(
-        "--at", callback=_moment, metavar="TIME", help="The last cycle that was not after this time (RFC 3339)."
-    )(command)
-
-
-def output(command: F) -> F:
-    """-o: for whom."""
-    return click.option(
-        "-o",
-        "--output",
-        "output_format",
-        type=click.Choice(["text", "json"]),
-        default="text",
-        help="For people or for programs.  [default: text]",
-    )(command)
-
-
-def everything(command: F) -> F:
-    """--all: nothing folded."""
-    return click.option("--all", "everything", is_flag=True, help="Show everything; fold and omit nothing.")(command)
-
-
-def printed(command: F) -> F:
-    """--print: results of programs on nodes for people, and for other programs."""
-    return click.option(
-        "--print", "printed", is_flag=True, help="Print what is to be written to a cluster, as manifests."
-    )(command)
+        kind=click.Path(path_type=Path, file_okay=False),
+    )
+    journal_size: int = option(
+        "--journal-size MIB",
+        "How large the journal may become; the oldest cycles are deleted.",
+        default=256,
+        least=1,
+    )

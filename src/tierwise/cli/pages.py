@@ -7,13 +7,13 @@ the name of a proxy, to those with a token, which the printed address carries.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
 
-from tierwise.cli.connection import missing, place_option
+from tierwise.cli.connection import missing, place
+from tierwise.cli.options import option
 
 if TYPE_CHECKING:
     import ssl
@@ -22,15 +22,13 @@ if TYPE_CHECKING:
     from tierwise.runtime.access import Access
     from tierwise.web.recording import Recording
 
-__all__ = ["NAME", "Opening", "host_option", "opening", "pages_options", "play", "until_interrupted"]
+__all__ = ["NAME", "PLACE", "Opening", "Played", "hosts", "opening", "play", "until_interrupted"]
 
 NAME: Final = "tierwise"
 """What the certificate of a server is issued to."""
 
-_PLACE: Final = "127.0.0.1:8080"
+PLACE: Final = "127.0.0.1:8080"
 _LOOK: Final = 1.0  # seconds; a Ctrl-C that comes just before an endless wait would be noticed never
-
-F = TypeVar("F", bound=Callable[..., object])
 
 
 class Opening(msgspec.Struct, frozen=True):
@@ -52,33 +50,33 @@ class Opening(msgspec.Struct, frozen=True):
         return f"{self.url}/?token={self.access.token}" if self.access.token else f"{self.url}/"
 
 
-def host_option(command: F) -> F:
-    """--host: further names under which the server is asked."""
-    return click.option(
-        "--host",
-        "names",
-        multiple=True,
-        metavar="NAME",
-        help="Answer under this name as well, such as a proxy's; everybody needs the token then. May be repeated.",
-    )(command)
+hosts: Final = option(
+    "--host NAME",
+    "Answer under this name as well, such as a proxy's; everybody needs the token then. May be repeated.",
+)
+"""Further names under which a server is asked."""
 
 
-def pages_options(command: F) -> F:
-    """--serve with --listen and --host, for verbs whose outcome can be played in the page."""
-    command = place_option(help=f"With --serve: where the page is.  [default: {_PLACE}]")(command)
-    text = "Open the page when the run is over, to play it moment by moment, until Ctrl-C."
-    return click.option("--serve", "served", is_flag=True, help=text)(host_option(command))
+class Played(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the outcome of a verb is played in the page, and where that is."""
+
+    served: bool = option("--serve", "Open the page when the run is over, to play it moment by moment, until Ctrl-C.")
+    names: tuple[str, ...] = hosts
+    listen: tuple[str, int] | None = place(f"With --serve: where the page is.  [default: {PLACE}]")
+
+    def opening(self) -> Opening | None:
+        return opening(self.listen, self.names) if self.served else None
 
 
 def opening(listen: tuple[str, int] | None, names: tuple[str, ...] = ()) -> Opening:
     """Loopback is open to this machine; elsewhere with TLS, and a token there and under other names."""
     try:
         from tierwise.runtime.access import LOOPBACK, Access
-        from tierwise.runtime.listener import place
+        from tierwise.runtime.listener import place as read
     except ImportError as error:
         raise missing(error) from None
 
-    listen = listen or place(_PLACE)
+    listen = listen or read(PLACE)
     here = listen[0] in LOOPBACK
     if here and not names:
         return Opening(listen, Access(LOOPBACK))

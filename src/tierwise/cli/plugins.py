@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import click
 
-from tierwise.cli import options
+from tierwise.cli.options import Format, argument, verb
 
 __all__ = ["plugins"]
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise plugins
   tierwise plugins gang binpack
   tierwise plugins -o json | jq -r '.plugins[] | select(.package != "tierwise").name'
-"""
-)
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@options.output
-@click.pass_context
-def plugins(ctx: click.Context, names: tuple[str, ...], output_format: str) -> None:
+""")
+def plugins(*, names: tuple[str, ...] = argument("[NAME]..."), output: Format) -> None:
     """List the installed plugins with their packages, the extension points they take part in, and their arguments.
 
     With names, shows those plugins in full. Plugins come with tierwise, and with any package that has an entry point
@@ -30,13 +24,6 @@ def plugins(ctx: click.Context, names: tuple[str, ...], output_format: str) -> N
     from tierwise.explain.text.plugins import installed, plugin_lines, plugin_wire
 
     found = installed(names)
-    if output_format == "json":
-        from tierwise.cli.screen import print_json
-
-        print_json(plugin_wire(found))
-    else:
-        from tierwise.cli.screen import print_page
-
-        print_page(lambda page: plugin_lines(page, found, whole=bool(names)))
+    output.show(lambda: plugin_wire(found), lambda page: plugin_lines(page, found, whole=bool(names)))
     if any(plugin.problem for plugin in found):
-        ctx.exit(1)
+        click.get_current_context().exit(1)

@@ -9,8 +9,9 @@ import msgspec
 
 from tierwise.api.errors import InputError
 from tierwise.cli import options
-from tierwise.cli.connection import access_options
+from tierwise.cli.connection import ClusterAccess
 from tierwise.cli.on_node import ending, live_access, tell
+from tierwise.cli.options import option, verb
 
 if TYPE_CHECKING:
     from tierwise.daemons.round_trip import Answerer
@@ -21,60 +22,36 @@ __all__ = ["probe"]
 _PORT = 10191
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise probe --answer
   tierwise probe --in-cluster --node n1 --answer
   kubectl get nodes -o json | tierwise probe -f - --node n1 --once --print
   tierwise probe -f nodes.yaml --node n1 --answer --interval 300 --print
-"""
-)
-@click.option(
-    "-f",
-    "--filename",
-    "filenames",
-    multiple=True,
-    type=click.Path(allow_dash=True),
-    metavar="FILE",
-    help="Manifests with the nodes of the cluster, their labels and addresses.",
-)
-@click.option("--node", metavar="NAME", envvar="NODE_NAME", help="The node that this runs on.  [env: NODE_NAME]")
-@click.option("--answer", is_flag=True, help="Answer others until interrupted; alone, measure nothing.")
-@click.option("--host", default="0.0.0.0", metavar="ADDRESS", help="Where to answer.  [default: 0.0.0.0]")
-@click.option("--port", type=click.IntRange(1, 65535), default=_PORT, show_default=True, help="Of every node.")
-@click.option("--count", type=click.IntRange(1, 1000), default=100, show_default=True, help="Round trips per node.")
-@click.option("--timeout", type=click.FloatRange(0.1, 60), default=5.0, show_default=True, help="Seconds per node.")
-@click.option("--interval", type=click.IntRange(10, 86400), default=300, show_default=True, help="Seconds to the next.")
-@click.option("--once", is_flag=True, help="Measure once, and end.")
-@click.option("--namespace", default="default", show_default=True, help="Of the ConfigMap.")
-@click.option("--name", default="netperf-metrics", show_default=True, help="Of the ConfigMap.")
-@options.printed
-@access_options
+""")
 def probe(
-    kubeconfig: str | None,
-    in_cluster: bool,
-    context: str | None,
-    filenames: tuple[str, ...],
-    node: str | None,
-    answer: bool,
-    host: str,
-    port: int,
-    count: int,
-    timeout: float,
-    interval: int,
-    once: bool,
-    namespace: str,
-    name: str,
-    printed: bool,
+    *,
+    filenames: tuple[str, ...] = option(
+        "-f --filename FILE", "Manifests with the nodes of the cluster, their labels and addresses."
+    ),
+    node: str | None = option("--node NAME", "The node that this runs on.  [env: NODE_NAME]", env="NODE_NAME"),
+    answer: bool = option("--answer", "Answer others until interrupted; alone, measure nothing."),
+    host: str = option("--host ADDRESS", "Where to answer.", default="0.0.0.0"),
+    port: int = option("--port", "Of every node.", default=_PORT, least=1, most=65535),
+    count: int = option("--count", "Round trips per node.", default=100, least=1, most=1000),
+    timeout: float = option("--timeout", "Seconds per node.", default=5.0, least=0.1, most=60),
+    interval: int = option("--interval", "Seconds to the next.", default=300, least=10, most=86400),
+    once: bool = option("--once", "Measure once, and end."),
+    namespace: str = option("--namespace", "Of the ConfigMap.", default="default"),
+    name: str = option("--name", "Of the ConfigMap.", default="netperf-metrics"),
+    printed: bool = options.printed,
+    cluster: ClusterAccess,
 ) -> None:
     """Measure round trips over TCP, for the ConfigMap that the NetworkTopology controller reads.
 
     One pair of nodes is measured for each pair of zones and of regions; this node measures those in which it comes
     first, and writes no other entries. A node that does not answer is left out. Each pair costs a few kilobytes.
     """
-    live = bool(kubeconfig or context or in_cluster)
-    if not filenames and not live:
+    if not filenames and not cluster.given:
         if not answer:
             raise click.UsageError("Give the nodes with -f, or --answer.")
         with ending():
@@ -82,7 +59,7 @@ def probe(
         return
     if not node:
         raise click.UsageError("Name the node that this runs on with --node.")
-    access = live_access(kubeconfig, context, in_cluster=in_cluster, files=bool(filenames), printed=printed)
+    access = live_access(cluster, files=bool(filenames), printed=printed)
     task = _Task(node, port, count, timeout, namespace, name)
     if access is None:
         _print(task, filenames, _answerer(host, port) if answer and not once else None, None if once else interval)

@@ -14,44 +14,36 @@ import click
 from tierwise.api.errors import InputError
 from tierwise.api.meta import format_time
 from tierwise.cli import options
+from tierwise.cli.explain import show_job, show_pod
+from tierwise.cli.options import Output, argument, option, verb
 
 if TYPE_CHECKING:
+    from rich.text import Text
+
     from tierwise.api.codec import Raw
-    from tierwise.config.profile import Profile
+    from tierwise.explain.page import Page
     from tierwise.explain.text.schedule import Run
-    from tierwise.port import Objects
     from tierwise.runtime.journal import CycleSummary, Journal, RecordedCycle, Repetition
 
-__all__ = ["recorded_objects", "recorded_profile", "replay"]
+__all__ = ["replay"]
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise run --journal /var/lib/tierwise/journal --journal-size 256
   tierwise replay /var/lib/tierwise/journal --job team-a/train
   tierwise replay /var/lib/tierwise/journal --at 2026-11-15T02:40:00Z --pod team-a/train-0
   tierwise replay /var/lib/tierwise/journal --verify
   tierwise what-if -f journal:/var/lib/tierwise/journal@4711 --drain rack-3
-"""
-)
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--cycle", "number", type=click.IntRange(min=1), metavar="N", help="Repeat this cycle.")
-@options.at
-@click.option("--job", metavar="JOB", help="What was decided of a job; with a cycle, explain it.")
-@click.option("--pod", metavar="POD", help="With a cycle: explain the decision about a pod.")
-@click.option("--verify", is_flag=True, help="Repeat every cycle, and say which decide otherwise now.")
-@options.everything
-@options.output
+""")
 def replay(
-    folder: Path,
-    number: int | None,
-    at: float | None,
-    job: str | None,
-    pod: str | None,
-    verify: bool,
-    everything: bool,
-    output_format: str,
+    *,
+    folder: Path = argument("DIR"),
+    number: int | None = option("--cycle N", "Repeat this cycle.", least=1),
+    at: float | None = options.at,
+    job: str | None = option("--job JOB", "What was decided of a job; with a cycle, explain it."),
+    pod: str | None = option("--pod POD", "With a cycle: explain the decision about a pod."),
+    verify: bool = option("--verify", "Repeat every cycle, and say which decide otherwise now."),
+    output: Output,
 ) -> None:
     """List the cycles in a journal that `tierwise run --journal DIR` has written, or repeat one of them.
 
@@ -62,53 +54,16 @@ def replay(
     from tierwise.runtime.journal import Journal
 
     journal = Journal(folder)
-    json = output_format == "json"
     if at is not None:
         number = journal.at(at)
     if verify:
-        _verify(journal, json=json)
+        _verify(journal, json=output.json)
     elif number is not None:
-        _repeat(journal.cycle(number), pod, job, everything=everything, json=json)
+        _repeat(journal.cycle(number), pod, job, output)
     elif pod is not None:
         raise click.UsageError("--pod needs a cycle: --cycle N or --at TIME.")
     else:
-        _list(journal, job, everything=everything, json=json)
-
-
-def recorded_objects(place: str) -> Objects:
-    """What the cycle of `DIR@CYCLE` saw, with its time, for verbs that take manifests."""
-    from tierwise.api import codec
-    from tierwise.manifests.saved import saved, served
-    from tierwise.port import Objects
-    from tierwise.snapshot.builder import SCHEDULER_NAMES
-
-    found = _recorded(place)
-    every = (raw for key in found.objects if (raw := found.objects.raw(key)) is not None)
-    known = SCHEDULER_NAMES.union(found.duty.profile.schedulers)
-    raws = [_ours(raw, known) for raw in served(every, found.duty.schedulers)]
-    return Objects.of((codec.decode(raw), raw) for raw in saved(raws, found.now))
-
-
-def _ours(raw: Raw, known: frozenset[str]) -> Raw:
-    """A waiting pod under a name that every verb serves: it was served under its own."""
-    spec = raw.get("spec")
-    if raw.get("kind") != "Pod" or not isinstance(spec, dict) or spec.get("schedulerName", "") in known:
-        return raw
-    return {**raw, "spec": {**spec, "schedulerName": "tierwise"}} if not spec.get("nodeName") else raw
-
-
-def recorded_profile(place: str) -> Profile:
-    """The profile of the cycle of `DIR@CYCLE`."""
-    return _recorded(place).duty.profile
-
-
-def _recorded(place: str) -> RecordedCycle:
-    from tierwise.runtime.journal import Journal
-
-    folder, _, number = place.rpartition("@")
-    if not folder or not number.isdecimal():
-        raise InputError(f'"journal:{place}" is not journal:DIR@CYCLE')
-    return Journal(Path(folder)).cycle(int(number))
+        _list(journal, job, output)
 
 
 def _verify(journal: Journal, *, json: bool) -> None:
@@ -134,28 +89,16 @@ def _verify(journal: Journal, *, json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _repeat(recorded: RecordedCycle, pod: str | None, job: str | None, *, everything: bool, json: bool) -> None:
-    from tierwise.cli.screen import print_json, print_page
+def _repeat(recorded: RecordedCycle, pod: str | None, job: str | None, output: Output) -> None:
     from tierwise.runtime.journal import repeat
 
     again = repeat(recorded)
     if pod is not None:
-        _explain_pod(recorded, pod, everything=everything, json=json)
+        _explain_pod(recorded, pod, output)
     elif job is not None:
-        _explain_job(recorded, again, job, everything=everything, json=json)
-    elif json:
-        import msgspec
-
-        told: Raw = msgspec.json.decode(again.decided)
-        time = format_time(recorded.now)
-        print_json({"cycle": recorded.number, "time": time, "version": recorded.version, "same": again.same, **told})
+        _explain_job(recorded, again, job, output)
     else:
-        from tierwise.explain.text.schedule import schedule_lines
-
-        said = "the same decisions, byte by byte" if again.same else "OTHER decisions than were recorded"
-        click.echo(f"cycle {recorded.number} of {format_time(recorded.now)}, repeated: {said}\n")
-        run = _run(recorded, again)
-        print_page(lambda page: schedule_lines(page, run), everything=everything)
+        output.show(lambda: _told(recorded, again), lambda page: _repeated_lines(page, recorded, again))
     if not again.same:
         from tierwise import __version__
         from tierwise.cli.main import report_error
@@ -181,11 +124,27 @@ def _run(recorded: RecordedCycle, again: Repetition) -> Run:
     return Run([(again.snapshot, again.report)], after, duty.profile, again.report.evictions)
 
 
-def _explain_pod(recorded: RecordedCycle, pod: str, *, everything: bool, json: bool) -> None:
+def _told(recorded: RecordedCycle, again: Repetition) -> Raw:
+    """A repeated cycle for programs."""
+    import msgspec
+
+    told: Raw = msgspec.json.decode(again.decided)
+    time = format_time(recorded.now)
+    return {"cycle": recorded.number, "time": time, "version": recorded.version, "same": again.same, **told}
+
+
+def _repeated_lines(page: Page, recorded: RecordedCycle, again: Repetition) -> list[Text]:
+    from rich.text import Text
+
+    from tierwise.explain.text.schedule import schedule_lines
+
+    said = "the same decisions, byte by byte" if again.same else "OTHER decisions than were recorded"
+    title = f"cycle {recorded.number} of {format_time(recorded.now)}, repeated: {said}"
+    return [Text(title), Text(""), *schedule_lines(page, _run(recorded, again))]
+
+
+def _explain_pod(recorded: RecordedCycle, pod: str, output: Output) -> None:
     from tierwise.actions.diagnosis.inspection import PodInspector
-    from tierwise.cli.screen import print_json, print_page
-    from tierwise.explain.text.explain_pod import pod_lines
-    from tierwise.explain.wire import explain_wire
     from tierwise.scheduler import cycle
     from tierwise.snapshot.builder import build
 
@@ -196,32 +155,20 @@ def _explain_pod(recorded: RecordedCycle, pod: str, *, everything: bool, json: b
     seen = inspector.inspection
     if seen is None:
         raise InputError(f"cycle {recorded.number} did not look for a place for it", obj=f"Pod {path}")
-    if json:
-        print_json(explain_wire(seen, report))
-    else:
-        print_page(lambda page: pod_lines(page, seen, snapshot, report, recorded.number), everything=everything)
+    show_pod(seen, snapshot, report, recorded.number, output)
 
 
-def _explain_job(recorded: RecordedCycle, again: Repetition, name: str, *, everything: bool, json: bool) -> None:
-    from tierwise.cli.screen import print_json, print_page
-    from tierwise.explain.job_wire import job_wire
-    from tierwise.explain.text.explain_job import job_lines
+def _explain_job(recorded: RecordedCycle, again: Repetition, name: str, output: Output) -> None:
     from tierwise.port import Bind
     from tierwise.scheduler.effects import effects
     from tierwise.sim.what_if.changes import job_named
 
     run = _run(recorded, again)
-    job = job_named(run.after, name)
-    if json:
-        binds = (effect for effect in effects(again.snapshot, again.report) if isinstance(effect, Bind))
-        print_json(job_wire(job, run.after, run.reports, {bind.pod.path: bind.node for bind in binds}))
-    else:
-        print_page(lambda page: job_lines(page, run, job), everything=everything)
+    binds = (effect for effect in effects(again.snapshot, again.report) if isinstance(effect, Bind))
+    show_job(run, job_named(run.after, name), {bind.pod.path: bind.node for bind in binds}, output)
 
 
-def _list(journal: Journal, job: str | None, *, everything: bool, json: bool) -> None:
-    from tierwise.cli.screen import print_json
-
+def _list(journal: Journal, job: str | None, output: Output) -> None:
     path = None if job is None else job if "/" in job else f"default/{job}"
     rows: list[Raw] = []
     waiting: dict[str, tuple[str, str, str]] = {}
@@ -229,12 +176,9 @@ def _list(journal: Journal, job: str | None, *, everything: bool, json: bool) ->
         row = _row(found, path)
         news = bool(row["effects"]) or _reasons(found, path) != waiting
         waiting = _reasons(found, path)
-        if news or everything:
+        if news or output.everything:
             rows.append(row)
-    if json:
-        print_json({"cycles": rows})
-    else:
-        _table(rows, everything=everything)
+    output.show(lambda: {"cycles": rows}, lambda page: _rows(page, rows))
 
 
 def _reasons(found: CycleSummary, path: str | None) -> dict[str, tuple[str, str, str]]:
@@ -264,11 +208,10 @@ def _about(effect: Raw, path: str) -> bool:
     return any(name == path or name.startswith(f"{path}-") for name in (gang, by, own) if name)
 
 
-def _table(rows: list[Raw], *, everything: bool) -> None:
+def _rows(page: Page, rows: list[Raw]) -> list[Text]:
     from rich.text import Text
 
     from tierwise.api.plurals import count
-    from tierwise.cli.screen import print_page
     from tierwise.explain.tables import TableColumn, table
 
     done = {"Bind": "bound", "Evict": "evicted", "Nominate": "nominated", "Prepare": "prepared"}
@@ -290,9 +233,7 @@ def _table(rows: list[Raw], *, everything: bool) -> None:
         TableColumn("waiting", least=20, wraps=True),
     )
     if not rows:
-        click.echo("nothing was decided")
-        return
-    print_page(
-        lambda page: table(page, columns, [[Text(c) for c in cells(row)] for row in rows]), everything=everything
-    )
-    click.echo(f"\n{count(len(rows), 'cycle')}{'' if everything else ' with news; --all shows the others'}")
+        return [Text("nothing was decided")]
+    news = "" if page.everything else " with news; --all shows the others"
+    listed = table(page, columns, [[Text(c) for c in cells(row)] for row in rows])
+    return [*listed, Text(""), Text(f"{count(len(rows), 'cycle')}{news}")]

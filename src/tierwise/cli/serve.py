@@ -6,16 +6,17 @@ import io
 import shlex
 import sys
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from tierwise.api.errors import InputError
-from tierwise.cli import options
-from tierwise.cli.connection import missing, place_option
-from tierwise.cli.pages import host_option, opening, play, until_interrupted
+from tierwise.cli.connection import connect, missing, place
+from tierwise.cli.inputs import Inputs, LiveCluster
+from tierwise.cli.options import option, verb
+from tierwise.cli.pages import PLACE, hosts, opening, play, until_interrupted
 
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
@@ -28,42 +29,27 @@ if TYPE_CHECKING:
 __all__ = ["manifest_source", "recorded", "serve"]
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise serve -f examples/01-llm-training
   tierwise serve -f cluster.yaml -f jobs/ --config volcano-scheduler.conf --listen 127.0.0.1:9000
   tierwise serve --journal /var/lib/tierwise/journal
   kubectl tierwise serve --context prod --every 30
-"""
-)
-@options.source
-@options.config
-@options.now
-@place_option(default="127.0.0.1:8080", show_default=True, help="Where the pages are.")
-@click.option(
-    "--every",
-    type=click.FloatRange(min=1),
-    default=15.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How old the data of a live cluster may get before it is read again.",
-)
-@click.option(
-    "--journal",
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="Play what `tierwise run`, `up` or `submit` with --journal has recorded there, and still records.",
-)
-@host_option
+""")
 def serve(
-    filenames: tuple[str, ...],
-    config_file: str | None,
-    now: float | None,
-    listen: tuple[str, int],
-    every: float,
-    journal: Path | None,
-    names: tuple[str, ...],
+    *,
+    inputs: Inputs,
+    listen: tuple[str, int] = place("Where the pages are.", PLACE),
+    every: float = option(
+        "--every SECONDS",
+        "How old the data of a live cluster may get before it is read again.",
+        default=15.0,
+        least=1,
+    ),
+    journal: Path | None = option(
+        "--journal DIR",
+        "Play what `tierwise run`, `up` or `submit` with --journal has recorded there, and still records.",
+    ),
+    names: tuple[str, ...] = hosts,
 ) -> None:
     """Show in a browser what is full and where, what waits and why, what runs where, and the last cycles.
 
@@ -78,13 +64,16 @@ def serve(
     except ImportError as error:
         raise missing(error) from None
     opened = opening(listen, names)
+    filenames, config_file, now = inputs.source.filenames, inputs.config_file, inputs.now
     if journal is not None:
         if filenames or config_file or now is not None:
             raise click.UsageError("a journal has objects, configuration and times of its own: give --journal alone")
         play({"": recorded(journal)}, opened)
         return
-    make = partial(manifest_source, filenames) if filenames else partial(_cluster, every=every)
-    source = make(config_file=config_file, now=now, questions=True)
+    if filenames:
+        source = manifest_source(filenames, config_file, now, questions=True)
+    else:
+        source = _cluster(inputs.source.cluster, config_file, now, every)
     with listening(pages(source, opened.access), *opened.listen, opened.tls):
         until_interrupted(f"{opened.page} is open; Ctrl-C ends it")
 
@@ -136,36 +125,24 @@ def _written(filenames: Sequence[str], config_file: str | None) -> object:
     return [(name, stat.st_mtime_ns, stat.st_size) for name, stat in stats]
 
 
-def _cluster(*, config_file: str | None, now: float | None, every: float, questions: bool) -> RunSource:
+def _cluster(cluster: LiveCluster, config_file: str | None, now: float | None, every: float) -> RunSource:
     """The cluster of the kubeconfig as it is, and what one cycle would decide."""
     import time
 
     from tierwise.cli.inputs import moment, profile_of
     from tierwise.cli.live_state import live_objects
-    from tierwise.cli.options import cluster_options
     from tierwise.web.views import WatchedSource
 
-    context = click.get_current_context()  # pages are made in other threads, where the options must be known as well
-    server = _server()
-    kubeconfig, chosen = cluster_options()
-    again = _again((), config_file, kubeconfig=kubeconfig, context=chosen)
+    server = connect(cluster.kubeconfig, cluster.context).server
+    again = _again((), config_file, kubeconfig=cluster.kubeconfig, context=cluster.context)
     begun = time.monotonic()
 
     def make() -> RunView:
-        with context.scope(cleanup=False):
-            profile, objects = profile_of(config_file), live_objects()
-        scenario = _scenario(objects, profile, moment(objects, now)) if questions else None
+        profile, objects = profile_of(config_file), live_objects(cluster)
+        scenario = _scenario(objects, profile, moment(objects, now))
         return _shown(_looked_at(objects, profile, moment(objects, now)), "cluster", server, again, scenario)
 
     return WatchedSource(lambda: int((time.monotonic() - begun) / every), make)
-
-
-def _server() -> str:
-    from tierwise.cli.connection import connect
-    from tierwise.cli.options import cluster_options
-
-    kubeconfig, context = cluster_options()
-    return connect(kubeconfig, context, in_cluster=False).server
 
 
 def _scheduled(objects: Objects, profile: Profile, now: float) -> Run:

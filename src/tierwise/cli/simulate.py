@@ -17,9 +17,9 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.errors import InputError
-from tierwise.cli import options
 from tierwise.cli.inputs import profile_of
-from tierwise.cli.pages import opening, pages_options, play
+from tierwise.cli.options import Format, option, verb
+from tierwise.cli.pages import Played, play
 from tierwise.replay.engine.checkpoint import load, save
 from tierwise.replay.engine.contenders import BUILT_IN, Contender
 from tierwise.replay.engine.failures import draw
@@ -81,19 +81,63 @@ class _Drawer:
 # What `tierwise simulate` is to replay: files and options become contenders on a trace, or policies on shared GPUs.
 
 
-class SimulateOptions(msgspec.Struct, frozen=True):
-    """Options as they were given; times are seconds."""
+class SimulateOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What is replayed, and by which rules."""
 
-    topology: str
-    trace: str
-    profiles: tuple[str, ...]
-    gpus_per_host: int
-    load: float | None
-    jobs: int | None
-    queues: str | None
-    between_failures: float
-    repair: float
-    spares: int = 1
+    topology: str = option("--topology FILE", "CSV of hosts and their switches, or synthetic:NUMBERS.")
+    trace: str = option("--trace FILE", "CSV of jobs (Philly's columns), or synthetic:NUMBERS.")
+    profiles: tuple[str, ...] = option(
+        "--profile NAME",
+        "default, propose, patient, easy, conservative, repair, spares, best-fit, random, or a configuration file. "
+        "[default: default]",
+        default=("default",),
+    )
+    gpus_per_host: int = option("--gpus-per-host", default=8, least=1, most=64)
+    load: float | None = option("--load", "Draw arrivals together to offer this share of the GPUs.", above=0)
+    jobs: int | None = option("--jobs", "Only the first so many jobs.", least=1)
+    queues: str | None = option(
+        "--queues HOW",
+        "Queues of the trace, by what they deserve: share (of its GPU time), equal, or NAME=WEIGHT,...  "
+        "[default: one queue]",
+    )
+    through: str = option(
+        "--through",
+        "Call the scheduler's cycle, or live through it with controllers and kubelets: slower by far.",
+        choices=("cycle", "controllers"),
+        default="cycle",
+    )
+    period: float = option("--period", "Seconds that share a cycle.", default=10.0, least=0)
+    look_ahead: int = option("--look-ahead", "Waiting gangs that a cycle sees.", default=64, least=1)
+    mtbf: float = option("--mtbf", "Mean hours between failures of a host.  [default: none fail]", default=0.0, least=0)
+    repair: float = option("--repair --mttr", "Mean hours until it is back.", default=4.0, least=0)
+    restart_cost: float = option(
+        "--restart-cost", "Seconds of work that a stopped gang repeats.", default=600.0, least=0
+    )
+    checkpoint_interval: float = option(
+        "--checkpoint-interval",
+        "Seconds of work between two checkpoints of a gang: what comes after the last is repeated too.  [default: 0]",
+        default=0.0,
+        least=0,
+    )
+    spares: int = option("--spares", "Spares of each gang with profile spares.", default=1, least=0)
+    durations: str = option(
+        "--durations",
+        "What profiles with reservations know of durations: the true ones, those of ended jobs, or nothing.",
+        choices=DURATIONS,
+        default=STATED,
+    )
+
+    def rules(self, seed: int) -> Rules:
+        """The rules of a replay, without incidents and queues: they come with the trace."""
+        return Rules(
+            self.period,
+            self.look_ahead,
+            self.restart_cost,
+            seed,
+            controllers=self.through == "controllers",
+            durations=self.durations,
+            checkpoint_interval=self.checkpoint_interval,
+        )
 
 
 def shared_nodes(topology: str) -> Table | None:
@@ -111,8 +155,8 @@ def comparison(asked: SimulateOptions, rules: Rules, checkpoint: str | None, *, 
     fabric, trace = _fabric(asked), _trace(asked, rules.seed)
     trace = trace.first(asked.jobs) if asked.jobs else trace
     trace = trace.at_load(asked.load, fabric.gpus) if asked.load else trace
-    hosts, between, repair = fabric.nodes.names, asked.between_failures, asked.repair
-    incidents = draw(hosts, trace.span, between=between, repair=repair, seed=rules.seed)
+    between, repair = 3600 * asked.mtbf, 3600 * asked.repair
+    incidents = draw(fabric.nodes.names, trace.span, between=between, repair=repair, seed=rules.seed)
     queues = weighted_queues(asked.queues, trace, fabric) if asked.queues else ()
     contenders = [_contender(name, rules.seed) for name in dict.fromkeys(asked.profiles)]
     contenders = [c.with_spares(asked.spares) if c.spares else c for c in contenders]
@@ -197,123 +241,26 @@ class _Stop:
         self.asked = True
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise simulate --topology synthetic:spines=4 --trace synthetic:jobs=2000 --profile default --profile best-fit
   tierwise simulate --topology lingjun_topology.csv --trace philly_jobs.csv --load 0.9 \\
       --profile default --profile propose --profile best-fit --profile random --html report.html
   tierwise simulate --topology synthetic:spines=2 --trace synthetic:jobs=500 --profile default --serve
   tierwise simulate --topology fabric.csv --trace jobs.csv --checkpoint run.json -o json
-"""
-)
-@click.option(
-    "--topology", required=True, metavar="FILE", help="CSV of hosts and their switches, or synthetic:NUMBERS."
-)
-@click.option("--trace", required=True, metavar="FILE", help="CSV of jobs (Philly's columns), or synthetic:NUMBERS.")
-@click.option(
-    "--profile",
-    "profiles",
-    multiple=True,
-    default=("default",),
-    metavar="NAME",
-    help="default, propose, patient, easy, conservative, repair, spares, best-fit, random, or a configuration file. "
-    "[default: default]",
-)
-@click.option("--gpus-per-host", type=click.IntRange(1, 64), default=8, show_default=True)
-@click.option(
-    "--load", type=click.FloatRange(0, min_open=True), help="Draw arrivals together to offer this share of the GPUs."
-)
-@click.option("--jobs", type=click.IntRange(1), help="Only the first so many jobs.")
-@click.option(
-    "--queues",
-    metavar="HOW",
-    help="Queues of the trace, by what they deserve: share (of its GPU time), equal, or NAME=WEIGHT,...  "
-    "[default: one queue]",
-)
-@click.option(
-    "--through",
-    type=click.Choice(["cycle", "controllers"]),
-    default="cycle",
-    show_default=True,
-    help="Call the scheduler's cycle, or live through it with controllers and kubelets: slower by far.",
-)
-@click.option("--period", type=click.FloatRange(0), default=10.0, show_default=True, help="Seconds that share a cycle.")
-@click.option(
-    "--look-ahead", type=click.IntRange(1), default=64, show_default=True, help="Waiting gangs that a cycle sees."
-)
-@click.option(
-    "--mtbf", type=click.FloatRange(0), default=0.0, help="Mean hours between failures of a host.  [default: none fail]"
-)
-@click.option(
-    "--repair",
-    "--mttr",
-    type=click.FloatRange(0),
-    default=4.0,
-    show_default=True,
-    help="Mean hours until it is back.",
-)
-@click.option(
-    "--restart-cost",
-    type=click.FloatRange(0),
-    default=600.0,
-    show_default=True,
-    help="Seconds of work that a stopped gang repeats.",
-)
-@click.option(
-    "--checkpoint-interval",
-    type=click.FloatRange(0),
-    default=0.0,
-    help="Seconds of work between two checkpoints of a gang: what comes after the last is repeated too.  [default: 0]",
-)
-@click.option(
-    "--spares", type=click.IntRange(0), default=1, show_default=True, help="Spares of each gang with profile spares."
-)
-@click.option(
-    "--durations",
-    type=click.Choice(DURATIONS),
-    default=STATED,
-    show_default=True,
-    help="What profiles with reservations know of durations: the true ones, those of ended jobs, or nothing.",
-)
-@click.option(
-    "--calibrate-eta",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Instead, ask about N jobs while they wait, and count the starts inside the stated ranges.",
-)
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
-@click.option("--checkpoint", metavar="FILE", help="Keep the state here; an interrupted run goes on from it.")
-@click.option("--html", metavar="FILE", help="Write a report with plots, one file.")
-@pages_options
-@options.output
-@click.pass_context
+""")
 def simulate(
-    ctx: click.Context,
-    topology: str,
-    trace: str,
-    profiles: tuple[str, ...],
-    gpus_per_host: int,
-    load: float | None,
-    jobs: int | None,
-    queues: str | None,
-    through: str,
-    period: float,
-    look_ahead: int,
-    mtbf: float,
-    repair: float,
-    restart_cost: float,
-    checkpoint_interval: float,
-    spares: int,
-    durations: str,
-    calibrate_eta: int | None,
-    seed: int,
-    checkpoint: str | None,
-    html: str | None,
-    served: bool,
-    listen: tuple[str, int] | None,
-    names: tuple[str, ...],
-    output_format: str,
+    *,
+    asked: SimulateOptions,
+    calibrate_eta: int | None = option(
+        "--calibrate-eta N",
+        "Instead, ask about N jobs while they wait, and count the starts inside the stated ranges.",
+        least=1,
+    ),
+    seed: int = option("--seed", default=1, least=0),
+    checkpoint: str | None = option("--checkpoint FILE", "Keep the state here; an interrupted run goes on from it."),
+    html: Path | None = option("--html FILE", "Write a report with plots, one file."),
+    played: Played,
+    output: Format,
 ) -> None:
     """Replay a trace of jobs on a virtual clock, with the same cycle that schedules a cluster.
 
@@ -324,23 +271,22 @@ def simulate(
     the --load of all GPUs (1), and what is allocated then is shown; profiles are fragmentation, stranding, best-fit,
     or a configuration file.
     """
-    rules = Rules(period, look_ahead, restart_cost, seed, controllers=through == "controllers", durations=durations)
-    rules = replace(rules, checkpoint_interval=checkpoint_interval)
-    asked = SimulateOptions(topology, trace, profiles, gpus_per_host, load, jobs, queues, 3600 * mtbf, 3600 * repair)
-    asked = replace(asked, spares=spares)
+    rules = asked.rules(seed)
     if calibrate_eta is not None:
-        _calibrate(asked, rules, calibrate_eta, output_format)
+        _calibrate(asked, rules, calibrate_eta, output)
         return
-    nodes = shared_nodes(topology)
-    if served and (checkpoint or nodes is not None):
+    nodes = shared_nodes(asked.topology)
+    if played.served and (checkpoint or nodes is not None):
         raise click.UsageError("--serve plays a whole run of gangs: it goes neither with --checkpoint nor shared GPUs")
-    opened = opening(listen, names) if served else None
-    run = fillings(asked, nodes, seed) if nodes is not None else comparison(asked, rules, checkpoint, record=served)
+    opened = played.opening()
+    record = played.served
+    run = fillings(asked, nodes, seed) if nodes is not None else comparison(asked, rules, checkpoint, record=record)
+    ctx = click.get_current_context()
     if not drive(run, checkpoint):
         then = f"the same command goes on from {checkpoint}" if checkpoint else "with --checkpoint it could go on"
         click.echo(f"tierwise: stopped; {then}", err=True)
         ctx.exit(130)
-    _show(run.results(), html, output_format, shared=nodes is not None, command=_command(ctx))
+    _show(run.results(), html, output, shared=nodes is not None, command=_command(ctx))
     if opened is not None and isinstance(run, Comparison):
         sys.stdout.flush()
         play(_recordings(run), opened)
@@ -356,10 +302,9 @@ def _recordings(run: Comparison) -> dict[str, Recording]:
     }
 
 
-def _calibrate(asked: SimulateOptions, rules: Rules, asks: int, output_format: str) -> None:
+def _calibrate(asked: SimulateOptions, rules: Rules, asks: int, output: Format) -> None:
     """Forecasts of starts against what happened, for every profile."""
     from tierwise.cli.progress import show_progress
-    from tierwise.cli.screen import print_json, print_page
     from tierwise.replay.engine.calibration import Asked, calibrate, calibration_wire
     from tierwise.replay.report.table import calibration_lines
 
@@ -373,10 +318,7 @@ def _calibrate(asked: SimulateOptions, rules: Rules, asks: int, output_format: s
             for told in calibrate(run.fabric, run.trace, contender, run.rules, asks=asks):
                 progress(len(told))
         found.append(calibration_wire(contender.name, told))
-    if output_format == "json":
-        print_json({"seed": rules.seed, "calibration": found})
-    else:
-        print_page(lambda page: calibration_lines(page, found))
+    output.show(lambda: {"seed": rules.seed, "calibration": found}, lambda page: calibration_lines(page, found))
 
 
 _ASIDE = ("checkpoint", "html", "served", "listen", "names", "output_format")
@@ -395,18 +337,12 @@ def _command(ctx: click.Context) -> str:
     return shlex.join(words)
 
 
-def _show(results: dict[str, object], html: str | None, output_format: str, *, shared: bool, command: str) -> None:
+def _show(results: dict[str, object], html: Path | None, output: Format, *, shared: bool, command: str) -> None:
     """Write the report where it is wanted, and print the numbers."""
-    from tierwise.cli.screen import print_json, print_page
     from tierwise.replay.report.html import report
     from tierwise.replay.report.table import lines
     from tierwise.replay.shared_gpu.report import filling_lines, filling_report
 
-    if html:
-        from pathlib import Path
-
-        Path(html).write_text((filling_report if shared else report)(results, command), encoding="utf-8")
-    if output_format == "json":
-        print_json(results)
-    else:
-        print_page(lambda page: (filling_lines if shared else lines)(page, results, command))
+    if html is not None:
+        html.write_text((filling_report if shared else report)(results, command), encoding="utf-8")
+    output.show(lambda: results, lambda page: (filling_lines if shared else lines)(page, results, command))

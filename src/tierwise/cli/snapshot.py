@@ -5,37 +5,30 @@ from __future__ import annotations
 import click
 import msgspec
 
-from tierwise.cli import options
+from tierwise.cli.inputs import LiveCluster
+from tierwise.cli.options import option, verb
 
 __all__ = ["snapshot"]
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise snapshot -o cluster.jsonl --scheduler-name tierwise
   tierwise schedule -f cluster.jsonl
   tierwise snapshot -o - --context prod | tierwise explain -f - --job default/train
-"""
-)
-@options.cluster
-@click.option(
-    "-o",
-    "--output",
-    "file",
-    required=True,
-    type=click.Path(dir_okay=False, allow_dash=True),
-    metavar="FILE",
-    help="Where to write JSON lines, or - for standard output.",
-)
-@click.option(
-    "--scheduler-name",
-    "names",
-    multiple=True,
-    metavar="NAME",
-    help="Leave out pods that wait for other schedulers. May be repeated.  [default: keep all]",
-)
-def snapshot(file: str, names: tuple[str, ...]) -> None:
+""")
+def snapshot(
+    *,
+    cluster: LiveCluster,
+    file: str = option(
+        "-o --output FILE",
+        "Where to write JSON lines, or - for standard output.",
+        kind=click.Path(dir_okay=False, allow_dash=True),
+    ),
+    names: tuple[str, ...] = option(
+        "--scheduler-name NAME",
+        "Leave out pods that wait for other schedulers. May be repeated.  [default: keep all]",
+    ),
+) -> None:
     """Save the state of a cluster: all objects that scheduling looks at, and the time.
 
     Verbs that read the file see what the scheduler saw and run at that time, so they decide the same, bit for bit. They
@@ -45,7 +38,7 @@ def snapshot(file: str, names: tuple[str, ...]) -> None:
     from tierwise.cli.live_state import live_state
     from tierwise.manifests.saved import served
 
-    state = live_state()
+    state = live_state(cluster)
     lines = [msgspec.json.encode(raw) + b"\n" for raw in (served(state, names) if names else state)]
     with click.open_file(file, "wb", atomic=file != "-") as out:
         out.writelines(lines)

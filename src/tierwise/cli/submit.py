@@ -6,7 +6,7 @@ import contextlib
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,14 +18,16 @@ from rich.console import Group
 from rich.live import Live
 
 from tierwise.cli import options
-from tierwise.cli.pages import opening, pages_options, play
+from tierwise.cli.inputs import Manifests
+from tierwise.cli.options import Journal, option, verb
+from tierwise.cli.pages import Played, play
 from tierwise.cli.screen import page_of, printable, terminal
 from tierwise.explain.simulation_wire import View
 from tierwise.explain.text.submit import frame
+from tierwise.sim.cluster.agenda import Incident, node_back, node_lost, pod_fails
 
 if TYPE_CHECKING:
     from tierwise.explain.simulation_wire import View
-    from tierwise.sim.cluster.agenda import Incident
     from tierwise.sim.cluster.simulation import Moment, Simulation
 
 __all__ = ["Shown", "show", "submit", "ticks"]
@@ -90,99 +92,47 @@ _RECENT: Final = 200
 """Happenings that a live view may show the last few of, once those of pods that fare alike are put together."""
 
 
-def _incidents(ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> list[Incident]:
-    from tierwise.sim.cluster import agenda
-
-    kinds: dict[str, Callable[[str], Incident]] = {
-        "failures": agenda.pod_fails,
-        "losses": agenda.node_lost,
-        "returns": agenda.node_back,
-    }
-    try:
-        return [kinds[str(param.name)](value) for value in values]
-    except ValueError as error:
-        raise click.BadParameter(str(error), ctx, param) from None
-
-
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise submit -f examples/05-a-jobs-life --watch
   tierwise submit -f examples/05-a-jobs-life --serve
   tierwise submit -f cluster.yaml -f job.yaml --fail train-worker-5=137@60s
   tierwise submit -f cluster.yaml -f job.yaml --lose-node node-7@2m --return-node node-7@20m -o jsonl
-"""
-)
-@options.filenames
-@options.config
-@click.option("--watch", is_flag=True, help="A live view on a terminal; elsewhere a line for each thing that happens.")
-@click.option(
-    "--speed",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="N",
-    help=f"Seconds of the cluster in a second of yours.  [default: {_SPEED:g} for the live view, else no waiting]",
-)
-@click.option("--instant", is_flag=True, help="Do not wait between one moment and the next.")
-@click.option(
-    "--until",
-    callback=options.seconds_of,
-    metavar="TIME",
-    help="Stop so long after the start, as in 90s or 2h.  [default: 24h]",
-)
-@click.option(
-    "--fail",
-    "failures",
-    multiple=True,
-    callback=_incidents,
-    metavar="POD=EXIT@TIME",
-    help="Let a pod end with an exit code at a time after the start. May be repeated.",
-)
-@click.option(
-    "--lose-node",
-    "losses",
-    multiple=True,
-    callback=_incidents,
-    metavar="NODE@TIME",
-    help="Let a machine fall silent at a time after the start. May be repeated.",
-)
-@click.option(
-    "--return-node",
-    "returns",
-    multiple=True,
-    callback=_incidents,
-    metavar="NODE@TIME",
-    help="Let a lost machine come back. May be repeated.",
-)
-@options.now
-@options.journal
-@pages_options
-@options.everything
-@click.option(
-    "-o",
-    "--output",
-    "output_format",
-    type=click.Choice(["text", "json", "jsonl"]),
-    default="text",
-    help="For people or for programs; jsonl is a line of JSON for each thing that happens.  [default: text]",
-)
+""")
 def submit(
-    filenames: tuple[str, ...],
-    config_file: str | None,
-    watch: bool,
-    speed: float | None,
-    instant: bool,
-    until: float | None,
-    failures: list[Incident],
-    losses: list[Incident],
-    returns: list[Incident],
-    now: float | None,
-    journal: Path | None,
-    journal_size: int,
-    served: bool,
-    listen: tuple[str, int] | None,
-    names: tuple[str, ...],
-    everything: bool,
-    output_format: str,
+    *,
+    inputs: Manifests,
+    watch: bool = option("--watch", "A live view on a terminal; elsewhere a line for each thing that happens."),
+    speed: float | None = option(
+        "--speed N",
+        f"Seconds of the cluster in a second of yours.  [default: {_SPEED:g} for the live view, else no waiting]",
+        above=0,
+    ),
+    instant: bool = option("--instant", "Do not wait between one moment and the next."),
+    until: float | None = option(
+        "--until TIME", "Stop so long after the start, as in 90s or 2h.  [default: 24h]", read=options.seconds
+    ),
+    failures: list[Incident] = option(
+        "--fail POD=EXIT@TIME",
+        "Let a pod end with an exit code at a time after the start. May be repeated.",
+        read=pod_fails,
+    ),
+    losses: list[Incident] = option(
+        "--lose-node NODE@TIME",
+        "Let a machine fall silent at a time after the start. May be repeated.",
+        read=node_lost,
+    ),
+    returns: list[Incident] = option(
+        "--return-node NODE@TIME", "Let a lost machine come back. May be repeated.", read=node_back
+    ),
+    journal: Journal,
+    played: Played,
+    everything: bool = options.everything,
+    output_format: str = option(
+        "-o --output",
+        "For people or for programs; jsonl is a line of JSON for each thing that happens.",
+        choices=("text", "json", "jsonl"),
+        default="text",
+    ),
 ) -> None:
     """Run the whole life of the jobs in the manifests, from the queue to the end, and show what happens when.
 
@@ -190,27 +140,23 @@ def submit(
     long as their annotation tierwise.io/run-for says and end with tierwise.io/exit-code; without them they run on. The
     run is over when nothing is left to happen. Nothing outside is touched.
     """
-    from tierwise.cli.inputs import introduce, load, moment, profile_of
-    from tierwise.cli.run import duty_of, told, writing
+    from tierwise.cli.run import scheduler_profile, told, writing
     from tierwise.cli.serve import recorded
     from tierwise.sim.cluster.simulation import Simulation
 
     if speed is not None and instant:
         raise click.UsageError("--speed and --instant exclude each other")
-    opened = opening(listen, names) if served else None
-    profile = profile_of(config_file)
-    objects = load(filenames)
-    introduce(objects)
+    opened = played.opening()
+    objects, profile, start = inputs.read()
     incidents = [*failures, *losses, *returns]
     live = watch and output_format == "text" and sys.stdout.isatty()
     pace = None if instant else speed or (_SPEED if live else None)
     with contextlib.ExitStack() as stack:
-        if opened is not None and journal is None:
-            journal = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tierwise-")))
-        with writing(journal, journal_size, [duty_of(profile)] if journal is not None else []) as writers:
-            life = Simulation(
-                objects, profile, start=moment(objects, now), incidents=incidents, observe=told(writers, profile)
-            )
+        if opened is not None and journal.journal is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tierwise-"))
+            journal = replace(journal, journal=Path(folder))
+        with writing(journal, [scheduler_profile(profile)]) as writers:
+            life = Simulation(objects, profile, start=start, incidents=incidents, observe=told(writers, profile))
             moments = life.run(_DAY if until is None else until)
             if live:
                 _watch(life, moments, pace, everything=everything)
@@ -219,8 +165,8 @@ def submit(
             else:
                 _json(life, _paced(moments, pace), lines=output_format == "jsonl")
         if opened is not None:
-            assert journal is not None
-            play({"": recorded(journal, f"submit {', '.join(filenames)}")}, opened)
+            assert journal.journal is not None
+            play({"": recorded(journal.journal, f"submit {', '.join(inputs.filenames)}")}, opened)
 
 
 def _view(life: Simulation, last: Moment) -> View:

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TextIO
 
 import click
 import msgspec
-from msgspec import convert
 
 from tierwise.api.errors import InputError
 from tierwise.cli import options
+from tierwise.cli.inputs import Source
+from tierwise.cli.options import Output, argument, option, verb
 
 if TYPE_CHECKING:
     from tierwise.api.codec import Raw
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tierwise.model.snapshot import Snapshot
     from tierwise.port import Objects
 
-__all__ = ["FoundTree", "SourceOptions", "diff", "export_", "find", "generate", "import_", "source_options", "topology"]
+__all__ = ["FoundTree", "SourceOptions", "diff", "export_", "find", "generate", "import_", "topology"]
 
 
 # The options that say where a topology comes from, and the hyperNodes that come of it.
@@ -37,19 +37,32 @@ _PASSWORD: Final = "TIERWISE_UFM_PASSWORD"
 _TOKEN: Final = "TIERWISE_UFM_TOKEN"
 
 
-class SourceOptions(msgspec.Struct, frozen=True):
-    """What was asked for on the command line, word for word; lists run from the innermost tier outwards."""
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
-    origin: str
-    preset: str
-    fabric: str
-    name_prefix: str
-    tier_names: tuple[str, ...]
-    host_column: str
-    tiers: tuple[str, ...]
-    topology: str
-    insecure: bool
-    timeout: float
+
+class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a topology comes from, word for word; lists run from the innermost tier outwards."""
+
+    origin: str = option(
+        "--from KIND[:PLACE]",
+        "slurm, csv, json: a file, or - for standard input. ufm: an address. label, hypernodes, topograph, aws and "
+        "other presets: manifests.  [default: the preset whose labels the nodes carry]",
+        default="",
+    )
+    preset: str = option(
+        "--preset NAME", "Node labels to read: aws, azure, coreweave, gke, nebius, oke, topograph.", default=""
+    )
+    fabric: str = option("--fabric NAME", "The fabric of the hyperNodes, where there are several.", default="")
+    name_prefix: str = option("--name-prefix TEXT", "Put before the name of every hyperNode.", default="")
+    tier_names: tuple[str, ...] = option(
+        "--tier-names NAME,...", "tierNames, innermost first.", default="", read=_words
+    )
+    host_column: str = option("--host-column NAME", "csv, json: the column of the hosts.", default="")
+    tiers: tuple[str, ...] = option("--tiers NAME,...", "csv, json: columns, innermost first.", default="", read=_words)
+    topology: str = option("--topology NAME", "slurm: which topology of a topology.yaml.", default="")
+    insecure: bool = option("--insecure-skip-verify", "ufm: do not check the certificate.")
+    timeout: float = option("--timeout SECONDS", "ufm: how long to wait.", default=30.0, least=0.1)
 
 
 class FoundTree(msgspec.Struct, frozen=True):
@@ -59,49 +72,6 @@ class FoundTree(msgspec.Struct, frozen=True):
     origin: str
     tree: Tree
     hypernodes: list[Raw]
-
-
-def source_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The options of a `SourceOptions`, which the command receives as one."""
-
-    @wraps(command)
-    def gathered(*args: object, **words: object) -> None:
-        wish = convert(
-            {field.name: words.pop(field.name) for field in msgspec.structs.fields(SourceOptions)}, SourceOptions
-        )
-        command(*args, wish=wish, **words)
-
-    decorated: Callable[..., None] = gathered
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated
-
-
-def _words(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...]:
-    return tuple(word.strip() for word in value.split(",") if word.strip())
-
-
-_FROM: Final = (
-    "slurm, csv, json: a file, or - for standard input. ufm: an address. label, hypernodes, topograph, aws and other"
-    " presets: manifests.  [default: the preset whose labels the nodes carry]"
-)
-_PRESET: Final = "Node labels to read: aws, azure, coreweave, gke, nebius, oke, topograph."
-_OPTIONS: Final = (
-    click.option("--from", "origin", default="", metavar="KIND[:PLACE]", help=_FROM),
-    click.option("--preset", default="", metavar="NAME", help=_PRESET),
-    click.option("--fabric", default="", metavar="NAME", help="The fabric of the hyperNodes, where there are several."),
-    click.option("--name-prefix", default="", metavar="TEXT", help="Put before the name of every hyperNode."),
-    click.option("--tier-names", default="", callback=_words, metavar="NAME,...", help="tierNames, innermost first."),
-    click.option("--host-column", default="", metavar="NAME", help="csv, json: the column of the hosts."),
-    click.option(
-        "--tiers", default="", callback=_words, metavar="NAME,...", help="csv, json: columns, innermost first."
-    ),
-    click.option("--topology", default="", metavar="NAME", help="slurm: which topology of a topology.yaml."),
-    click.option("--insecure-skip-verify", "insecure", is_flag=True, help="ufm: do not check the certificate."),
-    click.option(
-        "--timeout", type=click.FloatRange(min=0.1), default=30.0, metavar="SECONDS", help="ufm: how long to wait."
-    ),
-)
 
 
 def find(filenames: Sequence[str], wish: SourceOptions) -> tuple[FoundTree, Objects]:
@@ -251,30 +221,20 @@ def _from_labels(objects: Objects, origin: SourceLocation, wish: SourceOptions) 
 _FORMATS: Final = ("hypernodes", "slurm", "slurm-yaml", "topograph")
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise topology generate --from slurm:/etc/slurm | kubectl apply -f -
   tierwise topology generate --from csv:hosts.csv --host-column host --tiers rack,spine
   kubectl get nodes -o yaml | tierwise topology generate -f - --preset aws
   kubectl get nodes -o yaml | tierwise topology generate -f -
   tierwise topology generate --from hypernodes:cluster.yaml --to slurm > topology.conf
-"""
-)
-@options.optional_filenames
-@source_options
-@click.option(
-    "--to", "target", type=click.Choice(_FORMATS), default="hypernodes", help="What to print.  [default: hypernodes]"
-)
-@click.option(
-    "-o",
-    "--output",
-    "output_format",
-    type=click.Choice(["yaml", "json"]),
-    default="yaml",
-    help="How to print manifests.  [default: yaml]",
-)
-def generate(filenames: tuple[str, ...], target: str, output_format: str, wish: SourceOptions) -> None:
+""")
+def generate(
+    *,
+    filenames: tuple[str, ...] = options.optional_filenames,
+    wish: SourceOptions,
+    target: str = option("--to", "What to print.", choices=_FORMATS, default="hypernodes"),
+    output_format: str = option("-o --output", "How to print manifests.", choices=("yaml", "json"), default="yaml"),
+) -> None:
     """Print the hyperNodes of a network as its site describes it.
 
     The same input gives the same names and the same bytes. Warnings go to standard error; with an error nothing is
@@ -335,22 +295,12 @@ def _yaml(manifests: list[Raw]) -> str:
 # `tierwise topology diff`: what a site's description of its network would change in a cluster.
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   kubectl get nodes,hypernodes -o yaml | tierwise topology diff -f - --from slurm:/etc/slurm/topology.conf
   tierwise topology diff -f cluster.yaml --from topograph
   tierwise topology diff -f cluster.yaml --from csv:hosts.csv -o json | jq '.moves'
-"""
-)
-@options.filenames
-@source_options
-@options.everything
-@options.output
-@click.pass_context
-def diff(
-    ctx: click.Context, filenames: tuple[str, ...], everything: bool, output_format: str, wish: SourceOptions
-) -> None:
+""")
+def diff(*, filenames: tuple[str, ...] = options.filenames, wish: SourceOptions, output: Output) -> None:
     """Show which hyperNodes of a cluster a source would create, change and delete.
 
     Only hyperNodes that carry the mark of the source are deleted. The exit status is 0 where nothing differs and 1
@@ -360,23 +310,15 @@ def diff(
     from tierwise.api.core import Node
     from tierwise.api.volcano import HyperNode
     from tierwise.discovery.changes import changes
+    from tierwise.explain.text.topology import changes_lines, changes_wire
 
     found, objects = find(filenames, wish)
     records = [codec.decode(raw) for raw in found.hypernodes]
     wanted = [record for record in records if isinstance(record, HyperNode)]
     told = changes(wanted, objects.every(HyperNode), source=found.source, nodes=objects.every(Node))
-    if output_format == "json":
-        from tierwise.cli.screen import print_json
-        from tierwise.explain.text.topology import changes_wire
-
-        print_json(changes_wire(told))
-    else:
-        from tierwise.cli.screen import print_page
-        from tierwise.explain.text.topology import changes_lines
-
-        print_page(lambda page: changes_lines(page, told, found.origin), everything=everything)
+    output.show(lambda: changes_wire(told), lambda page: changes_lines(page, told, found.origin))
     if not told.none:
-        ctx.exit(1)
+        click.get_current_context().exit(1)
 
 
 # `tierwise topology export` and `import`: the tree as a JSON list, to carry elsewhere.
@@ -386,18 +328,19 @@ _KEY = "topology.json"
 """Where an exported ConfigMap holds its list."""
 
 
-@click.command(
-    "export",
-    epilog="""\b
-Examples:
+@verb(
+    """
   tierwise topology export -f cluster.yaml > topology.json
   tierwise topology export -f cluster.yaml --config-map network | kubectl apply -f -
 """,
+    "export",
 )
-@options.filenames
-@click.option("--config-map", metavar="NAME", help="Print a ConfigMap of this name that holds the list.")
-@click.option("--fabric", default="", metavar="NAME", help="Which of several trees, as in `topology show`.")
-def export_(filenames: tuple[str, ...], config_map: str | None, fabric: str) -> None:
+def export_(
+    *,
+    filenames: tuple[str, ...] = options.filenames,
+    config_map: str | None = option("--config-map NAME", "Print a ConfigMap of this name that holds the list."),
+    fabric: str = option("--fabric NAME", "Which of several trees, as in `topology show`.", default=""),
+) -> None:
     """Print the tree as a JSON list of domains with their layers, parents and children.
 
     The tree is that of the hyperNodes, or of the ClusterNetworkTopology where there are none, as in `topology show`.
@@ -450,16 +393,14 @@ def _planes_merged(objects: Objects) -> Objects:
     )
 
 
-@click.command(
-    "import",
-    epilog="""\b
-Examples:
+@verb(
+    """
   tierwise topology import topology.json > hypernodes.yaml
   kubectl get configmap network -o yaml | tierwise topology import -
 """,
+    "import",
 )
-@click.argument("file")
-def import_(file: str) -> None:
+def import_(*, file: str = argument()) -> None:
     """Print the hyperNodes for a JSON list of domains, or for a ConfigMap that holds one.
 
     Planes, which are domains of one layer with the same members, become one hyperNode, with a warning.
@@ -547,44 +488,35 @@ def topology() -> None:
     """Look at the tree of domains, make it from what a site knows of its network, or carry it elsewhere."""
 
 
-@topology.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise topology show -f cluster.yaml
   kubectl get nodes,hypernodes,pods -A -o yaml | tierwise topology show -f -
   tierwise topology show -f cluster.yaml --fabric nvlink
   tierwise topology show -f cluster.yaml -o json | jq '.problems'
-"""
-)
-@options.source
-@options.config
-@click.option("--fabric", default="", metavar="NAME", help=_FABRIC)
-@options.now
-@options.everything
-@options.output
+""")
 def show(
-    filenames: tuple[str, ...],
-    config_file: str | None,
-    fabric: str,
-    now: float | None,
-    everything: bool,
-    output_format: str,
+    *,
+    source: Source,
+    config_file: str | None = options.config,
+    fabric: str = option("--fabric NAME", _FABRIC, default=""),
+    now: float | None = options.now,
+    output: Output,
 ) -> None:
     """Show the tree with its tiers, what the nodes have and use, and what is wrong with it.
 
     HyperNodes that label discovery would make are made first. Broken ones are named and left out of the tree.
     """
-    from tierwise.cli.inputs import load, moment, profile_of, tell_crashes, tell_unread
+    from tierwise.cli.inputs import moment, profile_of, tell_crashes, tell_unread
     from tierwise.cli.progress import show_progress
+    from tierwise.explain.text.topology import topology_lines
+    from tierwise.explain.wire import topology_wire
     from tierwise.model.topology import fabric_kind
     from tierwise.sim.cluster.driver import reconcile
     from tierwise.sim.cluster.store import EmbeddedCluster
     from tierwise.snapshot.builder import build
 
     profile_of(config_file)  # the tree does not depend on it, but a broken one is bad input all the same
-    objects = load(filenames)
-    if filenames:
-        tell_unread(objects)
+    objects = source.objects(tell_unread)
     time = moment(objects, now)
     with show_progress("building the tree"):
         cluster = EmbeddedCluster(objects)
@@ -594,16 +526,7 @@ def show(
     _known_fabric(snapshot, fabric)
     if len(snapshot.topology) == 1:  # the root alone
         _tell_presets(objects)
-    if output_format == "json":
-        from tierwise.cli.screen import print_json
-        from tierwise.explain.wire import topology_wire
-
-        print_json(topology_wire(snapshot))
-    else:
-        from tierwise.cli.screen import print_page
-        from tierwise.explain.text.topology import topology_lines
-
-        print_page(lambda page: topology_lines(page, snapshot), everything=everything)
+    output.show(lambda: topology_wire(snapshot), lambda page: topology_lines(page, snapshot))
 
 
 def _known_fabric(snapshot: Snapshot, name: str) -> None:
@@ -629,7 +552,5 @@ def _tell_presets(objects: Objects) -> None:
         report_error(f"nodes carry the labels of {told}: tierwise topology generate makes hyperNodes of them")
 
 
-topology.add_command(generate)
-topology.add_command(diff)
-topology.add_command(export_)
-topology.add_command(import_)
+for command in (show, generate, diff, export_, import_):
+    topology.add_command(command)

@@ -13,9 +13,10 @@ import click
 
 from tierwise.api.errors import InputError
 from tierwise.cli import options
-from tierwise.cli.connection import missing, place_option
-from tierwise.cli.pages import NAME, host_option, opening, until_interrupted
-from tierwise.cli.run import duty_of, told, writing
+from tierwise.cli.connection import missing, place
+from tierwise.cli.options import Journal, option, verb
+from tierwise.cli.pages import NAME, PLACE, hosts, opening, until_interrupted
+from tierwise.cli.run import scheduler_profile, told, writing
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -33,52 +34,31 @@ _SPINES, _RACKS, _NODES = 2, 4, 4
 """The cluster where no manifests are given: so many spines, racks below each, nodes in each."""
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise up
   tierwise up -f examples/01-llm-training --speed 60
   tierwise up -f cluster.yaml --kubeconfig up.kubeconfig
   kubectl --kubeconfig up.kubeconfig apply -f job.yaml
-"""
-)
-@options.optional_filenames
-@options.config
-@place_option(default="127.0.0.1:8080", show_default=True, help="Where the API and the page are.")
-@click.option(
-    "--speed",
-    type=click.FloatRange(min=0, min_open=True),
-    default=1.0,
-    show_default=True,
-    metavar="N",
-    help="How many times as fast as they ask for pods start, run and stop.",
-)
-@click.option(
-    "--run-for",
-    callback=options.seconds_of,
-    metavar="TIME",
-    help="How long pods run that are meant to end (restartPolicy Never or OnFailure) and do not say, as in 90s or 2h."
-    "  [default: until they are deleted]",
-)
-@click.option(
-    "--kubeconfig",
-    "kubeconfig",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Write the kubeconfig there.  [default: print it]",
-)
-@options.journal
-@host_option
+""")
 def up(
-    filenames: tuple[str, ...],
-    config_file: str | None,
-    listen: tuple[str, int],
-    speed: float,
-    run_for: float | None,
-    kubeconfig: str | None,
-    journal: Path | None,
-    journal_size: int,
-    names: tuple[str, ...],
+    *,
+    filenames: tuple[str, ...] = options.optional_filenames,
+    config_file: str | None = options.config,
+    listen: tuple[str, int] = place("Where the API and the page are.", PLACE),
+    speed: float = option(
+        "--speed N", "How many times as fast as they ask for pods start, run and stop.", default=1.0, above=0
+    ),
+    run_for: float | None = option(
+        "--run-for TIME",
+        "How long pods run that are meant to end (restartPolicy Never or OnFailure) and do not say, as in 90s or 2h."
+        "  [default: until they are deleted]",
+        read=options.seconds,
+    ),
+    kubeconfig: str | None = option(
+        "--kubeconfig FILE", "Write the kubeconfig there.  [default: print it]", kind=click.Path(dir_okay=False)
+    ),
+    journal: Journal,
+    names: tuple[str, ...] = hosts,
 ) -> None:
     """Run a cluster in memory, with the API of Kubernetes for kubectl and a page for a browser, until Ctrl-C.
 
@@ -106,7 +86,7 @@ def up(
     runs = LiveRuns("a cluster in memory", shlex.join(words))
     pace = Pace(speed, None if run_for is None else math.ceil(run_for))
     with contextlib.ExitStack() as stack:
-        observers = [runs, *stack.enter_context(writing(journal, journal_size, [duty_of(profile)]))]
+        observers = [runs, *stack.enter_context(writing(journal, [scheduler_profile(profile)]))]
         app = stack.enter_context(_served(objects, profile, pace, observers, opened.access))
         stack.enter_context(listening(app, *opened.listen, opened.tls))
         if kubeconfig is None:

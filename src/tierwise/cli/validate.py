@@ -5,32 +5,23 @@ from __future__ import annotations
 import click
 
 from tierwise.cli import options
+from tierwise.cli.options import Output, option, verb
 
 __all__ = ["validate"]
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise validate -f job.yaml
   tierwise validate -f manifests/ -o json
   tierwise validate -f cluster.yaml && kubectl apply -f cluster.yaml
   tierwise validate --config scheduler.conf
-"""
-)
-@options.optional_filenames
-@options.config
-@click.option("--strict", is_flag=True, help="Fields that a kind does not have are errors, and not only warnings.")
-@options.everything
-@options.output
-@click.pass_context
+""")
 def validate(
-    ctx: click.Context,
-    filenames: tuple[str, ...],
-    config_file: str | None,
-    strict: bool,
-    everything: bool,
-    output_format: str,
+    *,
+    filenames: tuple[str, ...] = options.optional_filenames,
+    config_file: str | None = options.config,
+    strict: bool = option("--strict", "Fields that a kind does not have are errors, and not only warnings."),
+    output: Output,
 ) -> None:
     """Check manifests as admission would, and list what is wrong with them.
 
@@ -38,13 +29,16 @@ def validate(
     unknown plugin included, is bad input: it is named on standard error, everything else is checked, and the exit
     status is 2. A configuration can be checked without manifests.
     """
+    ctx = click.get_current_context()
     if not filenames and config_file is None:
-        raise click.UsageError("Missing option '-f' / '--filename', or '--config'.", ctx)
+        raise click.UsageError("Missing option '-f' / '--filename', or '--config'.")
     from tierwise.admission import ValidationResult, unheard
     from tierwise.admission import validate as judge
     from tierwise.api.errors import InputError
     from tierwise.cli.inputs import load, profile_of
     from tierwise.cli.main import report_error
+    from tierwise.explain.findings_wire import verdict_wire
+    from tierwise.explain.text.validate import verdict_lines
     from tierwise.port import Objects
 
     profile_of(config_file)
@@ -58,15 +52,9 @@ def validate(
     verdict = ValidationResult(
         (*verdict.errors, *(fields if strict else ())), (*verdict.warnings, *(() if strict else fields))
     )
-    if output_format == "json":
-        from tierwise.cli.screen import print_json
-        from tierwise.explain.findings_wire import verdict_wire
-
-        print_json(verdict_wire(verdict, unread=len(faults)))
-    else:
-        from tierwise.cli.screen import print_page
-        from tierwise.explain.text.validate import verdict_lines
-
-        print_page(lambda page: verdict_lines(page, verdict, len(objects), unread=len(faults)), everything=everything)
+    output.show(
+        lambda: verdict_wire(verdict, unread=len(faults)),
+        lambda page: verdict_lines(page, verdict, len(objects), unread=len(faults)),
+    )
     if faults or not verdict.valid:
         ctx.exit(2 if faults else 1)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tierwise.cli.connection import access_options, connect, listen_option, log_option
+from tierwise.cli import connection
+from tierwise.cli.connection import ClusterAccess
+from tierwise.cli.options import option, verb
 
 if TYPE_CHECKING:
     from tierwise.kube.auth import Access
@@ -22,40 +24,25 @@ _RENEW = 3600.0
 """Seconds between looks at the Secret: another replica may have renewed it, or it is our turn."""
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise webhook --in-cluster --self-signed --tls-folder /run/tls
   tierwise webhook --tls-folder certs --port 9443 --no-cluster
-"""
-)
-@access_options
-@click.option("--no-cluster", is_flag=True, help="Judge every object by itself, without a look at the others.")
-@click.option("--host", default="0.0.0.0", show_default=True, help="Address to answer reviews on.")
-@click.option("--port", type=click.IntRange(1, 65535), default=8443, show_default=True, help="Port to answer them on.")
-@click.option(
-    "--tls-folder",
-    type=click.Path(path_type=Path),
-    required=True,
-    metavar="FOLDER",
-    help="Where tls.crt and tls.key are; they are read anew when they change.",
-)
-@click.option("--self-signed", is_flag=True, help="Make the certificate, keep it in a Secret, and renew it.")
-@click.option("--namespace", metavar="NAME", help="Of Secret and Service.  [default: where this runs, else tierwise]")
-@listen_option
-@log_option
+""")
 def webhook(
-    kubeconfig: str | None,
-    in_cluster: bool,
-    context: str | None,
-    no_cluster: bool,
-    host: str,
-    port: int,
-    tls_folder: Path,
-    self_signed: bool,
-    namespace: str | None,
-    listen: tuple[str, int] | None,
-    log_level: str,
+    *,
+    cluster: ClusterAccess,
+    no_cluster: bool = option("--no-cluster", "Judge every object by itself, without a look at the others."),
+    host: str = option("--host", "Address to answer reviews on.", default="0.0.0.0"),
+    port: int = option("--port", "Port to answer them on.", default=8443, least=1, most=65535),
+    tls_folder: Path = option(
+        "--tls-folder FOLDER", "Where tls.crt and tls.key are; they are read anew when they change.", required=True
+    ),
+    self_signed: bool = option("--self-signed", "Make the certificate, keep it in a Secret, and renew it."),
+    namespace: str | None = option(
+        "--namespace NAME", "Of Secret and Service.  [default: where this runs, else tierwise]"
+    ),
+    listen: tuple[str, int] | None = connection.listen,
+    log_level: str = connection.log_level,
 ) -> None:
     """Answer the API server's admission reviews over TLS until told to end.
 
@@ -64,7 +51,7 @@ def webhook(
     """
     if no_cluster and self_signed:
         raise click.UsageError("--self-signed needs a cluster to keep the certificate in")
-    access = None if no_cluster else connect(kubeconfig, context, in_cluster=in_cluster)
+    access = None if no_cluster else cluster.connect()
     from tierwise.runtime.logs import set_up
 
     set_up(sys.stderr, log_level)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from tierwise.cli.options import option, verb
+
 if TYPE_CHECKING:
     from tierwise.bench.measure import Row
 
@@ -19,28 +21,20 @@ _NARROWEST = 120
 """Columns that the table needs; it is not squeezed where a file or a pipe has no width of its own."""
 
 
-@click.command(
-    epilog="""\b
-Examples:
+@verb("""
   tierwise bench --quick
   tierwise bench --row P1a --row C3
-"""
-)
-@click.option("--quick", is_flag=True, help="Fewer repeats: under a minute instead of a few.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--row", "wanted", multiple=True, metavar="ID", help="Only this row; may be given more than once.")
-@click.option(
-    "--data", metavar="FOLDER", help="Where lingjun_topology.csv and philly_jobs.csv are; S3 then replays these."
-)
-@click.option("--check", is_flag=True, help="Exit with 1 if a gate is missed.")
-@click.option(
-    "--scale",
-    type=click.IntRange(min=16),
-    metavar="NODES",
-    help="No rows, but one line of the scale sheet for this size.",
-)
+""")
 def bench(
-    *, quick: bool, output: str, wanted: tuple[str, ...], data: str | None, check: bool, scale: int | None
+    *,
+    quick: bool = option("--quick", "Fewer repeats: under a minute instead of a few."),
+    output: str = option("-o --output", choices=("text", "json"), default="text"),
+    wanted: tuple[str, ...] = option("--row ID", "Only this row; may be given more than once."),
+    data: str | None = option(
+        "--data FOLDER", "Where lingjun_topology.csv and philly_jobs.csv are; S3 then replays these."
+    ),
+    check: bool = option("--check", "Exit with 1 if a gate is missed."),
+    scale: int | None = option("--scale NODES", "No rows, but one line of the scale sheet for this size.", least=16),
 ) -> None:
     """Measure the scheduler on this machine, through its public cycle function.
 

@@ -28,10 +28,10 @@ def test_every_name_has_one_profile(
     """A name with a profile of its own is served by that one alone; the others share one."""
     file = tmp_path / "scheduler.conf"
     file.write_text(CONF)
-    duties = profiles_of(names, None, tuple(f"{name}={file}" for name in own))
+    profiles = profiles_of(names, None, tuple(f"{name}={file}" for name in own))
 
-    assert expected == [set(duty.schedulers) for duty in duties]
-    assert len(expected) == len({duty.schedulers for duty in duties})  # they are told apart by their names
+    assert expected == [set(profile.schedulers) for profile in profiles]
+    assert len(expected) == len({profile.schedulers for profile in profiles})  # they are told apart by their names
 
 
 def test_profile_needs_a_name_and_a_file() -> None:
