@@ -33,7 +33,8 @@ from tierwise.admission.findings import FieldFinding, Issue, ValidationResult, e
 from tierwise.admission.names import check_terms
 from tierwise.admission.passed_over import check_passed_over
 from tierwise.api import field_names
-from tierwise.api.codec import Object, Raw, Unknown, decode, fields_of, kind_of
+from tierwise.api.amounts import amounts_of
+from tierwise.api.codec import Object, Raw, Unknown, decode, kind_of
 from tierwise.api.core import ConfigMap, Node, Pod
 from tierwise.api.elastic_quota import ElasticQuota
 from tierwise.api.errors import InputError
@@ -303,10 +304,9 @@ class _Checks:
 def _negative(record: Object) -> Iterator[Issue]:
     """Errors for negative amounts of Volcano's kinds; the API server lets them pass, and they count as none."""
     if isinstance(record, _COUNTED):
-        for path, amounts in fields_of(record):
-            for resource, quantity in amounts.items():
-                if whole(quantity) < 0:
-                    yield error(f"{path}.{resource}", f"{quantity} is negative")
+        for path, quantity in amounts_of(record):
+            if whole(quantity) < 0:
+                yield error(path, f"{quantity} is negative")
 
 
 def _members(pods: Mapping[str, Pod]) -> dict[str, list[Pod]]:

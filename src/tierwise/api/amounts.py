@@ -1,99 +1,102 @@
 """Which fields of which objects hold quantities, and the check that all of them can be counted.
 
-Called by the codec on every object it decodes; kinds registered elsewhere bring a function of the same form. Finds
-the fields, judges each amount once (memoised: a cluster repeats few amounts many times), changes nothing.
+Called by the codec on every object it decodes. The types of a record say where its quantities are: what finds them is
+made of the types, once. Each amount is judged once (memoised: a cluster repeats few amounts many times).
 """
 
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from __future__ import annotations
 
-from tierwise.api.core import Node, Pod, PodSpec, ResourceList, ResourceQuota
+import types
+import typing
+from collections.abc import Callable, Iterator
+from functools import cache, lru_cache
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import fields
+
 from tierwise.api.errors import InputError
-from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.quantity import Quantity, amount
-from tierwise.api.volcano import Job, PodGroup, Queue
 
-__all__ = ["Field", "check", "of_gang", "of_job", "of_node", "of_pod", "of_pod_group", "of_queue", "of_resource_quota"]
+__all__ = ["amounts_of", "check"]
 
-_NEGATIVE = "is negative"
+_NEGATIVE: Final = "is negative"
+_UNIONS: Final = (typing.Union, types.UnionType)
 
-Field = tuple[str, ResourceList]
-"""The path of a field and the amounts in it."""
+_Path = tuple[Any, ...]
+"""The path of what holds a value, and its name or number there: written out only where somebody is told."""
+
+_Found = list[tuple[_Path, Quantity]]
+_Find = Callable[[Any, _Path, _Found], None]
+"""Adds the quantities in a value, each with its path."""
 
 
-def check(fields: Iterable[Field], *, signed: bool = False) -> None:
+def check(record: msgspec.Struct, *, signed: bool) -> None:
     """InputError names the first amount that is not a quantity or, unless signed, negative."""
-    for path, amounts in fields:
-        for resource, quantity in amounts.items():
-            fault = _fault(resource, quantity)
-            if fault is not None and not (signed and fault.endswith(_NEGATIVE)):
-                raise InputError(fault, field=f"{path}.{resource}".removeprefix("."))
+    for path, quantity in _found(record):
+        fault = _fault(str(path[1]), quantity)
+        if fault is not None and not (signed and fault.endswith(_NEGATIVE)):
+            raise InputError(fault, field=_text(path))
 
 
-def of_node(node: Node) -> Iterator[Field]:
-    """The amounts of a node."""
-    yield "status.allocatable", node.status.allocatable
-    yield "status.capacity", node.status.capacity
+def amounts_of(record: msgspec.Struct) -> Iterator[tuple[str, Quantity]]:
+    """The amounts of a record, each with the path of its field."""
+    return ((_text(path), quantity) for path, quantity in _found(record))
 
 
-def of_pod(pod: Pod) -> Iterator[Field]:
-    """The amounts of a pod, as asked for and as given."""
-    yield from _of_pod_spec(pod.spec, "spec")
-    status = pod.status
-    for name, given in (("container", status.container_statuses), ("initContainer", status.init_container_statuses)):
-        for index, one in enumerate(given):
-            if one.resources is not None:
-                yield f"status.{name}Statuses[{index}].resources.requests", one.resources.requests
-                yield f"status.{name}Statuses[{index}].allocatedResources", one.allocated_resources
-    if status.resources is not None:
-        yield "status.resources.requests", status.resources.requests
-        yield "status.allocatedResources", status.allocated_resources
+def _found(record: msgspec.Struct) -> _Found:
+    found: _Found = []
+    find = _finder(type(record))
+    if find is not None:
+        find(record, (), found)
+    return found
 
 
-def of_job(job: Job) -> Iterator[Field]:
-    """The amounts in the templates of a job."""
-    for index, task in enumerate(job.spec.tasks):
-        yield from _of_pod_spec(task.template.spec, f"spec.tasks[{index}].template.spec")
+@cache
+def _finder(kind: object) -> _Find | None:
+    """What finds the quantities in a value of a type; None where it has none."""
+    if kind in (Quantity, Quantity | None):
+        return _itself
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return _of_struct(kind)
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in _UNIONS:
+        return next(filter(None, map(_finder, inner)), None)
+    find = _finder(inner[-1] if origin is dict else inner[0]) if origin in (dict, tuple) else None
+    if find is None:
+        return None
+
+    def of_each(value: Any, path: _Path, found: _Found) -> None:
+        for name, one in value.items() if origin is dict else enumerate(value):
+            find(one, (path, name), found)
+
+    return of_each
 
 
-def of_pod_group(group: PodGroup) -> Iterator[Field]:
-    """The amounts of a pod group."""
-    if group.spec.min_resources is not None:
-        yield "spec.minResources", group.spec.min_resources
+def _of_struct(kind: type[msgspec.Struct]) -> _Find | None:
+    parts = [(one.name, one.encode_name, find) for one in fields(kind) if (find := _finder(one.type)) is not None]
+    if not parts:
+        return None
+
+    def of_struct(value: Any, path: _Path, found: _Found) -> None:
+        for attribute, name, find in parts:
+            part = getattr(value, attribute)
+            if part or find is _itself:
+                find(part, (path, name), found)
+
+    return of_struct
 
 
-def of_gang(gang: Gang) -> Iterator[Field]:
-    """The amounts of one of Koordinator's pod groups."""
-    if gang.spec.min_resources is not None:
-        yield "spec.minResources", gang.spec.min_resources
+def _itself(value: Quantity | None, path: _Path, found: _Found) -> None:
+    if value is not None:
+        found.append((path, value))
 
 
-def of_queue(queue: Queue) -> Iterator[Field]:
-    """The amounts of a queue."""
-    yield "spec.capability", queue.spec.capability
-    yield "spec.deserved", queue.spec.deserved
-    yield "spec.guarantee.resource", queue.spec.guarantee.resource
-    yield "status.allocated", queue.status.allocated
-
-
-def of_resource_quota(quota: ResourceQuota) -> Iterator[Field]:
-    """The amounts of a namespace's quota."""
-    yield "spec.hard", quota.spec.hard
-    yield "status.hard", quota.status.hard
-    yield "status.used", quota.status.used
-
-
-def _of_pod_spec(spec: PodSpec, path: str) -> Iterator[Field]:
-    for index, container in enumerate(spec.containers):
-        yield f"{path}.containers[{index}].resources.requests", container.resources.requests
-        yield f"{path}.containers[{index}].resources.limits", container.resources.limits
-    for index, container in enumerate(spec.init_containers):
-        yield f"{path}.initContainers[{index}].resources.requests", container.resources.requests
-        yield f"{path}.initContainers[{index}].resources.limits", container.resources.limits
-    yield f"{path}.overhead", spec.overhead
-    if spec.resources is not None:
-        yield f"{path}.resources.requests", spec.resources.requests
-        yield f"{path}.resources.limits", spec.resources.limits
+def _text(path: _Path) -> str:
+    holder, name = path
+    if isinstance(name, int):
+        return f"{_text(holder)}[{name}]"
+    return f"{_text(holder)}.{name}" if holder else str(name)
 
 
 @lru_cache(maxsize=65536, typed=True)

@@ -6,7 +6,7 @@ informers. Refuses nothing for its meaning: unknown enumeration values and numbe
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -49,7 +49,6 @@ __all__ = [
     "decode_json",
     "encode",
     "explain",
-    "fields_of",
     "key",
     "kind_of",
     "label",
@@ -259,7 +258,6 @@ ONLY_KIND_OF: Final[dict[type[Any], tuple[str, str]]] = {}
 _READERS: Final[dict[type[Any], msgspec.json.Decoder[Any]]] = {}
 _VERSIONS: Final[dict[tuple[str, str], tuple[str, ...]]] = {}
 _SHOWN_AS: Final[dict[type[Any], Kind]] = {}
-_AMOUNTS: Final[dict[type[Any], Callable[[Any], Iterable[amounts.Field]]]] = {}
 _SIGNED: Final[set[type[Any]]] = set()
 
 
@@ -269,11 +267,10 @@ def register(
     record: type[R],
     *,
     namespaced: bool = True,
-    quantities: Callable[[R], Iterable[amounts.Field]] | None = None,
     signed: bool = False,
     older: tuple[str, ...] = (),
 ) -> None:
-    """Teach the codec a kind, and where its quantities are; `signed` leaves it to admission to refuse negative ones.
+    """Teach the codec a kind; `signed` leaves it to admission to refuse negative quantities.
 
     `older` are versions that a server may offer instead, the best first.
     The record needs a field `metadata: ObjectMeta`. A type that serves several groups is shown as the first one.
@@ -288,8 +285,6 @@ def register(
         del ONLY_KIND_OF[record]
     _VERSIONS[api_group(api_version), name] = (api_version.rpartition("/")[2], *older)
     _SHOWN_AS.setdefault(record, Kind(api_version, name, namespaced))
-    if quantities is not None:
-        _AMOUNTS[record] = quantities
     if signed:
         _SIGNED.add(record)
 
@@ -424,12 +419,6 @@ def kind_of(record: Object) -> Kind:
     return _SHOWN_AS.get(type(record)) or Kind("", type(record).__name__, True)
 
 
-def fields_of(record: Object) -> Iterable[amounts.Field]:
-    """The amounts of a record, with the paths of their fields."""
-    found = _AMOUNTS.get(type(record))
-    return found(record) if found is not None else ()
-
-
 def key(record: Object) -> str:
     """The object's name within its kind: "namespace/name", the namespace "default" where none is given.
 
@@ -521,23 +510,21 @@ def _check(record: Any) -> None:
                 parse_time(text)
             except ValueError as error:
                 raise InputError(str(error), field=f"metadata.{field}") from None
-    quantities = _AMOUNTS.get(type(record))
-    if quantities is not None:
-        amounts.check(quantities(record), signed=type(record) in _SIGNED)
+    amounts.check(record, signed=type(record) in _SIGNED)
 
 
-register("v1", "Node", core.Node, namespaced=False, quantities=amounts.of_node)
-register("v1", "Pod", core.Pod, quantities=amounts.of_pod)
+register("v1", "Node", core.Node, namespaced=False)
+register("v1", "Pod", core.Pod)
 register("v1", "Namespace", core.Namespace, namespaced=False)
 register("v1", "ConfigMap", core.ConfigMap)
 register("v1", "Service", core.Service)
-register("v1", "ResourceQuota", core.ResourceQuota, quantities=amounts.of_resource_quota)
-register("v1", "PersistentVolume", storage.PersistentVolume, namespaced=False, quantities=storage.of_persistent_volume)
-register("v1", "PersistentVolumeClaim", storage.PersistentVolumeClaim, quantities=storage.of_persistent_volume_claim)
+register("v1", "ResourceQuota", core.ResourceQuota)
+register("v1", "PersistentVolume", storage.PersistentVolume, namespaced=False)
+register("v1", "PersistentVolumeClaim", storage.PersistentVolumeClaim)
 register("storage.k8s.io/v1", "StorageClass", storage.StorageClass, namespaced=False)
 register("storage.k8s.io/v1", "CSINode", storage.CsiNode, namespaced=False)
 register("storage.k8s.io/v1", "CSIDriver", storage.CsiDriver, namespaced=False)
-register("storage.k8s.io/v1", "CSIStorageCapacity", storage.CsiStorageCapacity, quantities=storage.of_storage_capacity)
+register("storage.k8s.io/v1", "CSIStorageCapacity", storage.CsiStorageCapacity)
 register("storage.k8s.io/v1", "VolumeAttachment", storage.VolumeAttachment, namespaced=False)
 register("policy/v1", "PodDisruptionBudget", core.PodDisruptionBudget)
 register("networking.k8s.io/v1", "NetworkPolicy", core.NetworkPolicy)
@@ -546,14 +533,12 @@ register(
     "resource.k8s.io/v1",
     "ResourceClaim",
     resource.ResourceClaim,
-    quantities=resource.of_claim,
     older=("v1beta2", "v1beta1"),
 )
 register(
     "resource.k8s.io/v1",
     "ResourceClaimTemplate",
     resource.ResourceClaimTemplate,
-    quantities=resource.of_claim_template,
     older=("v1beta2", "v1beta1"),
 )
 register("resource.k8s.io/v1", "DeviceClass", resource.DeviceClass, namespaced=False, older=("v1beta2", "v1beta1"))
@@ -562,7 +547,6 @@ register(
     "ResourceSlice",
     resource.ResourceSlice,
     namespaced=False,
-    quantities=resource.of_slice,
     older=("v1beta2", "v1beta1"),
 )
 register(f"{kueue.GROUP}/v1beta2", "Topology", kueue.Topology, namespaced=False, older=("v1beta1", "v1alpha1"))
@@ -578,25 +562,23 @@ register(f"{workload.GROUP}/v1beta1", "PodGroup", workload.PodGroup, older=("v1a
 register(f"{workload.GROUP}/v1alpha3", "CompositePodGroup", workload.CompositePodGroup)
 register(f"{workload.GROUP}/v1beta1", "Workload", workload.Workload, older=("v1alpha3", "v1alpha2", "v1alpha1"))
 register("resource.nvidia.com/v1beta1", "ComputeDomain", nvidia.ComputeDomain)
-register("scheduling.volcano.sh/v1beta1", "PodGroup", volcano.PodGroup, quantities=amounts.of_pod_group, signed=True)
+register("scheduling.volcano.sh/v1beta1", "PodGroup", volcano.PodGroup, signed=True)
 register(
     "scheduling.volcano.sh/v1beta1",
     "Queue",
     volcano.Queue,
     namespaced=False,
-    quantities=amounts.of_queue,
     signed=True,
 )
 register("topology.volcano.sh/v1alpha1", "HyperNode", volcano.HyperNode, namespaced=False)
-register("batch.volcano.sh/v1alpha1", "Job", volcano.Job, quantities=amounts.of_job, signed=True)
+register("batch.volcano.sh/v1alpha1", "Job", volcano.Job, signed=True)
 register("bus.volcano.sh/v1alpha1", "Command", volcano.Command)
-register("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", koordinator.PodGroup, quantities=amounts.of_gang, signed=True)
+register("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", koordinator.PodGroup, signed=True)
 register("scheduling.koordinator.sh/v1alpha1", "PodGroup", koordinator.PodGroup)
 register(
     f"{scheduler_plugins.GROUP}/v1alpha1",
     "PodGroup",
     scheduler_plugins.PodGroup,
-    quantities=scheduler_plugins.of_pod_group,
     signed=True,
 )
 register(
@@ -609,34 +591,29 @@ register(
     "appgroup.diktyo.x-k8s.io/v1alpha1",
     "AppGroup",
     network_aware.AppGroup,
-    quantities=network_aware.of_app_group,
     signed=True,
 )
 register(
     "networktopology.diktyo.x-k8s.io/v1alpha1",
     "NetworkTopology",
     network_aware.NetworkTopology,
-    quantities=network_aware.of_network_topology,
     signed=True,
 )
 register(
     f"{network_aware.KEP_GROUP}/v1alpha1",
     "AppGroup",
     network_aware.KepAppGroup,
-    quantities=network_aware.of_app_group,
     signed=True,
 )
 register(
     f"{network_aware.KEP_GROUP}/v1alpha1",
     "NetworkTopology",
     network_aware.KepNetworkTopology,
-    quantities=network_aware.of_network_topology,
     signed=True,
 )
 register(
     "scheduling.sigs.k8s.io/v1alpha1",
     "ElasticQuota",
     elastic_quota.ElasticQuota,
-    quantities=elastic_quota.of_elastic_quota,
     signed=True,
 )

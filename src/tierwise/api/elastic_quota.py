@@ -4,12 +4,11 @@ Built by the codec. `dialects.koordinator.elastic_quota` gives it its meaning in
 of a quota is in labels and annotations, so their names, and the parsing of their JSON, are here.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, TypeVar
 
 import msgspec
 
-from tierwise.api.amounts import Field
 from tierwise.api.core import ResourceList
 from tierwise.api.meta import ObjectMeta, Record
 from tierwise.api.quantity import amount, show
@@ -44,7 +43,6 @@ __all__ = [
     "ElasticQuota",
     "ElasticQuotaSpec",
     "ElasticQuotaStatus",
-    "of_elastic_quota",
     "read_amounts",
     "read_list",
     "write_amounts",
@@ -106,13 +104,6 @@ class ElasticQuota(Record, frozen=True):
     metadata: ObjectMeta
     spec: ElasticQuotaSpec = ElasticQuotaSpec()
     status: ElasticQuotaStatus = ElasticQuotaStatus()
-
-
-def of_elastic_quota(quota: ElasticQuota) -> Iterator[Field]:
-    """The amounts of a quota, for the codec's check."""
-    yield "spec.min", quota.spec.min
-    yield "spec.max", quota.spec.max
-    yield "status.used", quota.status.used
 
 
 def read_amounts(quota: ElasticQuota, annotation: str) -> dict[str, int] | None:

@@ -5,12 +5,10 @@ the proposal that introduced them ("KEP"). Both forms have the same attributes h
 manifests differ. `dialects.network_aware.services` gives them their meaning, `admission` checks them.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec import field
 
-from tierwise.api.amounts import Field
 from tierwise.api.core import Condition
 from tierwise.api.meta import Int, ObjectMeta, Record
 from tierwise.api.quantity import Quantity
@@ -40,8 +38,6 @@ __all__ = [
     "Weight",
     "WorkloadRef",
     "algorithm_of",
-    "of_app_group",
-    "of_network_topology",
 ]
 
 KEP_GROUP: Final = "scheduling.sigs.x-k8s.io"
@@ -211,44 +207,6 @@ class KepNetworkTopology(Record, frozen=True):
     metadata: ObjectMeta
     spec: KepNetworkTopologySpec = KepNetworkTopologySpec()
     status: NetworkTopologyStatus = NetworkTopologyStatus()
-
-
-def of_app_group(group: AppGroup) -> Iterator[Field]:
-    """The bandwidths that dependencies ask for."""
-    for i, workload in enumerate(group.spec.workloads):
-        for j, dependency in enumerate(workload.dependencies):
-            yield (
-                f"spec.workloads[{i}].dependencies[{j}]",
-                _given({"minBandwidth": dependency.min_bandwidth}),
-            )
-
-
-def of_network_topology(topology: NetworkTopology | KepNetworkTopology) -> Iterator[Field]:
-    """The bandwidths of links."""
-    kep = isinstance(topology, KepNetworkTopology)
-    keys, origins, costs = ("costList", "originCosts", "costs") if kep else ("topologyList", "originList", "costList")
-    weights: Sequence[Weight | KepWeight] = topology.spec.weights
-    for w, weight in enumerate(weights):
-        tables: Sequence[Costs | KepCosts] = weight.keys
-        for k, key in enumerate(tables):
-            rows: Sequence[Origin | KepOrigin] = key.origins
-            for o, origin in enumerate(rows):
-                for c, cost in enumerate(origin.costs):
-                    path = f"spec.weights[{w}].{keys}[{k}].{origins}[{o}].{costs}[{c}]"
-                    yield (
-                        path,
-                        _given(
-                            {
-                                "bandwidthCapacity": cost.bandwidth_capacity,
-                                "bandwidthAllocated": cost.bandwidth_allocated,
-                                "bandwidthAllocatable": cost.bandwidth_allocatable,
-                            }
-                        ),
-                    )
-
-
-def _given(amounts: Mapping[str, Quantity | None]) -> dict[str, Quantity]:
-    return {name: quantity for name, quantity in amounts.items() if quantity is not None}
 
 
 def algorithm_of(text: str) -> str:

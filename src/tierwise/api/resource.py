@@ -4,8 +4,6 @@ Built by the codec, as far as a scheduler looks at them. A claim asks for device
 devices of a pool in slices; the scheduler writes into the status of a claim which devices it was given.
 """
 
-from collections.abc import Iterator
-
 from msgspec import field
 from msgspec.structs import force_setattr
 
@@ -52,9 +50,6 @@ __all__ = [
     "ResourcePool",
     "ResourceSlice",
     "ResourceSliceSpec",
-    "of_claim",
-    "of_claim_template",
-    "of_slice",
 ]
 
 
@@ -402,52 +397,3 @@ class DeviceClass(Record, frozen=True):
 
     metadata: ObjectMeta
     spec: DeviceClassSpec = DeviceClassSpec()
-
-
-def of_claim(claim: ResourceClaim) -> Iterator[tuple[str, ResourceList]]:
-    """The amounts of a claim, as asked for and as given."""
-    yield from _of_requests(claim.spec, "spec.devices.requests")
-    if claim.status.allocation is not None:
-        for i, result in enumerate(claim.status.allocation.devices.results):
-            yield f"status.allocation.devices.results[{i}].consumedCapacity", result.consumed_capacity
-
-
-def of_claim_template(template: ResourceClaimTemplate) -> Iterator[tuple[str, ResourceList]]:
-    """The amounts of a template of claims."""
-    yield from _of_requests(template.spec.spec, "spec.spec.devices.requests")
-
-
-def of_slice(part: ResourceSlice) -> Iterator[tuple[str, ResourceList]]:
-    """The amounts of a slice: capacities of devices, what they take of counters, and the counters."""
-    for i, device in enumerate(part.spec.devices):
-        path = f"spec.devices[{i}]"
-        if device.capacity:
-            yield f"{path}.capacity", {name: given.value for name, given in device.capacity.items()}
-            for name, given in device.capacity.items():
-                if given.request_policy is not None:
-                    yield f"{path}.capacity.{name}.requestPolicy", _of_policy(given.request_policy)
-        for j, taken in enumerate(device.consumes_counters):
-            yield f"{path}.consumesCounters[{j}].counters", {name: one.value for name, one in taken.counters.items()}
-    for i, counters in enumerate(part.spec.shared_counters):
-        yield f"spec.sharedCounters[{i}].counters", {name: one.value for name, one in counters.counters.items()}
-
-
-def _of_requests(spec: ResourceClaimSpec, path: str) -> Iterator[tuple[str, ResourceList]]:
-    for i, request in enumerate(spec.devices.requests):
-        if request.exactly is not None and request.exactly.capacity is not None:
-            yield f"{path}[{i}].exactly.capacity.requests", request.exactly.capacity.requests
-        for j, sub in enumerate(request.first_available):
-            if sub.capacity is not None:
-                yield f"{path}[{i}].firstAvailable[{j}].capacity.requests", sub.capacity.requests
-
-
-def _of_policy(policy: CapacityRequestPolicy) -> ResourceList:
-    span = policy.valid_range
-    named = {
-        "default": policy.default,
-        "min": span.min if span is not None else None,
-        "max": span.max if span is not None else None,
-        "step": span.step if span is not None else None,
-        **{f"validValues[{i}]": value for i, value in enumerate(policy.valid_values)},
-    }
-    return {name: value for name, value in named.items() if value is not None}

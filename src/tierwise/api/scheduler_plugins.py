@@ -4,12 +4,10 @@ Kubeflow Trainer and KubeRay create it too. Built by the codec; `dialects.schedu
 `admission` checks it.
 """
 
-from collections.abc import Iterator
-
 from tierwise.api.core import ResourceList
 from tierwise.api.meta import Int, ObjectMeta, Record
 
-__all__ = ["GROUP", "PodGroup", "PodGroupSpec", "PodGroupStatus", "of_pod_group"]
+__all__ = ["GROUP", "PodGroup", "PodGroupSpec", "PodGroupStatus"]
 
 GROUP = "scheduling.x-k8s.io"
 
@@ -39,9 +37,3 @@ class PodGroup(Record, frozen=True):
     metadata: ObjectMeta
     spec: PodGroupSpec = PodGroupSpec()
     status: PodGroupStatus = PodGroupStatus()
-
-
-def of_pod_group(group: PodGroup) -> Iterator[tuple[str, ResourceList]]:
-    """The amounts of a pod group."""
-    if group.spec.min_resources is not None:
-        yield "spec.minResources", group.spec.min_resources

@@ -4,7 +4,6 @@ Built by the codec. The class of a claim or a volume is determined here, because
 the field still takes precedence.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 from tierwise.api.core import AzureDisk, GoogleDisk, NodeSelector, NumberedDisk, ResourceList
@@ -41,9 +40,6 @@ __all__ = [
     "VolumeLimits",
     "VolumeNodeAffinity",
     "class_of",
-    "of_persistent_volume",
-    "of_persistent_volume_claim",
-    "of_storage_capacity",
 ]
 
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
@@ -249,19 +245,3 @@ def class_of(record: PersistentVolume | PersistentVolumeClaim) -> str:
     """The class of a claim or a volume, "" for none."""
     old = record.metadata.annotations.get(_CLASS)
     return old if old is not None else record.spec.storage_class_name or ""
-
-
-def of_persistent_volume(volume: PersistentVolume) -> Iterator[tuple[str, ResourceList]]:
-    """The amounts of a volume."""
-    yield "spec.capacity", volume.spec.capacity
-
-
-def of_persistent_volume_claim(claim: PersistentVolumeClaim) -> Iterator[tuple[str, ResourceList]]:
-    """The amounts of a claim."""
-    yield "spec.resources.requests", claim.spec.resources.requests
-
-
-def of_storage_capacity(room: CsiStorageCapacity) -> Iterator[tuple[str, ResourceList]]:
-    """The amounts of a driver's room."""
-    given = {"capacity": room.capacity, "maximumVolumeSize": room.maximum_volume_size}
-    yield "", {name: quantity for name, quantity in given.items() if quantity is not None}

@@ -1,5 +1,11 @@
 """Decoding manifests: what is read, what is refused, and how the refusal names its place."""
 
+import re
+import types
+import typing
+from collections.abc import Iterator
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -7,6 +13,7 @@ from tierwise.api import codec, core, errors, volcano
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta
+from tierwise.api.quantity import Quantity
 
 
 def manifest(kind: str, api_version: str = "v1", **parts: object) -> Raw:
@@ -122,7 +129,7 @@ def test_other_modules_can_register_kinds(monkeypatch: pytest.MonkeyPatch) -> No
         top: core.ResourceList = {}
 
     monkeypatch.setitem(codec.KINDS, ("quota.test", "Quota"), Quota)  # forgotten after the test
-    codec.register("quota.test/v1", "Quota", Quota, namespaced=False, quantities=lambda quota: [("top", quota.top)])
+    codec.register("quota.test/v1", "Quota", Quota, namespaced=False)
     raw = manifest("Quota", "quota.test/v1", top={"cpu": "1"})
 
     assert ("Quota x", raw) == (codec.label(codec.decode(raw)), codec.encode(codec.decode(raw)))
@@ -218,6 +225,44 @@ def test_quantities_that_cannot_be_counted_name_their_field(raw: Raw, field: str
         codec.decode(raw)
 
     assert field == caught.value.field
+
+
+def _quantities(kind: Any, path: str = "") -> Iterator[str]:
+    """The paths of all quantities in values of a type, with [] for the entries of a list and .* for those of a map."""
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if kind in (Quantity, Quantity | None):
+        yield path
+    elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        for field in msgspec.structs.fields(kind):
+            yield from _quantities(field.type, f"{path}.{field.encode_name}")
+    elif origin is tuple:
+        yield from _quantities(inner[0], f"{path}[]")
+    elif origin is dict:
+        yield from _quantities(inner[1], f"{path}.*")
+    elif origin in (typing.Union, types.UnionType):
+        for one in inner:
+            yield from _quantities(one, path)
+
+
+def _holding(path: str) -> Any:
+    """What a manifest has at a path on the way to a broken quantity."""
+    step, rest = re.fullmatch(r"(\[\]|\.[^.\[]+|)(.*)", path).groups()  # type: ignore[union-attr]
+    if not step:
+        return "x"
+    return [_holding(rest)] if step == "[]" else {step[1:]: _holding(rest)}
+
+
+@pytest.mark.parametrize(
+    ("group", "kind", "path"),
+    [(*kind, path) for kind, record in sorted(codec.KINDS.items()) for path in _quantities(record)],
+)
+def test_every_quantity_of_every_kind_is_looked_at(group: str, kind: str, path: str) -> None:
+    """Whoever has a record may rely on its quantities: the types say where they are."""
+    version = codec.version_of(group, kind)
+    raw = manifest(kind, f"{group}/{version}" if group else version, **_holding(path))
+
+    field = path[1:].replace("[]", "[0]")
+    assert complaint(raw).endswith(f'{field.replace(".basic.", ".")}: "x" is not a quantity')
 
 
 def test_nothing_is_suggested_that_is_far_off() -> None:
