@@ -58,3 +58,18 @@ def test_never_is_said_only_of_gangs_that_no_empty_cluster_holds(steps: int) -> 
 
     assert [] == wrong
     assert told >= 5
+
+
+@pytest.mark.parametrize(
+    ("scene", "gang", "expected"),
+    [
+        ("everything/21", "team-b/g11", Verdict.NOT_ALLOWED),  # it lacks a pod of a role
+        ("everything/48", "default/g5-0,default/g5-1", Verdict.NEVER),  # two nodes alone reach its volume
+    ],
+)
+def test_roles_decide_about_room_only_once_their_pods_exist(scene: str, gang: str, expected: Verdict) -> None:
+    """Of two gangs whose roles are not met, the one whose pods all exist is told never."""
+    case = next(make() for name, make in cases(1500) if name == scene)
+    history = schedule(case.objects, case.profile, now=case.now, cycles=case.cycles)
+
+    assert [expected] * len(history.reports) == [report.rejections[gang].verdict for _, report in history.reports]

@@ -21,7 +21,7 @@ important job could take resources that the preemptor needs beside those of its 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -237,8 +237,10 @@ class _Allocation:
 
     def _make_room(self, job: Job) -> bool:
         """Evict for a rejected job, unless it fits where less important jobs are nominated."""
-        if self._repair is not None and self._repair.make_room(job):
-            return False
+        if self._repair is not None:
+            with self._beside_reservations(job):
+                if self._repair.make_room(job):
+                    return False
         preempt, self._preempt = self._preempt, None
         if preempt is None:
             return False
@@ -247,8 +249,13 @@ class _Allocation:
         finally:
             self._preempt = preempt
         if more is None:
-            preempt(job)
+            with self._beside_reservations(job):
+                preempt(job)
         return more or False
+
+    def _beside_reservations(self, job: Job) -> AbstractContextManager[None]:
+        """What is placed inside leaves alone all that is reserved from before the job's end on."""
+        return self._reservations.respected(job) if self._reservations is not None else nullcontext()
 
     def _replace_nominated(self, job: Job) -> bool | None:
         """Place a job on resources that are reserved for less important nominated jobs; tried before any eviction.
@@ -294,11 +301,10 @@ class _Allocation:
 
     def _place_surplus_beside_reservations(self, job: Job) -> bool:
         """Place the surplus, without anything that is reserved from before the job's end on."""
-        if not self._reservations:
-            return self._place_surplus(job)
-        with self._reservations.respected(job):
+        with self._beside_reservations(job):
             more = self._place_surplus(job)
-        blocking = self._reservations.blocking(job) if job.key in self._cycle.report.rejections else None
+        refused = self._reservations is not None and job.key in self._cycle.report.rejections
+        blocking = self._reservations.blocking(job) if self._reservations is not None and refused else None
         if blocking is not None and self._some_surplus_fits(job):
             self._cycle.report.reject(job, Rejection("place", job.key, blocking))
         return more

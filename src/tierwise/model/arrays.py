@@ -16,6 +16,7 @@ __all__ = [
     "Why",
     "growth",
     "growth_in_turn",
+    "least_amounts",
     "length",
     "of_rows",
     "order_by",
@@ -78,6 +79,17 @@ def summed(where: Ints, amounts: Ints | Bools, size: int) -> Ints:
     result = np.zeros(size, dtype=np.int64)
     np.add.at(result, where, amounts)
     return result
+
+
+def least_amounts(requests: Ints, counts: Ints, number: int) -> Ints:
+    """The least of each resource that so many tasks ask for, of kinds with these requests (kinds x resources), of each
+    of which there are so many.
+    """
+    order = np.argsort(requests, axis=0, kind="stable")
+    before = np.cumsum(counts[order], axis=0) - counts[order]
+    taken = np.clip(number - before, 0, counts[order])
+    least: Ints = (np.take_along_axis(requests, order, axis=0) * taken).sum(axis=0)
+    return least
 
 
 def growth_in_turn(keys: Ints, before: Ints, amounts: Ints, counted: Callable[[Ints, Ints], Ints]) -> Ints:

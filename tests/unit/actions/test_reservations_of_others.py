@@ -144,6 +144,27 @@ def test_what_is_reserved_is_left_alone_by_later_actions(action: str) -> None:
     assert set() == _started(chosen, BUSY, ALL, job("x", turn=2))
 
 
+def _patient(raws: list[Raw]) -> list[Raw]:
+    """The same with pods that must not cause evictions."""
+    for raw in raws:
+        body: Any = raw
+        if raw["kind"] == "Pod":
+            body["spec"]["preemptionPolicy"] = "Never"
+    return raws
+
+
+@pytest.mark.parametrize(("lasts", "expected"), [("30m", {"default/a-0"}), ("", set())])
+@pytest.mark.parametrize("action", ["podpreempt", "jobpreempt"])
+def test_what_is_reserved_is_left_alone_by_preemption_at_once(action: str, lasts: str, expected: set[str]) -> None:
+    """Nobody goes for a gang that would take what is free until a reservation begins, unless it ends before that."""
+    chosen = replace(profile(), actions=("enqueue", "allocate", action), immediate_preemption=True)
+    busy, waits = running("a", "n0", ends_in=HOUR, priority=-1), _patient(job("big", 4, turn=1))
+    found = _report(chosen, busy, waits, job("x", 4, turn=2, lasts=lasts))
+
+    assert ["default/big"] == [one.job.key for one in found.reservations]
+    assert expected == {eviction.task.key for eviction in found.evictions}
+
+
 @pytest.mark.parametrize(
     ("namespace", "deadline", "trusted", "expected"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.support.draw import (
     allocate,
     by_group,
@@ -9,8 +10,10 @@ from tests.support.draw import (
     gang,
     groups,
     placed,
+    waiting,
     why,
 )
+from tests.support.evict_world import profile_of
 
 
 def test_each_sub_group_stays_in_one_rack() -> None:
@@ -206,3 +209,14 @@ def test_groups_that_are_not_needed_refuse_nobody() -> None:
     needs_two = gang("some", minimum=4, groups=(groups(3, size=2),), created=2)
 
     assert {"n0": 2, "n1": 2} == placed(allocate(world, needs_all, needs_two), "some")
+
+
+@pytest.mark.parametrize(("sizes", "expected"), [((2, 1), 1), ((1, 2), 1), ((2, 2), 0), ((3, 2, 1), 1)])
+def test_a_gang_may_evict_for_the_smallest_sub_group_that_would_do(sizes: tuple[int, ...], expected: int) -> None:
+    """The fewest pods that are enough tell whether a gang is larger than every rack, not those chosen first."""
+    parts = tuple(groups(1, size=size, name=f"s{i}") for i, size in enumerate(sizes))
+    low = [gang(f"low-{node}", tasks=1, each="cpu=8", on=node) for node in ("n0", "n1")]
+    urgent = gang("urgent", each="cpu=8", minimum=1, within=1, priority=9, groups=parts)
+    outcome = allocate(draw("r0[n0] r1[n1]"), *low, urgent, profile=profile_of("gangpreempt"))
+
+    assert expected == sum(waiting(outcome, "urgent").values())

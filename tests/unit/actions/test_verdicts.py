@@ -257,3 +257,18 @@ def test_every_verdict_has_its_words() -> None:
     }
 
     assert expected == {verdict.value: (verdict.words, verdict.camel) for verdict in Verdict}
+
+
+@pytest.mark.parametrize("queue", ["closed", "default"])
+@pytest.mark.parametrize("tasks", [2, 9])
+def test_pods_of_a_role_that_nobody_has_made_yet_are_no_matter_of_room(queue: str, tasks: int) -> None:
+    """A gang without a pod of a role that its minimum names is not allowed now, however much room there is."""
+    lacks = gang(
+        "train",
+        minimum=2,
+        each="cpu=1",
+        queue=queue,
+        roles=(role("lead", 0, minimum=1), role("work", tasks, minimum=1)),
+    )
+
+    assert "not-allowed" == _verdict(draw(RACKS, node="cpu=8", queues="default closed!"), lacks)

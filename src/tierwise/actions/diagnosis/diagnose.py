@@ -18,7 +18,7 @@ from tierwise.actions.placement.alike import holds
 from tierwise.actions.placement.bounds import Room, held
 from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.choose import candidates, current_domain, search_group
-from tierwise.actions.placement.demand import Demand, TaskGroup, everything, needs
+from tierwise.actions.placement.demand import Demand, TaskGroup, everything, least_needs
 from tierwise.actions.placement.problem import BOTH, NoPlace, SearchResult
 from tierwise.actions.placement.quanta import Quanta, SlotTree, slot_tree
 from tierwise.actions.placement.solve import solve
@@ -320,7 +320,7 @@ def _reason(cycle: Cycle, job: Job, demand: Demand, tried: tuple[Tried, ...]) ->
     limit = cycle.pipeline.limit(job)
     errors = [f"{p.domain} ({p.text})" for p in cycle.topology.problems if p.error]
     if limit is not None and errors:
-        never = cycle.pipeline.never_fits(job, needs(demand, len(cycle.view.axis)))
+        never = cycle.pipeline.never_fits(job, least_needs(demand))
         if never is not None:  # what is sound could not hold it even empty: the broken part is what it lacks
             names = ", ".join(errors[:_SHOWN]) + (" and others" if len(errors) > _SHOWN else "")
             text = f"no sound hyperNode within tier {limit} holds the gang; set aside for errors: {names}"

@@ -38,7 +38,7 @@ from tierwise.actions.eviction.review import review
 from tierwise.actions.eviction.victims import UNLIMITED, EvictionPlan, PutOff, first_of, make_plan
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.choose import candidates, current_domain
-from tierwise.actions.placement.demand import Demand, demand, needs, shapes_of
+from tierwise.actions.placement.demand import Demand, demand, least_needs, needs, shapes_of
 from tierwise.api.plurals import count
 from tierwise.config.actions import ACTIONS
 from tierwise.framework.arguments import flag, number
@@ -159,7 +159,7 @@ class GangPreemptor(RoomMaker):
         need = needs(asked, len(cycle.view.axis))
         how = self._options
         preemptor = Preemptor(self._purpose, job, need, True, self._running, across=how.across, by_pod=how.by_pod)
-        reason = self._objection(preemptor)
+        reason = self._objection(preemptor, asked)
         if reason is not None:
             self._tell(job, reason)
             return
@@ -204,12 +204,12 @@ class GangPreemptor(RoomMaker):
                 return None
         return EvictionAttempt(self._action, dear or self._why_not(preemptor, looked), looked)
 
-    def _objection(self, preemptor: Preemptor) -> Reason | None:
+    def _objection(self, preemptor: Preemptor, asked: Demand) -> Reason | None:
         if self._purpose is Purpose.RECLAIM:
             reason = self._cycle.pipeline.may_reclaim(preemptor.job, preemptor.need)
             if reason is not None:
                 return reason
-        reason = self._cycle.pipeline.never_fits(preemptor.job, preemptor.need)
+        reason = self._cycle.pipeline.never_fits(preemptor.job, least_needs(asked))
         return reason if reason is not None or not self._options.by_pod else self._awaited(preemptor.job)
 
     def _awaited(self, job: Job) -> Reason | None:

@@ -23,7 +23,7 @@ from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Decision, Eviction, EvictionAttempt
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Phase
-from tierwise.model.reason import Reason
+from tierwise.model.reason import Reason, Rejection
 from tierwise.model.resources import POD_SLOTS
 from tierwise.model.running import RunningTable
 
@@ -38,6 +38,9 @@ __all__ = [
     "why_no_candidate",
     "without_never_preempting",
 ]
+
+
+_STARTED = Reason("WaitsForGang", "gang", "its gang has just started: a place for its other pods is looked for next")
 
 
 class RoomMaker(ABC):
@@ -93,6 +96,8 @@ class RoomMaker(ABC):
         bound = not len(victims) and all(placement.pool is Pool.IDLE for placement in placements)
         bound = bound and _has_minimum(cycle, job) and over_quota_now(cycle, job, placements) is None
         commit(cycle, job, placements, action=self._action, score=score, bound=bound)
+        if bound and cycle.backlog.some_left(job):
+            cycle.report.reject(job, Rejection("fit", job.key, _STARTED))
 
     @abstractmethod
     def _why(self, job: Job, owner: Job) -> str:
@@ -228,24 +233,16 @@ def without_never_preempting(job: Job, asked: Demand) -> Demand | None:
     """The demand without pods that must not cause evictions; None where its minimum cannot do without them."""
     if job.never_preempts:
         return None
-    task_groups = [_group_without_never_preempting(task_group) for task_group in asked.task_groups]
-    spares = [_group_without_never_preempting(task_group) for task_group in asked.spares]
-    if None in task_groups:
-        return None
-    return Demand(
-        tuple(task_group for task_group in task_groups if task_group is not None),
-        tuple(task_group for task_group in spares if task_group is not None),
+    task_groups, spares = (
+        tuple(map(_group_without_never_preempting, groups)) for groups in (asked.task_groups, asked.spares)
     )
+    enough = all(task_group.enough for task_group in task_groups)
+    return Demand(task_groups, tuple(spare for spare in spares if spare.enough)) if enough else None
 
 
-def _group_without_never_preempting(task_group: TaskGroup) -> TaskGroup | None:
-    remaining = tuple(p for p in task_group.remaining if not p.pod_set.shape.never_preempts)
-    short = any(
-        sum(p.left for p in remaining if p.pod_set.role_number == r) < least for r, least in task_group.roles.items()
-    )
-    return (
-        None if short or sum(p.left for p in remaining) < task_group.need else replace(task_group, remaining=remaining)
-    )
+def _group_without_never_preempting(task_group: TaskGroup) -> TaskGroup:
+    remaining = (p for p in task_group.remaining if not p.pod_set.shape.never_preempts)
+    return replace(task_group, remaining=tuple(remaining))
 
 
 def why_no_candidate(cycle: Cycle, preemptor: Preemptor, others: Ints, *, less: Bools, action: str) -> str:

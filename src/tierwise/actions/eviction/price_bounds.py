@@ -16,7 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.bounds import Room
-from tierwise.actions.placement.demand import Demand
+from tierwise.actions.placement.demand import Demand, least_needs
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool
@@ -234,7 +234,7 @@ class DomainBounds:
         least[0] = rows.level(topology, domains, missing)
         free = self._cycle.ledger.free(weighed, slice(0, len(useful)), Pool.FUTURE_IDLE)
         there = np.stack([topology.totals(amounts)[domains] for amounts in np.maximum(free, 0) * useful])
-        lacking = np.array([[_least(self._asked, r)] for r in weighed.tolist()]) - there
+        lacking = least_needs(self._asked)[weighed, None] - there
         scarcest = np.argmax(lacking / cause.need[weighed, None], axis=0)
         possible = least[0] < math.inf
         request = cause.running.request[:, self._standing.samples]
@@ -355,17 +355,6 @@ def _ranges(start: Ints, end: Ints) -> tuple[Ints, Ints]:
     sizes = end - start
     owner = np.repeat(np.arange(len(sizes)), sizes)
     return owner, np.arange(len(owner)) + np.repeat(start - (np.cumsum(sizes) - sizes), sizes)
-
-
-def _least(asked: Demand, resource: int) -> int:
-    """The least of a resource that a demand takes, whichever of its tasks are placed."""
-    least = 0
-    for task_group in asked.task_groups:
-        left = task_group.need
-        for request, number in sorted((int(t.pod_set.shape.request[resource]), t.left) for t in task_group.remaining):
-            least += request * min(left, number)
-            left -= min(left, number)
-    return least
 
 
 def _lowered(found: Floats, added: float | Floats) -> Floats:

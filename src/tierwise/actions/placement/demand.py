@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready, ready_tasks, roles_count
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Ints, least_amounts
 from tierwise.model.job import Job, PodSet, SubJob, lacking_parts, whole_by_policy, whole_groups
 from tierwise.model.shape import Shape
 
@@ -26,6 +26,7 @@ __all__ = [
     "counts_by_pod_set",
     "demand",
     "everything",
+    "least_needs",
     "needs",
     "selections",
     "shapes_of",
@@ -54,6 +55,16 @@ class TaskGroup(msgspec.Struct, frozen=True):
     need: int
     roles: dict[int, int] = {}
     extra: bool = False  # beyond the sub-job's minimum: counts only once that is placed
+
+    @property
+    def enough(self) -> bool:
+        """Whether so many tasks are left, of each role too."""
+        left = dict.fromkeys(self.roles, 0)
+        for tasks_left in self.remaining:
+            if tasks_left.pod_set.role_number in left:
+                left[tasks_left.pod_set.role_number] += tasks_left.left
+        short = any(left[role] < least for role, least in self.roles.items())
+        return not short and sum(tasks_left.left for tasks_left in self.remaining) >= self.need
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -130,7 +141,7 @@ def _has_choice(job: Job, asked: Demand) -> bool:
 def _first_demand(cycle: Cycle, job: Job) -> Demand:
     if not job.policies:
         task_group = _whole(cycle, job)
-        return Demand((task_group,), enough=sum(p.left for p in task_group.remaining) >= task_group.need > 0)
+        return Demand((task_group,), enough=task_group.need > 0 and task_group.enough)
     return _Choice(cycle, job).demand()
 
 
@@ -197,6 +208,24 @@ def needs(asked: Demand, resources: int) -> Ints:
         for tasks_left, number in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True):
             total += tasks_left.pod_set.shape.request * number
     return total
+
+
+def least_needs(asked: Demand) -> Ints:
+    """The least of each resource that a demand requests, whichever of its tasks are placed.
+
+    Where others may replace them, a single task group may be enough.
+    """
+    found = [_least(task_group) for task_group in (*asked.task_groups, *asked.spares)]
+    if asked.alternatives is not None:
+        found.append(least_needs(asked.alternatives))
+    total: Ints = np.sum(found, axis=0) if len(found) == len(asked.task_groups) else np.min(found, axis=0)
+    return total
+
+
+def _least(task_group: TaskGroup) -> Ints:
+    remaining = task_group.remaining
+    requests = np.array([tasks_left.pod_set.shape.request for tasks_left in remaining])
+    return least_amounts(requests, np.array([tasks_left.left for tasks_left in remaining]), task_group.need)
 
 
 def asks_beyond(job: Job, total: Ints) -> bool:
@@ -276,14 +305,9 @@ class _Affordable:
 
     def _cheapest(self, i: int, number: int) -> Ints:
         """The least that so many tasks of the pod sets from one on ask for, each resource by itself."""
-        total = np.zeros(len(self._cycle.view.axis), dtype=np.int64)
-        if number and i < len(self._left):
-            requests, left = np.array(self._requests[i:]), np.array(self._left[i:])
-            order = np.argsort(requests, axis=0, kind="stable")
-            before = np.cumsum(left[order], axis=0) - left[order]
-            taken = np.clip(number - before, 0, left[order])
-            total += (np.take_along_axis(requests, order, axis=0) * taken).sum(axis=0)
-        return total
+        if not number or i == len(self._left):
+            return np.zeros(len(self._cycle.view.axis), dtype=np.int64)
+        return least_amounts(np.array(self._requests[i:]), np.array(self._left[i:]), number)
 
 
 def counts_by_pod_set(task_group: TaskGroup) -> list[int]:

@@ -27,7 +27,7 @@ from tierwise.framework.extension import (
     SearchSpace,
 )
 from tierwise.framework.ledger import Ledger
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.arrays import Bools, Floats, Ints, least_amounts
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, InnerGroup, Job, Policy, SubJob
 from tierwise.model.reason import Reason
@@ -239,11 +239,7 @@ class NetworkTopologyAware:
             return np.zeros(self._ledger.idle.shape[0], dtype=np.int64)
         requests = np.stack([pod_set.shape.request for pod_set in pod_sets])
         counts = np.array([len(pod_set.tasks) for pod_set in pod_sets])
-        order = np.argsort(requests, axis=0, kind="stable")
-        sizes, numbers = np.take_along_axis(requests, order, axis=0), counts[order]
-        before = np.cumsum(numbers, axis=0) - numbers
-        result: Ints = (sizes * np.clip(missing - before, 0, numbers)).sum(axis=0)
-        return result
+        return least_amounts(requests, counts, missing)
 
     # -- domains
 
