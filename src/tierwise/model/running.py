@@ -5,7 +5,7 @@ Made where a profile evicts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 import numpy as np
@@ -70,10 +70,9 @@ class RunningTable(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.tasks)
 
-    def at(self, task: Task) -> list[int]:
-        """The position of a task; none of one whose node is gone."""
-        found = self.position.get(task.key)
-        return [] if found is None else [found]
+    def at(self, tasks: Iterable[Task]) -> list[int]:
+        """The positions of tasks; those whose nodes are gone have none."""
+        return [self.position[task.key] for task in tasks if task.key in self.position]
 
     def whole(self, going: Bools, gone: Bools) -> Bools:
         """Of those who may go, all but tasks of jobs that fall as one and of which somebody must stay."""

@@ -68,6 +68,21 @@ def test_a_node_that_is_gone_is_lost() -> None:
     assert {"train-1": "its node is gone"} == _evicted(outcome)
 
 
+@pytest.mark.parametrize("action", ["preempt", "gangpreempt", "jobpreempt", "podpreempt"])
+def test_evictions_go_on_beside_pods_whose_nodes_are_gone(action: str) -> None:
+    """Pods of nodes that are gone and of nodes that are lost go by repair, and others for a more important gang."""
+    world = _with(draw("r0[n0 n1 n2]", node="cpu=1"), n1=NOT_READY)
+    lost = _gang("lost", tasks=2, minimum=1, on="n1 n9", marks=REPLACE)
+    victim = _gang("victim", tasks=2, minimum=1, on="n0 n2")
+    urgent = _gang("urgent", tasks=1, priority=9)
+    profile = replaced(DEFAULT, actions=("allocate", action))
+
+    gone = sorted(_evicted(allocate(world, lost, victim, urgent, profile=profile)))
+
+    assert ["lost-0", "lost-1"] == gone[:2]
+    assert ["victim"] == [name.partition("-")[0] for name in gone[2:]]
+
+
 def test_conditions_count_where_the_profile_lists_them() -> None:
     """A listed condition of a node counts as its loss; others do not."""
     world = _with(draw(RACKS), n1=SICK)

@@ -499,7 +499,7 @@ class GangPreemptor(RoomMaker):
         if dragged.any():  # whom a group that falls as one makes needless stays, before anybody takes the room
             review(cycle, before)
             self._gone[victims] = self._evicted[victims] = False
-            left = [self._running.at(e.task) for e in cycle.report.evictions[before:]]
+            left = self._running.at(e.task for e in cycle.report.evictions[before:])
             self._gone[left] = self._evicted[left] = True
         return True
 

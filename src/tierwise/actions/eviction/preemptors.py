@@ -70,12 +70,12 @@ class RoomMaker(ABC):
 
     def _catch_up(self) -> bool:
         """Learn what was decided, and whether somebody has gone, since the last time."""
-        evictions = self._cycle.report.evictions
+        fresh = self._cycle.report.evictions[self._seen :]
         self._settled.catch_up()
-        gone = [self._running.at(eviction.task) for eviction in evictions[self._seen :]]
+        gone = self._running.at(eviction.task for eviction in fresh)
         self._gone[gone] = self._evicted[gone] = True
-        self._seen = len(evictions)
-        return bool(gone)
+        self._seen += len(fresh)
+        return bool(fresh)
 
     def _fair(self, job: Job) -> Bools:
         """Jobs that the purpose lets go: less important ones of its queue, or those of other queues."""
