@@ -10,13 +10,24 @@ from collections.abc import Callable, Mapping, Sequence
 from time import process_time
 
 from tierwise.api import codec
-from tierwise.bench.lab import Lab
-from tierwise.bench.manifests import Manifest, budget, daemon_pod, group, lone_pod, node, pod, racks, read_manifests
-from tierwise.bench.measure import Row, at_most, gc_off
+from tierwise.bench.lab import Lab, Measured, row
+from tierwise.bench.manifests import (
+    Manifest,
+    budget,
+    daemon_pod,
+    group,
+    lone_pod,
+    manifest,
+    node,
+    pod,
+    racks,
+    read_manifests,
+)
+from tierwise.bench.measure import at_most, gc_off
 from tierwise.port import Objects, key_of_raw
 from tierwise.snapshot.builder import Reader
 
-__all__ = ["c16a", "c16b", "c16c"]
+__all__ = []
 
 _TURNS = 3  # of each change, of which the median counts
 _DAEMONS = 4
@@ -30,7 +41,8 @@ Changes = Callable[[int], Sequence[Manifest]]
 """The objects that change, or come, in one turn."""
 
 
-def c16a(lab: Lab) -> Row:
+@row("C16a", at_most(500, 100))
+def _c16a(lab: Lab) -> Measured:
     """Changes of a cluster of gangs and DaemonSets."""
     nodes = lab.size.everyday * 3 // 10
     pods = [pod(g, i, on=f"n{(8 * g + i) % nodes}") for g in range(nodes // 2) for i in range(8)]
@@ -40,24 +52,26 @@ def c16a(lab: Lab) -> Row:
     found = _costs(objects, _kinds(nodes))
     shown = ", ".join(f"{name} {seconds * 1e3:.3g}" for name, seconds in list(found.items())[:6])
     what = f"ms to follow the costliest of {len(found)} changes at {nodes:,} nodes and {8 * nodes:,} pods ({shown})"
-    return Row("C16a", what, max(found.values()) * 1e3, at_most(500, 100))
+    return what, max(found.values()) * 1e3
 
 
-def c16b(lab: Lab) -> Row:
+@row("C16b", at_most(500, 50))
+def _c16b(lab: Lab) -> Measured:
     """The slice of one node's devices, in a cluster where half of all devices are in use."""
     nodes = lab.size.everyday * 3 // 10
     used = [(i, k) for i in range(nodes) for k in range(_DEVICES // 2)]
     claims, pods = [_claim(i, k) for i, k in used], [_claiming(i, k) for i, k in used]
     selector = {"cel": {"expression": f'device.driver == "{_DRIVER}"'}}
-    kind = _object("resource.k8s.io/v1", "DeviceClass", _DRIVER, spec={"selectors": [selector]})
+    kind = manifest("resource.k8s.io/v1", "DeviceClass", _DRIVER, spec={"selectors": [selector]})
     slices = [_slice(i, _DEVICES) for i in range(nodes)]
     objects = read_manifests([*map(node, range(nodes)), kind, *slices, *claims, *pods])
     (seconds,) = _costs(objects, {"slice": lambda turn: [_slice(turn, _DEVICES - 1)]}).values()
     what = f"ms to follow a ResourceSlice that changes at {nodes:,} nodes and {len(used):,} pods with a claim each"
-    return Row("C16b", what, seconds * 1e3, at_most(500, 50))
+    return what, seconds * 1e3
 
 
-def c16c(lab: Lab) -> Row:
+@row("C16c", at_most(50, 5))
+def _c16c(lab: Lab) -> Measured:
     """A pod that ends, in each language."""
     gangs = lab.size.everyday // 4
     found = {}
@@ -71,7 +85,7 @@ def c16c(lab: Lab) -> Row:
         (found[name],) = _costs(objects, {name: ends}).values()
     shown = ", ".join(f"{name} {seconds * 1e3:.3g}" for name, seconds in found.items())
     what = f"ms to follow a pod that ends, among {gangs:,} gangs of 8, in the costliest language ({shown})"
-    return Row("C16c", what, max(found.values()) * 1e3, at_most(50, 5))
+    return what, max(found.values()) * 1e3
 
 
 def _in_gang(mark: Marks, gang: int, rank: int, nodes: int) -> Manifest:
@@ -85,8 +99,7 @@ def _declared(
     version: str, kind: str, spec: Manifest, status: Manifest, marks: Manifest | None = None
 ) -> Callable[[int], list[Manifest]]:
     def of(number: int) -> list[Manifest]:
-        meta = {"name": f"g{number}", "namespace": "d", "annotations": marks or {}}
-        return [{"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec, "status": status}]
+        return [manifest(version, kind, f"g{number}", "d", marks=marks, spec=spec, status=status)]
 
     return of
 
@@ -183,16 +196,12 @@ def _kinds(nodes: int) -> dict[str, Changes]:
         "host port": lambda i: [_listening(lone_pod("port", i), 9000 + i)],
         "rule between pods": lambda i: [lone_pod("apart", i, affinity=_apart(f"k{i}"))],
         "disruption budget": lambda i: [budget(f"agent-{i}", "system")],
-        "priority class": lambda i: [_object("scheduling.k8s.io/v1", "PriorityClass", f"p{i}", value=i)],
-        "queue": lambda i: [_object("scheduling.volcano.sh/v1beta1", "Queue", f"q{i}", spec={"weight": 1})],
-        "namespace": lambda i: [_object("v1", "Namespace", f"s{i}")],
+        "priority class": lambda i: [manifest("scheduling.k8s.io/v1", "PriorityClass", f"p{i}", value=i)],
+        "queue": lambda i: [manifest("scheduling.volcano.sh/v1beta1", "Queue", f"q{i}", spec={"weight": 1})],
+        "namespace": lambda i: [manifest("v1", "Namespace", f"s{i}")],
         "claim of a volume": lambda i: [_volume_claim(i)],
         "ResourceQuota": lambda i: [_quota(i)],
     }
-
-
-def _object(version: str, kind: str, name: str, **body: object) -> Manifest:
-    return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, **body}
 
 
 def _with(raw: Manifest, part: str, **more: object) -> Manifest:
@@ -224,15 +233,13 @@ def _apart(label: str) -> Manifest:
 
 def _volume_claim(number: int) -> Manifest:
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    meta = {"name": f"c{number}", "namespace": "web"}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+    return manifest("v1", "PersistentVolumeClaim", f"c{number}", "web", spec=spec)
 
 
 def _quota(number: int) -> Manifest:
     hard = {"requests.cpu": "1000"}
-    meta = {"name": f"q{number}", "namespace": "web"}
     status = {"hard": hard, "used": {"requests.cpu": "5"}}
-    return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": hard}, "status": status}
+    return manifest("v1", "ResourceQuota", f"q{number}", "web", spec={"hard": hard}, status=status)
 
 
 # -- devices
@@ -242,20 +249,16 @@ def _slice(number: int, devices: int) -> Manifest:
     pool = {"name": f"n{number}", "generation": 1, "resourceSliceCount": 1}
     each = [{"name": f"d{k}"} for k in range(devices)]
     spec = {"driver": _DRIVER, "nodeName": f"n{number}", "pool": pool, "devices": each}
-    return _object("resource.k8s.io/v1", "ResourceSlice", f"slice-{number}", spec=spec)
+    return manifest("resource.k8s.io/v1", "ResourceSlice", f"slice-{number}", spec=spec)
 
 
 def _claim(number: int, device: int) -> Manifest:
     request = {"name": "gpu", "exactly": {"deviceClassName": _DRIVER, "count": 1}}
     result = {"request": "gpu", "driver": _DRIVER, "pool": f"n{number}", "device": f"d{device}"}
     user = {"resource": "pods", "name": f"p{number}-{device}", "uid": ""}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": f"c{number}-{device}", "namespace": "web"},
-        "spec": {"devices": {"requests": [request]}},
-        "status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": [user]},
-    }
+    spec = {"devices": {"requests": [request]}}
+    status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [user]}
+    return manifest("resource.k8s.io/v1", "ResourceClaim", f"c{number}-{device}", "web", spec=spec, status=status)
 
 
 def _claiming(number: int, device: int) -> Manifest:

@@ -9,37 +9,36 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tierwise.bench.lab import Lab
-from tierwise.bench.manifests import Manifest, group, node, pod, read_manifests
-from tierwise.bench.measure import Row, at_most, in_turns
+from tierwise.bench.lab import Lab, Measured, row
+from tierwise.bench.manifests import Manifest, group, manifest, node, pod, read_manifests
+from tierwise.bench.measure import at_most, compared, in_turns
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Bind, Objects
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.snapshot.builder import build
 
-__all__ = ["d1a", "d1b"]
+__all__ = []
 
 _DEVICES = 8  # of a node
 _CLASS = "gpu.nvidia.com"
 _VERSION = "resource.k8s.io/v1"
 
 
-def d1a(lab: Lab) -> Row:
+@row("D1a", at_most(5, 1.5))
+def _d1a(lab: Lab) -> Measured:
     """Deciding for a gang with claims, what is written on them included."""
     claims, plain = in_turns(lab.size.repeats, *(_deciding(lab, claims=claims) for claims in (True, False)))
-    what = (
-        f"deciding for a gang of {lab.size.gang} pods with claims ÷ with extended resources at {lab.size.small:,} nodes"
-        f" with {_DEVICES} devices each ({claims * 1e3:.0f} ms ÷ {plain * 1e3:.0f} ms)"
-    )
-    return Row("D1a", what, claims / plain, at_most(5, 1.5))
+    nodes = f"{lab.size.small:,} nodes with {_DEVICES} devices each"
+    what = f"deciding for a gang of {lab.size.gang} pods with claims ÷ with extended resources at {nodes}"
+    return compared(what, claims, plain)
 
 
-def d1b(lab: Lab) -> Row:
+@row("D1b", at_most(10, 4))
+def _d1b(lab: Lab) -> Measured:
     """Reading the nodes, devices and claims of such a cluster for the first time."""
     claims, plain = in_turns(2, *(partial(build, objects, 0.0) for objects in _both(lab)))
-    what = f"reading those nodes and devices for the first time ÷ the nodes alone ({claims:.2f} s ÷ {plain:.2f} s)"
-    return Row("D1b", what, claims / plain, at_most(10, 4))
+    return compared("reading those nodes and devices for the first time ÷ the nodes alone", claims, plain)
 
 
 def _both(lab: Lab) -> tuple[Objects, Objects]:
@@ -68,10 +67,7 @@ def _objects(lab: Lab, *, claims: bool) -> Objects:
         manifests += _with_claim(rank) if claims else [pod(0, rank, on="")]
     if claims:
         selectors = [{"cel": {"expression": f'device.driver == "{_CLASS}"'}}]
-        meta = {"name": _CLASS}
-        manifests.append(
-            {"apiVersion": _VERSION, "kind": "DeviceClass", "metadata": meta, "spec": {"selectors": selectors}}
-        )
+        manifests.append(manifest(_VERSION, "DeviceClass", _CLASS, spec={"selectors": selectors}))
     return read_manifests(manifests)
 
 
@@ -87,7 +83,7 @@ def _slice(number: int) -> Manifest:
     ]
     pool = {"name": f"n{number}", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": _CLASS, "nodeName": f"n{number}", "pool": pool, "devices": devices}
-    return {"apiVersion": _VERSION, "kind": "ResourceSlice", "metadata": {"name": f"n{number}-gpus"}, "spec": spec}
+    return manifest(_VERSION, "ResourceSlice", f"n{number}-gpus", spec=spec)
 
 
 def _with_claim(rank: int) -> Iterator[Manifest]:
@@ -99,18 +95,9 @@ def _with_claim(rank: int) -> Iterator[Manifest]:
     made["metadata"]["uid"] = f"uid-{rank}"
     made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
     made["status"] = {"phase": "Pending", "resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": name}]}
-    owner = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": made["metadata"]["name"],
-        "uid": f"uid-{rank}",
-        "controller": True,
-    }
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": made["metadata"]["name"], "uid": f"uid-{rank}"}
     request = {"name": "gpu", "exactly": {"deviceClassName": _CLASS, "allocationMode": "ExactCount", "count": 1}}
     yield made
-    yield {
-        "apiVersion": _VERSION,
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": "d", "ownerReferences": [owner]},
-        "spec": {"devices": {"requests": [request]}},
-    }
+    claim = manifest(_VERSION, "ResourceClaim", name, "d", spec={"devices": {"requests": [request]}})
+    claim["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    yield claim

@@ -13,13 +13,13 @@ from time import process_time
 from msgspec.structs import replace
 
 from tierwise.api import codec
-from tierwise.bench.lab import Lab
+from tierwise.bench.lab import Lab, Measured, row
 from tierwise.bench.manifests import (
     GANG,
     Manifest,
     budget,
     daemon_pod,
-    group,
+    full_of_gangs,
     lone_pod,
     node,
     pod,
@@ -27,7 +27,7 @@ from tierwise.bench.manifests import (
     racks,
     read_manifests,
 )
-from tierwise.bench.measure import Row, at_least, at_most, best_of, gc_off, in_turns
+from tierwise.bench.measure import at_least, at_most, best_of, compared, duration, gc_off, in_turns
 from tierwise.bench.worlds import cluster, jobs, mix, snapshot
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.kinds import Resource
@@ -39,51 +39,54 @@ from tierwise.port import Key, Objects, key_of_raw
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import Reader, build
 
-__all__ = ["EVERYDAY", "with_minimums"]
+__all__ = ["with_minimums"]
 
 _DAEMONS = 4  # DaemonSets
 _NODES = Resource("", "v1", "Node", "nodes", namespaced=False, status=True)
 
 
-def _c2a(lab: Lab) -> Row:
+@row("C2a", at_most(1.5, 1.1))
+def _c2a(lab: Lab) -> Measured:
     """The cycle of a cluster with DaemonSets, against the same pods without a pin."""
     seen = (build(_daemons(lab, pinned=pinned), 0.0) for pinned in (True, False))
     pinned, free = in_turns(max(2, lab.size.repeats // 4), *(partial(cycle, full, DEFAULT) for full in seen))
-    what = f"cycle over {_daemon_pods(lab)} ÷ the same pods without their pins ({_ms(pinned)} ÷ {_ms(free)})"
-    return Row("C2a", what, pinned / free, at_most(1.5, 1.1))
+    return compared(f"cycle over {_daemon_pods(lab)} ÷ the same pods without their pins", pinned, free)
 
 
-def _c2b(lab: Lab) -> Row:
+@row("C2b", at_most(1.5, 1.2))
+def _c2b(lab: Lab) -> Measured:
     """Reading such a cluster, likewise."""
     pinned, free = in_turns(2, *(partial(build, _daemons(lab, pinned=pinned), 0.0) for pinned in (True, False)))
-    what = f"reading {_daemon_pods(lab)} ÷ the same pods without their pins ({_ms(pinned)} ÷ {_ms(free)})"
-    return Row("C2b", what, pinned / free, at_most(1.5, 1.2))
+    return compared(f"reading {_daemon_pods(lab)} ÷ the same pods without their pins", pinned, free)
 
 
-def _c2c(lab: Lab) -> Row:
+@row("C2c", at_least(2_000, 10_000))
+def _c2c(lab: Lab) -> Measured:
     """A DaemonSet that is new to a cluster: every pod of it waits for one node."""
     nodes = lab.size.everyday // 2
     waiting = [daemon_pod(0, f"n{i}", bound=False) for i in range(nodes)]
     rate = _pods_a_second(lab, nodes, waiting)
     what = f"pods/s of a cycle, one DaemonSet that is new to {nodes:,} nodes"
-    return Row("C2c", what, rate, at_least(2_000, 10_000))
+    return what, rate
 
 
-def _c5(lab: Lab) -> Row:
+@row("C5", at_least(20_000, 100_000))
+def _c5(lab: Lab) -> Measured:
     """The pods of a Deployment, none of which is in a group."""
     nodes = lab.size.everyday
     rate = _pods_a_second(lab, nodes, [lone_pod("web", i) for i in range(nodes // 2)])
     what = f"pods/s of a cycle, {nodes // 2:,} plain pods of one Deployment at {nodes:,} nodes"
-    return Row("C5", what, rate, at_least(20_000, 100_000))
+    return what, rate
 
 
-def _c5b(lab: Lab) -> Row:
+@row("C5b", at_least(3_000, 20_000))
+def _c5b(lab: Lab) -> Measured:
     """The pods of many services that came in turn, so that no two in a row are alike."""
     nodes, services = lab.size.everyday, lab.size.everyday * 6 // 100
     waiting = [_in_turn(i % services, i) for i in range(nodes // 2)]
     rate = _pods_a_second(lab, nodes, waiting)
     what = f"pods/s of a cycle, {nodes // 2:,} plain pods of {services:,} services among each other at {nodes:,} nodes"
-    return Row("C5b", what, rate, at_least(3_000, 20_000))
+    return what, rate
 
 
 def _in_turn(service: int, number: int) -> Manifest:
@@ -95,21 +98,20 @@ def _in_turn(service: int, number: int) -> Manifest:
     return made
 
 
-def _c6(lab: Lab) -> Row:
+@row("C6", at_most(1.5, 1.1))
+def _c6(lab: Lab) -> Measured:
     """Reading pods of many services with a disruption budget each, against reading them without."""
     nodes, services = lab.size.everyday // 2, lab.size.everyday // 50
     pods = [lone_pod(f"s{i % services}", i, on=f"n{i % nodes}") for i in range(4 * nodes)]
     plain = [*(node(i) for i in range(nodes)), *racks(nodes), *pods]
     covered = [*plain, *(budget(f"s{i}", "web") for i in range(services))]
     with_budgets, without = in_turns(2, *(partial(build, read_manifests(these), 0.0) for these in (covered, plain)))
-    what = (
-        f"reading {len(pods):,} pods with {services:,} disruption budgets ÷ without"
-        f" ({_ms(with_budgets)} ÷ {_ms(without)})"
-    )
-    return Row("C6", what, with_budgets / without, at_most(1.5, 1.1))
+    what = f"reading {len(pods):,} pods with {services:,} disruption budgets ÷ without"
+    return compared(what, with_budgets, without)
 
 
-def _c7a(lab: Lab) -> Row:
+@row("C7a", at_most(5, 0.2))
+def _c7a(lab: Lab) -> Measured:
     """A kubelet that reports: nothing has changed but the time of its heartbeat, and nobody wakes."""
     store, reader = Store(), Reader()
     store.listed(_NODES, [(codec.decode(_reporting(i, 0)), None) for i in range(lab.size.pods // 8)], "1", since=0)
@@ -126,16 +128,17 @@ def _c7a(lab: Lab) -> Row:
     if store.read() is not before:
         raise RuntimeError("a heartbeat is meant to wake nobody")
     what = f"ms to follow a heartbeat at {lab.size.pods // 8:,} nodes"
-    return Row("C7a", what, shortest * 1e3, at_most(5, 0.2))
+    return what, shortest * 1e3
 
 
-def _c7b(lab: Lab) -> Row:
+@row("C7b", at_most(50, 20))
+def _c7b(lab: Lab) -> Measured:
     """A node that is cordoned, and let in again."""
     objects = _gangs(lab)
     states = [{**node(7), "spec": {"unschedulable": cordoned}} for cordoned in (True, False)]
     held, read = _following(lab, objects, [({key_of_raw(raw): raw}, ()) for raw in states])
     what = f"ms to follow a cordon at {lab.size.pods // 8:,} nodes and {lab.size.pods:,} pods"
-    return Row("C7b", what, (held + read) * 1e3, at_most(50, 20))
+    return what, (held + read) * 1e3
 
 
 def _reporting(number: int, minute: int) -> Manifest:
@@ -145,18 +148,19 @@ def _reporting(number: int, minute: int) -> Manifest:
     return raw
 
 
-def _c8a(lab: Lab) -> Row:
+@row("C8a", at_most(20, 5))
+def _c8a(lab: Lab) -> Measured:
     """A pod that comes, and goes again."""
     objects = _gangs(lab)
     fresh = pod(0, GANG, on="")
     taking, seconds = _coming_and_going(lab, objects, fresh)
-    what = (
-        f"ms for a pod that comes or goes at {lab.size.pods:,} pods ({_ms(taking)} to hold it, {_ms(seconds)} to read)"
-    )
-    return Row("C8a", what, (taking + seconds) * 1e3, at_most(20, 5))
+    shares = f"{duration(taking)} to hold it, {duration(seconds)} to read"
+    what = f"ms for a pod that comes or goes at {lab.size.pods:,} pods ({shares})"
+    return what, (taking + seconds) * 1e3
 
 
-def _c8b(lab: Lab) -> Row:
+@row("C8b", at_most(200, 50))
+def _c8b(lab: Lab) -> Measured:
     """A node that joins and leaves again at the end of the tree, and one that does in its middle."""
     objects, nodes = _gangs(lab), lab.size.pods // 8
     _, last = _coming_and_going(lab, objects, node(nodes))
@@ -165,12 +169,13 @@ def _c8b(lab: Lab) -> Row:
     _, inside = _following(lab, objects, [({}, (key,)), ({key: middle}, ())])
     what = (
         f"ms for a node that joins or leaves at {lab.size.pods:,} pods"
-        f" ({_ms(last)} at the end of the tree, {_ms(inside)} in its middle)"
+        f" ({duration(last)} at the end of the tree, {duration(inside)} in its middle)"
     )
-    return Row("C8b", what, max(last, inside) * 1e3, at_most(200, 50))
+    return what, max(last, inside) * 1e3
 
 
-def _c8c(lab: Lab) -> Row:
+@row("C8c", at_most(400, 100))
+def _c8c(lab: Lab) -> Measured:
     """A pod that asks for a resource nobody has asked for before, and a budget: what every pod was read by."""
     objects = _gangs(lab)
     fresh = pod(0, GANG, on="")
@@ -180,50 +185,46 @@ def _c8c(lab: Lab) -> Row:
     guard = budget("nobody", "d")
     seconds = sum(_coming_and_going(lab, objects, raw)[1] for raw in (fresh, port, guard)) / 3
     what = f"ms for a new resource, a host port or a budget at {lab.size.pods:,} pods, the mean"
-    return Row("C8c", what, seconds * 1e3, at_most(400, 100))
+    return what, seconds * 1e3
 
 
-def _c9(lab: Lab) -> Row:
+@row("C9", at_most(1.5, 1.1))
+def _c9(lab: Lab) -> Measured:
     """A backlog of jobs as Volcano's controllers make them, with minResources and roles, against plain podGroups."""
     full = (_backlog(lab, made=made) for made in (True, False))
     made, plain = in_turns(max(2, lab.size.repeats // 4), *(partial(cycle, waiting, DEFAULT) for waiting in full))
-    what = (
-        f"cycle over a backlog of {lab.size.backlog:,} gangs that Volcano's controllers made ÷ plain ones"
-        f" ({_ms(made)} ÷ {_ms(plain)})"
-    )
-    return Row("C9", what, made / plain, at_most(1.5, 1.1))
+    what = f"cycle over a backlog of {lab.size.backlog:,} gangs that Volcano's controllers made ÷ plain ones"
+    return compared(what, made, plain)
 
 
-def _c12a(lab: Lab) -> Row:
+@row("C12a", at_most(10, 3))
+def _c12a(lab: Lab) -> Measured:
     """HyperNodes that choose their nodes by pattern, against the same by label."""
     nodes = lab.size.everyday
     both = (_paired(nodes, form) for form in ("^n({}|{})$", ""))
     by_pattern, by_label = in_turns(2, *(partial(build, objects, 0.0) for objects in both))
-    what = f"tree of {nodes // 2:,} hyperNodes by pattern ÷ by label ({_ms(by_pattern)} ÷ {_ms(by_label)})"
-    return Row("C12a", what, by_pattern / by_label, at_most(10, 3))
+    return compared(f"tree of {nodes // 2:,} hyperNodes by pattern ÷ by label", by_pattern, by_label)
 
 
 def _paired(nodes: int, form: str) -> Objects:
     """Two nodes to a hyperNode; an empty form chooses them by label."""
-    machines = [{**node(i), "metadata": {"name": f"n{i}", "labels": {"pair": f"p{i // 2}"}}} for i in range(nodes)]
+    labelled = [{**node(i), "metadata": {"name": f"n{i}", "labels": {"pair": f"p{i // 2}"}}} for i in range(nodes)]
     pairs = []
     for i in range(nodes // 2):
         label = {"labelMatch": {"matchLabels": {"pair": f"p{i}"}}}
         selector = {"regexMatch": {"pattern": form.format(2 * i, 2 * i + 1)}} if form else label
         pairs.append({**rack(i), "spec": {"tier": 1, "members": [{"type": "Node", "selector": selector}]}})
-    return read_manifests([*machines, *pairs])
+    return read_manifests([*labelled, *pairs])
 
 
-def _c12b(lab: Lab) -> Row:
+@row("C12b", at_most(2, 1.5))
+def _c12b(lab: Lab) -> Measured:
     """Domains of three tiers that list nodes and not each other: whether four times as many take four times as long."""
     domains = max(16, lab.size.everyday // 10)
     small, large = in_turns(3, *(_growing(number) for number in (domains, 4 * domains)))
     few, many = small / domains, large / (4 * domains)
-    what = (
-        f"seconds a domain to grow a tree of {4 * domains:,} that contain each other unnamed ÷ {domains:,}"
-        f" ({many * 1e6:,.3g} µs ÷ {few * 1e6:,.3g} µs)"
-    )
-    return Row("C12b", what, many / few, at_most(2, 1.5))
+    what = f"seconds a domain to grow a tree of {4 * domains:,} that contain each other unnamed ÷ {domains:,}"
+    return compared(what, many, few)
 
 
 def _growing(racks: int) -> Callable[[], object]:
@@ -262,15 +263,7 @@ def with_minimums(job: Job) -> Job:
 
 
 def _gangs(lab: Lab) -> Objects:
-    return lab.once("gangs", lambda: _make_gangs(lab.size.pods))
-
-
-def _make_gangs(pods: int) -> Objects:
-    """Whole nodes in racks of 16, all full of running gangs."""
-    nodes, gangs = pods // 8, pods // GANG
-    groups = [group(g) for g in range(gangs)]
-    members = [pod(g, i) for g in range(gangs) for i in range(GANG)]
-    return read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *groups, *members])
+    return lab.once("gangs", lambda: full_of_gangs(lab.size.pods))
 
 
 def _daemons(lab: Lab, *, pinned: bool) -> Objects:
@@ -320,26 +313,3 @@ def _following(lab: Lab, objects: Objects, changes: Sequence[_Change]) -> tuple[
             if repeat:  # every step is taken once before it counts
                 held[i], read[i] = min(held[i], done - begun), min(read[i], ended - done)
     return sum(held) / len(held), sum(read) / len(read)
-
-
-def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:,.3g} ms" if seconds < 0.1 else f"{seconds * 1e3:,.0f} ms"
-
-
-EVERYDAY: dict[str, Callable[[Lab], Row]] = {
-    "C2a": _c2a,
-    "C2b": _c2b,
-    "C2c": _c2c,
-    "C5": _c5,
-    "C5b": _c5b,
-    "C6": _c6,
-    "C7a": _c7a,
-    "C7b": _c7b,
-    "C8a": _c8a,
-    "C8b": _c8b,
-    "C8c": _c8c,
-    "C9": _c9,
-    "C12a": _c12a,
-    "C12b": _c12b,
-}
-"""The rows of this page by their ids."""

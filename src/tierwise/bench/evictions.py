@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.bench.lab import Lab
-from tierwise.bench.measure import Row, at_most, best_of
+from tierwise.bench.lab import Lab, Measured, row
+from tierwise.bench.measure import at_most, best_of
 from tierwise.bench.worlds import (
     CLASSES,
     GPUS_PER_NODE,
@@ -28,23 +28,7 @@ from tierwise.model.job import Job, Phase, Status, SubJob
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle
 
-__all__ = [
-    "EVICTING",
-    "CrowdedCluster",
-    "c3a",
-    "c3b",
-    "c3c",
-    "c4",
-    "cheapest",
-    "crowded_cluster",
-    "destroyed",
-    "e1",
-    "p9a",
-    "p9b",
-    "p9c",
-    "protected",
-    "scattered",
-]
+__all__ = ["EVICTING", "CrowdedCluster", "cheapest", "crowded_cluster", "destroyed", "protected", "scattered"]
 
 
 # Clusters that are full of running gangs, and one more important gang that needs room: what eviction is measured on.
@@ -159,31 +143,35 @@ def _cheapest_in(crowded: CrowdedCluster, span: slice) -> tuple[int, int]:
     return broken, max(crowded.need, freed_by_cores)
 
 
-def p9a(lab: Lab) -> Row:
+@row("P9a", at_most(1.15, 1.05))
+def _p9a(lab: Lab) -> Measured:
     """Mean cost of the victims against the exact optimum."""
     ratios = _ratios(lab)
     what = f"cost of the victims ÷ exact optimum, mean over {len(ratios)} full clusters, every domain weighed"
-    return Row("P9a", what, float(np.mean(ratios)), at_most(1.15, 1.05))
+    return what, float(np.mean(ratios))
 
 
-def p9b(lab: Lab) -> Row:
+@row("P9b", at_most(2, 1.3))
+def _p9b(lab: Lab) -> Measured:
     """The same, the worst case."""
     ratios = _ratios(lab)
     what = f"cost of the victims ÷ exact optimum, worst of {len(ratios)} full clusters"
-    return Row("P9b", what, max(ratios), at_most(2, 1.3))
+    return what, max(ratios)
 
 
-def p9c(lab: Lab) -> Row:
+@row("P9c", at_most(1, 0.3))
+def _p9c(lab: Lab) -> Measured:
     """Time to weigh every domain of a large cluster."""
     full = crowded_cluster(cluster(lab.size.small), lab.size.residents, need=16, tier=1)
     seconds, weighed = _timed(full, max(2, lab.size.repeats // 4))
     what = (
         f"seconds for a preempting cycle, {weighed} domains of {lab.size.small:,} nodes, {lab.size.residents:,} gangs"
     )
-    return Row("P9c", what, seconds, at_most(1, 0.3))
+    return what, seconds
 
 
-def e1(lab: Lab) -> Row:
+@row("E1", at_most(2, 0.5))
+def _e1(lab: Lab) -> Measured:
     """Preemption where every gang is a candidate."""
     nodes, gangs = lab.size.small // 5, lab.size.residents * 7 // 20
     full = crowded_cluster(cluster(nodes), gangs, need=64, tier=3)
@@ -191,7 +179,7 @@ def e1(lab: Lab) -> Row:
     what = (
         f"seconds for a preempting cycle at {nodes:,} nodes with {gangs:,} candidate gangs, {weighed} domains weighed"
     )
-    return Row("E1", what, seconds, at_most(2, 0.5))
+    return what, seconds
 
 
 def _timed(full: CrowdedCluster, repeats: int) -> tuple[float, int]:
@@ -257,31 +245,35 @@ def protected(where: BenchCluster, gangs: int, preemptors: int) -> Snapshot:
     return snapshot(where, [lead, *standing, *(replace(job, priority=10) for job in hungry)])
 
 
-def c3a(lab: Lab) -> Row:
+@row("C3a", at_most(2, 0.5))
+def _c3a(lab: Lab) -> Measured:
     """Room for one gang among small, scattered ones."""
     nodes = lab.size.everyday // 2
     seconds = _evicting_seconds(scattered(cluster(nodes), 1), EVICTING, lab)
     what = f"seconds for a preempting cycle, one gang of 16 nodes among {nodes:,} scattered gangs on {nodes:,} nodes"
-    return Row("C3a", what, seconds, at_most(2, 0.5))
+    return what, seconds
 
 
-def c3b(lab: Lab) -> Row:
+@row("C3b", at_most(10, 2))
+def _c3b(lab: Lab) -> Measured:
     """The same for fifty."""
     nodes = lab.size.everyday // 2
     seconds = _evicting_seconds(scattered(cluster(nodes), 50), EVICTING, lab)
     what = f"seconds for a preempting cycle, fifty gangs of 16 nodes among {nodes:,} scattered gangs on {nodes:,} nodes"
-    return Row("C3b", what, seconds, at_most(10, 2))
+    return what, seconds
 
 
-def c3c(lab: Lab) -> Row:
+@row("C3c", at_most(10, 3))
+def _c3c(lab: Lab) -> Measured:
     """The same for gangs of a leader and workers."""
     nodes = lab.size.everyday // 2
     seconds = _evicting_seconds(scattered(cluster(nodes), 50, leaders=True), EVICTING, lab)
     what = f"seconds for a preempting cycle, fifty gangs of a leader and 15 workers among {nodes:,} scattered gangs"
-    return Row("C3c", what, seconds, at_most(10, 3))
+    return what, seconds
 
 
-def c4(lab: Lab) -> Row:
+@row("C4", at_most(2, 0.2))
+def _c4(lab: Lab) -> Measured:
     """Classic preemption for jobs for which nobody may go."""
     nodes = lab.size.everyday // 2
     full = protected(cluster(nodes), max(2, nodes // 8), 5)
@@ -289,7 +281,7 @@ def c4(lab: Lab) -> Row:
     what = (
         f"seconds for a cycle that preempts in vain, five jobs at {nodes:,} nodes full of gangs without a pod to spare"
     )
-    return Row("C4", what, seconds, at_most(2, 0.2))
+    return what, seconds
 
 
 def _evicting_seconds(full: Snapshot, profile: Profile, lab: Lab, *, futile: bool = False) -> float:

@@ -9,11 +9,11 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tierwise.bench.lab import Lab
+from tierwise.bench.lab import Lab, Measured, row
 from tierwise.bench.manifests import Manifest, node, pod
-from tierwise.bench.measure import Row, at_most
+from tierwise.bench.measure import at_most
 
-__all__ = ["c13a", "c13b"]
+__all__ = []
 
 _IMAGES = 50  # that a kubelet lists
 _READ = """
@@ -34,18 +34,20 @@ print(time.process_time() - begun, max(1, peak() - before))
 """Reads a file with next to nothing in it and then the one that counts: seconds, and bytes beyond the first."""
 
 
-def c13a(lab: Lab) -> Row:
+@row("C13a", at_most(2, 1.2))
+def _c13a(lab: Lab) -> Measured:
     """Peak memory above that of reading one node, against the size of the file."""
     size, peak, _ = _measured(lab)
     what = f"peak memory of reading `kubectl get -o json` ÷ the file ({_mb(peak)} ÷ {_mb(size)})"
-    return Row("C13a", what, peak / size, at_most(2, 1.2))
+    return what, peak / size
 
 
-def c13b(lab: Lab) -> Row:
+@row("C13b", at_most(10, 5))
+def _c13b(lab: Lab) -> Measured:
     """Processor seconds of the same for 100 MB."""
     size, _, seconds = _measured(lab)
     what = f"seconds to read 100 MB of `kubectl get -o json` ({seconds:.1f} s for {_mb(size)})"
-    return Row("C13b", what, seconds / size * 1e8, at_most(10, 5))
+    return what, seconds / size * 1e8
 
 
 def _measured(lab: Lab) -> tuple[int, int, float]:

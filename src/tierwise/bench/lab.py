@@ -7,10 +7,10 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from tierwise.bench.measure import Pass, decisions, stream
+from tierwise.bench.measure import Goal, Pass, Row, decisions, stream
 from tierwise.bench.worlds import cluster, jobs, mix, snapshot
 
-__all__ = ["FULL", "QUICK", "Lab", "Size"]
+__all__ = ["FULL", "QUICK", "REGISTERED", "Lab", "Measured", "Size", "row"]
 
 T = TypeVar("T")
 
@@ -81,3 +81,20 @@ class Lab:
             snap = snapshot(where, jobs(mix(self.size.gangs, top=where.top)))
             found = self._mixes[nodes] = (decisions(snap, self.size.repeats), stream(snap))
         return found
+
+
+Measured = tuple[str, float]
+"""What was measured, in words, and how much it is."""
+
+REGISTERED: dict[str, Callable[[Lab], Row]] = {}
+"""The rows of all modules that were imported, by their ids."""
+
+
+def row(name: str, goal: Goal) -> Callable[[Callable[[Lab], Measured]], Callable[[Lab], Row]]:
+    """Makes a row of the benchmark of what measures it."""
+
+    def made(measure: Callable[[Lab], Measured]) -> Callable[[Lab], Row]:
+        REGISTERED[name] = lambda lab: Row(name, *measure(lab), goal)
+        return REGISTERED[name]
+
+    return made

@@ -8,9 +8,9 @@ from __future__ import annotations
 from time import process_time
 
 from tierwise.api.codec import Raw
-from tierwise.bench.lab import Lab
+from tierwise.bench.lab import Lab, Measured, row
 from tierwise.bench.manifests import Manifest, job, node, racks, read_manifests
-from tierwise.bench.measure import Row, at_least, at_most, gc_off
+from tierwise.bench.measure import at_least, at_most, compared, gc_off
 from tierwise.config.profile import DEFAULT
 from tierwise.controllers import Controllers
 from tierwise.port import Key
@@ -21,7 +21,7 @@ from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.sim.cluster.simulation import Simulation
 from tierwise.sim.cluster.store import EmbeddedCluster
 
-__all__ = ["c1a", "c1b", "c1c", "c1d"]
+__all__ = []
 
 _PODS = 25  # of a job
 _FABRIC = "spines=2,leaves=5,hosts=10"
@@ -69,23 +69,26 @@ def _following(lab: Lab) -> _Following:
     return lab.once("jobs", lambda: _Following(lab.size.pods // 2 // _PODS))
 
 
-def c1a(lab: Lab) -> Row:
+@row("C1a", at_most(20, 5))
+def _c1a(lab: Lab) -> Measured:
     """A kubelet writes something about a pod that no controller minds."""
     touched: list[Raw] = [{"phase": "Running", "hostIP": f"10.0.0.{i}"} for i in range(lab.size.repeats + 2)]
     seconds = _following(lab).seconds(*touched)
     what = f"ms for the controllers to follow a pod's status at {lab.size.pods // 2:,} pods in jobs of {_PODS}"
-    return Row("C1a", what, seconds * 1e3, at_most(20, 5))
+    return what, seconds * 1e3
 
 
-def c1b(lab: Lab) -> Row:
+@row("C1b", at_most(20, 5))
+def _c1b(lab: Lab) -> Measured:
     """A pod of a job ends, and runs again."""
     turns: tuple[Raw, ...] = ({"phase": "Succeeded"}, {"phase": "Running"})
     seconds = _following(lab).seconds(*(turns * (lab.size.repeats // 2 + 1)))
     what = f"ms for the controllers to follow a pod that ends at {lab.size.pods // 2:,} pods in jobs of {_PODS}"
-    return Row("C1b", what, seconds * 1e3, at_most(20, 5))
+    return what, seconds * 1e3
 
 
-def c1c(lab: Lab) -> Row:
+@row("C1c", at_least(50, 500))
+def _c1c(lab: Lab) -> Measured:
     """Events of a replay through the controllers, per second."""
     fabric = synthetic_fabric(_FABRIC, 8)
     trace = synthetic_trace(f"jobs={lab.size.weighed // 10},largest=128", 1).at_load(0.9, fabric.gpus)
@@ -99,16 +102,15 @@ def c1c(lab: Lab) -> Row:
         f"events/s of a replay through the controllers, {len(trace):,} jobs on {len(fabric.nodes):,} hosts"
         f" ({replay.state.events:,} events and {replay.state.cycles:,} cycles in {seconds:.1f} s)"
     )
-    return Row("C1c", what, replay.state.events / seconds, at_least(50, 500))
+    return what, replay.state.events / seconds
 
 
-def c1d(lab: Lab) -> Row:
+@row("C1d", at_most(2, 1.2))
+def _c1d(lab: Lab) -> Measured:
     """Jobs submitted at once and lived through to their end: whether four times as many take four times as long."""
     jobs = max(1, lab.size.everyday // 100)
     few, many = (_lived(lab, number) / number for number in (jobs, 4 * jobs))
-    took = f"{many * 1e3:,.3g} ms ÷ {few * 1e3:,.3g} ms"
-    what = f"seconds a job to live through {4 * jobs:,} submitted jobs ÷ {jobs:,} ({took})"
-    return Row("C1d", what, many / few, at_most(2, 1.2))
+    return compared(f"seconds a job to live through {4 * jobs:,} submitted jobs ÷ {jobs:,}", many, few)
 
 
 def _lived(lab: Lab, jobs: int) -> float:

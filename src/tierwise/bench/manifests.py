@@ -17,9 +17,11 @@ __all__ = [
     "Manifest",
     "budget",
     "daemon_pod",
+    "full_of_gangs",
     "group",
     "job",
     "lone_pod",
+    "manifest",
     "node",
     "pod",
     "rack",
@@ -38,12 +40,35 @@ def read_manifests(manifests: Iterable[Manifest]) -> Objects:
     return Objects.of((codec.decode(raw), raw) for raw in manifests)
 
 
+def manifest(
+    version: str,
+    kind: str,
+    name: str,
+    namespace: str = "",
+    *,
+    labels: object = None,
+    marks: object = None,
+    **body: object,
+) -> Manifest:
+    """An object; `marks` are its annotations."""
+    meta = {"name": name, "namespace": namespace, "labels": labels, "annotations": marks}
+    given = {key: value for key, value in meta.items() if value}
+    return {"apiVersion": version, "kind": kind, "metadata": given, **body}
+
+
+def full_of_gangs(pods: int) -> Objects:
+    """Whole nodes in racks of 16, all full of running gangs."""
+    nodes, gangs = pods // 8, pods // GANG
+    groups = [group(g) for g in range(gangs)]
+    members = [pod(g, i) for g in range(gangs) for i in range(GANG)]
+    return read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *groups, *members])
+
+
 def node(number: int) -> Manifest:
     """A node of eight GPUs; sixteen of them share a rack."""
-    meta = {"name": f"n{number}", "labels": {"rack": f"r{number // _RACK}"}}
     allocatable = {"cpu": "128", "memory": "1Ti", "nvidia.com/gpu": "8", "pods": "110"}
     status = {"allocatable": allocatable, "conditions": [{"type": "Ready", "status": "True"}]}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
+    return manifest("v1", "Node", f"n{number}", labels={"rack": f"r{number // _RACK}"}, status=status)
 
 
 def racks(nodes: int) -> list[Manifest]:
@@ -55,16 +80,13 @@ def rack(number: int) -> Manifest:
     """The hyperNode of sixteen nodes."""
     members = [{"type": "Node", "selector": {"labelMatch": {"matchLabels": {"rack": f"r{number}"}}}}]
     spec = {"tier": 1, "members": members}
-    version = "topology.volcano.sh/v1alpha1"
-    return {"apiVersion": version, "kind": "HyperNode", "metadata": {"name": f"r{number}"}, "spec": spec}
+    return manifest("topology.volcano.sh/v1alpha1", "HyperNode", f"r{number}", spec=spec)
 
 
 def group(number: int, *, minimum: int = GANG, phase: str = "Running") -> Manifest:
     """The podGroup of a gang."""
-    meta = {"name": f"g{number}", "namespace": "d"}
     spec, status = {"minMember": minimum, "queue": "default"}, {"phase": phase}
-    version = "scheduling.volcano.sh/v1beta1"
-    return {"apiVersion": version, "kind": "PodGroup", "metadata": meta, "spec": spec, "status": status}
+    return manifest("scheduling.volcano.sh/v1beta1", "PodGroup", f"g{number}", "d", spec=spec, status=status)
 
 
 def pod(gang: int, rank: int, *, on: str | None = None) -> Manifest:
@@ -75,13 +97,10 @@ def pod(gang: int, rank: int, *, on: str | None = None) -> Manifest:
     where = f"n{(gang * GANG + rank) // 8}" if on is None else on
     asks = {"cpu": "4", "memory": "64Gi", "nvidia.com/gpu": "1"}
     marks = {"scheduling.k8s.io/group-name": f"g{gang}", "volcano.sh/task-spec": "worker"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"g{gang}-{rank}", "namespace": "d", "labels": {"job": f"g{gang}"}, "annotations": marks},
-        "spec": {"schedulerName": "volcano", **_placed(where), "containers": [_container("trainer", asks)]},
-        "status": {"phase": "Running" if where else "Pending"},
-    }
+    spec = {"schedulerName": "volcano", **_placed(where), "containers": [_container("trainer", asks)]}
+    status = {"phase": "Running" if where else "Pending"}
+    labels = {"job": f"g{gang}"}
+    return manifest("v1", "Pod", f"g{gang}-{rank}", "d", labels=labels, marks=marks, spec=spec, status=status)
 
 
 def job(number: int, pods: int, *, run_for: str = "") -> Manifest:
@@ -108,37 +127,27 @@ def daemon_pod(which: int, on: str, *, pinned: bool = True, bound: bool = True) 
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     pin = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     everywhere = [{"operator": "Exists"}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"agent-{which}-{on}", "namespace": "system", "labels": {"app": f"agent-{which}"}},
-        "spec": {
-            **(_placed(on) if bound else {}),
-            **({"affinity": pin, "tolerations": everywhere} if pinned else {}),
-            "containers": [_container(f"agent-{which}", asks)],
-        },
-        "status": {"phase": "Running" if bound else "Pending"},
+    app, status = f"agent-{which}", {"phase": "Running" if bound else "Pending"}
+    spec = {
+        **(_placed(on) if bound else {}),
+        **({"affinity": pin, "tolerations": everywhere} if pinned else {}),
+        "containers": [_container(app, asks)],
     }
+    return manifest("v1", "Pod", f"{app}-{on}", "system", labels={"app": app}, spec=spec, status=status)
 
 
 def lone_pod(service: str, number: int, *, on: str = "", **spec: object) -> Manifest:
     """A pod of a Deployment, in no group."""
-    asks = {"cpu": "500m", "memory": "1Gi"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"{service}-{number}", "namespace": "web", "labels": {"app": service}},
-        "spec": {**_placed(on), "containers": [_container(service, asks)], **spec},
-        "status": {"phase": "Running" if on else "Pending"},
-    }
+    whole = {**_placed(on), "containers": [_container(service, {"cpu": "500m", "memory": "1Gi"})], **spec}
+    status = {"phase": "Running" if on else "Pending"}
+    return manifest("v1", "Pod", f"{service}-{number}", "web", labels={"app": service}, spec=whole, status=status)
 
 
 def budget(app: str, namespace: str) -> Manifest:
     """A disruption budget of one service."""
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": app}}}
-    meta = {"name": app, "namespace": namespace}
     status = {"disruptionsAllowed": 1}
-    return {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": meta, "spec": spec, "status": status}
+    return manifest("policy/v1", "PodDisruptionBudget", app, namespace, spec=spec, status=status)
 
 
 def _placed(on: str) -> Manifest:

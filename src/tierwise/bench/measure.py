@@ -31,7 +31,9 @@ __all__ = [
     "at_least",
     "at_most",
     "best_of",
+    "compared",
     "decisions",
+    "duration",
     "facts",
     "gc_off",
     "in_turns",
@@ -91,6 +93,19 @@ class Row(msgspec.Struct, frozen=True):
             "gate_met": self.gate_met,
             "stretch_met": self.stretch_met,
         }
+
+
+def compared(what: str, one: float, other: float) -> tuple[str, float]:
+    """What was measured, with both times, and their ratio."""
+    return f"{what} ({duration(one)} ÷ {duration(other)})", one / other
+
+
+def duration(seconds: float) -> str:
+    """Seconds for people: "1.53 s", "12.3 ms", "850 µs"."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:,.3g} {unit}" if seconds < 100 * size else f"{seconds / size:,.0f} {unit}"
+    return f"{seconds * 1e6:,.3g} µs"
 
 
 # What the numbers were measured on.

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.bench.lab import Lab
-from tierwise.bench.measure import Row, at_least, at_most
+from tierwise.bench.lab import Lab, Measured, row
+from tierwise.bench.measure import at_least, at_most
 from tierwise.bench.optimum import fewest_touched, touched
 from tierwise.bench.worlds import CLASSES, BenchCluster, GangSpec, cluster, jobs, snapshot
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
@@ -21,7 +21,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle, open_cycle
 
-__all__ = ["p10a", "p10b", "proposing"]
+__all__ = ["proposing"]
 
 _WHOLE_NODE = CLASSES[7]
 _GROUPS = (0, 0, 4, 8)
@@ -34,19 +34,21 @@ def proposing(**arguments: object) -> Profile:
     return replace(DEFAULT, tiers=(first, (*second, PluginChoice("propose", arguments))))
 
 
-def p10a(lab: Lab) -> Row:
+@row("P10a", at_most(1.10, 1.0))
+def _p10a(lab: Lab) -> Measured:
     """Racks touched, in sum over the gangs."""
     exact, plain, best = (sum(found[i][-1] for found in _measured(lab)) for i in range(3))
     what = f"racks touched ÷ exact optimum with propose, {_gangs(lab)} ({plain / best:.3g} without)"
-    return Row("P10a", what, exact / best, at_most(1.10, 1.0))
+    return what, exact / best
 
 
-def p10b(lab: Lab) -> Row:
+@row("P10b", at_least(0.8, 1.0))
+def _p10b(lab: Lab) -> Measured:
     """Gangs that touch as few domains as possible on every tier."""
     found = _measured(lab)
     exact, plain = (float(np.mean([counts[i] == counts[2] for counts in found])) for i in range(2))
     what = f"share of gangs exactly optimal on every tier with propose, {_gangs(lab)} ({plain:.3g} without)"
-    return Row("P10b", what, exact, at_least(0.8, 1.0))
+    return what, exact
 
 
 def _gangs(lab: Lab) -> str:

@@ -9,31 +9,30 @@ from time import process_time
 
 from tierwise.api import codec
 from tierwise.api.core import Pod
-from tierwise.bench.lab import Lab
-from tierwise.bench.manifests import GANG, group, node, pod, racks, read_manifests
-from tierwise.bench.measure import Row, at_least, at_most, best_of, in_turns
+from tierwise.bench.lab import Lab, Measured, row
+from tierwise.bench.manifests import GANG, full_of_gangs, pod
+from tierwise.bench.measure import at_least, at_most, best_of, compared, in_turns
 from tierwise.port import Objects, key_of_raw
 from tierwise.snapshot.builder import Reader, build
 
-__all__ = ["p7", "p8"]
+__all__ = []
 
 _EVENTS = 1_000
 _OFTEN = 10
 
 
-def p7(lab: Lab) -> Row:
+@row("P7", at_least(20, 100))
+def _p7(lab: Lab) -> Measured:
     """A snapshot of everything, against one that follows a gang's worth of changes."""
-    objects = _cluster(lab.size.pods)
+    objects = full_of_gangs(lab.size.pods)
     whole = best_of(3, lambda: build(objects, 0.0), clock=process_time)
     change = best_of(2 * lab.size.repeats, _following(objects, GANG), clock=process_time)
-    what = (
-        f"reading {lab.size.pods:,} pods on {lab.size.pods // 8:,} nodes anew ÷ following a change of {GANG} of them"
-        f" ({whole * 1e3:,.0f} ms ÷ {change * 1e3:.1f} ms)"
-    )
-    return Row("P7", what, whole / change, at_least(20, 100))
+    what = f"reading {lab.size.pods:,} pods on {lab.size.pods // 8:,} nodes anew ÷ following a change of {GANG} of them"
+    return compared(what, whole, change)
 
 
-def p8(lab: Lab) -> Row:
+@row("P8", at_most(0.5, 0.1))
+def _p8(lab: Lab) -> Measured:
     """What a changed pod costs the next snapshot, against decoding the event that tells of it.
 
     The cluster is small, so that looking for what has changed takes little beside taking the changes over. Both take
@@ -41,14 +40,14 @@ def p8(lab: Lab) -> Row:
     """
     text = json.dumps(pod(1, 1)).encode()
     # A cluster for each: of two histories of one, the second would be compared object by object.
-    following = (_following(_cluster(2 * _EVENTS), pods) for pods in (1, _EVENTS + 1))
+    following = (_following(full_of_gangs(2 * _EVENTS), pods) for pods in (1, _EVENTS + 1))
     whole, few, many = in_turns(_OFTEN * lab.size.repeats, lambda: _decode(text), *following)
     decoding, applying = whole / _EVENTS, max(many - few, 0.0) / _EVENTS
     what = (
         f"following one more changed pod ÷ decoding its event ({applying * 1e6:.1f} µs ÷ {decoding * 1e6:.1f} µs,"
         f" {_EVENTS:,} pods in {_EVENTS // GANG} gangs)"
     )
-    return Row("P8", what, applying / decoding, at_most(0.5, 0.1))
+    return what, applying / decoding
 
 
 def _decode(text: bytes) -> None:
@@ -63,11 +62,3 @@ def _following(objects: Objects, pods: int) -> Callable[[], object]:
     reader, states = Reader(), cycle((other, objects))
     reader.read(objects, 0.0)
     return lambda: reader.read(next(states), 0.0)
-
-
-def _cluster(pods: int) -> Objects:
-    """Whole nodes in racks of 16, all full of running gangs."""
-    nodes, gangs = pods // 8, pods // GANG
-    groups = [group(g) for g in range(gangs)]
-    members = [pod(g, i) for g in range(gangs) for i in range(GANG)]
-    return read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *groups, *members])

@@ -1,8 +1,8 @@
-"""Rows about a cluster that holds everything at once, and changes all the time: what a turn of the loop costs there.
+"""Rows about a cluster that holds everything at once and changes all the time: what an iteration of the loop costs.
 
 DaemonSets, services with rules between their pods, disruption budgets, gangs of all sizes in many queues; pods that
 come, go and change, and nodes that report. Time is the processor's. The loop is the live one on the embedded cluster,
-so a turn holds everything but the network.
+so an iteration holds everything but the network.
 """
 
 from __future__ import annotations
@@ -16,9 +16,20 @@ from time import process_time
 import msgspec
 import numpy as np
 
-from tierwise.bench.lab import Lab
-from tierwise.bench.manifests import Manifest, budget, daemon_pod, lone_pod, node, racks, read_manifests
-from tierwise.bench.measure import Goal, Row, at_most, gc_off, in_turns
+from tierwise.bench.lab import Lab, Measured, row
+from tierwise.bench.manifests import (
+    Manifest,
+    budget,
+    daemon_pod,
+    group,
+    lone_pod,
+    manifest,
+    node,
+    pod,
+    racks,
+    read_manifests,
+)
+from tierwise.bench.measure import at_most, compared, gc_off, in_turns
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Create, Delete, Effect, Key, PatchStatus
 from tierwise.runtime.loop import Loop, SchedulerProfile
@@ -26,23 +37,14 @@ from tierwise.scheduler import cycle
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build
 
-__all__ = [
-    "REALISTIC",
-    "Live",
-    "beside_flood",
-    "gang_sizes",
-    "kept_out",
-    "living_cluster",
-    "many_services",
-    "too_large",
-]
+__all__ = ["Live", "beside_flood", "gang_sizes", "kept_out", "living_cluster", "many_services", "too_large"]
 
-_DAEMONS, _QUEUES, _TURNS_A_SECOND = 4, 40, 5
+_DAEMONS, _QUEUES, _ITERATIONS_A_SECOND = 4, 40, 5
 _SPINE = 16  # racks
 _ZONE = "topology.kubernetes.io/zone"
 _PODS_A_SECOND, _HEARTBEATS_A_SECOND = 50, 20
 _FOUR = 4  # pods of each gang that comes beside a flood
-_SETTLED = 4  # turns after which all that is odd has been read, refused and told of
+_SETTLED = 4  # iterations after which all that is odd has been read, refused and told of
 
 
 def gang_sizes(gangs: int, pods: int, seed: int = 1) -> list[int]:
@@ -98,13 +100,13 @@ def _spine(number: int, nodes: int) -> Manifest:
     members = [
         {"type": "HyperNode", "selector": {"exactMatch": {"name": f"r{i}"}}} for i in range(number * _SPINE, last)
     ]
-    meta, spec = {"name": f"spine{number}"}, {"tier": 2, "members": members}
-    return {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": meta, "spec": spec}
+    spec = {"tier": 2, "members": members}
+    return manifest("topology.volcano.sh/v1alpha1", "HyperNode", f"spine{number}", spec=spec)
 
 
 def _queue(number: int) -> Manifest:
-    meta, spec = {"name": f"q{number}"}, {"weight": 1 + number % 4, "reclaimable": True}
-    return {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": meta, "spec": spec}
+    spec = {"weight": 1 + number % 4, "reclaimable": True}
+    return manifest("scheduling.volcano.sh/v1beta1", "Queue", f"q{number}", spec=spec)
 
 
 def _service_pod(service: int, number: int, on: str) -> Manifest:
@@ -124,29 +126,22 @@ def _service_pod(service: int, number: int, on: str) -> Manifest:
 
 
 def _group(number: int, size: int, *, phase: str = "Running", tier: int = 0) -> Manifest:
-    spec: Manifest = {"minMember": size, "queue": f"q{number % _QUEUES}"}
+    raw = group(number, minimum=size, phase=phase)
+    raw["spec"]["queue"] = f"q{number % _QUEUES}"
     if tier:
-        spec["networkTopology"] = {"mode": "hard", "highestTierAllowed": tier}
-    meta = {"name": f"g{number}", "namespace": "d"}
-    version = "scheduling.volcano.sh/v1beta1"
-    return {"apiVersion": version, "kind": "PodGroup", "metadata": meta, "spec": spec, "status": {"phase": phase}}
+        raw["spec"]["networkTopology"] = {"mode": "hard", "highestTierAllowed": tier}
+    return raw
 
 
 def _gang_pod(gang: int, rank: int, on: str, *, gpus: int = 1) -> Manifest:
-    asks = {"cpu": "4", "memory": "64Gi", "nvidia.com/gpu": str(gpus)}
-    marks = {"scheduling.k8s.io/group-name": f"g{gang}", "volcano.sh/task-spec": "worker"}
-    containers = [{"name": "main", "image": "trainer", "resources": {"requests": asks}}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"g{gang}-{rank}", "namespace": "d", "annotations": marks},
-        "spec": {"schedulerName": "volcano", **({"nodeName": on} if on else {}), "containers": containers},
-        "status": {"phase": "Running" if on else "Pending"},
-    }
+    raw = pod(gang, rank, on=on)
+    del raw["metadata"]["labels"]
+    raw["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = str(gpus)
+    return raw
 
 
-class Turns(msgspec.Struct, frozen=True):
-    """What turns cost, in seconds, after the first ones, which read everything."""
+class Iterations(msgspec.Struct, frozen=True):
+    """What iterations cost, in seconds, after the first ones, which read everything."""
 
     seconds: list[float]
     bound: int  # pods that found a node in them
@@ -165,30 +160,30 @@ class Live:
         self._services = max(2, nodes * 600 // 5_000)
         self._fresh = nodes
         self.cluster = EmbeddedCluster(read_manifests(living_cluster(nodes, waiting=waiting)))
-        duty = SchedulerProfile(frozenset({"volcano"}), DEFAULT)
-        self.loop = Loop(self.cluster, [duty], clock=lambda: self._now, ticks=lambda: self._now)
+        profile = SchedulerProfile(frozenset({"volcano"}), DEFAULT)
+        self.loop = Loop(self.cluster, [profile], clock=lambda: self._now, ticks=lambda: self._now)
         self._pods = [key for key in self.cluster.read() if key.kind == "Pod" and not key.name.startswith("g1000")]
 
-    def turns(self, number: int) -> Turns:
-        """So many turns, a fifth of a second apart."""
+    def iterations(self, number: int) -> Iterations:
+        """So many iterations, a fifth of a second apart."""
         seconds = []
         before = len(self.cluster.events)
         for _ in range(number):
-            self._now += 1 / _TURNS_A_SECOND
+            self._now += 1 / _ITERATIONS_A_SECOND
             self.cluster.apply(list(self._news()))
             begun = process_time()
             self.loop.run_once()
             seconds.append(process_time() - begun)
         bound = sum(event.reason == "Scheduled" for event in self.cluster.events[before:])
-        return Turns(seconds, bound)
+        return Iterations(seconds, bound)
 
     def _news(self) -> Iterator[Effect]:
-        """What happened since the last turn: half of the pods are touched, some end, and others come in their place."""
-        for _ in range(_HEARTBEATS_A_SECOND // _TURNS_A_SECOND):
+        """What happened since the last iteration: half of the pods are touched, some end, others come."""
+        for _ in range(_HEARTBEATS_A_SECOND // _ITERATIONS_A_SECOND):
             name = f"n{self._pick.randrange(self._nodes)}"
             ready = {"type": "Ready", "status": "True", "lastHeartbeatTime": _time(self._now)}
             yield PatchStatus(Key("", "Node", "", name), {"conditions": [ready]})
-        for i in range(_PODS_A_SECOND // _TURNS_A_SECOND):
+        for i in range(_PODS_A_SECOND // _ITERATIONS_A_SECOND):
             at = self._pick.randrange(len(self._pods))
             key = self._pods[at]
             if i % 2 == 0:
@@ -214,25 +209,25 @@ def _time(moment: float) -> str:
     return f"2027-01-15T{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}Z"
 
 
-def _turns(lab: Lab, *, waiting: int) -> Turns:
-    def measured() -> Turns:
+def _iterations(lab: Lab, *, waiting: int) -> Iterations:
+    def measured() -> Iterations:
         live = Live(lab.size.everyday // 2, waiting=waiting)
-        live.turns(3)
+        live.iterations(3)
         with gc_off():  # a live scheduler spares the collector, too
-            return live.turns(max(40, 10 * lab.size.repeats))
+            return live.iterations(max(40, 10 * lab.size.repeats))
 
-    return lab.once(f"turns with {waiting} waiting", measured)
+    return lab.once(f"iterations with {waiting} waiting", measured)
 
 
-def _row(lab: Lab, name: str, share: float, waiting: int, gate: float, stretch: float) -> Row:
-    found = _turns(lab, waiting=waiting)
+def _iteration(lab: Lab, share: float, waiting: int) -> Measured:
+    found = _iterations(lab, waiting=waiting)
     nodes = lab.size.everyday // 2
     backlog = f", {waiting} gangs waiting" if waiting else ""
     what = (
-        f"ms of a turn at {nodes:,} nodes and {12 * nodes:,} pods that change all the time{backlog}:"
+        f"ms of an iteration at {nodes:,} nodes and {12 * nodes:,} pods that change all the time{backlog}:"
         f" {'median' if share == 0.5 else '99th percentile'} of {len(found.seconds)}"
     )
-    return Row(name, what, found.at(share) * 1e3, at_most(gate, stretch))
+    return what, found.at(share) * 1e3
 
 
 def many_services(nodes: int, services: int, pods: int) -> list[Manifest]:
@@ -241,7 +236,8 @@ def many_services(nodes: int, services: int, pods: int) -> list[Manifest]:
     return [*(_node(i, nodes) for i in range(nodes)), *racks(nodes), *waiting]
 
 
-def _c11(lab: Lab) -> Row:
+@row("C11", at_most(2, 1.2))
+def _c11(lab: Lab) -> Measured:
     """Rules between the pods of many services, against those of few."""
     nodes, pods = lab.size.everyday // 5, lab.size.everyday // 5
     both = (_placing(nodes, services, pods) for services in (max(2, pods // 4), max(1, pods // 40)))
@@ -250,7 +246,7 @@ def _c11(lab: Lab) -> Row:
         f"cycle over {pods:,} pods of {pods // 4:,} services that stand apart and spread ÷ of {pods // 40:,}"
         f" at {nodes:,} nodes ({many / pods * 1e3:.2g} ms a pod ÷ {few / pods * 1e3:.2g} ms)"
     )
-    return Row("C11", what, many / few, at_most(2, 1.2))
+    return what, many / few
 
 
 def _placing(nodes: int, services: int, pods: int) -> Callable[[], object]:
@@ -262,11 +258,11 @@ def _placing(nodes: int, services: int, pods: int) -> Callable[[], object]:
 
 
 def beside_flood(nodes: int, flood: Sequence[Manifest], gangs: int) -> list[float]:
-    """Seconds of each turn in which a gang of four comes, and is bound, beside another tenant's objects."""
-    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "default"}}
+    """Seconds of each iteration in which a gang of four comes, and is bound, beside another tenant's objects."""
+    queue = manifest("scheduling.volcano.sh/v1beta1", "Queue", "default")
     cluster = EmbeddedCluster(read_manifests([*(_node(i, nodes) for i in range(nodes)), *racks(nodes), queue]))
-    duty = SchedulerProfile(frozenset({"volcano"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: 1_800_000_000.0, ticks=process_time, with_controllers=False)
+    profile = SchedulerProfile(frozenset({"volcano"}), DEFAULT)
+    loop = Loop(cluster, [profile], clock=lambda: 1_800_000_000.0, ticks=process_time, with_controllers=False)
     cluster.apply([Create(raw) for raw in flood])
     for _ in range(_SETTLED):
         loop.run_once()
@@ -283,14 +279,14 @@ def beside_flood(nodes: int, flood: Sequence[Manifest], gangs: int) -> list[floa
 
 
 def _gang_of_four(namespace: str, number: int, queue: str, cpu: str) -> list[Manifest]:
-    group = _group(number, _FOUR, phase="Inqueue", tier=1)
-    group["spec"]["queue"] = queue
+    gang = _group(number, _FOUR, phase="Inqueue", tier=1)
+    gang["spec"]["queue"] = queue
     pods = [_gang_pod(number, rank, "") for rank in range(_FOUR)]
     for raw in pods:
         raw["spec"]["containers"][0]["resources"]["requests"] = {"cpu": cpu}
-    for raw in (group, *pods):
+    for raw in (gang, *pods):
         raw["metadata"]["namespace"] = namespace
-    return [group, *pods]
+    return [gang, *pods]
 
 
 def kept_out(jobs: int) -> list[Manifest]:
@@ -307,22 +303,22 @@ def too_large(jobs: int) -> list[Manifest]:
     return [raw for n in range(jobs) for raw in _gang_of_four("noisy", n, "default", str(1_000 + n))]
 
 
-def _r3(lab: Lab, name: str, flood: Callable[[int], list[Manifest]], what: str, goal: Goal) -> Row:
-    """A turn in which a gang comes beside a flood, against one without."""
+def _beside(lab: Lab, flood: Callable[[int], list[Manifest]], what: str) -> Measured:
+    """An iteration in which a gang comes beside a flood, against one without."""
     nodes, jobs, gangs = max(16, lab.size.everyday // 20), lab.size.everyday // 5, 10 * lab.size.repeats
     with gc_off():
         calm, beside = (median(beside_flood(nodes, made, gangs)) for made in ([], flood(jobs)))
-    told = f"turn in which a gang of 4 comes beside {jobs:,} of another tenant {what} ÷ calm"
-    return Row(name, f"{told} ({beside * 1e3:.3g} ms ÷ {calm * 1e3:.3g} ms)", beside / calm, goal)
+    return compared(
+        f"iteration in which a gang of 4 comes beside {jobs:,} of another tenant {what} ÷ calm", beside, calm
+    )
 
 
-REALISTIC: dict[str, Callable[[Lab], Row]] = {
-    "C11": _c11,
-    "R1a": lambda lab: _row(lab, "R1a", 0.5, 0, 200, 50),
-    "R1b": lambda lab: _row(lab, "R1b", 0.99, 0, 400, 100),
-    "R2a": lambda lab: _row(lab, "R2a", 0.5, 200, 500, 250),
-    "R2b": lambda lab: _row(lab, "R2b", 0.99, 200, 1_000, 500),
-    "R3a": lambda lab: _r3(lab, "R3a", kept_out, "that a gate keeps out", at_most(15, 4)),
-    "R3b": lambda lab: _r3(lab, "R3b", too_large, "that fit on no node", at_most(40, 8)),
-}
-"""The rows of this page by their ids."""
+for _name, _goal, _share, _waiting in (
+    ("R1a", at_most(200, 50), 0.5, 0),
+    ("R1b", at_most(400, 100), 0.99, 0),
+    ("R2a", at_most(500, 250), 0.5, 200),
+    ("R2b", at_most(1_000, 500), 0.99, 200),
+):
+    row(_name, _goal)(partial(_iteration, share=_share, waiting=_waiting))
+row("R3a", at_most(15, 4))(partial(_beside, flood=kept_out, what="that a gate keeps out"))
+row("R3b", at_most(40, 8))(partial(_beside, flood=too_large, what="that fit on no node"))

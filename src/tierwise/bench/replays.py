@@ -10,8 +10,8 @@ import time
 import tracemalloc
 from pathlib import Path
 
-from tierwise.bench.lab import Lab
-from tierwise.bench.measure import Row, at_least, at_most, gc_off
+from tierwise.bench.lab import Lab, Measured, row
+from tierwise.bench.measure import at_least, at_most, gc_off
 from tierwise.replay.engine.contenders import BUILT_IN
 from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.rules import Rules
@@ -20,7 +20,7 @@ from tierwise.replay.traces.readers import read_fabric, read_trace
 from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.replay.traces.trace import Trace
 
-__all__ = ["s3a", "s3b"]
+__all__ = []
 
 _GPUS_PER_HOST = 8
 _LOAD = 0.9
@@ -28,7 +28,8 @@ _FABRIC = "spines=3,leaves=40,hosts=7"
 _TOPOLOGY, _JOBS = "lingjun_topology.csv", "philly_jobs.csv"
 
 
-def s3a(lab: Lab) -> Row:
+@row("S3a", at_least(2_000))
+def _s3a(lab: Lab) -> Measured:
     """Events of a replay per second of processor time."""
     fabric, trace = _world(lab, lab.size.replayed)
     engine = Engine(fabric, trace, BUILT_IN["default"](1), Rules())
@@ -44,10 +45,11 @@ def s3a(lab: Lab) -> Row:
         f"events/s of a replay, {len(trace):,} jobs of {trace.name} on {len(fabric.nodes):,} hosts at load {_LOAD}"
         f" ({state.events:,} events and {state.cycles:,} cycles in {seconds:.1f} s)"
     )
-    return Row("S3a", what, state.events / seconds, at_least(2_000))
+    return what, state.events / seconds
 
 
-def s3b(lab: Lab) -> Row:
+@row("S3b", at_most(1.2, 1.05))
+def _s3b(lab: Lab) -> Measured:
     """Peak memory of the second half of a replay against that of the first; counted by Python, which takes time."""
     peaks: list[int] = []
     tracemalloc.start()
@@ -66,7 +68,7 @@ def s3b(lab: Lab) -> Row:
         f"peak memory of the second half of a replay ÷ of the first, {len(trace):,} jobs of {trace.name}"
         f" ({second / 2**20:.1f} MiB ÷ {first / 2**20:.1f} MiB)"
     )
-    return Row("S3b", what, second / first, at_most(1.2, 1.05))
+    return what, second / first
 
 
 def _world(lab: Lab, jobs: int) -> tuple[Fabric, Trace]:

@@ -9,15 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 
-from tierwise.bench.lab import Lab
-from tierwise.bench.manifests import Manifest, read_manifests
-from tierwise.bench.measure import Goal, Row, at_most, in_turns
+from tierwise.bench.lab import Lab, Measured, row
+from tierwise.bench.manifests import Manifest, manifest, read_manifests
+from tierwise.bench.measure import at_most, in_turns
 from tierwise.config.profile import DEFAULT
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import build
-
-__all__ = ["g1a", "g1b", "g2a", "g2b", "g3", "g4"]
 
 _GPU = "nvidia.com/gpu"
 _RACK, _LEAF, _FEEDS = 16, 256, 8  # nodes in a rack and below a leaf, power feeds
@@ -25,33 +23,37 @@ _LAYERS = (("RackLayer", "rack"), ("LeafLayer", "leaf"))
 _GATHER = "gang.scheduling.koordinator.sh/network-topology-spec"
 
 
-def g1a(lab: Lab) -> Row:
+@row("G1a", at_most(100, 20))
+def _g1a(lab: Lab) -> Measured:
     """Groups of groups, all of them alike."""
     groups = max(1, lab.size.gang // 128)
     pods = [[8] * 16] * groups
     what = f"ms for a nested gang of {groups} × 16 groups of 8 pods at {lab.size.small:,} nodes"
-    return _row(lab, "G1a", what, _nested(pods), ("labels",), at_most(100, 20))
+    return what, _milliseconds(lab, _nested(pods), ("labels",))
 
 
-def g1b(lab: Lab) -> Row:
+@row("G1b", at_most(200, 50))
+def _g1b(lab: Lab) -> Measured:
     """The same, no two neighbours alike."""
     groups = max(1, lab.size.gang // 128)
     pods = [[4 + 4 * ((i + j) % 3) for j in range(16)] for i in range(groups)]
     what = f"ms for a nested gang of {groups} × 16 groups of 4, 8 or 12 pods at {lab.size.small:,} nodes"
-    return _row(lab, "G1b", what, _nested(pods), ("labels",), at_most(200, 50))
+    return what, _milliseconds(lab, _nested(pods), ("labels",))
 
 
-def g2a(lab: Lab) -> Row:
+@row("G2a", at_most(50, 10))
+def _g2a(lab: Lab) -> Measured:
     """Koordinator's strategies together: within a layer, in multiples, in pipelines."""
     rules: list[Manifest] = [
         {"layer": "LeafLayer", "strategy": "MustGather"},
         {"layer": "RackLayer", "strategy": "PreferGather", "podCountMultiple": 8},
     ]
     what = f"ms for a gathered gang of {lab.size.gang} pods in pipelines of 8 at {lab.size.small:,} nodes"
-    return _row(lab, "G2a", what, _gathered(lab.size.gang, 0, rules, 8), ("layers",), at_most(50, 10))
+    return what, _milliseconds(lab, _gathered(lab.size.gang, 0, rules, 8), ("layers",))
 
 
-def g2b(lab: Lab) -> Row:
+@row("G2b", at_most(200, 50))
+def _g2b(lab: Lab) -> Measured:
     """Pods of two sizes in multiples."""
     large, small = max(2, lab.size.gang // 64), lab.size.gang // 4
     rules: list[Manifest] = [
@@ -59,34 +61,36 @@ def g2b(lab: Lab) -> Row:
         {"layer": "RackLayer", "strategy": "PreferGather", "podCountMultiple": 2},
     ]
     what = f"ms for a gathered gang of {large} large and {small} small pods in pairs at {lab.size.small:,} nodes"
-    return _row(lab, "G2b", what, _gathered(small, large, rules, 0), ("layers",), at_most(200, 50))
+    return what, _milliseconds(lab, _gathered(small, large, rules, 0), ("layers",))
 
 
-def g3(lab: Lab) -> Row:
+@row("G3", at_most(500, 100))
+def _g3(lab: Lab) -> Measured:
     """Limits on two trees that cross."""
     groups = max(2, lab.size.gang // 8)
     listed = [{"fabric": "power", "tier": 1, "subGroup": "part"}, {"fabric": "power", "tier": 1, "spread": 2}]
     gang = _volcano([(groups, 4)], listed)
     what = f"ms for a gang of {groups} groups of 4 pods on two fabrics at {lab.size.small:,} nodes"
-    return _row(lab, "G3", what, gang, ("racks", "feeds"), at_most(500, 100))
+    return what, _milliseconds(lab, gang, ("racks", "feeds"))
 
 
-def g4(lab: Lab) -> Row:
+@row("G4", at_most(5_000, 100))
+def _g4(lab: Lab) -> Measured:
     """Sub-groups of many sizes, each in a rack."""
     each = max(2, lab.size.gang * 125 // 512)
     what = f"ms for a gang of {4 * each} sub-groups of 1 to 4 pods at {lab.size.small:,} nodes"
     gang = _volcano([(each, size) for size in (4, 1, 3, 2)], [])
-    return _row(lab, "G4", what, gang, ("racks",), at_most(5_000, 100))
+    return what, _milliseconds(lab, gang, ("racks",))
 
 
 # -- measuring
 
 
-def _row(lab: Lab, name: str, what: str, gang: list[Manifest], trees: tuple[str, ...], goal: Goal) -> Row:
+def _milliseconds(lab: Lab, gang: list[Manifest], trees: tuple[str, ...]) -> float:
     snapshot = build(read_manifests([*_cluster(lab.size.small, trees), *gang]), 0.0)
     pods = sum(raw["kind"] == "Pod" for raw in gang)
     (seconds,) = in_turns(max(2, lab.size.repeats // 5), _placing(snapshot, pods))
-    return Row(name, what, seconds * 1e3, goal)
+    return seconds * 1e3
 
 
 def _placing(snapshot: Snapshot, pods: int) -> Callable[[], None]:
@@ -105,18 +109,18 @@ def _cluster(nodes: int, trees: Sequence[str]) -> Iterator[Manifest]:
     for i in range(nodes):
         labels = {"leaf": f"l{i // _LEAF}", "rack": f"r{i // _RACK}", "feed": f"f{i % _FEEDS}"}
         status = {"allocatable": {"cpu": "128", _GPU: "8", "pods": "110"}}
-        yield {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{i}", "labels": labels}, "status": status}
+        yield manifest("v1", "Node", f"n{i}", labels=labels, status=status)
         if i % 10 < 3:
             yield _pod(f"busy-{i}", 4, on=f"n{i}")
     if "labels" in trees:
         levels = [{"nodeLabel": key} for key in ("leaf", "rack")]
-        yield _object("kai.scheduler/v1alpha1", "Topology", "net", {"levels": levels})
+        yield manifest("kai.scheduler/v1alpha1", "Topology", "net", spec={"levels": levels})
     if "layers" in trees:
         listed: list[Manifest] = [{"topologyLayer": "NodeTopologyLayer", "parentTopologyLayer": "RackLayer"}]
         for (layer, label), (parent, _) in zip(_LAYERS, (*_LAYERS[1:], ("", "")), strict=True):
             listed.append({"topologyLayer": layer, "parentTopologyLayer": parent, "labelKey": [label]})
         spec = {"networkTopologySpec": listed}
-        yield _object("scheduling.koordinator.sh/v1alpha1", "ClusterNetworkTopology", "default", spec)
+        yield manifest("scheduling.koordinator.sh/v1alpha1", "ClusterNetworkTopology", "default", "d", spec=spec)
     if "racks" in trees:
         yield from (_domain(f"r{i}", "rack", {}) for i in range(-(-nodes // _RACK)))
     if "feeds" in trees:
@@ -125,9 +129,8 @@ def _cluster(nodes: int, trees: Sequence[str]) -> Iterator[Manifest]:
 
 def _domain(name: str, key: str, labels: dict[str, str]) -> Manifest:
     members = [{"type": "Node", "selector": {"labelMatch": {"matchLabels": {key: name}}}}]
-    raw = _object("topology.volcano.sh/v1alpha1", "HyperNode", name, {"tier": 1, "members": members})
-    raw["metadata"]["labels"] = labels
-    return raw
+    spec = {"tier": 1, "members": members}
+    return manifest("topology.volcano.sh/v1alpha1", "HyperNode", name, labels=labels, spec=spec)
 
 
 # -- gangs
@@ -143,11 +146,10 @@ def _nested(groups: Sequence[Sequence[int]]) -> list[Manifest]:
             name = f"m{i}p{j}"
             subs.append({"name": name, "parent": f"m{i}", "minMember": size, "topologyConstraint": _near("rack")})
             for k in range(size):
-                pods.append(_pod(f"g-{name}-{k}", 1))
-                pods[-1]["metadata"]["labels"] = {"kai.scheduler/subgroup-name": name}
-                pods[-1]["metadata"]["annotations"] = {"pod-group-name": "g"}
+                labels = {"kai.scheduler/subgroup-name": name}
+                pods.append(_pod(f"g-{name}-{k}", 1, labels=labels, marks={"pod-group-name": "g"}))
     spec: Manifest = {"minMember": 1, "minSubGroup": len(groups), "subGroups": subs}
-    return [_object("scheduling.run.ai/v2alpha2", "PodGroup", "g", spec), *pods]
+    return [manifest("scheduling.run.ai/v2alpha2", "PodGroup", "g", "d", spec=spec), *pods]
 
 
 def _near(key: str) -> Manifest:
@@ -159,12 +161,10 @@ def _gathered(small: int, large: int, rules: list[Manifest], pipeline: int) -> l
     asked: Manifest = {"gatherStrategy": rules}
     if pipeline:
         asked["parallelModel"] = [{"parallelStrategy": "pipeline-parallel", "parallelism": pipeline}]
-    group = _object("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", "g", {"minMember": small + large})
-    group["metadata"]["annotations"] = {_GATHER: json.dumps(asked)}
-    pods = [_pod(f"g-{i}", 1 if i < small else 2) for i in range(small + large)]
-    for raw in pods:
-        raw["metadata"]["labels"] = {"pod-group.scheduling.sigs.k8s.io": "g"}
-    return [group, *pods]
+    marks, spec = {_GATHER: json.dumps(asked)}, {"minMember": small + large}
+    labels = {"pod-group.scheduling.sigs.k8s.io": "g"}
+    pods = [_pod(f"g-{i}", 1 if i < small else 2, labels=labels) for i in range(small + large)]
+    return [manifest("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", "g", "d", marks=marks, spec=spec), *pods]
 
 
 def _volcano(sizes: Sequence[tuple[int, int]], listed: list[Manifest]) -> list[Manifest]:
@@ -178,25 +178,15 @@ def _volcano(sizes: Sequence[tuple[int, int]], listed: list[Manifest]) -> list[M
         policies.append({**policy, "networkTopology": near})
         for i in range(count):
             for j in range(size):
-                pods.append(_pod(f"g-{name}-{i}-{j}", 1))
-                pods[-1]["metadata"]["labels"] = {name: str(i)}
-                pods[-1]["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": "g"}
+                marks = {"scheduling.k8s.io/group-name": "g"}
+                pods.append(_pod(f"g-{name}-{i}-{j}", 1, labels={name: str(i)}, marks=marks))
     spec = {"minMember": len(pods), "queue": "default", "subGroupPolicy": policies}
-    group = _object("scheduling.volcano.sh/v1beta1", "PodGroup", "g", spec)
-    group["status"] = {"phase": "Inqueue"}
-    if listed:
-        group["metadata"]["annotations"] = {"tierwise.io/topology-constraints": json.dumps(listed)}
-    return [group, *pods]
+    asked = {"tierwise.io/topology-constraints": json.dumps(listed)} if listed else {}
+    version, status = "scheduling.volcano.sh/v1beta1", {"phase": "Inqueue"}
+    return [manifest(version, "PodGroup", "g", "d", marks=asked, spec=spec, status=status), *pods]
 
 
-def _object(version: str, kind: str, name: str, spec: Manifest) -> Manifest:
-    meta: Manifest = {"name": name} if kind in ("Topology", "HyperNode") else {"name": name, "namespace": "d"}
-    return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": spec}
-
-
-def _pod(name: str, gpus: int, on: str = "") -> Manifest:
-    asks = {"resources": {"requests": {"cpu": "4", _GPU: str(gpus)}}}
-    raw = _object("v1", "Pod", name, {"schedulerName": "tierwise", "containers": [{"name": "main", **asks}]})
-    if on:
-        raw["spec"]["nodeName"] = on
-    return {**raw, "status": {"phase": "Running" if on else "Pending"}}
+def _pod(name: str, gpus: int, on: str = "", **meta: object) -> Manifest:
+    container = {"name": "main", "resources": {"requests": {"cpu": "4", _GPU: str(gpus)}}}
+    spec = {"schedulerName": "tierwise", "containers": [container], **({"nodeName": on} if on else {})}
+    return manifest("v1", "Pod", name, "d", spec=spec, status={"phase": "Running" if on else "Pending"}, **meta)

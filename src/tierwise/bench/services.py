@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
 from time import process_time
 from typing import Final
 
 import msgspec
 import numpy as np
 
-from tierwise.api.codec import Raw, decode
+from tierwise.api.codec import Raw
 from tierwise.api.network_aware import REGION, ZONE
-from tierwise.bench.lab import Lab
-from tierwise.bench.measure import Row, at_most, best_of, in_turns
+from tierwise.bench.lab import Lab, Measured, row
+from tierwise.bench.manifests import Manifest, manifest, read_manifests
+from tierwise.bench.measure import at_most, best_of, compared, in_turns
 from tierwise.config.kube import read_kube
 from tierwise.config.profile import Profile
 from tierwise.dialects.network_aware.services import GROUP_LABEL, WORKLOAD_LABEL
@@ -26,19 +26,7 @@ from tierwise.sim.cluster.driver import reconcile
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build
 
-__all__ = [
-    "ORDERS",
-    "ServiceCluster",
-    "c14",
-    "chains",
-    "cheapest",
-    "n1",
-    "p11",
-    "paid",
-    "place_services",
-    "profile",
-    "service_cluster",
-]
+__all__ = ["ORDERS", "ServiceCluster", "chains", "cheapest", "paid", "place_services", "profile", "service_cluster"]
 
 
 # The Online Boutique on small random clusters: what its placement costs, and what the best one would.
@@ -71,7 +59,7 @@ class ServiceCluster(msgspec.Struct, frozen=True):
     """A cluster: pod slots of each node, and what it costs to get from one node to another."""
 
     slots: tuple[int, ...]
-    spots: tuple[tuple[str, str], ...]
+    places: tuple[tuple[str, str], ...]  # region and zone of each node
     cost: Ints
     weights: tuple[Raw, ...]  # of the NetworkTopology, by topology key
 
@@ -79,25 +67,25 @@ class ServiceCluster(msgspec.Struct, frozen=True):
 def service_cluster(seed: int) -> ServiceCluster:
     """Two or three regions of one or two zones of one to three nodes, with little more room than is needed."""
     rng = np.random.default_rng(seed)
-    spots = [
+    places = [
         (f"r{r}", f"z{r}{z}")
         for r in range(int(rng.integers(2, 4)))
         for z in range(int(rng.integers(1, 3)))
         for _ in range(int(rng.integers(1, 4)))
     ]
-    slots = rng.integers(1, 5, size=len(spots))
-    slots[rng.integers(len(spots))] += max(0, len(_NAMES) - int(slots.sum()))
-    regions = sorted({region for region, _ in spots})
-    zones = sorted({zone for _, zone in spots})
+    slots = rng.integers(1, 5, size=len(places))
+    slots[rng.integers(len(places))] += max(0, len(_NAMES) - int(slots.sum()))
+    regions = sorted({region for region, _ in places})
+    zones = sorted({zone for _, zone in places})
     far = _symmetric(rng, len(regions), 15, 60)
     near = _symmetric(rng, len(zones), 3, 12)
-    region = np.array([regions.index(name) for name, _ in spots])
-    zone = np.array([zones.index(name) for _, name in spots])
+    region = np.array([regions.index(name) for name, _ in places])
+    zone = np.array([zones.index(name) for _, name in places])
     cost = np.where(region[:, None] != region, far[region[:, None], region], near[zone[:, None], zone])
     cost[zone[:, None] == zone] = 1
     np.fill_diagonal(cost, 0)
     weights = (_weights(REGION, regions, far), _weights(ZONE, zones, near))
-    return ServiceCluster(tuple(slots.tolist()), tuple(spots), cost, weights)
+    return ServiceCluster(tuple(slots.tolist()), tuple(places), cost, weights)
 
 
 def _symmetric(rng: np.random.Generator, size: int, low: int, high: int) -> Ints:
@@ -146,62 +134,44 @@ def place_services(where: ServiceCluster, order: str, how: Profile) -> list[int]
     found = {}
     for decision in cycle(snapshot, how).decisions:
         for placed in decision.placed:
-            for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
-                found[task.key] = int(snapshot.nodes.names[row].removeprefix("n"))
+            for task, at in zip(placed.tasks, placed.rows.tolist(), strict=True):
+                found[task.key] = int(snapshot.nodes.names[at].removeprefix("n"))
     if len(found) != len(_NAMES):
         raise RuntimeError("the application is meant to fit, and a pod of it waits")
     return [found[f"default/{name.lower()}"] for name in _NAMES]
 
 
 def _objects(where: ServiceCluster, order: str) -> Objects:
-    nodes: list[Raw] = [
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": f"n{i}", "labels": {REGION: region, ZONE: zone}},
-            "status": {"allocatable": {"cpu": "64", "pods": str(slots)}},
-        }
-        for i, ((region, zone), slots) in enumerate(zip(where.spots, where.slots, strict=True))
-    ]
-    pods: list[Raw] = [
-        {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name.lower(), "labels": {GROUP_LABEL: "boutique", WORKLOAD_LABEL: name}},
-            "spec": {"containers": [{"name": "server"}]},
-        }
-        for name in _NAMES
-    ]
-    group: Raw = {
-        "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
-        "kind": "AppGroup",
-        "metadata": {"name": "boutique"},
-        "spec": {
-            "numMembers": len(_NAMES),
-            "topologySortingAlgorithm": order,
-            "workloads": [
-                {
-                    "workload": _ref(name),
-                    "dependencies": [{"workload": _ref(callee), "maxNetworkCost": 10_000} for callee in callees],
-                }
-                for name, callees in CALLS.items()
-            ],
-        },
-    }
-    network: Raw = {
-        "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
-        "kind": "NetworkTopology",
-        "metadata": {"name": "nt-default"},
-        "spec": {
-            "configmapName": "none",
-            "weights": [{"name": "UserDefined", "topologyList": list(where.weights)}],
-        },
-    }
-    return Objects.of((decode(raw), raw) for raw in chain(nodes, pods, (group, network)))
+    places = enumerate(zip(where.places, where.slots, strict=True))
+    nodes = [_node(f"n{i}", region, zone, slots) for i, ((region, zone), slots) in places]
+    pods = [_pod(name.lower(), name, group="boutique") for name in _NAMES]
+    return read_manifests([*nodes, *pods, _app_group("boutique", CALLS, order), _network(list(where.weights))])
 
 
-def _ref(name: str) -> Raw:
-    return {"kind": "Deployment", "name": name, "selector": name}
+def _node(name: str, region: str, zone: str, pods: int) -> Manifest:
+    status = {"allocatable": {"cpu": "64", "pods": str(pods)}}
+    return manifest("v1", "Node", name, labels={REGION: region, ZONE: zone}, status=status)
+
+
+def _pod(name: str, workload: str, on: str = "", *, group: str = "shop") -> Manifest:
+    spec = {"containers": [{"name": "server"}], **({"nodeName": on} if on else {})}
+    return manifest("v1", "Pod", name, labels={GROUP_LABEL: group, WORKLOAD_LABEL: workload}, spec=spec)
+
+
+def _app_group(name: str, calls: Mapping[str, Sequence[str]], order: str = "KahnSort") -> Manifest:
+    """An application: which of its workloads calls which."""
+    refs = {workload: {"kind": "Deployment", "name": workload, "selector": workload} for workload in calls}
+    workloads = [
+        {"workload": refs[caller], "dependencies": [{"workload": refs[c], "maxNetworkCost": 10_000} for c in callees]}
+        for caller, callees in calls.items()
+    ]
+    spec = {"numMembers": len(calls), "topologySortingAlgorithm": order, "workloads": workloads}
+    return manifest("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup", name, spec=spec)
+
+
+def _network(weights: list[Raw]) -> Manifest:
+    spec = {"configmapName": "none", "weights": [{"name": "UserDefined", "topologyList": weights}]}
+    return manifest("networktopology.diktyo.x-k8s.io/v1alpha1", "NetworkTopology", "nt-default", spec=spec)
 
 
 def paid(where: ServiceCluster, placed: Sequence[int]) -> int:
@@ -262,7 +232,8 @@ _SETTINGS = {
 }
 
 
-def n1(lab: Lab) -> Row:
+@row("N1", at_most(1.25, 1.05))
+def _n1(lab: Lab) -> Measured:
     """Mean cost of the placed application against the exact optimum, for every order and setting."""
     ratios: dict[tuple[str, str], list[float]] = {}
     towns = max(2, lab.size.contests // 5)
@@ -279,17 +250,15 @@ def n1(lab: Lab) -> Row:
         f"dependency cost of the Online Boutique ÷ exact optimum, mean over {towns} small clusters,"
         f" best setting ({best[1]} with {best[0]}). {listed}"
     )
-    return Row("N1", what, means[best], at_most(1.25, 1.05))
+    return what, means[best]
 
 
-def p11(lab: Lab) -> Row:
+@row("P11", at_most(2, 1.2))
+def _p11(lab: Lab) -> Measured:
     """What a filter and a score cost where many dependencies are placed, against few."""
     many, few = in_turns(10 * lab.size.repeats, *(_scoring(lab, placed) for placed in (1_000, 10)))
-    what = (
-        f"network filter and score at {lab.size.small:,} nodes in {_ZONES} zones, 1,000 placed dependencies ÷ 10"
-        f" ({many * 1e6:.0f} µs ÷ {few * 1e6:.0f} µs)"
-    )
-    return Row("P11", what, many / few, at_most(2, 1.2))
+    what = f"network filter and score at {lab.size.small:,} nodes in {_ZONES} zones, 1,000 placed dependencies ÷ 10"
+    return compared(what, many, few)
 
 
 def _scoring(lab: Lab, placed: int) -> Callable[[], None]:
@@ -305,7 +274,8 @@ def _scoring(lab: Lab, placed: int) -> Callable[[], None]:
     return score
 
 
-def c14(lab: Lab) -> Row:
+@row("C14", at_most(5, 2))
+def _c14(lab: Lab) -> Measured:
     """What looking ahead costs a pod."""
     nodes, groups, members = max(20, lab.size.everyday // 20), max(2, lab.size.everyday // 500), 10
     how = profile(look_ahead=True)
@@ -315,92 +285,29 @@ def c14(lab: Lab) -> Row:
         raise RuntimeError("the applications are meant to fit, and a pod of them waits")
     seconds = best_of(max(1, lab.size.repeats // 10), lambda: cycle(snapshot, how), clock=process_time)
     what = f"milliseconds a pod with lookAhead, {groups} applications of {members} pods at {nodes:,} nodes in 20 zones"
-    return Row("C14", what, seconds / placed * 1e3, at_most(5, 2))
+    return what, seconds / placed * 1e3
 
 
 def chains(nodes: int, groups: int, members: int) -> Objects:
     """Applications in which each pod calls the next one and the one after it, and nodes with room for a few pods."""
-    zones = [f"z{i}" for i in range(20)]
-    raws = _zoned(nodes, zones, pods=4)
+    made: list[Manifest] = []
     for group in range(groups):
         names = [f"w{i}" for i in range(members)]
-        raws += [_pod(f"a{group}-{name}", name, "", group=f"a{group}") for name in names]
-        workloads = [
-            {
-                "workload": _ref(name),
-                "dependencies": [
-                    {"workload": _ref(callee), "maxNetworkCost": 10_000} for callee in names[i + 1 : i + 3]
-                ],
-            }
-            for i, name in enumerate(names)
-        ]
-        spec = {"numMembers": members, "topologySortingAlgorithm": "KahnSort", "workloads": workloads}
-        raws.append(
-            {
-                "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
-                "kind": "AppGroup",
-                "metadata": {"name": f"a{group}"},
-                "spec": spec,
-            }
-        )
-    return Objects.of((decode(raw), raw) for raw in (*raws, _network(zones)))
+        made += [_pod(f"a{group}-{name}", name, group=f"a{group}") for name in names]
+        made.append(_app_group(f"a{group}", {name: names[i + 1 : i + 3] for i, name in enumerate(names)}))
+    return read_manifests([*_zoned(nodes, 20, pods=4), *made])
 
 
-def _zoned(nodes: int, zones: Sequence[str], *, pods: int) -> list[Raw]:
-    """Nodes, zone after zone."""
-    return [
-        {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": f"n{i}", "labels": {REGION: "r", ZONE: zones[i % len(zones)]}},
-            "status": {"allocatable": {"cpu": "64", "pods": str(pods)}},
-        }
-        for i in range(nodes)
-    ]
-
-
-def _network(zones: Sequence[str]) -> Raw:
-    """What it costs to get from one zone to another."""
-    origins = [
-        {"origin": a, "costList": [{"destination": b, "networkCost": 1 + (i * j) % 50} for j, b in enumerate(zones)]}
-        for i, a in enumerate(zones)
-    ]
-    weights = [{"name": "UserDefined", "topologyList": [{"topologyKey": ZONE, "originList": origins}]}]
-    return {
-        "apiVersion": "networktopology.diktyo.x-k8s.io/v1alpha1",
-        "kind": "NetworkTopology",
-        "metadata": {"name": "nt-default"},
-        "spec": {"weights": weights},
-    }
+def _zoned(nodes: int, zones: int, *, pods: int) -> list[Manifest]:
+    """Nodes, zone after zone, and what it costs to get from one zone to another."""
+    names = [f"z{i}" for i in range(zones)]
+    cost = np.array([[1 + (i * j) % 50 for j in range(zones)] for i in range(zones)])
+    made = [_node(f"n{i}", "r", names[i % zones], pods) for i in range(nodes)]
+    return [*made, _network([_weights(ZONE, names, cost)])]
 
 
 def _services(nodes: int, placed: int) -> Objects:
     """A service that waits, and so many pods that it calls, all over the zones."""
-    zones = [f"z{i}" for i in range(_ZONES)]
-    raws = _zoned(nodes, zones, pods=110)
-    raws += [_pod("web", "web", "")] + [_pod(f"store-{i}", "store", f"n{i * 7 % nodes}") for i in range(placed)]
-    ref = {"kind": "Deployment", "name": "store", "selector": "store"}
-    calls = [{"workload": ref, "maxNetworkCost": 10_000}]
-    workloads = [
-        {"workload": {**ref, "name": "web", "selector": "web"}, "dependencies": calls},
-        {"workload": ref},
-    ]
-    raws.append(
-        {
-            "apiVersion": "appgroup.diktyo.x-k8s.io/v1alpha1",
-            "kind": "AppGroup",
-            "metadata": {"name": "shop"},
-            "spec": {"workloads": workloads},
-        }
-    )
-    raws.append(_network(zones))
-    return Objects.of((decode(raw), raw) for raw in raws)
-
-
-def _pod(name: str, workload: str, node: str, *, group: str = "shop") -> Raw:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {GROUP_LABEL: group, WORKLOAD_LABEL: workload}},
-        "spec": {"containers": [{"name": "server"}], **({"nodeName": node} if node else {})},
-    }
+    stores = [_pod(f"store-{i}", "store", f"n{i * 7 % nodes}") for i in range(placed)]
+    calls = {"web": ("store",), "store": ()}
+    return read_manifests([*_zoned(nodes, _ZONES, pods=110), _pod("web", "web"), *stores, _app_group("shop", calls)])

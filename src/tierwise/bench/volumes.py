@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tierwise.bench.lab import Lab
-from tierwise.bench.manifests import Manifest, group, node, pod, read_manifests
-from tierwise.bench.measure import Row, at_most, in_turns
+from tierwise.bench.lab import Lab, Measured, row
+from tierwise.bench.manifests import Manifest, group, manifest, node, pod, read_manifests
+from tierwise.bench.measure import at_most, compared, in_turns
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Bind, Nominate, Objects
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.snapshot.builder import build
 
-__all__ = ["v1a", "v1b", "v1c"]
+__all__ = []
 
 _DISKS = 4  # of a node
 _ATTACHED = 16
@@ -26,31 +26,26 @@ _CLASS = "fast"
 _VERSION = "storage.k8s.io/v1"
 
 
-def v1a(lab: Lab) -> Row:
+@row("V1a", at_most(5, 1.5))
+def _v1a(lab: Lab) -> Measured:
     """Deciding for a gang whose volumes are made, what is written on the claims included."""
     made, plain = in_turns(lab.size.repeats, _deciding(lab, "made"), _deciding(lab, ""))
-    what = (
-        f"deciding for a gang of {lab.size.gang} pods whose volumes are made ÷ without volumes"
-        f" at {lab.size.small:,} nodes ({made * 1e3:.0f} ms ÷ {plain * 1e3:.0f} ms)"
-    )
-    return Row("V1a", what, made / plain, at_most(5, 1.5))
+    what = f"deciding for a gang of {lab.size.gang} pods whose volumes are made ÷ without volumes"
+    return compared(f"{what} at {lab.size.small:,} nodes", made, plain)
 
 
-def v1b(lab: Lab) -> Row:
+@row("V1b", at_most(30, 5))
+def _v1b(lab: Lab) -> Measured:
     """The same where every node has local disks."""
     local, plain = in_turns(lab.size.repeats, _deciding(lab, "local"), _deciding(lab, ""))
-    what = (
-        f"the same with {_DISKS} local disks on each node ÷ without volumes"
-        f" ({local * 1e3:.0f} ms ÷ {plain * 1e3:.0f} ms)"
-    )
-    return Row("V1b", what, local / plain, at_most(30, 5))
+    return compared(f"the same with {_DISKS} local disks on each node ÷ without volumes", local, plain)
 
 
-def v1c(lab: Lab) -> Row:
+@row("V1c", at_most(10, 4))
+def _v1c(lab: Lab) -> Measured:
     """Reading such a cluster for the first time."""
     local, plain = in_turns(2, *(partial(build, _objects_of(lab, kind), 0.0) for kind in ("local", "")))
-    what = f"reading those nodes and disks for the first time ÷ the nodes alone ({local:.2f} s ÷ {plain:.2f} s)"
-    return Row("V1c", what, local / plain, at_most(10, 4))
+    return compared("reading those nodes and disks for the first time ÷ the nodes alone", local, plain)
 
 
 def _objects_of(lab: Lab, kind: str) -> Objects:
@@ -86,17 +81,17 @@ def _objects(lab: Lab, kind: str) -> Objects:
             manifests.append(_claim(name, manifests[-1]["metadata"]["namespace"]))
     if kind:
         provisioner = "kubernetes.io/no-provisioner" if kind == "local" else "csi.test"
-        meta = {"name": _CLASS}
-        made: Manifest = {"apiVersion": _VERSION, "kind": "StorageClass", "metadata": meta}
-        manifests.append({**made, "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"})
+        body = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+        manifests.append(manifest(_VERSION, "StorageClass", _CLASS, **body))
     return read_manifests(manifests)
 
 
 def _claim(name: str, namespace: str) -> Manifest:
     resources = {"requests": {"storage": "1Gi"}}
     spec = {"storageClassName": _CLASS, "accessModes": ["ReadWriteOnce"], "resources": resources}
-    meta = {"name": name, "namespace": namespace, "uid": f"uid-{name}"}
-    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": spec}
+    raw = manifest("v1", "PersistentVolumeClaim", name, namespace, spec=spec)
+    raw["metadata"]["uid"] = f"uid-{name}"
+    return raw
 
 
 def _disk(of: int, number: int) -> Manifest:
@@ -109,11 +104,9 @@ def _disk(of: int, number: int) -> Manifest:
         "local": {"path": f"/disk{number}"},
         "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
     }
-    status = {"phase": "Available"}
-    meta = {"name": f"n{of}-disk{number}"}
-    return {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": meta, "spec": spec, "status": status}
+    return manifest("v1", "PersistentVolume", f"n{of}-disk{number}", spec=spec, status={"phase": "Available"})
 
 
 def _csi_node(number: int) -> Manifest:
     drivers = [{"name": "csi.test", "nodeID": f"n{number}", "allocatable": {"count": _ATTACHED}}]
-    return {"apiVersion": _VERSION, "kind": "CSINode", "metadata": {"name": f"n{number}"}, "spec": {"drivers": drivers}}
+    return manifest(_VERSION, "CSINode", f"n{number}", spec={"drivers": drivers})
