@@ -214,7 +214,10 @@ def profile_of(file: str | None) -> Profile:
     if isinstance(raw, dict) and raw.get("kind") is None and "profiles" in raw:
         raise InputError(f"the kind is missing: {KIND}?", file=where, field="kind")
     read = read_kube if isinstance(raw, dict) and raw.get("kind") == KIND else read_volcano
-    profile = check_profile(read(raw, where, PLUGINS.offers), where)
+    try:
+        profile = check_profile(read(raw, PLUGINS.offers))
+    except InputError as error:
+        raise error.inside(file=where) from None
     _warn([f"{where}: {note}" for note in profile.notes], "", most=len(profile.notes))
     return profile
 

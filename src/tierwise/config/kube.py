@@ -17,6 +17,7 @@ from tierwise.api.core import NodeAffinity
 from tierwise.api.duration import seconds
 from tierwise.api.errors import InputError, suggestion
 from tierwise.api.quantity import amount
+from tierwise.config.given import check_fields, entries, mapping, named
 from tierwise.config.kube_names import ALIASES, DEFAULTS, PLUGINS, KubePlugin, of_another_package
 from tierwise.config.profile import Installed, Offer, PluginChoice, Profile
 from tierwise.config.searches import NAME, wrong_steps
@@ -280,34 +281,29 @@ class _Names:
     def __getitem__(self, name: str) -> KubePlugin:
         return self._others.get(name) or PLUGINS[name]
 
-    def offer(self, name: str, file: str | None, path: str) -> Offer | None:
+    def offer(self, name: str, path: str) -> Offer | None:
         """What another package offers under a name, which else must be known; InputError where it is not."""
         if name not in self._offers:
             try:
                 offer = self._offers[name] = self._installed.get(name)
             except InputError as error:
-                raise InputError(error.message, file=file, field=path) from None
+                raise InputError(error.message, field=path) from None
             if offer is not None:
                 self._others[name] = of_another_package(name, offer.switches)
             elif name not in PLUGINS:
                 known = sorted({*PLUGINS, *self._installed})
                 text = f"unknown plugin {name}{suggestion(name, known)} (there are {', '.join(known)})"
-                raise InputError(text, file=file, field=path)
+                raise InputError(text, field=path)
         return self._offers[name]
 
 
 class Points:
     """The plugins of one profile, point by point."""
 
-    def __init__(self, raw: object, defaults: Mapping[str, int], names: _Names, *, path: str, file: str | None) -> None:
-        plugins = {} if raw is None else raw
-        if not isinstance(plugins, Mapping):
-            raise InputError("expected a mapping of extension points", file=file, field=path)
-        unknown = next((str(key) for key in plugins if key not in (*POINTS, "multiPoint")), None)
-        if unknown is not None:
-            text = f"unknown extension point {unknown}{suggestion(unknown, (*POINTS, 'multiPoint'))}"
-            raise InputError(text, file=file, field=path)
-        self._changes = {str(p): _change(given, str(p), names, f"{path}.{p}", file) for p, given in plugins.items()}
+    def __init__(self, raw: object, defaults: Mapping[str, int], names: _Names, *, path: str) -> None:
+        plugins = mapping({} if raw is None else raw, path, what="a mapping of extension points")
+        check_fields(plugins, path, (*POINTS, "multiPoint"), "extension point")
+        self._changes = {str(p): _change(given, str(p), names, f"{path}.{p}") for p, given in plugins.items()}
         nothing = _Change({}, frozenset())
         everywhere = self._changes.get("multiPoint", nothing).applied(dict(defaults))
         self._at: dict[str, Weights] = {}
@@ -343,43 +339,28 @@ class Points:
         return tuple(dict.fromkeys(name for weights in self._at.values() for name in weights))
 
 
-def _change(raw: object, point: str, names: _Names, path: str, file: str | None) -> _Change:
-    given = {} if raw is None else raw
-    if not isinstance(given, Mapping):
-        raise InputError("expected a mapping with enabled and disabled", file=file, field=path)
-    for key in given:
-        if key not in _CHANGES:
-            raise InputError(f"unknown field {key}{suggestion(str(key), _CHANGES)}", file=file, field=path)
+def _change(raw: object, point: str, names: _Names, path: str) -> _Change:
+    given = mapping({} if raw is None else raw, path, _CHANGES, "a mapping with enabled and disabled")
     enabled: Weights = {}
-    for where, name, weight in _entries(given.get("enabled"), f"{path}.enabled", file):
+    for where, name, weight in _entries(given.get("enabled"), f"{path}.enabled"):
         if name in enabled:
-            raise InputError(f"plugin {name} is enabled twice", file=file, field=where)
-        if names.offer(name, file, where) is not None and point != "multiPoint" and not names[name].stands_at(point):
+            raise InputError(f"plugin {name} is enabled twice", field=where)
+        if names.offer(name, where) is not None and point != "multiPoint" and not names[name].stands_at(point):
             there = ", ".join(sorted(set(names[name].switches.values())))
-            raise InputError(f"plugin {name} has no part in {point}, but in {there}", file=file, field=where)
+            raise InputError(f"plugin {name} has no part in {point}, but in {there}", field=where)
         enabled[name] = weight
-    disabled = frozenset(name for _, name, _ in _entries(given.get("disabled"), f"{path}.disabled", file))
+    disabled = frozenset(name for _, name, _ in _entries(given.get("disabled"), f"{path}.disabled"))
     return _Change(enabled, disabled)
 
 
-def _entries(raw: object, path: str, file: str | None) -> Iterator[tuple[str, str, int]]:
+def _entries(raw: object, path: str) -> Iterator[tuple[str, str, int]]:
     """Place, name and weight of each entry of a list of plugins."""
-    if raw is None:
-        return
-    if not isinstance(raw, list):
-        raise InputError("expected a list", file=file, field=path)
-    for i, entry in enumerate(raw):
-        where = f"{path}[{i}]"
-        if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
-            raise InputError("expected a mapping with a name", file=file, field=where)
-        for key in entry:
-            if key not in _OF_PLUGIN:
-                raise InputError(f"unknown field {key}{suggestion(str(key), _OF_PLUGIN)}", file=file, field=where)
+    for where, given in entries(raw, path):
+        entry = named(given, where, _OF_PLUGIN)
         weight = entry.get("weight", 0)
         if isinstance(weight, bool) or not isinstance(weight, int) or weight < 0:
-            raise InputError("expected a whole number that is not negative", file=file, field=f"{where}.weight")
-        name = str(entry["name"])
-        yield where, ALIASES.get(name, name), weight
+            raise InputError("expected a whole number that is not negative", field=f"{where}.weight")
+        yield where, ALIASES.get(entry["name"], entry["name"]), weight
 
 
 KIND: Final = "KubeSchedulerConfiguration"
@@ -414,112 +395,90 @@ class _KubeProfile(msgspec.Struct, frozen=True):
     arguments: Mapping[str, Mapping[str, object]]
 
 
-def read_kube(raw: object, file: str | None = None, installed: Installed = _NOBODY) -> Profile:
+def read_kube(raw: object, installed: Installed = _NOBODY) -> Profile:
     """A profile from the parsed configuration file; several profiles become one that tells their pods apart.
 
     `installed` knows the plugins of other packages: one of them may bear a name that else has no effect.
     """
     if not isinstance(raw, Mapping):
-        raise InputError(f"a {KIND} is a mapping", file=file)
+        raise InputError(f"a {KIND} is a mapping")
     version = str(raw.get("apiVersion", "")).removeprefix(_GROUP)
     if not str(raw.get("apiVersion", "")).startswith(_GROUP) or version not in DEFAULTS:
         known = ", ".join(_GROUP + v for v in DEFAULTS)
-        raise InputError(f"expected one of {known}", file=file, field="apiVersion")
-    for key in raw:
-        if key not in _FIELDS.split():
-            raise InputError(f"unknown field {key}{suggestion(str(key), _FIELDS.split())}", file=file)
+        raise InputError(f"expected one of {known}", field="apiVersion")
+    check_fields(raw, None, _FIELDS.split())
     if raw.get("extenders"):
-        raise InputError("extenders are not supported: remove them", file=file, field="extenders")
-    profiles = list(_profiles(raw.get("profiles"), version, _Names(installed), file))
-    return _joined(profiles, file)
+        raise InputError("extenders are not supported: remove them", field="extenders")
+    profiles = list(_profiles(raw.get("profiles"), version, _Names(installed)))
+    return _joined(profiles)
 
 
-def _profiles(raw: object, version: str, names: _Names, file: str | None) -> Iterator[_KubeProfile]:
-    entries = [{}] if raw is None or raw == [] else raw
-    if not isinstance(entries, list):
-        raise InputError("expected a list", file=file, field="profiles")
+def _profiles(raw: object, version: str, names: _Names) -> Iterator[_KubeProfile]:
     seen: set[str] = set()
-    for i, entry in enumerate(entries):
-        path = f"profiles[{i}]"
-        if not isinstance(entry, Mapping):
-            raise InputError("expected a mapping", file=file, field=path)
-        for key in entry:
-            if key not in _OF_PROFILE:
-                raise InputError(f"unknown field {key}{suggestion(str(key), _OF_PROFILE)}", file=file, field=path)
+    for path, given in entries([{}] if raw is None or raw == [] else raw, "profiles"):
+        entry = mapping(given, path, _OF_PROFILE)
         name = entry.get("schedulerName") or _DEFAULT_NAME
         if not isinstance(name, str):
-            raise InputError("expected a text", file=file, field=f"{path}.schedulerName")
+            raise InputError("expected a text", field=f"{path}.schedulerName")
         if name in seen:
-            raise InputError(f"{name} has a profile already", file=file, field=f"{path}.schedulerName")
+            raise InputError(f"{name} has a profile already", field=f"{path}.schedulerName")
         seen.add(name)
         yield _KubeProfile(
             name=name,
             path=path,
             names=names,
-            points=Points(entry.get("plugins"), DEFAULTS[version], names, path=f"{path}.plugins", file=file),
-            arguments=_arguments(entry.get("pluginConfig"), names, f"{path}.pluginConfig", file),
+            points=Points(entry.get("plugins"), DEFAULTS[version], names, path=f"{path}.plugins"),
+            arguments=_arguments(entry.get("pluginConfig"), names, f"{path}.pluginConfig"),
         )
 
 
-def _arguments(raw: object, names: _Names, path: str, file: str | None) -> dict[str, dict[str, object]]:
+def _arguments(raw: object, names: _Names, path: str) -> dict[str, dict[str, object]]:
     """The arguments of each plugin; those that change what is allowed, in ways not known here, are refused."""
-    if raw is None:
-        return {}
-    if not isinstance(raw, list):
-        raise InputError("expected a list", file=file, field=path)
     found: dict[str, dict[str, object]] = {}
-    for i, entry in enumerate(raw):
-        where = f"{path}[{i}]"
-        if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
-            raise InputError("expected a mapping with a name", file=file, field=where)
+    for where, given in entries(raw, path):
+        entry = named(given, where, ())
         for key in entry:
             if key not in ("name", "args"):
                 text = f"unknown field {key}{suggestion(str(key), ('name', 'args')) or ' (did you mean args?)'}"
-                raise InputError(text, file=file, field=where)
-        name, args = str(entry["name"]), entry.get("args") or {}
+                raise InputError(text, field=where)
+        name = str(entry["name"])
         if name in found:
-            raise InputError(f"plugin {name} is configured twice", file=file, field=where)
-        if not isinstance(args, Mapping):
-            raise InputError("expected a mapping", file=file, field=f"{where}.args")
+            raise InputError(f"plugin {name} is configured twice", field=where)
+        args = mapping(entry.get("args") or {}, f"{where}.args")
         if name == _OWN:
-            found[name] = _own_arguments(args, f"{where}.args", file)
+            found[name] = _own_arguments(args, f"{where}.args")
             continue
-        offer = names.offer(name, file, where)
+        offer = names.offer(name, where)
         refused = next((key for key in names[name].refused if args.get(key)), None)
         if refused is not None:
-            raise InputError(f"{name} knows no {refused} here", file=file, field=f"{where}.args.{refused}")
-        given = {str(key): value for key, value in args.items() if key not in _TYPE}
-        wrong = wrong_argument(name, args) if offer is None else offer.wrong_argument(given)
+            raise InputError(f"{name} knows no {refused} here", field=f"{where}.args.{refused}")
+        found[name] = {str(key): value for key, value in args.items() if key not in _TYPE}
+        wrong = wrong_argument(name, args) if offer is None else offer.wrong_argument(found[name])
         if wrong is not None:
-            raise InputError(wrong[1], file=file, field=f"{where}.args.{wrong[0]}")
-        found[name] = given
+            raise InputError(wrong[1], field=f"{where}.args.{wrong[0]}")
     return found
 
 
-def _own_arguments(args: Mapping[object, object], path: str, file: str | None) -> dict[str, object]:
+def _own_arguments(args: Mapping[str, object], path: str) -> dict[str, object]:
     """What is said of the scheduler itself."""
-    for key, value in args.items():
-        if key != NAME:
-            raise InputError(f"unknown field {key}{suggestion(str(key), (NAME,))}", file=file, field=path)
-        wrong = wrong_steps(value)
-        if wrong:
-            raise InputError(wrong, file=file, field=f"{path}.{NAME}")
-    return {str(key): value for key, value in args.items()}
+    check_fields(args, path, (NAME,))
+    wrong = wrong_steps(args[NAME]) if args else ""
+    if wrong:
+        raise InputError(wrong, field=f"{path}.{NAME}")
+    return dict(args)
 
 
-def _joined(profiles: list[_KubeProfile], file: str | None) -> Profile:
+def _joined(profiles: list[_KubeProfile]) -> Profile:
     """All profiles in one: what they must agree on, and what each has for its own pods."""
     first, *rest = profiles
-    sorts, actions = _sorts(first, file), _actions(first)
+    sorts, actions = _sorts(first), _actions(first)
     for other in rest:
-        if _sorts(other, file) != sorts:
+        if _sorts(other) != sorts:
             field = f"{other.path}.plugins.queueSort"
-            raise InputError(
-                "all profiles share one queue, so their queueSort must be the same", file=file, field=field
-            )
+            raise InputError("all profiles share one queue, so their queueSort must be the same", field=field)
         if _OWN in other.arguments:
             text = f"all profiles share one cycle: {_OWN} is configured in the first of them"
-            raise InputError(text, file=file, field=f"{other.path}.pluginConfig")
+            raise InputError(text, field=f"{other.path}.pluginConfig")
         actions = tuple(dict.fromkeys((*actions, *_actions(other))))
     order = (*sorts, PluginChoice("priority"), _GANG, PluginChoice("conformance"))
     own: list[PluginChoice] = []
@@ -549,12 +508,12 @@ def _notes(profile: _KubeProfile) -> Iterator[str]:
             yield f"argument {argument} of plugin {name} has no effect: {why}"
 
 
-def _sorts(profile: _KubeProfile, file: str | None) -> tuple[PluginChoice, ...]:
+def _sorts(profile: _KubeProfile) -> tuple[PluginChoice, ...]:
     """The plugins that order the queue: one that the profile names replaces the default one."""
     named = profile.points.named("queueSort")
     if len(named) > 1:
         field = f"{profile.path}.plugins.queueSort"
-        raise InputError(f"one plugin orders the queue, not {' and '.join(named)}", file=file, field=field)
+        raise InputError(f"one plugin orders the queue, not {' and '.join(named)}", field=field)
     found = named or tuple(profile.points.at("queueSort"))
     sorters = (profile.names[name] for name in found if profile.names[name].stands_at("queueSort"))
     return tuple(

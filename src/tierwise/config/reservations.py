@@ -38,56 +38,56 @@ class ReservationRules(msgspec.Struct, frozen=True):
         return self.by_queue.get(queue, self.duration)
 
 
-def reservation_rules(profile: Profile, file: str | None = None) -> ReservationRules:
+def reservation_rules(profile: Profile) -> ReservationRules:
     """The rules of a profile; InputError where they cannot be read."""
     given = profile.action_arguments.get("allocate", {})
-    mode = _mode(given.get("reservations", OFF), file)
+    mode = _mode(given.get("reservations", OFF))
     by_queue = {
-        name.removeprefix(f"{_DURATION}."): _seconds(value, name, file)
+        name.removeprefix(f"{_DURATION}."): _seconds(value, name)
         for name, value in given.items()
         if name.startswith(f"{_DURATION}.")
     }
     history = given.get("runHistory", "")
     if not isinstance(history, str) or "/" in history:
-        raise InputError(f'"{history}" is not the name of a namespace', file=file, field=_field("runHistory"))
+        raise InputError(f'"{history}" is not the name of a namespace', field=_field("runHistory"))
     return ReservationRules(
         mode=mode,
-        depth=_number(given.get("reservationDepth", 16), "reservationDepth", file),
-        pods=_number(given.get("reservationPods", 2), "reservationPods", file),
-        duration=_seconds(given[_DURATION], _DURATION, file) if _DURATION in given else 0.0,
+        depth=_number(given.get("reservationDepth", 16), "reservationDepth"),
+        pods=_number(given.get("reservationPods", 2), "reservationPods"),
+        duration=_seconds(given[_DURATION], _DURATION) if _DURATION in given else 0.0,
         by_queue=by_queue,
-        window=_seconds(given.get("reservationWindow", "24h"), "reservationWindow", file),
-        aging=_seconds(given["reservationAging"], "reservationAging", file) if "reservationAging" in given else 0.0,
-        aging_limit=_seconds(given.get("reservationAgingLimit", "1h"), "reservationAgingLimit", file),
-        trust_stated=_flag(given.get("trustStatedDurations", False), "trustStatedDurations", file),
+        window=_seconds(given.get("reservationWindow", "24h"), "reservationWindow"),
+        aging=_seconds(given["reservationAging"], "reservationAging") if "reservationAging" in given else 0.0,
+        aging_limit=_seconds(given.get("reservationAgingLimit", "1h"), "reservationAgingLimit"),
+        trust_stated=_flag(given.get("trustStatedDurations", False), "trustStatedDurations"),
         history=history,
     )
 
 
-def _mode(value: object, file: str | None) -> str:
+def _mode(value: object) -> str:
     mode = OFF if value is False else value  # YAML reads a bare off as false
     if not isinstance(mode, str) or mode not in _MODES:
         text = f'"{value}" is none of {", ".join(_MODES[:-1])} and {_MODES[-1]}'
-        raise InputError(text, file=file, field=_field("reservations"))
+        raise InputError(text, field=_field("reservations"))
     return mode
 
 
-def _number(value: object, name: str, file: str | None) -> int:
+def _number(value: object, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f'"{value}" is not a whole number from 1 on', file=file, field=_field(name))
+        raise InputError(f'"{value}" is not a whole number from 1 on', field=_field(name))
     return value
 
 
-def _flag(value: object, name: str, file: str | None) -> bool:
+def _flag(value: object, name: str) -> bool:
     if not isinstance(value, bool):
-        raise InputError(f'"{value}" is neither true nor false', file=file, field=_field(name))
+        raise InputError(f'"{value}" is neither true nor false', field=_field(name))
     return value
 
 
-def _seconds(value: object, name: str, file: str | None) -> float:
+def _seconds(value: object, name: str) -> float:
     found = seconds(value) if isinstance(value, str) else None
     if found is None or found <= 0:
-        raise InputError(f'"{value}" is not a duration such as 2h', file=file, field=_field(name))
+        raise InputError(f'"{value}" is not a duration such as 2h', field=_field(name))
     return found
 
 

@@ -18,12 +18,12 @@ _MOST: Final = 100 * STEPS
 """Beyond this one gang could keep a cycle for hours."""
 
 
-def search_steps(profile: Profile, file: str | None = None) -> int:
+def search_steps(profile: Profile) -> int:
     """How many steps the largest search may take; InputError where that cannot be read."""
     value = profile.action_arguments.get("allocate", {}).get(NAME, STEPS)
     wrong = wrong_steps(value)
     if wrong or not isinstance(value, int):
-        raise InputError(wrong, file=file, field=f"configurations.allocate.{NAME}")
+        raise InputError(wrong, field=f"configurations.allocate.{NAME}")
     return value
 
 

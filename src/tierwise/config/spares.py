@@ -32,7 +32,7 @@ class SpareRules(msgspec.Struct, frozen=True):
         return max(1, pods * self.percent // 100) if self.number is None else self.number
 
 
-def spare_rules(profile: Profile, file: str | None = None) -> SpareRules:
+def spare_rules(profile: Profile) -> SpareRules:
     """The rules of a profile; InputError where they cannot be read."""
     own = (choice.arguments for choice in profile.plugins() if choice.name == _PLUGIN)
     given = [arguments[_NAME] for arguments in own if _NAME in arguments]
@@ -46,5 +46,5 @@ def spare_rules(profile: Profile, file: str | None = None) -> SpareRules:
     share = _SHARE.fullmatch(value) if isinstance(value, str) else None
     if share is None or int(share[1]) > 100:
         text = f'plugin {_PLUGIN}: {_NAME}: "{value}" is neither a number such as 2, nor a share such as 10%, nor off'
-        raise InputError(text, file=file, field="tiers.plugins")
+        raise InputError(text, field="tiers.plugins")
     return SpareRules(percent=int(share[1]))

@@ -12,6 +12,7 @@ from typing import Final
 
 from tierwise.api.errors import InputError, suggestion
 from tierwise.config.actions import ACTIONS
+from tierwise.config.given import check_fields, entries, mapping, named
 from tierwise.config.profile import DEFAULT, Installed, PluginChoice, Profile
 
 __all__ = ["ARGUMENTS", "IDLE_PLUGINS", "read_volcano", "spelled"]
@@ -144,21 +145,21 @@ def spelled(action: str) -> str:
     return action.strip().replace("-", "").replace("_", "").lower()
 
 
-def read_volcano(raw: object, file: str | None = None, installed: Installed = _NOBODY) -> Profile:
+def read_volcano(raw: object, installed: Installed = _NOBODY) -> Profile:
     """A profile from the parsed configuration file; what it leaves out is as in the default profile.
 
     `installed` knows the plugins of other packages: one of them may bear a name that else has no effect.
     """
     if not isinstance(raw, Mapping) or not raw:
-        raise InputError("a scheduler configuration is a mapping with actions and tiers", file=file)
-    _known(raw, ("actions", "tiers", "configurations", "metrics", _TRUST), None, file)
+        raise InputError("a scheduler configuration is a mapping with actions and tiers")
+    check_fields(raw, None, ("actions", "tiers", "configurations", "metrics", _TRUST))
     if not isinstance(raw.get(_TRUST, False), bool):
-        raise InputError("expected true or false", file=file, field=_TRUST)
-    actions = _actions(raw.get("actions"), file)
-    tiers = _tiers(raw.get("tiers"), file, installed) if raw.get("tiers") is not None else DEFAULT.tiers
-    arguments = _action_arguments(raw.get("configurations"), file)
+        raise InputError("expected true or false", field=_TRUST)
+    actions = _actions(raw.get("actions"))
+    tiers = _tiers(raw.get("tiers"), installed) if raw.get("tiers") is not None else DEFAULT.tiers
+    arguments = _action_arguments(raw.get("configurations"))
     if not isinstance(raw.get("metrics"), Mapping | None):
-        raise InputError("expected a mapping", file=file, field="metrics")
+        raise InputError("expected a mapping", field="metrics")
     named = {plugin.name for tier in tiers for plugin in tier}
     idle = {name for name in named if name in IDLE_PLUGINS and name not in installed}
     kept = tuple(tuple(plugin for plugin in tier if plugin.name not in idle) for tier in tiers)
@@ -186,48 +187,32 @@ def _notes(actions: Sequence[str], tiers: Sequence[Sequence[PluginChoice]], with
     return found
 
 
-def _known(raw: Mapping[object, object], names: Collection[str], path: str | None, file: str | None) -> None:
-    """Refuse a mapping with a key that is not among the names, of which one may end in a star."""
-    starred = tuple(name[:-1] for name in names if name.endswith("*"))
-    for key in raw:
-        if str(key) not in names and not (starred and str(key).startswith(starred)):
-            raise InputError(f"unknown field {key}{suggestion(str(key), names)}", file=file, field=path)
-
-
-def _actions(raw: object, file: str | None) -> tuple[str, ...] | None:
+def _actions(raw: object) -> tuple[str, ...] | None:
     if raw is None:
         return None
     if not isinstance(raw, str):
-        raise InputError("expected a comma-separated text", file=file, field="actions")
+        raise InputError("expected a comma-separated text", field="actions")
     names = tuple(word.strip() for word in raw.split(",") if word.strip())
     names = tuple(
         spelled(name) if spelled(name) in ACTIONS or spelled(name) in _IDLE_ACTIONS else name for name in names
     )
     if not set(names) - set(_IDLE_ACTIONS):
-        raise InputError(
-            "names no action that has an effect" if names else "names no action", file=file, field="actions"
-        )
+        raise InputError("names no action that has an effect" if names else "names no action", field="actions")
     return names
 
 
-def _tiers(raw: object, file: str | None, installed: Installed) -> tuple[tuple[PluginChoice, ...], ...]:
+def _tiers(raw: object, installed: Installed) -> tuple[tuple[PluginChoice, ...], ...]:
     tiers = []
-    for i, tier in enumerate(_list(raw, "tiers", file)):
-        if not isinstance(tier, Mapping):
-            raise InputError("expected a mapping with plugins", file=file, field=f"tiers[{i}]")
-        _known(tier, ("plugins",), f"tiers[{i}]", file)
-        path = f"tiers[{i}].plugins"
-        plugins = enumerate(_list(tier.get("plugins") or [], path, file))
-        tiers.append(tuple(_plugin(plugin, f"{path}[{j}]", file, installed) for j, plugin in plugins))
+    for path, given in entries(raw, "tiers"):
+        tier = mapping(given, path, ("plugins",), "a mapping with plugins")
+        plugins = entries(tier.get("plugins") or [], f"{path}.plugins")
+        tiers.append(tuple(_plugin(plugin, where, installed) for where, plugin in plugins))
     return tuple(tiers)
 
 
-def _plugin(raw: object, path: str, file: str | None, installed: Installed) -> PluginChoice:
-    if not isinstance(raw, Mapping) or not isinstance(raw.get("name"), str):
-        raise InputError("expected a mapping with a name", file=file, field=path)
-    arguments = raw.get("arguments") or {}
-    if not isinstance(arguments, Mapping):
-        raise InputError("expected a mapping", file=file, field=f"{path}.arguments")
+def _plugin(given: object, path: str, installed: Installed) -> PluginChoice:
+    raw = named(given, path, ())
+    arguments = mapping(raw.get("arguments") or {}, f"{path}.arguments")
     name = "numa-aware" if raw["name"] == "numaaware" else str(raw["name"])
     known = ARGUMENTS[name].split() if name in ARGUMENTS else None
     off = set()
@@ -238,35 +223,33 @@ def _plugin(raw: object, path: str, file: str | None, installed: Installed) -> P
         disables = switch.startswith("disable")  # as before Volcano 1.0
         point = _POINTS.get(switch.removeprefix("disable").removeprefix("enabled").removeprefix("enable").lower())
         if point is None or not switch.startswith(("enable", "disable")):
-            raise InputError(f"unknown field {key}{_meant(switch, known or ())}", file=file, field=path)
+            raise InputError(f"unknown field {key}{_meant(switch, known or ())}", field=path)
         if not isinstance(value, bool):
-            raise InputError("expected true or false", file=file, field=f"{path}.{key}")
+            raise InputError("expected true or false", field=f"{path}.{key}")
         if value == disables:
             off.add(point)
     if known is not None:
-        _known(arguments, known, f"{path}.arguments", file)
+        check_fields(arguments, f"{path}.arguments", known)
         for key, inner in arguments.items():
             if (name, key) in _NESTED and isinstance(inner, Mapping):
-                _known(inner, _NESTED[name, key].split(), f"{path}.arguments.{key}", file)
+                check_fields(inner, f"{path}.arguments.{key}", _NESTED[name, key].split())
     else:
-        _check_installed(name, arguments, path, file, installed)
-    given = {str(k): v for k, v in arguments.items()}
+        _check_installed(name, arguments, path, installed)
+    own = {str(k): v for k, v in arguments.items()}
     if name == "nodegroup" and raw.get("enableHierarchy") is True:
-        given["enableHierarchy"] = True  # a switch that is off unless it is on
-    return PluginChoice(name, given, frozenset(off))
+        own["enableHierarchy"] = True  # a switch that is off unless it is on
+    return PluginChoice(name, own, frozenset(off))
 
 
-def _check_installed(
-    name: str, arguments: Mapping[str, object], path: str, file: str | None, installed: Installed
-) -> None:
+def _check_installed(name: str, arguments: Mapping[str, object], path: str, installed: Installed) -> None:
     """Refuse arguments that a plugin of another package does not know."""
     try:
         offer = installed.get(name)
     except InputError as error:
-        raise InputError(error.message, file=file, field=path) from None
+        raise InputError(error.message, field=path) from None
     wrong = offer.wrong_argument(arguments) if offer is not None else None
     if wrong is not None:
-        raise InputError(f"plugin {name}: {wrong[1]}", file=file, field=f"{path}.arguments.{wrong[0]}")
+        raise InputError(f"plugin {name}: {wrong[1]}", field=f"{path}.arguments.{wrong[0]}")
 
 
 def _meant(key: str, arguments: Collection[str]) -> str:
@@ -276,27 +259,17 @@ def _meant(key: str, arguments: Collection[str]) -> str:
     return suggestion(key, ("name", "arguments", *(f"enable{point}" for point in _POINTS.values())))
 
 
-def _action_arguments(raw: object, file: str | None) -> dict[str, dict[str, object]]:
+def _action_arguments(raw: object) -> dict[str, dict[str, object]]:
     found: dict[str, dict[str, object]] = {}
-    for i, entry in enumerate(_list(raw or [], "configurations", file)):
-        if not isinstance(entry, Mapping) or not isinstance(entry.get("name"), str):
-            raise InputError("expected a mapping with a name", file=file, field=f"configurations[{i}]")
-        _known(entry, ("name", "arguments"), f"configurations[{i}]", file)
-        arguments = entry.get("arguments") or {}
-        if not isinstance(arguments, Mapping):
-            raise InputError("expected a mapping", file=file, field=f"configurations[{i}].arguments")
-        name = spelled(str(entry["name"]))
+    for path, given in entries(raw or [], "configurations"):
+        entry = named(given, path, ("name", "arguments"))
+        arguments = mapping(entry.get("arguments") or {}, f"{path}.arguments")
+        name = spelled(entry["name"])
         if name in _IDLE_ACTIONS:
             continue
         if name not in ACTIONS:
             text = f"unknown action {entry['name']}{suggestion(name, (*ACTIONS, *_IDLE_ACTIONS))}"
-            raise InputError(text, file=file, field=f"configurations[{i}].name")
-        _known(arguments, ACTIONS[name].arguments.split(), f"configurations[{i}].arguments", file)
+            raise InputError(text, field=f"{path}.name")
+        check_fields(arguments, f"{path}.arguments", ACTIONS[name].arguments.split())
         found[name] = {str(k): v for k, v in arguments.items()}
     return found
-
-
-def _list(raw: object, path: str, file: str | None) -> Sequence[object]:
-    if not isinstance(raw, list):
-        raise InputError("expected a list", file=file, field=path)
-    return raw

@@ -174,9 +174,11 @@ def check_profile(profile: Profile, file: str | None = None) -> Profile:
     from tierwise.config.reservations import reservation_rules
     from tierwise.config.spares import spare_rules
 
-    search_steps(profile, file)
-    reservation_rules(profile, file)
-    spare_rules(profile, file)
+    try:
+        for read in (search_steps, reservation_rules, spare_rules):
+            read(profile)
+    except InputError as error:
+        raise error.inside(file=file) from None
     for text in profile.listed(_REPAIR, "onNodeLoss"):
         wrong = _wrong_wish(text)
         if wrong:

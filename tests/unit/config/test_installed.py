@@ -51,14 +51,14 @@ class _Installed(Mapping[str, Offer]):
 
 def _volcano(name: str, arguments: Mapping[str, object] | None = None, **switches: bool) -> Profile:
     plugin = {"name": name, "arguments": arguments or {}, **switches}
-    return read_volcano({"tiers": [{"plugins": [{"name": "gang"}, plugin]}]}, "f", _Installed())
+    return read_volcano({"tiers": [{"plugins": [{"name": "gang"}, plugin]}]}, _Installed())
 
 
 def _kube(plugins: Mapping[str, object], config: Sequence[object] = ()) -> Profile:
     profile = {"plugins": plugins, "pluginConfig": list(config)}
     version = "kubescheduler.config.k8s.io/v1"
     raw = {"apiVersion": version, "kind": "KubeSchedulerConfiguration", "profiles": [profile]}
-    return read_kube(raw, "f", _Installed())
+    return read_kube(raw, _Installed())
 
 
 def _choices(profile: Profile, name: str) -> list[PluginChoice]:
@@ -98,7 +98,7 @@ def test_volcano_refuses_what_a_plugin_does_not_know(name: str, arguments: Mappi
         _volcano(name, arguments)
 
     dot = "." if arguments else ": "
-    assert f"f: tiers[0].plugins[1]{dot}{text}" == str(caught.value)
+    assert f"tiers[0].plugins[1]{dot}{text}" == str(caught.value)
 
 
 def test_kube_enables_a_plugin_at_one_point() -> None:
@@ -177,4 +177,4 @@ def test_kube_refuses_what_a_plugin_does_not_know(plugins: dict[str, object], co
     with pytest.raises(InputError) as caught:
         _kube(plugins, config)
 
-    assert str(caught.value).startswith(f"f: {text}")
+    assert str(caught.value).startswith(text)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from tests.support.commands import EXAMPLES, run
 
 from tierwise.api.errors import InputError
 from tierwise.config.kube import read_kube
@@ -18,8 +21,7 @@ def read(*profiles: dict[str, object], version: str = "v1", **rest: object) -> P
             "kind": "KubeSchedulerConfiguration",
             "profiles": list(profiles),
             **rest,
-        },
-        "f.yaml",
+        }
     )
 
 
@@ -202,10 +204,34 @@ def test_several_profiles_have_plugins_of_their_own() -> None:
     ],
 )
 def test_what_cannot_be_used_is_refused(profile: dict[str, object], said: str) -> None:
-    """One line with file and field."""
+    """One line with the field."""
     with pytest.raises(InputError, match=said) as caught:
         read(profile)
-    assert str(caught.value).startswith("f.yaml: ")
+    assert str(caught.value).startswith("profiles[0]")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration, profiles: 3}",
+            "profiles: exp",
+        ),
+        ("tiers: 3", "tiers: expected a list"),
+        ("tiers: [null]", "tiers[0]: expected a mapping with plugins"),
+        ("actions: fly", "actions: unknown action fly"),
+        ("configurations: [{name: allocate, arguments: {searchSteps: 0}}]", "configurations.allocate.searchSteps: "),
+    ],
+)
+def test_the_command_names_the_file_of_what_cannot_be_used(tmp_path: Path, text: str, said: str) -> None:
+    """Whatever reads a configuration, its file is named before the field."""
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(text)
+
+    result = run("schedule", "-f", EXAMPLES / "01-llm-training", "--config", file)
+
+    assert 2 == result.exit_code
+    assert f"{file}: {said}" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -50,43 +50,43 @@ VOLCANO = [
 
 def _refused(raw: object) -> str:
     with pytest.raises(InputError) as caught:
-        check_profile(read_volcano(raw, "f"), "f")
+        check_profile(read_volcano(raw))
     return str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("raw", "text"),
     [
-        ({"action": "allocate"}, "f: unknown field action (did you mean actions?)"),
-        ({"tier": []}, "f: unknown field tier (did you mean tiers?)"),
-        ({}, "f: a scheduler configuration is a mapping with actions and tiers"),
-        ({"tiers": [{"plugin": []}]}, "f: tiers[0]: unknown field plugin (did you mean plugins?)"),
+        ({"action": "allocate"}, "unknown field action (did you mean actions?)"),
+        ({"tier": []}, "unknown field tier (did you mean tiers?)"),
+        ({}, "a scheduler configuration is a mapping with actions and tiers"),
+        ({"tiers": [{"plugin": []}]}, "tiers[0]: unknown field plugin (did you mean plugins?)"),
         (
             {"tiers": [{"plugins": [{"name": "gang", "enablePremptable": False}]}]},
-            "f: tiers[0].plugins[0]: unknown field enablePremptable (did you mean enablePreemptable?)",
+            "tiers[0].plugins[0]: unknown field enablePremptable (did you mean enablePreemptable?)",
         ),
         (
             {"tiers": [{"plugins": [{"name": "overcommit", "overcommit-factor": 2}]}]},
-            "f: tiers[0].plugins[0]: unknown field overcommit-factor (it belongs below arguments)",
+            "tiers[0].plugins[0]: unknown field overcommit-factor (it belongs below arguments)",
         ),
         (
             {"tiers": [{"plugins": [{"name": "binpack", "arguments": {"binpack.wieght": 2}}]}]},
-            "f: tiers[0].plugins[0].arguments: unknown field binpack.wieght (did you mean binpack.weight?)",
+            "tiers[0].plugins[0].arguments: unknown field binpack.wieght (did you mean binpack.weight?)",
         ),
         (
             {"configurations": [{"name": "gangpreempt", "argument": {}}]},
-            "f: configurations[0]: unknown field argument (did you mean arguments?)",
+            "configurations[0]: unknown field argument (did you mean arguments?)",
         ),
         (
             {"configurations": [{"name": "gangpreempt", "arguments": {"maxDomain": 1}}]},
-            "f: configurations[0].arguments: unknown field maxDomain (did you mean maxDomains?)",
+            "configurations[0].arguments: unknown field maxDomain (did you mean maxDomains?)",
         ),
         (
             {"configurations": [{"name": "alocate"}]},
-            "f: configurations[0].name: unknown action alocate (did you mean allocate?)",
+            "configurations[0].name: unknown action alocate (did you mean allocate?)",
         ),
-        ({"actions": "enqueue, alocate"}, "f: actions: unknown action alocate (did you mean allocate?)"),
-        ({"actions": "shuffle"}, "f: actions: names no action that has an effect"),
+        ({"actions": "enqueue, alocate"}, "actions: unknown action alocate (did you mean allocate?)"),
+        ({"actions": "shuffle"}, "actions: names no action that has an effect"),
     ],
 )
 def test_a_misspelt_word_is_refused_with_the_right_one(raw: object, text: str) -> None:

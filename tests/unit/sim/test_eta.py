@@ -180,7 +180,6 @@ def test_a_reservation_agrees_with_the_forecast() -> None:
             "configurations": [{"name": "allocate", "arguments": {"reservations": "easy"}}],
             "tiers": [{"plugins": [{"name": n} for n in ("priority", "gang", "predicates", "network-topology-aware")]}],
         },
-        "profile",
         PLUGINS.offers,
     )
     report = asked(*FULL, job("big", tasks=4, ago=50), job("small", tasks=1, ago=40, states="3h"), profile=profile)
