@@ -18,7 +18,7 @@ next reading begins from nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from itertools import repeat
 from operator import attrgetter, eq, is_
 from typing import Any, Generic, TypeVar
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from tierwise.api.codec import Object
 from tierwise.port import Objects
 
-__all__ = ["Derived", "Each", "Facet", "Graph", "Kinds", "Order", "Records"]
+__all__ = ["Derived", "Each", "Facet", "Graph", "Index", "Kinds", "Order", "Records"]
 
 V = TypeVar("V")
 W = TypeVar("W")
@@ -265,6 +265,36 @@ class Rows(Derived[NDArray[A]]):
             made[..., dirty] = self._read([values[order.names[row]] for row in dirty], *by)
         if self._order.changed or last is not self.value or not np.array_equal(made[..., dirty], last[..., dirty]):
             self.value, self.at = made, reading
+
+
+class Index(Generic[W]):
+    """By key, the paths that stand under it; a path may stand under several."""
+
+    def __init__(self) -> None:
+        self._keys: dict[str, Collection[W]] = {}
+        self._paths: dict[W, set[str]] = {}
+
+    def __getitem__(self, key: W) -> Set[str]:
+        return self._paths.get(key, _NO_PATHS)
+
+    def keys(self, path: str) -> Collection[W]:
+        """What a path stands under."""
+        return self._keys.get(path, ())
+
+    def put(self, path: str, keys: Collection[W]) -> None:
+        """A path stands under these, which are distinct, from now on, and under nothing else."""
+        for key in self._keys.pop(path, ()):
+            there = self._paths[key]
+            there.discard(path)
+            if not there:
+                del self._paths[key]
+        if keys:
+            self._keys[path] = keys
+            for key in keys:
+                self._paths.setdefault(key, set()).add(path)
+
+
+_NO_PATHS: Set[str] = frozenset()
 
 
 class Graph:

@@ -19,14 +19,15 @@ from tierwise.dialects.languages import whose
 from tierwise.dialects.network_aware.services import Homes, service_of
 from tierwise.dialects.volcano.annotations import queue_of
 from tierwise.model.arrays import Ints
-from tierwise.model.resources import MOST, POD_SLOTS, UNOFFERED, Axis
+from tierwise.model.resources import POD_SLOTS, UNOFFERED, Axis
 from tierwise.model.services import Service
 from tierwise.model.shape import Shape, plain_shape
 from tierwise.model.volumes import ATTACH_PREFIX, PodVolumes
+from tierwise.snapshot.budgets import Budgets
 from tierwise.snapshot.devices import NOTHING_ASKED, Asked
 from tierwise.snapshot.templates import Common, Template
 
-__all__ = ["BEST_EFFORT", "BURSTABLE", "GUARANTEED", "Priorities", "Shapes", "qos_class"]
+__all__ = ["BEST_EFFORT", "BURSTABLE", "GUARANTEED", "Priorities", "ReadBy", "Shapes", "qos_class"]
 
 
 # The quality-of-service class of a pod, by Kubernetes' rules: how firmly it asks for cpu and memory.
@@ -60,10 +61,6 @@ def qos_class(spec: PodSpec) -> int:
     return GUARANTEED if all_limited and requests == limits else BURSTABLE
 
 
-_NO_LABELS: Mapping[str, dict[str, str]] = {}
-_NO_APPS: Mapping[str, Homes] = {}
-
-
 class _Key(msgspec.Struct, frozen=True):
     """What two pods have in common exactly where scheduling cannot tell them apart."""
 
@@ -78,9 +75,6 @@ class _Key(msgspec.Struct, frozen=True):
     devices: bytes  # what they ask of devices, comparable
     volumes: bytes  # what their volumes allow
 
-
-_Source = tuple[Template, Asked, PodVolumes | None]
-"""What a shape is made from."""
 
 _LEAST = -(2**31)
 """The API counts priorities in 32 bits; what a file says beyond that counts as the limit."""
@@ -129,82 +123,63 @@ def _bounded(priority: int) -> int:
     return max(_LEAST, min(priority, -_LEAST))
 
 
+class ReadBy(msgspec.Struct, frozen=True, eq=False):
+    """What all tasks of a cluster are read by."""
+
+    axis: Axis
+    most: Ints  # by resource: who asks for more, which no node has, counts as asking for so much, and fits nowhere
+    common: Common
+    priorities: Priorities
+    nodes: Mapping[str, int]  # the numbers of nodes by name
+    budgets: Budgets
+    namespaces: Mapping[str, dict[str, str]]  # the labels of namespaces that selectors look at
+    apps: Mapping[str, Homes]  # where applications are
+    firmness: bool  # what non-preemptible pods ask for is counted apart as well
+
+
+class _Known(msgspec.Struct, eq=False):
+    """A shape with what it is made from, and how many pods have it."""
+
+    key: _Key
+    template: Template
+    devices: Asked
+    volumes: PodVolumes | None
+    number: int
+    pods: int = 0
+
+
 class Shapes:
     """The shapes of the pods that are here, numbered in the order in which they were first met.
 
     The number of a shape that no pod has any more goes to the next new one; until then a blank stands in its place.
-    `firmness` says that what non-preemptible pods ask for is counted apart as well; `namespaces` are the labels of
-    namespaces that selectors look at, `apps` where applications are. A pod that asks for more than `most` of a
-    resource, which is more than any node has, counts as asking for so much: it fits nowhere either way.
     """
 
-    def __init__(
-        self,
-        axis: Axis,
-        common: Common,
-        priorities: Priorities,
-        *,
-        most: Ints,
-        profile: Profile = DEFAULT,
-        firmness: bool = False,
-        namespaces: Mapping[str, dict[str, str]] = _NO_LABELS,
-        apps: Mapping[str, Homes] = _NO_APPS,
-    ) -> None:
-        self._axis = axis
-        self._namespaces = namespaces
-        self._apps = apps
-        self._firmness = firmness
+    def __init__(self, by: ReadBy, profile: Profile = DEFAULT) -> None:
+        self._by = by
         self._own_plugins = frozenset(profile.schedulers[1:])
         self._backfills = profile.backfills
         self._by_group = any(plugin.name == "nodegroup" for plugin in profile.plugins())
-        self._ports = common.ports
-        self._watched = common.watched
-        self._priorities = priorities
-        self._most = most
-        self._known: dict[_Key, Shape] = {}
-        self._keys: list[_Key | None] = []  # by number; None where a blank stands
-        self._sources: list[_Source | None] = []  # what each was made from
-        self._pods: list[int] = []
-        self._all: list[Shape] = []
+        self._known: dict[_Key, _Known] = {}
+        self._here: list[_Known | None] = []  # by number; None where a blank stands
+        self._all: list[Shape] = []  # the same
         self._blanks: list[int] = []
-        self._nothing = self._blank(0)
         self._former: dict[_Key, Shape] = {}  # that no pod has any more: jobs of one kind come again and again
 
-    def adapt(
-        self,
-        common: Common,
-        priorities: Priorities,
-        namespaces: Mapping[str, dict[str, str]],
-        apps: Mapping[str, Homes],
-    ) -> None:
+    def adapt(self, by: ReadBy) -> None:
         """Read pods that come by these; of those that are here, whoever is another by them comes again."""
-        self._watched, self._priorities = common.watched, priorities
-        self._namespaces, self._apps = namespaces, apps
+        self._by = by
         self._former.clear()
 
-    def resize(self, axis: Axis, common: Common, most: Ints) -> None:
-        """There are other resources or ports, or other limits of them: every shape is made anew, under its number."""
-        self._axis, self._ports, self._most = axis, common.ports, most
-        self._former.clear()
-        for number, (key, source) in enumerate(zip(self._keys, self._sources, strict=True)):
-            if key is not None and source is not None:
-                self._all[number] = self._known[key] = self._make(number, key, *source)
-            else:
-                self._all[number] = self._blank(number)
+    def resize(self, by: ReadBy) -> None:
+        """There are other resources or ports, or other limits of them: every shape is made again, under its number."""
+        self.adapt(by)
+        for number, known in enumerate(self._here):
+            self._all[number] = self._make(known) if known is not None else self._blank(number)
 
     @property
     def axis(self) -> Axis:
         """The resources that shapes count."""
-        return self._axis
-
-    def countable(self) -> bool:
-        """Whether what all pods ask for together stays below `MOST`, and so every sum of some of them."""
-        here = [(shape.request, count) for shape, count in zip(self._all, self._pods, strict=True) if count]
-        if not here:
-            return True
-        asked = np.stack([request for request, _ in here], axis=1)
-        counts = np.array([count for _, count in here])
-        return bool(((asked * counts.astype(np.float64)).sum(axis=1) < MOST).all())
+        return self._by.axis
 
     def all(self) -> tuple[Shape, ...]:
         """Every shape at its number."""
@@ -214,114 +189,93 @@ class Shapes:
         self, pod: Pod, template: Template, devices: Asked = NOTHING_ASKED, volumes: ReadVolumes | None = None
     ) -> Shape:
         """The shape of a pod that comes, with what it asks of devices and what its volumes allow."""
-        labels, spec = pod.metadata.labels, template.spec
+        labels, spec, by = pod.metadata.labels, template.spec, self._by
         key = _Key(
             body=template.body,
-            priority=self._priorities.of(spec),
-            never_preempts=self._priorities.never(spec),
+            priority=by.priorities.of(spec),
+            never_preempts=by.priorities.never(spec),
             scheduler=spec.scheduler_name if spec.scheduler_name in self._own_plugins else "",
             labels=self._seen(labels),
-            service=service_of(labels, pod.metadata.namespace or "default", self._apps),
-            firm=self._firmness and firm(pod.metadata),
+            service=service_of(labels, pod.metadata.namespace or "default", by.apps),
+            firm=by.firmness and firm(pod.metadata),
             group=(whose(pod) or f"queue {queue_of(pod)}") if self._by_group else "",
             devices=devices.key,
             volumes=volumes.body if volumes is not None else b"",
         )
-        found = self._known.get(key)
-        if found is None:
-            found = self._enter(key, template, devices, volumes.terms if volumes is not None else None)
-        return self.join_known(found)
+        return self._join(key, template, devices, volumes.terms if volumes is not None else None)
+
+    def _join(self, key: _Key, template: Template, devices: Asked, volumes: PodVolumes | None) -> Shape:
+        known = self._known.get(key)
+        if known is None:
+            if not self._blanks:
+                self._blanks.append(len(self._all))
+                self._all.append(self._blank(len(self._all)))
+                self._here.append(None)
+            number, former = self._blanks.pop(), self._former.pop(key, None)
+            known = self._known[key] = self._here[number] = _Known(key, template, devices, volumes, number)
+            self._all[number] = replace(former, number=number) if former is not None else self._make(known)
+        known.pods += 1
+        return self._all[known.number]
+
+    def _of(self, shape: Shape) -> _Known:
+        known = self._here[shape.number]
+        assert known is not None
+        return known
 
     def join_known(self, shape: Shape) -> Shape:
         """The same where the shape of a pod that comes is known: it is one of those that are here."""
-        self._pods[shape.number] += 1
+        self._of(shape).pods += 1
         return shape
 
     def place(self, shape: Shape, template: Template) -> Shape:
         """The shape of a pod that had another one until it got its node, and follows this template with it."""
-        former, source = self._keys[shape.number], self._sources[shape.number]
-        assert former is not None
-        assert source is not None
-        if former.body == template.body:
+        known = self._of(shape)
+        if known.key.body == template.body:
             return shape
-        key = replace(former, body=template.body)
-        found = self._known.get(key)
-        if found is None:
-            found = self._enter(key, template, *source[1:])
+        found = self._join(replace(known.key, body=template.body), template, known.devices, known.volumes)
         self.leave(shape)
-        return self.join_known(found)
+        return found
 
     def relabel(self, shape: Shape, labels: Mapping[str, str]) -> Shape:
         """What has become of the shape of a pod with these labels since others are watched; the pod comes once more."""
-        former = self._keys[shape.number]
-        assert former is not None
-        key = replace(former, labels=self._seen(labels))
-        found = self._known.get(key)
-        if found is None:
-            number = self._next_number()
-            found = replace(shape, number=number, labels=dict(key.labels))
-            self._note(found, key, self._sources[shape.number])
-        return self.join_known(found)
+        known = self._of(shape)
+        return self._join(replace(known.key, labels=self._seen(labels)), known.template, known.devices, known.volumes)
 
     def _seen(self, labels: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
         """Those of a pod's labels that are watched."""
-        return tuple((key, labels[key]) for key in self._watched if key in labels) if self._watched else ()
+        watched = self._by.common.watched
+        return tuple((key, labels[key]) for key in watched if key in labels) if watched else ()
 
     def leave(self, shape: Shape) -> None:
         """A pod that had it goes."""
-        number = shape.number
-        self._pods[number] -= 1
-        if not self._pods[number]:
-            key = self._keys[number]
-            assert key is not None
-            del self._known[key]
-            if not key.devices and not key.volumes:  # or it depends on more than its key
-                self._former[key] = shape
+        known = self._of(shape)
+        known.pods -= 1
+        if not known.pods:
+            del self._known[known.key]
+            if not known.key.devices and not known.key.volumes:  # or it depends on more than its key
+                self._former[known.key] = shape
                 if len(self._former) > _KEPT:
                     del self._former[next(iter(self._former))]
-            self._keys[number] = self._sources[number] = None
-            self._all[number] = self._blank(number)
-            self._blanks.append(number)
+            self._here[known.number], self._all[known.number] = None, self._blank(known.number)
+            self._blanks.append(known.number)
 
-    def _enter(self, key: _Key, template: Template, devices: Asked, volumes: PodVolumes | None) -> Shape:
-        number, former = self._next_number(), self._former.pop(key, None)
-        if former is not None:
-            made = replace(former, number=number)
-        else:
-            made = self._make(number, key, template, devices, volumes)
-        self._note(made, key, (template, devices, volumes))
-        return made
-
-    def _next_number(self) -> int:
-        if self._blanks:
-            return self._blanks.pop()
-        number = len(self._all)
-        self._all.append(self._nothing)  # until it is made
-        self._keys.append(None)
-        self._sources.append(None)
-        self._pods.append(0)
-        return number
-
-    def _note(self, made: Shape, key: _Key, source: _Source | None) -> None:
-        self._all[made.number], self._known[key] = made, made
-        self._keys[made.number], self._sources[made.number] = key, source
-
-    def _make(self, number: int, key: _Key, template: Template, devices: Asked, volumes: PodVolumes | None) -> Shape:
-        spec = template.spec
+    def _make(self, known: _Known) -> Shape:
+        by, key, template, devices, volumes = self._by, known.key, known.template, known.devices, known.volumes
+        spec, axis = template.spec, by.axis
         asked = effective_request(spec)
         unasked, guessed = guesses(spec, asked)
         apart = firm_request(asked) if key.firm else {}
-        unoffered = tuple(sorted(name for name in asked if name not in self._axis.index))
-        known = {name: number for name, number in {**asked, **apart}.items() if name in self._axis.index}
-        everything = {**known, **self._ports.request(spec), **devices.counts, POD_SLOTS: 1}
+        unoffered = tuple(sorted(name for name in asked if name not in axis.index))
+        offered = {name: number for name, number in {**asked, **apart}.items() if name in axis.index}
+        everything = {**offered, **by.common.ports.request(spec), **devices.counts, POD_SLOTS: 1}
         if unoffered:
             everything[UNOFFERED] = 1
         for driver, attached in volumes.attached if volumes is not None else ():
             everything[f"{ATTACH_PREFIX}{driver}"] = attached
-        vector = self._axis.vector(everything)
-        request = np.minimum(vector, self._most)
+        vector = axis.vector(everything)
+        request = np.minimum(vector, by.most)
         return Shape(
-            number=number,
+            number=known.number,
             request=request,
             asked=np.flatnonzero(request),
             namespace=template.namespace or "default",
@@ -339,13 +293,13 @@ class Shapes:
             scheduler=key.scheduler,
             unasked=unasked,
             guessed=guessed,
-            namespace_labels=self._namespaces.get(template.namespace or "default", {}),
+            namespace_labels=by.namespaces.get(template.namespace or "default", {}),
             unoffered=unoffered,
             devices=devices.ask,
             volumes=volumes,
-            written={self._axis.names[r]: int(vector[r]) for r in np.flatnonzero(vector > request).tolist()},
+            written={axis.names[r]: int(vector[r]) for r in np.flatnonzero(vector > request).tolist()},
         )
 
     def _blank(self, number: int) -> Shape:
         """A shape without wishes or labels, which nothing counts or places."""
-        return plain_shape(number, self._axis.vector({POD_SLOTS: 1}), namespace="")
+        return plain_shape(number, self._by.axis.vector({POD_SLOTS: 1}), namespace="")

@@ -35,17 +35,21 @@ from tierwise.model.resources import Axis
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Fault
 from tierwise.snapshot.budgets import Budgets
-from tierwise.snapshot.derive import Derived, Graph
+from tierwise.snapshot.derive import Derived, Graph, Index
 from tierwise.snapshot.devices import Asked, ReadDevices
 from tierwise.snapshot.pods import FollowedPods
-from tierwise.snapshot.shapes import Priorities, Shapes
+from tierwise.snapshot.shapes import Priorities, ReadBy, Shapes
 from tierwise.snapshot.templates import Common, Template, has_node_rules
 from tierwise.snapshot.volumes import ReadVolumesOfPods
 
 __all__ = ["Cohort", "TaskInputs", "TaskStore", "Tasks"]
 
 _ORDER, _NODE, _SHAPE = map(attrgetter, ("order", "node", "shape"))
-_TIMES = attrgetter("started", "checkpointed", "noticed", "ended", "deleted")
+_TIMES = "started", "checkpointed", "noticed", "ended", "deleted"
+_STATE = "status", "node", "nominated", *_TIMES
+"""What becomes another all life long of a pod that is otherwise what it was."""
+
+_state = attrgetter(*_STATE)
 _PARTS = 256
 """Into which pods without a group are dealt by name, so that a change of one looks at few."""
 
@@ -77,28 +81,25 @@ class TaskStore:
 
     def __init__(
         self,
-        shapes: Shapes,
-        nodes: Mapping[str, int],
+        by: ReadBy,
+        profile: Profile,
         schedulers: frozenset[str],
-        budgets: Budgets,
         devices: Callable[[str], Asked],
         volumes: Callable[[str], ReadVolumes | None],
     ) -> None:
-        """`nodes` are the numbers of nodes by name."""
-        self.shapes = shapes
-        self.used: Ints = _nothing_used(len(shapes.axis), nodes)  # (resources x numbers of nodes)
+        self.shapes = Shapes(by, profile)
+        self.used: Ints = np.zeros((len(by.axis), _width(by.nodes)), dtype=np.int64)  # (resources x numbers of nodes)
         self.releasing: set[str] = set()  # paths of pods that are terminating on their nodes
         self.attracting: dict[str, Pod] = {}  # pods that draw others towards them
         self.faults: dict[str, Fault] = {}
-        self._nodes = nodes
+        self._nodes, self._budgets = by.nodes, by.budgets
         self._schedulers = schedulers
-        self._budgets = budgets
         self._devices = devices  # what a pod asks of them, by its path
         self._volumes = volumes  # what was read of a pod's, by its path
         self._cohorts: dict[tuple[bool, tuple[Name, ...], int], Cohort] = {}
         self._naming: dict[Name, list[Cohort]] = {}  # by each group that they name
         self._cohort_of: dict[str, Cohort] = {}  # by path of the pod
-        self._of_node: dict[int, set[str]] = {}  # by number of a node, the paths of pods that stand or are kept there
+        self._of_node = Index[int]()  # by number of a node, the pods that stand or are kept there
         self._astray: set[str] = set()  # paths of pods that name a node which does not exist
         self._unsorted: set[Cohort] = set()
         self._touched: set[Cohort] = set()
@@ -158,65 +159,48 @@ class TaskStore:
 
         Of those that have got a node, the templates that they follow since.
         """
-        moved = self._settle(pods, placed)
-        cohort_of, astray = self._cohort_of, self._astray
+        self._settle(pods, placed)
         for path, pod in pods.items():
-            status = _status(pod)
-            if status is None:
-                self.drop(path)
-                continue
-            members = cohort_of[path].members
-            before, last = members[path].task, members[path].pod
-            node, nominated = before.node, before.nominated
-            if (
-                pod.spec.node_name != last.spec.node_name
-                or pod.status.nominated_node_name != last.status.nominated_node_name
-                or path in astray
-            ):
-                node, nominated = self._place(path, pod, status)
-            times = _times(pod, before.created)
-            if (
-                status is before.status
-                and node == before.node
-                and nominated == before.nominated
-                and times == _TIMES(before)
-            ):
-                if path in astray:  # it may name another node that does not exist
-                    members[path] = Member(pod, before)
-                    if path in self.attracting:
-                        self.attracting[path] = pod
-                continue  # kubelets write much else into a status
-            started, checkpointed, noticed, ended, deleted = times
-            task = replace(
-                before,
-                status=status,
-                node=node,
-                nominated=nominated,
-                started=started,
-                checkpointed=checkpointed,
-                noticed=noticed,
-                ended=ended,
-                deleted=deleted,
-            )
-            members[path] = Member(pod, task)
-            moved.add(cohort_of[path])
-            if node != before.node or nominated != before.nominated:
-                self._index(path, before, task)
-            if status is not before.status:
-                (self.releasing.add if status is Status.RELEASING else self.releasing.discard)(path)
-            if before.status in _HOLDING:
-                self._went.append(before)
-            if status in _HOLDING:
-                self._came.append(task)
-            if path in self.attracting:
-                self.attracting[path] = pod
-        for cohort in moved:
-            cohort.version += 1
-        self._moved |= moved
+            self._move(path, pod)
 
-    def _settle(self, pods: Mapping[str, Pod], placed: Mapping[str, Template]) -> set[Cohort]:
-        """Read pods that have got a node without their rules about nodes; the cohorts that they are in."""
-        cohorts: set[Cohort] = set()
+    def _move(self, path: str, pod: Pod, *, renumbered: bool = False) -> None:
+        """The same of one pod; where nodes are `renumbered`, its node may be another under the same name."""
+        status = _status(pod)
+        if status is None:
+            self.drop(path)
+            return
+        cohort = self._cohort_of[path]
+        before, last = cohort.members[path].task, cohort.members[path].pod
+        node, nominated = before.node, before.nominated
+        if (
+            renumbered
+            or pod.spec.node_name != last.spec.node_name
+            or pod.status.nominated_node_name != last.status.nominated_node_name
+            or path in self._astray
+        ):
+            node, nominated = self._place(path, pod, status)
+        now = status, node, nominated, *_times(pod, before.created)
+        if now == _state(before):  # kubelets write much else into a status
+            if path in self._astray:  # it may name another node that does not exist
+                self._hold(path, cohort, Member(pod, before))
+            return
+        task = replace(before, **dict(zip(_STATE, now, strict=True)))
+        self._hold(path, cohort, Member(pod, task))
+        self._reshaped(cohort)
+        if node != before.node or nominated != before.nominated:
+            self._of_node.put(path, _nodes_of(task))
+        if status is not before.status:
+            (self.releasing.add if status is Status.RELEASING else self.releasing.discard)(path)
+        self._went.append(before)
+        self._came.append(task)
+
+    def _hold(self, path: str, cohort: Cohort, member: Member) -> None:
+        cohort.members[path] = member
+        if path in self.attracting:
+            self.attracting[path] = member.pod
+
+    def _settle(self, pods: Mapping[str, Pod], placed: Mapping[str, Template]) -> None:
+        """Read pods that have got a node without their rules about nodes."""
         for path in sorted(placed, key=natural):  # so that shapes are numbered in an order that objects decide
             cohort, spec = self._cohort_of[path], pods[path].spec
             before, task = cohort.members[path].pod, cohort.members[path].task
@@ -228,8 +212,7 @@ class TaskStore:
                 unsupported="",
             )
             cohort.members[path] = Member(before, settled)
-            cohorts.add(cohort)
-        return cohorts
+            self._reshaped(cohort)
 
     def put(self, path: str, pod: Pod, template: Template) -> None:
         """A pod comes, or has become another."""
@@ -249,7 +232,7 @@ class TaskStore:
         if task.status is Status.RELEASING:
             self.releasing.add(path)
         self._touch(home)
-        self._index(path, None, task)
+        self._of_node.put(path, _nodes_of(task))
         self._came.append(task)
         if pod.metadata.annotations.get(SELECTOR):
             self.attracting[path] = pod
@@ -264,57 +247,26 @@ class TaskStore:
     def follow_nodes(self, nodes: Mapping[str, int]) -> None:
         """Nodes have come or gone, others keep their numbers: tasks that name one of them become others."""
         gone = [self._nodes[name] for name in self._nodes.keys() - nodes.keys()]
-        used, self.used = self.used, _nothing_used(len(self.used), nodes)
-        width = min(used.shape[1], self.used.shape[1])
-        self.used[:, :width] = used[:, :width]
-        self.used[:, [number for number in gone if number < width]] = 0
         self._nodes = nodes
-        concerned = self._astray.union(*(self._of_node.get(number, ()) for number in gone))
+        self.used = np.pad(self.used, ((0, 0), (0, max(0, _width(nodes) - self.used.shape[1]))))
+        concerned = self._astray.union(*(self._of_node[number] for number in gone))
         for path in sorted(concerned):
-            self._replace(path, self._cohort_of[path])
-
-    def _replace(self, path: str, cohort: Cohort) -> None:
-        """Look again which node a pod has, and which is kept for it."""
-        pod, task = cohort.members[path].pod, cohort.members[path].task
-        node, nominated = self._place(path, pod, task.status)
-        if (node, nominated) == (task.node, task.nominated):
-            return
-        renewed = replace(task, node=node, nominated=nominated)
-        cohort.members[path] = Member(pod, renewed)
-        self._index(path, task, renewed)
-        if node != task.node:
-            self._came.append(renewed)  # what it held went with its node, or counts from now on
-        self._touch(cohort)
-
-    def _index(self, path: str, before: Task | None, now: Task | None) -> None:
-        """Note on which nodes a pod stands or is kept."""
-        if before is not None and now is not None and (before.node, before.nominated) == (now.node, now.nominated):
-            return
-        for number in (before.node, before.nominated) if before is not None else ():
-            if number >= 0:
-                there = self._of_node.get(number)
-                if there is not None:
-                    there.discard(path)
-                    if not there:
-                        del self._of_node[number]
-        for number in (now.node, now.nominated) if now is not None else ():
-            if number >= 0:
-                self._of_node.setdefault(number, set()).add(path)
+            self._move(path, self._cohort_of[path].members[path].pod, renumbered=True)
 
     def cover(self, budgets: Budgets) -> None:
         """There are other budgets: tasks that they cover otherwise than before become others."""
         self._budgets = budgets
         for cohort in self._cohorts.values():
-            for path, (pod, task) in ((path, (member.pod, member.task)) for path, member in cohort.members.items()):
-                covering = budgets.of(pod)
-                if covering != task.budgets:
-                    cohort.members[path] = Member(pod, replace(task, budgets=covering))
+            for path, member in cohort.members.items():
+                covering = budgets.of(member.pod)
+                if covering != member.task.budgets:
+                    cohort.members[path] = Member(member.pod, replace(member.task, budgets=covering))
                     self._touch(cohort)
 
-    def resize(self, axis: Axis, common: Common, most: Ints) -> None:
+    def resize(self, by: ReadBy) -> None:
         """There are other resources or ports, or other limits of them: all shapes become others, and nothing else."""
-        was, before = self.shapes.axis, _requests(self.shapes)
-        self.shapes.resize(axis, common, most)
+        axis, was, before = by.axis, self.shapes.axis, _requests(self.shapes)
+        self.shapes.resize(by)
         shapes, requests = self.shapes.all(), _requests(self.shapes)
         kept = [(r, was.index[name]) for name, r in axis.index.items() if name in was.index]
         used, aligned = np.zeros((len(axis), self.used.shape[1]), dtype=np.int64), np.zeros_like(requests)
@@ -358,32 +310,6 @@ class TaskStore:
         cohort.version += 1
         self._moved.add(cohort)
 
-    def restart(
-        self,
-        shapes: Shapes,
-        nodes: Mapping[str, int],
-        budgets: Budgets,
-        pods: Mapping[str, tuple[Pod, Template]],
-        without: Iterable[str],
-    ) -> None:
-        """Read the pods that are here anew, but for some, which are gone from here."""
-        for path in without:
-            self.releasing.discard(path)
-            self.attracting.pop(path, None)
-            self._astray.discard(path)
-            self._remove(path)
-        self.shapes, self._nodes, self._budgets = shapes, nodes, budgets
-        self.used, self.faults = _nothing_used(len(shapes.axis), nodes), {}
-        self._came, self._went, self._of_node = [], [], {}
-        for cohort in self._cohorts.values():
-            for path in cohort.members:
-                task = self._task(path, *pods[path])
-                assert task is not None  # or it would not be here
-                cohort.members[path] = Member(pods[path][0], task)
-                self._index(path, None, task)
-                self._came.append(task)
-            self._touch(cohort)
-
     def flush(self) -> None:
         """After changes: members stand in natural order again, and what they hold is counted."""
         for cohort in self._unsorted:
@@ -394,7 +320,7 @@ class TaskStore:
         self._came, self._went = [], []
 
     def _count(self, tasks: Iterable[Task], sign: int) -> None:
-        held = [task for task in tasks if task.node >= 0 and task.status in _HOLDING]
+        held = [*filter(_holds, tasks)]
         if len(held) <= _FEW:
             for task in held:
                 self.used[:, task.node] += sign * task.shape.request
@@ -426,7 +352,7 @@ class TaskStore:
         """What a pod was counts no longer; its place among the members stays for the moment."""
         task = cohort.members[path].task
         self.shapes.leave(task.shape)
-        self._index(path, task, None)
+        self._of_node.put(path, ())
         self._went.append(task)
         self.releasing.discard(path)
         self.attracting.pop(path, None)
@@ -456,7 +382,6 @@ class TaskStore:
         devices = self._devices(path)
         volumes = self._volumes(path)
         created = parse_time(pod.metadata.creation_timestamp) if pod.metadata.creation_timestamp else 0.0
-        started, checkpointed, noticed, ended, deleted = _times(pod, created)
         return Task(
             key=key,
             shape=self.shapes.join(pod, template, devices, volumes),
@@ -465,11 +390,6 @@ class TaskStore:
             node=node,
             nominated=nominated,
             created=created,
-            started=started,
-            checkpointed=checkpointed,
-            noticed=noticed,
-            ended=ended,
-            deleted=deleted,
             owner=pod.metadata.labels.get(OWNER, ""),
             not_preemptable=not_preemptable(pod.metadata) or shielded(pod.metadata),
             critical=pod.metadata.namespace == "kube-system" or pod.spec.priority_class_name in _CRITICAL,
@@ -485,6 +405,7 @@ class TaskStore:
             tolerations=pod.spec.tolerations if pod.spec.node_name else (),
             node_rules=bool(pod.spec.node_name) and has_node_rules(pod.spec),
             unowned=not any(owner.controller for owner in pod.metadata.owner_references),
+            **dict(zip(_TIMES, _times(pod, created), strict=True)),
         )
 
     def _place(self, path: str, pod: Pod, status: Status) -> tuple[int, int]:
@@ -544,19 +465,9 @@ class Tasks(Derived[TaskStore]):
         changed |= self._by.devices.value.asking if self._by.devices.changed else set()
         if self.at < 0 or self._by.firmness.changed or self._others():
             self.began = reading
-            if self.at < 0:
-                self.value = TaskStore(
-                    self._shapes(),
-                    self._by.nodes.value,
-                    self._schedulers,
-                    self._by.budgets.value,
-                    self._by.devices.value.of.of,
-                    self._by.volumes.value.of.of,
-                )
-                changed = changed | pods.keys()
-            else:
-                changed = changed | moved.keys()
-                self.value.restart(self._shapes(), self._by.nodes.value, self._by.budgets.value, pods, changed)
+            of_devices, of_volumes = self._by.devices.value.of.of, self._by.volumes.value.of.of
+            self.value = TaskStore(self._read_by(), self._profile, self._schedulers, of_devices, of_volumes)
+            moved, placed, changed = {}, {}, {*pods}
         else:
             changed = self._patch(reading, pods, changed)
         self._last = common, self._by.priorities.value, self._by.namespaces.value, apps
@@ -572,24 +483,23 @@ class Tasks(Derived[TaskStore]):
 
     def _patch(self, reading: int, pods: Mapping[str, tuple[Pod, Template]], changed: set[str]) -> set[str]:
         """Bring what is here to what all are read by now; the pods that are to be read again."""
-        by = self._by
-        common, store, most = by.common.value, self.value, np.array(by.most.value, dtype=np.int64)
+        by, store, now = self._by, self.value, self._read_by()
         resized = by.axis.changed or by.most.changed or self._ports.changed
-        keys = {*common.watched} ^ {*self._last[0].watched}
+        keys = {*now.common.watched} ^ {*self._last[0].watched}
         changed = changed | self._concerned(pods)
         if resized or keys or by.namespaces.changed or by.apps.changed or by.devices.changed:
             for path in changed:  # before others get other shapes: what it was may have no column any more
                 store.drop(path)
             store.flush()
         if resized:
-            store.resize(by.axis.value, common, most)
+            store.resize(now)
             self.resized = reading
         if by.common.changed or by.priorities.changed or by.namespaces.changed or by.apps.changed:
-            store.shapes.adapt(common, by.priorities.value, by.namespaces.value, by.apps.value)
+            store.shapes.adapt(now)
         if by.nodes.changed:
-            store.follow_nodes(by.nodes.value)
+            store.follow_nodes(now.nodes)
         if by.budgets.changed:
-            store.cover(by.budgets.value)
+            store.cover(now.budgets)
         if keys:
             store.relabel(keys)
         return changed
@@ -607,18 +517,9 @@ class Tasks(Derived[TaskStore]):
                 found.add(path)
         return found
 
-    def _shapes(self) -> Shapes:
-        """No shapes yet."""
-        return Shapes(
-            self._by.axis.value,
-            self._by.common.value,
-            self._by.priorities.value,
-            most=np.array(self._by.most.value, dtype=np.int64),
-            profile=self._profile,
-            firmness=self._by.firmness.value,
-            namespaces=self._by.namespaces.value,
-            apps=self._by.apps.value,
-        )
+    def _read_by(self) -> ReadBy:
+        values = {name: getattr(self._by, name).value for name in ReadBy.__struct_fields__}
+        return ReadBy(**{**values, "most": np.array(values["most"], dtype=np.int64)})
 
 
 def _differing(before: Mapping[str, object], now: Mapping[str, object]) -> set[str]:
@@ -636,8 +537,14 @@ def _requests(shapes: Shapes) -> Ints:
     return np.stack(vectors, axis=1) if vectors else np.zeros((len(shapes.axis), 0), dtype=np.int64)
 
 
-def _nothing_used(resources: int, nodes: Mapping[str, int]) -> Ints:
-    return np.zeros((resources, max(nodes.values(), default=-1) + 1), dtype=np.int64)
+def _width(nodes: Mapping[str, int]) -> int:
+    """How many numbers of nodes there are."""
+    return max(nodes.values(), default=-1) + 1
+
+
+def _nodes_of(task: Task) -> set[int]:
+    """The numbers of the nodes that a task stands on or that are kept for it."""
+    return {number for number in (task.node, task.nominated) if number >= 0}
 
 
 _NO_TIMES = (0.0, 0.0, 0.0, 0.0, 0.0)

@@ -20,6 +20,7 @@ from tierwise.model.node import NodeTable
 from tierwise.model.resources import Axis
 from tierwise.model.volumes import ATTACH_PREFIX, Storage
 from tierwise.port import Objects
+from tierwise.snapshot.derive import Index
 
 __all__ = ["ReadVolumesOfPods", "VolumeFollower"]
 
@@ -35,10 +36,8 @@ class VolumeFollower:
         self._pods: dict[str, Pod] = {}
         self._at = Objects()  # what the reader has seen
         self._reader = VolumeReader(self._at)
-        self._uses: dict[str, tuple[str, ...]] = {}  # by pod: what others may use as well
-        self._users: dict[str, set[str]] = {}  # who uses it
-        self._read_by: dict[str, tuple[str, ...]] = {}  # by pod: the claims and volumes that it was read from
-        self._readers: dict[str, set[str]] = {}  # who was read from it
+        self._users = Index[str]()  # the pods that use something, by what others may use as well
+        self._readers = Index[str]()  # those that were read from a claim or volume
         self._last = ReadVolumesOfPods(self, set())
         self._besides: dict[str, dict[str, int]] | None = None  # attached and used by nobody; None: to be counted
 
@@ -85,18 +84,17 @@ class VolumeFollower:
                 meant = record.spec.claim_ref if record is not None else None
                 if meant is not None:
                     keys.append(f"claim {meant.namespace}/{meant.name}")
-        return {path for key in keys for path in self._readers.get(key, ())}
+        return {path for key in keys for path in self._readers[key]}
 
     def _look(self, stale: set[str]) -> set[str]:
         """Read pods anew, and those that use the same as one that has begun or ceased to."""
         touched, self._besides = set(stale), None
         for path in stale:
             pod = self._pods.get(path)
-            before, after = self._uses.get(path, ()), tuple(self._reader.uses(pod)) if pod is not None else ()
-            for use in {*before} ^ {*after}:
-                touched |= self._users.get(use, set())
-            _index(self._users, self._uses, path, after)
-            _index(self._readers, self._read_by, path, tuple(self._reader.sources(pod)) if pod is not None else ())
+            uses = {*self._reader.uses(pod)} if pod is not None else set()  # in several volumes it may name one claim
+            touched = touched.union(*(self._users[use] for use in uses.symmetric_difference(self._users.keys(path))))
+            self._users.put(path, uses)
+            self._readers.put(path, {*self._reader.sources(pod)} if pod is not None else ())
         changed: set[str] = set()
         for path in touched:
             pod, known = self._pods.get(path), self.read.get(path)
@@ -111,7 +109,7 @@ class VolumeFollower:
         return changed
 
     def _number(self, use: str) -> int:
-        return len(self._users.get(use, ()))
+        return len(self._users[use])
 
     def columns(self) -> set[str]:
         """The resources that count attached volumes: of drivers with limits that some pod has volumes of."""
@@ -145,7 +143,7 @@ class VolumeFollower:
         used: dict[str, set[str]] = {}
         for path, pod in self._pods.items():
             if pod.spec.node_name:
-                used.setdefault(pod.spec.node_name, set()).update(self._uses.get(path, ()))
+                used.setdefault(pod.spec.node_name, set()).update(self._users.keys(path))
         return self._reader.attached_besides(used)
 
 
@@ -154,19 +152,6 @@ class ReadVolumesOfPods(msgspec.Struct, frozen=True, eq=False):
 
     of: VolumeFollower
     changed: set[str]  # the pods whose volumes are read differently than before
-
-
-def _index(by_key: dict[str, set[str]], keys_of: dict[str, tuple[str, ...]], path: str, keys: tuple[str, ...]) -> None:
-    """Note what a pod stands under from now on, and nothing else; a pod may name one claim in several volumes."""
-    keys = tuple(dict.fromkeys(keys))
-    for key in keys_of.pop(path, ()):
-        by_key[key].discard(path)
-        if not by_key[key]:
-            del by_key[key]
-    if keys:
-        keys_of[path] = keys
-        for key in keys:
-            by_key.setdefault(key, set()).add(path)
 
 
 def _matters(volume: Volume) -> bool:
