@@ -7,9 +7,9 @@ that nothing behind it runs. The forms:
 - `kinds`: objects of some types, as they are now; another where one of these has come, gone or become another record.
 - `records`: the same of one type by path, with those that are others; with a `Facet`, in these fields alone.
 - `whole`: one value, made again as a whole.
-- `each`: one value for each record, made again for those that are others.
-- `tally`: the different values among these.
-- `rows`: columns in the order of nodes, read again for the rows that are others.
+- `Each`: one value for each record, made again for those that are others.
+- `Tally`: the different values among these.
+- `Rows`: columns in the order of nodes, read again for the rows that are others.
 - `follow`: what a follower with a memory makes of its inputs. Its value may depend on the past in numbers alone.
 
 Values are brought up to date in the order in which they were declared. A function that raises empties the graph: the
@@ -18,6 +18,7 @@ next reading begins from nothing.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from itertools import repeat
 from operator import attrgetter, eq, is_
@@ -29,7 +30,7 @@ from numpy.typing import NDArray
 from tierwise.api.codec import Object
 from tierwise.port import Objects
 
-__all__ = ["Derived", "Each", "Facet", "Graph", "Index", "Kinds", "Order", "Records"]
+__all__ = ["Derived", "Each", "Facet", "Graph", "Index", "Kinds", "Order", "Records", "Rows", "Tally"]
 
 V = TypeVar("V")
 W = TypeVar("W")
@@ -51,7 +52,7 @@ class Facet:
         return bool(self._get(one) == self._get(other))
 
 
-class Derived(Generic[V]):
+class Derived(ABC, Generic[V]):
     """A value, and the number of the reading at which it last became another."""
 
     value: V
@@ -71,9 +72,9 @@ class Derived(Generic[V]):
         """Whether this reading has made it another."""
         return self.at == self.graph.reading
 
+    @abstractmethod
     def make(self, reading: int) -> None:
         """Make it again, and say so where it is another now."""
-        raise NotImplementedError
 
     def forget(self) -> None:
         """Begin from nothing."""
@@ -146,7 +147,7 @@ class Whole(Derived[V]):
 
 
 class Each(Derived[dict[str, V]]):
-    """A value for each record, in the order of these; equal values stay."""
+    """What a function makes of each record, in the order of these; equal values stay."""
 
     def __init__(self, source: Records[Any], function: Callable[[Any], V]) -> None:
         super().__init__(source.graph, (source,))
@@ -186,7 +187,7 @@ class Each(Derived[dict[str, V]]):
 
 
 class Tally(Derived[frozenset[W]]):
-    """The different values among those of records, each as often as it is there."""
+    """The different ones of what a function makes of values of records, each as often as it is there."""
 
     def __init__(self, source: Each[V], of: Callable[[V], W]) -> None:
         super().__init__(source.graph, (source,))
@@ -237,9 +238,13 @@ class Rows(Derived[NDArray[A]]):
         order: Derived[Order],
         source: Each[V],
         read: Callable[..., NDArray[A]],
-        shared: Sequence[Derived[Any]],
-        patch: Callable[..., NDArray[A] | None] | None,
+        *shared: Derived[Any],
+        patch: Callable[..., NDArray[A] | None] | None = None,
     ) -> None:
+        """It is read from the values of rows, and by what they share.
+
+        Where that is another, `patch` makes the column from the last one and from both, or says that all is to be read.
+        """
         super().__init__(source.graph, (order, source, *shared))
         self._order, self._source, self._shared = order, source, shared
         self._read, self._patch = read, patch
@@ -360,28 +365,6 @@ class Graph:
     def equal(self, function: Callable[..., V], *inputs: Derived[Any]) -> Derived[V]:
         """The same, where a value that equals the last one stays."""
         return Whole(self, function, inputs, eq)
-
-    def each(self, source: Records[Any], function: Callable[[Any], V]) -> Each[V]:
-        """What a function makes of each record."""
-        return Each(source, function)
-
-    def tally(self, source: Each[V], of: Callable[[V], W]) -> Derived[frozenset[W]]:
-        """The different ones of what a function makes of these values."""
-        return Tally(source, of)
-
-    def rows(
-        self,
-        order: Derived[Order],
-        source: Each[V],
-        read: Callable[..., NDArray[A]],
-        *shared: Derived[Any],
-        patch: Callable[..., NDArray[A] | None] | None = None,
-    ) -> Derived[NDArray[A]]:
-        """A column that is read from the values of rows, and by what they share.
-
-        Where that is another, `patch` makes the column from the last one and from both, or says that all is to be read.
-        """
-        return Rows(order, source, read, shared, patch)
 
     def follow(self, start: Callable[[], S], step: Callable[..., V], *inputs: Derived[Any]) -> Derived[V]:
         """What a follower makes of these inputs, which it may remember."""

@@ -26,7 +26,7 @@ from tierwise.model.resources import POD_SLOTS, Axis
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import HYPERNODES, LAYERS, AlternateTopology, Topology, fabric_kind
 from tierwise.model.tree import build_tree
-from tierwise.snapshot.derive import Derived, Each, Facet, Graph, Order
+from tierwise.snapshot.derive import Derived, Each, Facet, Graph, Order, Rows, Tally
 
 __all__ = ["LAYERED", "OF_HYPERNODES", "OF_TREES", "NodeRow", "Nodes", "OrderedTopology", "order_topology"]
 
@@ -146,13 +146,13 @@ class Nodes:
         self.number = graph.follow(list[Mapping[str, int]], _numbered, self.order)
         self._by_number = graph.whole(_numbers, self.order, self.number)
         self._labels = graph.whole(_label_table, self.order, records)
-        self.of: Each[NodeRow] = graph.each(graph.records(Node), partial(read_row, conditions=tuple(conditions)))
-        self.resources = graph.equal(_united, graph.tally(self.of, _names))
+        self.of = Each(graph.records(Node), partial(read_row, conditions=tuple(conditions)))
+        self.resources = graph.equal(_united, Tally(self.of, _names))
         self._graph = graph
 
     def amounts(self, axis: Derived[Axis], most: Derived[int]) -> Derived[Ints]:
         """What nodes have, (resources x rows): no more than `most` of anything."""
-        return self._graph.rows(self.order, self.of, read_amounts, axis, most, patch=_realigned)
+        return Rows(self.order, self.of, read_amounts, axis, most, patch=_realigned)
 
     def table(self, amounts: Derived[Ints]) -> Derived[NodeTable]:
         """The table of all nodes with these amounts."""
@@ -176,7 +176,7 @@ class Nodes:
     def _column(self, name: str, kind: type) -> Derived[NDArray[Any]]:
         """What rows have in a field."""
         of = attrgetter(name)
-        return self._graph.rows(self.order, self.of, lambda rows: np.fromiter(map(of, rows), kind, len(rows)))
+        return Rows(self.order, self.of, lambda rows: np.fromiter(map(of, rows), kind, len(rows)))
 
 
 def _ordered(last: list[Order], trees: OrderedTopology, records: Mapping[str, Node]) -> Order:

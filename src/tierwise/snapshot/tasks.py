@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgspec
@@ -382,6 +382,7 @@ class TaskStore:
         devices = self._devices(path)
         volumes = self._volumes(path)
         created = parse_time(pod.metadata.creation_timestamp) if pod.metadata.creation_timestamp else 0.0
+        times: dict[str, Any] = dict(zip(_TIMES, _times(pod, created), strict=True))
         return Task(
             key=key,
             shape=self.shapes.join(pod, template, devices, volumes),
@@ -405,7 +406,7 @@ class TaskStore:
             tolerations=pod.spec.tolerations if pod.spec.node_name else (),
             node_rules=bool(pod.spec.node_name) and has_node_rules(pod.spec),
             unowned=not any(owner.controller for owner in pod.metadata.owner_references),
-            **dict(zip(_TIMES, _times(pod, created), strict=True)),
+            **times,
         )
 
     def _place(self, path: str, pod: Pod, status: Status) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
 from tierwise.model.arrays import Ints
 from tierwise.port import Key, Objects, key_of_raw
-from tierwise.snapshot.derive import Facet, Graph, Order
+from tierwise.snapshot.derive import Each, Facet, Graph, Order, Rows, Tally
 
 
 def changed(objects: Objects, *raws: Raw) -> Objects:
@@ -70,8 +70,8 @@ def test_only_records_that_are_others_are_looked_at() -> None:
         seen.append(record.metadata.name)
         return record.metadata.labels.get("app", "")
 
-    each = graph.each(graph.records(Pod), read)
-    apps = graph.tally(each, str.upper)
+    each = Each(graph.records(Pod), read)
+    apps = Tally(each, str.upper)
     objects = changed(Objects(), labelled("b", app="x"), labelled("c", app="y"))
     graph.read(objects)
     graph.read(changed(objects, labelled("a", app="y")))
@@ -85,7 +85,7 @@ def test_only_records_that_are_others_are_looked_at() -> None:
 def test_the_last_of_its_kind_leaves_the_tally() -> None:
     """Kinds are counted, so that none is looked for."""
     graph = Graph()
-    apps = graph.tally(graph.each(graph.records(Pod), attrgetter("metadata.labels")), lambda labels: labels["app"])
+    apps = Tally(Each(graph.records(Pod), attrgetter("metadata.labels")), lambda labels: labels["app"])
     objects = changed(Objects(), labelled("a", app="x"), labelled("b", app="x"), labelled("c", app="y"))
     found = []
     for gone in ((), ("a",), ("a", "b")):
@@ -111,9 +111,9 @@ def test_columns_are_what_reading_all_rows_gives(seed: int) -> None:
         return np.array([int(label["app"]) + by for label in labels], dtype=np.int64)
 
     order = graph.whole(ordered, records)
-    each = graph.each(records, attrgetter("metadata.labels"))
-    column = graph.rows(order, each, read, shift)
-    patched = graph.rows(order, each, read, shift, patch=lambda made, was, by: made - was[0] + by[0])
+    each = Each(records, attrgetter("metadata.labels"))
+    column = Rows(order, each, read, shift)
+    patched = Rows(order, each, read, shift, patch=lambda made, was, by: made - was[0] + by[0])
     objects = Objects()
     for step in range(8):
         names = pick.sample("abcdefgh", pick.randrange(4))
@@ -138,7 +138,7 @@ def test_a_function_that_raises_empties_the_graph() -> None:
             raise ValueError("no")
         return len(values)
 
-    each = graph.each(graph.records(Pod), attrgetter("metadata.name"))
+    each = Each(graph.records(Pod), attrgetter("metadata.name"))
     number = graph.whole(check, each)
     memory = graph.follow(list[int], lambda last, _: (last.append(1), len(last))[1], each)
     objects = changed(Objects(), pod("a"))
