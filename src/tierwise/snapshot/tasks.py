@@ -46,10 +46,7 @@ __all__ = ["Cohort", "TaskInputs", "TaskStore", "Tasks"]
 
 _ORDER, _NODE, _SHAPE = map(attrgetter, ("order", "node", "shape"))
 _TIMES = "started", "checkpointed", "noticed", "ended", "deleted"
-_STATE = "status", "node", "nominated", *_TIMES
-"""What becomes another all life long of a pod that is otherwise what it was."""
-
-_state = attrgetter(*_STATE)
+_TIMES_OF = attrgetter(*_TIMES)
 _PARTS = 256
 """Into which pods without a group are dealt by name, so that a change of one looks at few."""
 
@@ -154,50 +151,63 @@ class TaskStore:
                 self.drop(path)
         self.flush()
 
-    def move(self, pods: Mapping[str, Pod], placed: Mapping[str, Template]) -> None:
+    def move(self, pods: Mapping[str, Pod], placed: Mapping[str, Template], *, renumbered: bool = False) -> None:
         """Pods that are here may have come to another node or state, and are otherwise what they were.
 
-        Of those that have got a node, the templates that they follow since.
+        Of those that have got a node, the templates that they follow since. Where nodes are `renumbered`, the node of a
+        pod may be another under the same name.
         """
         self._settle(pods, placed)
+        cohort_of, astray, attracting, moved = self._cohort_of, self._astray, self.attracting, set[Cohort]()
         for path, pod in pods.items():
-            self._move(path, pod)
-
-    def _move(self, path: str, pod: Pod, *, renumbered: bool = False) -> None:
-        """The same of one pod; where nodes are `renumbered`, its node may be another under the same name."""
-        status = _status(pod)
-        if status is None:
-            self.drop(path)
-            return
-        cohort = self._cohort_of[path]
-        before, last = cohort.members[path].task, cohort.members[path].pod
-        node, nominated = before.node, before.nominated
-        if (
-            renumbered
-            or pod.spec.node_name != last.spec.node_name
-            or pod.status.nominated_node_name != last.status.nominated_node_name
-            or path in self._astray
-        ):
-            node, nominated = self._place(path, pod, status)
-        now = status, node, nominated, *_times(pod, before.created)
-        if now == _state(before):  # kubelets write much else into a status
-            if path in self._astray:  # it may name another node that does not exist
-                self._hold(path, cohort, Member(pod, before))
-            return
-        task = replace(before, **dict(zip(_STATE, now, strict=True)))
-        self._hold(path, cohort, Member(pod, task))
-        self._reshaped(cohort)
-        if node != before.node or nominated != before.nominated:
-            self._of_node.put(path, _nodes_of(task))
-        if status is not before.status:
-            (self.releasing.add if status is Status.RELEASING else self.releasing.discard)(path)
-        self._went.append(before)
-        self._came.append(task)
-
-    def _hold(self, path: str, cohort: Cohort, member: Member) -> None:
-        cohort.members[path] = member
-        if path in self.attracting:
-            self.attracting[path] = member.pod
+            status = _status(pod)
+            if status is None:
+                self.drop(path)
+                continue
+            cohort = cohort_of[path]
+            before, last = cohort.members[path].task, cohort.members[path].pod
+            node, nominated = before.node, before.nominated
+            if (
+                renumbered
+                or pod.spec.node_name != last.spec.node_name
+                or pod.status.nominated_node_name != last.status.nominated_node_name
+                or path in astray
+            ):
+                node, nominated = self._place(path, pod, status)
+            started, checkpointed, noticed, ended, deleted = times = _times(pod, before.created)
+            task = before
+            if (  # or it is as it was: kubelets write much else into a status
+                status is not before.status
+                or node != before.node
+                or nominated != before.nominated
+                or times != _TIMES_OF(before)
+            ):
+                task = replace(
+                    before,
+                    status=status,
+                    node=node,
+                    nominated=nominated,
+                    started=started,
+                    checkpointed=checkpointed,
+                    noticed=noticed,
+                    ended=ended,
+                    deleted=deleted,
+                )
+                moved.add(cohort)
+                if node != before.node or nominated != before.nominated:
+                    self._of_node.put(path, _nodes_of(task))
+                if status is not before.status:
+                    (self.releasing.add if status is Status.RELEASING else self.releasing.discard)(path)
+                if before.status in _HOLDING:
+                    self._went.append(before)
+                if status in _HOLDING:
+                    self._came.append(task)
+            if task is not before or path in astray:  # which may name another node that does not exist
+                cohort.members[path] = Member(pod, task)
+                if path in attracting:
+                    attracting[path] = pod
+        for cohort in moved:
+            self._reshaped(cohort)
 
     def _settle(self, pods: Mapping[str, Pod], placed: Mapping[str, Template]) -> None:
         """Read pods that have got a node without their rules about nodes."""
@@ -250,8 +260,7 @@ class TaskStore:
         self._nodes = nodes
         self.used = np.pad(self.used, ((0, 0), (0, max(0, _width(nodes) - self.used.shape[1]))))
         concerned = self._astray.union(*(self._of_node[number] for number in gone))
-        for path in sorted(concerned):
-            self._move(path, self._cohort_of[path].members[path].pod, renumbered=True)
+        self.move({path: self._cohort_of[path].members[path].pod for path in sorted(concerned)}, {}, renumbered=True)
 
     def cover(self, budgets: Budgets) -> None:
         """There are other budgets: tasks that they cover otherwise than before become others."""
@@ -320,7 +329,7 @@ class TaskStore:
         self._came, self._went = [], []
 
     def _count(self, tasks: Iterable[Task], sign: int) -> None:
-        held = [*filter(_holds, tasks)]
+        held = [task for task in tasks if task.node >= 0 and task.status in _HOLDING]
         if len(held) <= _FEW:
             for task in held:
                 self.used[:, task.node] += sign * task.shape.request
