@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 from tests.support.koordinator import (
     annotated,
@@ -65,6 +66,16 @@ def test_a_missing_gang_keeps_its_group_waiting_under_every_profile() -> None:
     """Gangs are whole or not at all, also where the profile does not name Koordinator's plugin."""
     plain = replace(DEFAULT, tiers=tuple(tuple(p for p in tier if p.name != "coscheduling") for tier in DEFAULT.tiers))
     bound, waiting = run(cluster(FLAT), gang("master", 1, annotations={GROUPS: '["default/worker"]'}), profile=plain)
+
+    assert {} == bound
+    assert "GangGroupIncomplete" in waiting["master-0"]
+
+
+@pytest.mark.parametrize("action", ["preempt", "gangpreempt", "jobpreempt", "podpreempt"])
+def test_no_action_starts_a_group_that_lacks_a_gang(action: str) -> None:
+    """An action that evicts binds who needs nobody's room, and asks first what allocate asks."""
+    first = replace(DEFAULT, actions=(action, "allocate"))
+    bound, waiting = run(cluster(FLAT), gang("master", 1, annotations={GROUPS: '["default/worker"]'}), profile=first)
 
     assert {} == bound
     assert "GangGroupIncomplete" in waiting["master-0"]

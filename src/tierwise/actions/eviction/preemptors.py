@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.actions.enqueue import admission_reason, queue_reason
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
 from tierwise.actions.placement.problem import Placement
@@ -22,7 +23,7 @@ from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Decision, Eviction, EvictionAttempt
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, Phase
+from tierwise.model.job import Job
 from tierwise.model.reason import Reason, Rejection
 from tierwise.model.resources import POD_SLOTS
 from tierwise.model.running import RunningTable
@@ -147,11 +148,7 @@ def starving_jobs(cycle: Cycle) -> Iterator[Job]:
 
 def may_evict(cycle: Cycle, job: Job) -> bool:
     """Whether a job starves in an open queue, and nothing but room is missing."""
-    queue = cycle.snapshot.queues.get(job.queue)
-    inside = job.phase is not Phase.PENDING or job.key in cycle.report.phases
-    if queue is None or not queue.open or not inside or not (job.best_effort_pod_sets or any(job.pod_sets())):
-        return False
-    if job.unsupported or job.unready or job.refusal is not None:
+    if queue_reason(cycle, job) is not None or not (job.best_effort_pod_sets or any(job.pod_sets())):
         return False
     if job.key in cycle.report.delays:  # or it could have had a place without
         return False
@@ -163,7 +160,7 @@ def may_evict(cycle: Cycle, job: Job) -> bool:
         except PluginError as failure:
             cycle.report.add_eviction_attempt(job, EvictionAttempt("evict", failure.reason))
             return False
-    return starved and cycle.pipeline.admit(job) is None
+    return starved and admission_reason(cycle, job) is None
 
 
 def slots(cycle: Cycle, job: Job) -> Demand:
