@@ -32,17 +32,20 @@ __all__ = ["KIND", "POINTS", "Points", "read_kube", "wrong_argument"]
 # that name has. Plugins that have no effect may be given anything.
 
 
+_TYPE: Final = ("apiVersion", "kind")
 _POLICIES: Final = ("only-waiting", "waiting-and-running", "once-satisfied")
 
 
 def wrong_argument(plugin: str, arguments: Mapping[str, object]) -> tuple[str, str] | None:
     """The first argument of a plugin that cannot be read, and why; None where all of them can."""
-    if plugin in _STRICT:
-        known = (*_CHECKS.get(plugin, {}), *_STRICT[plugin], "apiVersion", "kind")
-        unknown = next((str(name) for name in arguments if name not in known), None)
-        if unknown is not None:
-            return unknown, f"{plugin} has no such argument{suggestion(unknown, known)}"
-    for name, problem in _CHECKS.get(plugin, {}).items():
+    checks = _CHECKS.get(plugin)
+    if checks is None:
+        return None
+    known = (*checks, *_TYPE)
+    unknown = next((str(name) for name in arguments if name not in known), None)
+    if unknown is not None:
+        return unknown, f"{plugin} has no such argument{suggestion(unknown, known)}"
+    for name, problem in checks.items():
         said = problem(arguments[name]) if arguments.get(name) is not None else ""
         if said:
             return name, said
@@ -153,33 +156,16 @@ def _node_affinity(value: object) -> str:
     return ""
 
 
+def _unread(names: str) -> dict[str, Callable[[object], str]]:
+    """Arguments that are refused elsewhere, or have no effect: they may be anything."""
+    return dict.fromkeys(names.split(), lambda _: "")
+
+
 def _defaulting(value: object) -> str:
     return "" if value in ("List", "System") else f"expected List or System, not {value}"
 
 
 _STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
-
-_STRICT: Final[Mapping[str, tuple[str, ...]]] = {
-    "DefaultPreemption": (),
-    "InterPodAffinity": (),
-    "NodeAffinity": (),
-    "NodeResourcesBalancedAllocation": (),
-    "NodeResourcesFit": ("ignoredResources", "ignoredResourceGroups"),
-    "PodTopologySpread": ("defaultConstraints",),
-    "VolumeBinding": ("bindTimeoutSeconds", "shape"),
-    "DynamicResources": ("filterTimeout", "bindingTimeout"),
-    "Coscheduling": (
-        *("controllerWorkers", "skipCheckScheduleCycle", "permitWaitingTimeSeconds", "podGroupBackoffSeconds"),
-        *("podGroupRejectPercentage", "denyPGExpirationTimeSeconds", "deniedPGExpirationTimeSeconds"),
-        *("kubeConfigPath", "kubeMaster", "kubeConfig"),
-    ),
-    "ElasticQuota": ("quotaGroupNamespace", "enableQueueHint", "quotaSnapshotUpdateInterval", "hookPlugins"),
-    "NetworkOverhead": (),
-    "PrioritySort": (),
-    "QOSSort": (),
-    "TopologicalSort": (),
-}
-"""Plugins with arguments, all of which are known; those named here are refused, or have no effect."""
 
 _VOLUMES: Final = "a pod that is bound against the rules of its volumes could not start"
 _KEPT_RULES: Final = {
@@ -204,14 +190,20 @@ _CHECKS: Final[Mapping[str, Mapping[str, Callable[[object], str]]]] = {
     "InterPodAffinity": {"hardPodAffinityWeight": _whole(0, 100), "ignorePreferredTermsOfExistingPods": _flag},
     "NodeAffinity": {"addedAffinity": _node_affinity},
     "NodeResourcesBalancedAllocation": {"resources": _resources},
-    "NodeResourcesFit": {"scoringStrategy": _strategy},
-    "PodTopologySpread": {"defaultingType": _defaulting},
+    "NodeResourcesFit": {"scoringStrategy": _strategy, **_unread("ignoredResources ignoredResourceGroups")},
+    "PodTopologySpread": {"defaultingType": _defaulting, **_unread("defaultConstraints")},
+    "VolumeBinding": _unread("bindTimeoutSeconds shape"),
     "Coscheduling": {
         "awareNetworkTopology": _flag,
         "enablePreemption": _flag,
         "defaultMatchPolicy": _policy,
         "defaultTimeout": _duration,
         "crossNamespaceGangGroups": _flag,
+        **_unread(
+            "controllerWorkers skipCheckScheduleCycle permitWaitingTimeSeconds podGroupBackoffSeconds"
+            " podGroupRejectPercentage denyPGExpirationTimeSeconds deniedPGExpirationTimeSeconds"
+            " kubeConfigPath kubeMaster kubeConfig"
+        ),
     },
     "ElasticQuota": {
         "enableRuntimeQuota": _flag,
@@ -225,6 +217,7 @@ _CHECKS: Final[Mapping[str, Mapping[str, Callable[[object], str]]]] = {
         "systemQuotaGroupMax": _amounts,
         "quotaGroupNamespace": _text,
         "trustedNamespaces": _texts,
+        **_unread("enableQueueHint quotaSnapshotUpdateInterval hookPlugins"),
     },
     "NetworkOverhead": {
         "namespaces": _texts,
@@ -234,8 +227,11 @@ _CHECKS: Final[Mapping[str, Mapping[str, Callable[[object], str]]]] = {
         "bothWays": _flag,
         "lookAhead": _flag,
     },
+    "PrioritySort": {},
+    "QOSSort": {},
     "TopologicalSort": {"namespaces": _texts},
 }
+"""Plugins of which all arguments are known, each with what says what is wrong with a value."""
 
 
 # Which plugins a profile of a KubeSchedulerConfiguration enables at which extension point, and with what weight.
@@ -376,7 +372,6 @@ _FIELDS: Final = """
 """
 """The fields of the file; only the first three matter here."""
 _OF_PROFILE: Final = ("schedulerName", "plugins", "pluginConfig", "percentageOfNodesToScore")
-_TYPE: Final = ("apiVersion", "kind")
 _OWN: Final = "Tierwise"
 """The name under which `pluginConfig` says what is for no plugin."""
 _GANG: Final = PluginChoice("gang", off=frozenset({"JobOrder"}))

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from tierwise.api.codec import KINDS_OF
 from tierwise.api.core import Pod, ResourceList
-from tierwise.api.duration import seconds
 from tierwise.api.koordinator import GatherRule, GatherSpec, PodGroup, gang_names, gather_spec
 from tierwise.api.meta import ObjectMeta, read_number
 from tierwise.api.natural import natural
@@ -57,7 +56,6 @@ TOTAL = f"{_PREFIX}total-number"
 MODE = f"{_PREFIX}mode"
 MATCH_POLICY = f"{_PREFIX}match-policy"
 GROUPS = f"{_PREFIX}groups"
-WAITING_TIME = f"{_PREFIX}waiting-time"
 GATHER = (f"{_PREFIX}network-topology-spec", f"{_PREFIX}networkTopologyAware")
 INDEX = f"{_PREFIX}network-topology-index"
 SELECTOR = "scheduling.koordinator.sh/network-topology-selector"
@@ -79,7 +77,6 @@ class Gang(msgspec.Struct, frozen=True):
     asks: GatherSpec | None = None
     fault: str = ""  # why what it asks of the network, or whom it starts with, cannot be read
     partners: tuple[str, ...] = ()  # gangs that start with it, as it lists them
-    timeout: float | None = None  # how long pods may hold room while they wait for the others
     min_resources: ResourceList | None = None
     by_pods: bool = False  # it has no object
 
@@ -173,37 +170,23 @@ def _group(gangs: Sequence[Gang], missing: tuple[str, ...], faults: tuple[Fault,
 
 def _of_object(key: str, record: PodGroup, rules: Rules) -> Gang:
     spec, phase = record.spec, record.status.phase
-    asks, fault = _asks(record.metadata, spec.network_topology_aware)
-    partners, wrong = _partners(record.metadata)
-    return Gang(
-        key=key,
-        meta=record.metadata,
-        minimum=spec.min_member,
-        match_policy=record.metadata.annotations.get(MATCH_POLICY, "") or rules.match_policy,
+    return replace(
+        _gang(key, record.metadata, spec.min_member, spec.network_topology_aware, rules),
         phase=_STARTED.get(phase) or _OVER.get(phase, Phase.PENDING),
-        asks=asks,
-        fault=fault or wrong,
-        partners=partners,
-        timeout=spec.schedule_timeout_seconds,
         min_resources=spec.min_resources,
     )
 
 
 def _of_pod(key: str, meta: ObjectMeta, rules: Rules) -> Gang:
-    asks, fault = _asks(meta, None)
+    return replace(_gang(key, meta, read_number(meta.annotations[MINIMUM]), None, rules), by_pods=True)
+
+
+def _gang(key: str, meta: ObjectMeta, minimum: int | None, spec: GatherSpec | None, rules: Rules) -> Gang:
+    """What the annotations of an object, or of the first pod, say of a gang."""
+    asks, fault = _asks(meta, spec)
     partners, wrong = _partners(meta)
-    text = meta.annotations[MINIMUM]
-    return Gang(
-        key=key,
-        meta=meta,
-        minimum=read_number(text),
-        match_policy=meta.annotations.get(MATCH_POLICY, "") or rules.match_policy,
-        asks=asks,
-        fault=fault or wrong,
-        partners=partners,
-        timeout=seconds(meta.annotations.get(WAITING_TIME, "")),
-        by_pods=True,
-    )
+    policy = meta.annotations.get(MATCH_POLICY, "") or rules.match_policy
+    return Gang(key, meta, minimum, policy, asks=asks, fault=fault or wrong, partners=partners)
 
 
 def _asks(meta: ObjectMeta, spec: GatherSpec | None) -> tuple[GatherSpec | None, str]:

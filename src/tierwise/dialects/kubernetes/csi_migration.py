@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from tierwise.api.core import NodeSelector, NodeSelectorTerm, Volume
 from tierwise.api.meta import Requirement
-from tierwise.api.storage import PersistentVolume
+from tierwise.api.storage import PersistentVolume, PersistentVolumeSpec
 
 __all__ = [
     "DRIVERS",
@@ -22,7 +22,6 @@ __all__ = [
     "ZONE_LABELS",
     "Attachable",
     "inline_handle",
-    "plugin_of",
     "translated",
     "volume_handle",
 ]
@@ -71,27 +70,14 @@ class Attachable(msgspec.Struct, frozen=True):
 
 def inline_handle(volume: Volume) -> Attachable | None:
     """A disk that a pod names itself, as its driver knows it; None for what no driver serves."""
-    if volume.aws_elastic_block_store is not None:
-        handle = _ebs_id(volume.aws_elastic_block_store.volume_id)
-        return Attachable(DRIVERS[_EBS], handle) if handle else None
-    if volume.gce_persistent_disk is not None:
-        return Attachable(DRIVERS[_GCE], _gce_id(volume.gce_persistent_disk.pd_name, ""))
-    if volume.azure_disk is not None and volume.azure_disk.kind.lower() in ("", "managed"):
-        return Attachable(DRIVERS[_AZURE], volume.azure_disk.disk_uri)
-    if volume.cinder is not None:
-        return Attachable(DRIVERS[_CINDER], volume.cinder.volume_id)
-    if volume.portworx_volume is not None:
-        return Attachable(DRIVERS[_PORTWORX], volume.portworx_volume.volume_id)
-    return None
+    return _attachable(volume, "")
 
 
 def volume_handle(volume: PersistentVolume) -> Attachable | None:
     """A volume as its driver knows it; None for what is attached by none, or cannot be translated."""
     if volume.spec.csi is not None:
         return Attachable(volume.spec.csi.driver, volume.spec.csi.volume_handle)
-    plugin = plugin_of(volume)
-    handle = _handle(volume, plugin) if plugin else ""
-    return Attachable(DRIVERS[plugin], handle) if handle else None
+    return _attachable(volume.spec, _zones(volume))
 
 
 def translated(volume: PersistentVolume) -> tuple[str, NodeSelector | None, bool]:
@@ -99,38 +85,38 @@ def translated(volume: PersistentVolume) -> tuple[str, NodeSelector | None, bool
 
     The plugin is "" for a volume that no plugin of old serves.
     """
-    plugin = plugin_of(volume)
+    plugin, handle = _disk(volume.spec, _zones(volume))
     if not plugin:
         return "", None, True
     affinity = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
     key = _ZONE_KEYS.get(plugin)
-    return plugin, _moved(volume, affinity, key) if key else affinity, bool(_handle(volume, plugin))
+    return plugin, _moved(volume, affinity, key) if key else affinity, bool(handle)
 
 
-def plugin_of(volume: PersistentVolume) -> str:
-    """The plugin of old that a volume belongs to; "" for none."""
-    spec = volume.spec
-    given = {
-        _GCE: spec.gce_persistent_disk,
-        _EBS: spec.aws_elastic_block_store,
-        _CINDER: spec.cinder,
-        _AZURE: spec.azure_disk,
-        _PORTWORX: spec.portworx_volume,
-    }
-    return next((plugin for plugin, source in given.items() if source is not None), "")
+def _zones(volume: PersistentVolume) -> str:
+    labels = volume.metadata.labels
+    return labels.get(_OLD_ZONE) or labels.get(_ZONE, "")
 
 
-def _handle(volume: PersistentVolume, plugin: str) -> str:
-    """The driver's handle; "" where the plugin's name for it cannot be translated."""
-    spec, labels = volume.spec, volume.metadata.labels
-    if plugin == _EBS and spec.aws_elastic_block_store is not None:
-        return _ebs_id(spec.aws_elastic_block_store.volume_id)
-    if plugin == _GCE and spec.gce_persistent_disk is not None:
-        return _gce_id(spec.gce_persistent_disk.pd_name, labels.get(_OLD_ZONE) or labels.get(_ZONE, ""))
-    if plugin == _AZURE and spec.azure_disk is not None:
-        return spec.azure_disk.disk_uri if spec.azure_disk.kind.lower() in ("", "managed") else ""
-    numbered = spec.cinder if plugin == _CINDER else spec.portworx_volume
-    return numbered.volume_id if numbered is not None else ""
+def _attachable(source: Volume | PersistentVolumeSpec, zones: str) -> Attachable | None:
+    plugin, handle = _disk(source, zones)
+    return Attachable(DRIVERS[plugin], handle) if handle else None
+
+
+def _disk(source: Volume | PersistentVolumeSpec, zones: str) -> tuple[str, str]:
+    """The plugin of old that a disk belongs to, and the driver's handle of it.
+
+    The plugin is "" where there is none, the handle where the plugin's name for the disk cannot be translated.
+    """
+    if source.gce_persistent_disk is not None:
+        return _GCE, _gce_id(source.gce_persistent_disk.pd_name, zones)
+    if source.aws_elastic_block_store is not None:
+        return _EBS, _ebs_id(source.aws_elastic_block_store.volume_id)
+    if source.cinder is not None:
+        return _CINDER, source.cinder.volume_id
+    if source.azure_disk is not None:
+        return _AZURE, source.azure_disk.disk_uri if source.azure_disk.kind.lower() in ("", "managed") else ""
+    return (_PORTWORX, source.portworx_volume.volume_id) if source.portworx_volume is not None else ("", "")
 
 
 def _ebs_id(name: str) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from tierwise.api.core import Container, Pod, PodResourceClaim, PodSpec
+from tierwise.api.eviction_terms import status_time
 from tierwise.api.quantity import milli, whole
 from tierwise.api.resource import (
     ConsumerReference,
@@ -28,7 +29,6 @@ from tierwise.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
-from tierwise.dialects.kubernetes.volumes import read_time
 from tierwise.model.devices import Extended, Kind, PlannedClaim, PlannedRequest
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ def binding_of(claim: ResourceClaim) -> Binding | None:
     if allocation is None or not any(result.binding_conditions for result in allocation.devices.results):
         return None
     told = {(one.driver, one.pool, one.device): one.conditions for one in claim.status.devices}
-    since = read_time(allocation.allocation_timestamp)
+    since = status_time(allocation.allocation_timestamp)
     for result in allocation.devices.results:
         if not result.binding_conditions:
             continue

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api.core import NodeSelector, Pod, Volume
-from tierwise.api.meta import parse_time
+from tierwise.api.eviction_terms import status_time
 from tierwise.api.quantity import milli, whole
 from tierwise.api.storage import (
     BOUND_BY_CONTROLLER,
@@ -60,7 +60,6 @@ __all__ = [
     "ReadVolumes",
     "VolumeReader",
     "claims_of",
-    "read_time",
 ]
 
 CHOSEN_NODE: Final = "tierwise.io/selected-node"
@@ -314,8 +313,8 @@ class VolumeReader:
             volume_version=reserved[0].metadata.resource_version if reserved else "",
             by_scheduler=bool(reserved) and BOUND_BY_CONTROLLER in reserved[0].metadata.annotations,
             chosen=chosen,
-            since=read_time(marks.get(CHOSEN_AT, "")),
-            failed=read_time(marks.get(FAILED_AT, "")),
+            since=status_time(marks.get(CHOSEN_AT, "")),
+            failed=status_time(marks.get(FAILED_AT, "")),
             refused=bool(chosen) and not selected and not reserved,
         )
         return terms, found
@@ -478,11 +477,3 @@ def _disks(pod: Pod) -> Iterator[DiskUse]:
             at = f"{volume.rbd.pool or _CEPH_POOL}/{volume.rbd.image}"
             monitors = tuple(sorted({f"{monitor}/{at}" for monitor in volume.rbd.monitors}))
             yield DiskUse("rbd", monitors, volume.rbd.read_only)
-
-
-def read_time(text: str) -> float:
-    """A moment that an annotation names; 0 for none."""
-    try:
-        return parse_time(text) if text else 0.0
-    except ValueError:
-        return 0.0

@@ -17,13 +17,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
+from tierwise.api.eviction_terms import status_time
 from tierwise.api.meta import format_time
 from tierwise.api.plurals import count
 from tierwise.api.quantity import milli
 from tierwise.api.resource import ResourceClaim
 from tierwise.dialects.kubernetes.compute_domains import CLIQUE
 from tierwise.dialects.kubernetes.devices import binding_of
-from tierwise.dialects.kubernetes.volumes import read_time
 from tierwise.framework.extension import CycleView, Preparation, Tie
 from tierwise.framework.ledger import Ledger, Pool, Tally, stays_released
 from tierwise.model.arrays import Bools, Ints, Why
@@ -477,7 +477,7 @@ class DeviceRules:
         pause = 0.0
         for _, claim in open_claims:
             if FAILED_AT in claim.metadata.annotations:
-                pause = max(pause, read_time(claim.metadata.annotations[FAILED_AT]))
+                pause = max(pause, status_time(claim.metadata.annotations[FAILED_AT]))
         if pause and self._now < pause + _PAUSE:
             text = f"the devices of pod {task.key} could not be prepared; another try is made at "
             text += format_time(pause + _PAUSE)

@@ -16,6 +16,7 @@ import msgspec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
 from tierwise.api.duration import seconds
+from tierwise.api.eviction_terms import status_time
 from tierwise.api.natural import natural
 from tierwise.api.quantity import milli
 from tierwise.api.storage import (
@@ -31,7 +32,7 @@ from tierwise.api.storage import (
 )
 from tierwise.controllers.workqueue import Index
 from tierwise.dialects.kubernetes.identity import made_up_uid
-from tierwise.dialects.kubernetes.volumes import CHOSEN_AT, CHOSEN_NODE, read_time
+from tierwise.dialects.kubernetes.volumes import CHOSEN_AT, CHOSEN_NODE
 from tierwise.port import Create, Effect, Key, Objects, PatchStatus, Prepare, RecordEvent, key_of
 
 __all__ = ["PROVISION_AFTER", "Provisioned", "Provisioner", "provision"]
@@ -98,7 +99,7 @@ def _provision(objects: Objects, pods: Iterable[Pod], now: float | None) -> Prov
             continue
         node = claim.metadata.annotations.get(SELECTED_NODE, "")
         if delayed and node and acts and storage is not None and storage.provisioner not in ("", NO_PROVISIONER):
-            begun = read_time(claim.metadata.annotations.get(CHOSEN_AT, ""))
+            begun = status_time(claim.metadata.annotations.get(CHOSEN_AT, ""))
             ready = begun + (seconds(storage.metadata.annotations.get(PROVISION_AFTER, "")) or 0.0)
             if now is None or now >= ready:
                 effects += _made(objects, claim, storage, node)
