@@ -92,7 +92,11 @@ class ControlPlane:
 
     def processor_seconds(self) -> float:
         """What the server and its etcd have used so far."""
-        return sum(processor_seconds(process.pid) for process in self._processes.values())
+        return sum(self.processor_seconds_by_process().values())
+
+    def processor_seconds_by_process(self) -> dict[str, float]:
+        """The same of each of them."""
+        return {name: processor_seconds(process.pid) for name, process in self._processes.items()}
 
     def metrics(self) -> str:
         """What the API server counts."""

@@ -47,7 +47,8 @@ class Size(msgspec.Struct, frozen=True):
     floods: list[int]
     apart: bool
     only_tierwise: bool
-    tierwise: str
+    burst_rounds: int
+    tierwise: list[str]
 
 
 def _binding(number: int) -> tuple[str, Json]:
@@ -164,6 +165,7 @@ def load(size: Size, goals: Goals) -> None:
                 size.tierwise,
                 gangs=size.bursts,
                 floods=size.floods,
+                rounds=size.burst_rounds,
                 say=goals.say,
             )
 
@@ -255,7 +257,10 @@ def main() -> None:
             parser.add_argument("--gangs", type=int, default=100, help="that come one by one to an idle cluster")
             parser.add_argument("--bursts", type=int, default=250, help="gangs of 4 that arrive within four seconds")
             parser.add_argument("--floods", type=int, nargs="*", default=[1200, 5000], help="of another tenant beside")
-            parser.add_argument("--tierwise", default="", help="another program to measure in those bursts")
+            parser.add_argument("--burst-rounds", type=int, default=5, help="bursts of each kind, in turns")
+            parser.add_argument(
+                "--tierwise", nargs="*", default=[], help="further programs to measure in those bursts, in turns"
+            )
             parser.add_argument(
                 "--apart", action="store_true", help="the control plane has half of the cores, all else the other half"
             )

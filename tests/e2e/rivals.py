@@ -31,7 +31,7 @@ from tests.e2e.tight import Tight, big_node, big_pod
 from tests.e2e.world import World
 from tests.support.ports import free_port
 
-__all__ = ["Race", "Rival", "Say", "compare", "ready", "rivals"]
+__all__ = ["Race", "Rival", "Say", "compare", "ready", "rivals", "writes_so_far"]
 
 GANG: Final = 16
 _RACK: Final = 16
@@ -115,14 +115,16 @@ class Race:
             groups = [_group(first // GANG, len(pods[first : first + GANG])) for first in range(0, len(pods), GANG)]
             self._tight.send("POST", [(path_of("PodGroup", namespace="default"), group) for group in groups])
         with self._waiting(pods, rival.name) as finish, (self._plane.folder / "rival.log").open("wb") as log:
-            requests = self._writes()
+            requests = writes_so_far(self._plane)
             process = subprocess.Popen(rival.command, stdout=log, stderr=log)
             try:
                 begun = ready(rival, process)
                 before = self._plane.processor_seconds(), processor_seconds(process.pid)
                 rate = len(pods) / (finish.wait() - begun)
                 after = self._plane.processor_seconds(), processor_seconds(process.pid)
-                writes = {what: (n - requests.get(what, 0)) / len(pods) for what, n in self._writes().items()}
+                writes = {
+                    what: (n - requests.get(what, 0)) / len(pods) for what, n in writes_so_far(self._plane).items()
+                }
             finally:
                 process.terminate()
                 process.wait()
@@ -167,18 +169,6 @@ class Race:
                 process.terminate()
                 process.wait()
         return sorted(found)
-
-    def _writes(self) -> dict[str, int]:
-        """Requests that the server has answered so far and that are no reads, by verb and resource."""
-        found: dict[str, int] = {}
-        for line in self._plane.metrics().splitlines():
-            if match := _ANSWERED.match(line):
-                fields = dict(_LABEL.findall(match["labels"]))
-                what = "/".join(filter(None, (fields["resource"], fields["subresource"])))
-                if fields["verb"] not in _READS:
-                    name = f"{fields['verb']} {what}"
-                    found[name] = found.get(name, 0) + int(float(match["count"]))
-        return found
 
     @contextlib.contextmanager
     def _waiting(self, pods: Sequence[Json], scheduler: str) -> Iterator[_Finish]:
@@ -292,6 +282,19 @@ class _Finish:
                 left = self._pods - self._begin()
         self._last = time.perf_counter()
         self._over.set()
+
+
+def writes_so_far(plane: ControlPlane) -> dict[str, int]:
+    """Requests that the server has answered so far and that are no reads, by verb and resource."""
+    found: dict[str, int] = {}
+    for line in plane.metrics().splitlines():
+        if match := _ANSWERED.match(line):
+            fields = dict(_LABEL.findall(match["labels"]))
+            what = "/".join(filter(None, (fields["resource"], fields["subresource"])))
+            if fields["verb"] not in _READS:
+                name = f"{fields['verb']} {what}"
+                found[name] = found.get(name, 0) + int(float(match["count"]))
+    return found
 
 
 def ready(rival: Rival, process: subprocess.Popen[bytes]) -> float:

@@ -20,13 +20,14 @@ from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.wire import pending_wire, schedule_wire
 from tierwise.framework.report import ReportBuilder
-from tierwise.port import Effect, Objects, PatchStatus
+from tierwise.port import Create, Effect, Objects, PatchStatus
 from tierwise.scheduler.cycle import nothing_waits
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster.driver import reconcile
 from tierwise.sim.cluster.rounds import Rounds
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import Reader, build
+from tierwise.status.pod import ConditionWriter, pod_conditions
 from tierwise.status.pod_group import StatusWriter, statuses
 
 PROFILE_NAMES = st.sampled_from(sorted(PROFILES))
@@ -143,6 +144,35 @@ def test_statuses_are_the_same_without_a_memory(scene: Scene, chance: random.Ran
         pods = [key for key in cluster.read() if key.kind == "Pod"]
         ended = chance.sample(pods, min(2, len(pods)))
         cluster.apply([PatchStatus(key, {"phase": chance.choice(["Succeeded", "Running", "Failed"])}) for key in ended])
+
+
+@sees(refusals=14)
+@given(scenes(), st.randoms(use_true_random=False))
+def test_conditions_are_the_same_without_a_memory(scene: Scene, chance: random.Random) -> None:
+    """A writer that passes over pods that it has told of tells the others what one that knows nothing tells them."""
+    orphan = {**scene.gangs[0].manifests()[-1], "metadata": {"name": "stray", "namespace": "default"}}
+    orphan["metadata"] = {**orphan["metadata"], "annotations": {"scheduling.k8s.io/group-name": "gone"}}  # type: ignore[dict-item]
+    cluster = EmbeddedCluster(objects_of(scene.world, *scene.gangs))
+    cluster.apply([Create(orphan)])
+    reader, kept = Reader(), ConditionWriter()
+    for _ in range(6):
+        reconcile(cluster, 0.0)
+        snapshot = reader.read(cluster.read(), 0.0)
+        report = cycle(snapshot, DEFAULT)
+        cluster.apply([*effects(snapshot, report), *statuses(cluster.read(), snapshot, report)])
+        asked = kept.write(cluster.read(), snapshot, report)
+
+        assert pod_conditions(cluster.read(), snapshot, report) == asked
+        cluster.apply([effect for effect in asked if chance.random() < 0.8])
+        cluster.advance_pods()
+        pods = [key for key in cluster.read() if key.kind == "Pod"]
+        other = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Other",
+            "message": "in the words of somebody else",
+        }
+        cluster.apply([PatchStatus(key, {"conditions": [other]}) for key in chance.sample(pods, min(2, len(pods)))])
 
 
 @given(crowds())

@@ -79,10 +79,10 @@ def queue_reason(cycle: Cycle, job: Job) -> Reason | None:
 
 def enqueue(cycle: Cycle) -> None:
     """Move jobs from Pending to Inqueue, in queue and job order; those without an open queue are refused first."""
-    waiting = []
+    waiting, gates = [], cycle.kept.gates
     for job in cycle.snapshot.unsettled:
         if job.phase is Phase.PENDING:
-            kept = cycle.kept.gate(job)
+            kept = gates.get(job.key)
             closed = queue_reason(cycle, job) if kept is None else None
             if kept is not None:
                 cycle.report.reject(job, kept)

@@ -124,11 +124,12 @@ class JobsByQueue:
     def admit(self, jobs: Iterable[Job]) -> None:
         """Admit the jobs that have tasks to place; those that their queue or a gate keeps out are rejected."""
         admitted: dict[str, list[Entry]] = {}
-        kept = self._cycle.kept
+        kept, backlog = self._cycle.kept, self._cycle.backlog
+        untouched = backlog.untouched  # then all that waited are open
         for job in jobs:
-            if not self._cycle.backlog.open(job):
+            refused = kept.gates.get(job.key)
+            if not (untouched and refused is not None) and not backlog.open(job):
                 continue
-            refused = kept.gate(job)
             if refused is not None:
                 self._refuse(job, refused)
                 continue

@@ -73,6 +73,11 @@ class Backlog:
                     return True
         return False
 
+    @property
+    def untouched(self) -> bool:
+        """Whether no task was placed, and no job nominated, in this cycle."""
+        return not self._dealt and not self._held
+
     def hold(self, job: Job) -> None:
         """A job was nominated: its other tasks wait until it is bound."""
         self._held.add(job.number)
@@ -106,12 +111,9 @@ class Nominations:
         self._held: dict[int, list[int]] = {}  # by job, which of them; jobs of one owner share them
         self._lent: set[int] = set()  # jobs that are being served
         self._hold(snapshot)
-        for job in snapshot.waiting:
-            for task in job.tasks:  # a loop instead of `any`: it is asked for every waiting job
-                if task.nominated >= 0:
-                    for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
-                        self._keep_nominated(job, pod_set, snapshot.nodes)
-                    break
+        for job in snapshot.nominated:
+            for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
+                self._keep_nominated(job, pod_set, snapshot.nodes)
 
     def _keep_nominated(self, job: Job, pod_set: PodSet, nodes: NodeTable) -> None:
         named = [task.nominated for task in pod_set.tasks if task.nominated >= 0]

@@ -54,9 +54,15 @@ class KeptRefusals:
         same = len(before) == len(self._read) and all(map(_same, self._read, before))
         self._kinds: Mapping[object, object] = kinds if same else {}
         self._last: Mapping[str, ToldJob] = jobs if same else {}  # type: ignore[assignment]  # nobody else fills it
+        jobs_now = snapshot.unsettled if snapshot is not None and self._last else ()
+        self.gates: Mapping[str, Rejection] = {  # of jobs that a gate kept out in the last cycle, and keeps out now
+            job.key: last.refusal
+            for job in jobs_now
+            if (last := self._last.get(job.key)) is not None and last.gate and last.tasks is job.tasks
+        }
         self._now: dict[object, object] = {}  # kinds that were found out in this cycle
         self._passing: dict[object, object] = {}  # what is known in this cycle alone
-        self._gates: dict[str, Rejection] = {}
+        self._new_gates: dict[str, Rejection] = {}
         self._again = 0  # jobs that are told what they were told
         self.jobs: dict[str, ToldJob] = {}  # what the next cycle will know of jobs
         self.read: list[object] = []  # the keys of what was asked for since somebody emptied it, and lasts
@@ -68,11 +74,6 @@ class KeptRefusals:
         """What a job was told that is what it was; None where it is not, or nothing is known."""
         last = self._last.get(job.key)
         return last if last is not None and last.tasks is job.tasks else None
-
-    def gate(self, job: Job) -> Rejection | None:
-        """The refusal of a job that a gate kept out in the last cycle, and keeps out now."""
-        last = self._last.get(job.key)
-        return last.refusal if last is not None and last.gate and last.tasks is job.tasks else None
 
     def passes_gates(self, job: Job) -> bool:
         """Whether no gate kept a job out in the last cycle, and none does now."""
@@ -89,17 +90,26 @@ class KeptRefusals:
     def refused_by_gate(self, job: Job, rejection: Rejection) -> None:
         """A gate has refused a job, and will as long as nothing of the job and of what is read is another."""
         if self.keeps:
-            self._gates[job.key] = rejection
+            self._new_gates[job.key] = rejection
 
     def is_by_gate(self, job: Job, rejection: Rejection) -> bool:
         """Whether a refusal of this cycle is such a one."""
-        return self._gates.get(job.key) is rejection
+        return self._new_gates.get(job.key) is rejection
 
     def repeat(self, job: Job, told: ToldJob) -> Rejection:
         """A job is told what it was told."""
         self._again += 1
         self.jobs[job.key] = told
         return told.told
+
+    def repeat_gates(self, rejections: dict[str, Rejection]) -> set[str]:
+        """Tell all jobs that a gate keeps out again what they were told; which these are."""
+        again = {key: self._last[key] for key, refusal in self.gates.items() if rejections.get(key) is refusal}
+        again = {key: told for key, told in again.items() if told.on is None}
+        self._again += len(again)
+        self.jobs.update(again)
+        rejections.update((key, told.told) for key, told in again.items())
+        return set(again)
 
     # -- what is known of kinds
 

@@ -37,11 +37,10 @@ def _once(answer: Callable[[Shape], R]) -> Callable[[Shape], R]:
     known: dict[int, R] = {}
 
     def ask(shape: Shape) -> R:
-        try:
-            return known[shape.number]
-        except KeyError:
-            found = known[shape.number] = answer(shape)
-            return found
+        number = shape.number
+        if number not in known:  # no exception: a flood has thousands of shapes, each asked about once
+            known[number] = answer(shape)
+        return known[number]
 
     return ask
 
@@ -60,7 +59,7 @@ def _movers(panel: Panel) -> Callable[[Shape], tuple[_Mover, ...]]:
 def any_concerned(panel: Panel, _: AnyRule) -> Answer:
     """Any."""
     moving = _movers(panel)
-    return _once(lambda shape: bool(moving(shape)))
+    return lambda shape: bool(moving(shape))
 
 
 def first_that_moves(panel: Panel, _: AnyRule) -> Answer:

@@ -18,8 +18,9 @@ _STEP: Final = 0.02
 """Seconds between two looks whether pods are being bound."""
 _PATIENCE: Final = 25
 """So many looks, and what waits is written all the same."""
-_LATELY: Final = 0.1
-"""Seconds for which binds must have ended."""
+_LATELY: Final = 0.5
+"""Seconds for which binds must have ended: longer than a cycle beside thousands of jobs that wait, in which none are
+under way either. No single thing waits for longer than that, see above."""
 
 
 class BindsUnderWay:

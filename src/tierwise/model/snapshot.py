@@ -117,6 +117,17 @@ class Snapshot(msgspec.Struct, frozen=True, dict=True):
         """The jobs with pending tasks, in order."""
         return tuple([job for job in self.unsettled if job.best_effort_pod_sets or any(map(_POD_SETS, job.subs))])
 
+    @cached_property
+    def nominated(self) -> tuple[Job, ...]:
+        """Those of them for which a node is kept."""
+        found = []
+        for job in self.waiting:
+            for task in job.tasks:  # a loop instead of `any`: there are very many
+                if task.nominated >= 0:
+                    found.append(job)
+                    break
+        return tuple(found)
+
     def alternate_topology(self, constraint: Constraint | None) -> AlternateTopology | None:
         """The tree that a constraint is about, where that is not the one that rows follow.
 

@@ -56,7 +56,7 @@ from tierwise.scheduler.guard import Crash, Guard
 from tierwise.scheduler.partial_gangs import Marks, release
 from tierwise.snapshot.builder import Reader
 from tierwise.snapshot.consistency import differences
-from tierwise.status.pod import pod_conditions, pod_events
+from tierwise.status.pod import ConditionWriter, pod_conditions, pod_events
 from tierwise.status.pod_group import StatusWriter, statuses
 
 if TYPE_CHECKING:
@@ -135,6 +135,13 @@ _UNTOLD: Final = 10.0
 _SHARE: Final = 9.0
 """So many times as long as telling all who wait took is not told again: whoever makes thousands of objects that cannot
 be scheduled has a part of the loop's time, and not all of it."""
+
+_MOST_TOLD: Final = 128
+"""Groups, and gangs with their pods, that are told at a time why they wait, of all namespaces in turn: to work out what
+all of a flood are told would take a third of a second, in which nothing is bound."""
+
+_TOLD_IN: Final = 0.5
+"""Seconds in which about as many are written, and the next may be told."""
 
 _MOST_BINDS: Final = 256
 """Binds under way beyond which the next are not sent before the oldest have ended."""
@@ -241,6 +248,7 @@ class Loop:
         self._failed: set[tuple[str, str, str]] = set()  # plugin, method and error that people were told of
         self._readers = [Reader(duty.profile, schedulers=duty.schedulers) for duty in duties]
         self._statuses = [StatusWriter() for _ in duties]
+        self._conditions = [ConditionWriter() for _ in duties]
         self._marks = [Marks() for _ in duties]
         self._arriving: list[dict[str, tuple[int, float]]] = [{} for _ in duties]  # see `_fresh`
         self._again: list[float | None] = [None for _ in duties]  # when time alone lets a cycle decide otherwise
@@ -446,7 +454,7 @@ class Loop:
     def _rehearse_whole(self, index: int, objects: Objects) -> None:
         duty, now = self._duties[index], self._clock()
         self._readers[index] = Reader(duty.profile, schedulers=duty.schedulers)  # the old one broke off half-way
-        self._statuses[index] = StatusWriter()
+        self._statuses[index], self._conditions[index] = StatusWriter(), ConditionWriter()
         snapshot = Reader(duty.profile, schedulers=duty.schedulers).read(objects, now)
         report = cycle(snapshot, duty.profile, plugins=self._plugins())
         _check_made(report)
@@ -575,9 +583,15 @@ class Loop:
         later: set[Key] = set()
         under_way = frozenset().union(*(turn.jobs for turn in self._under_way[index]))
         if waiting:
-            fresh = self._fresh(index, snapshot, report)
-            asked += self._statuses[index].write(objects, snapshot, _without(report, fresh), under_way)
-            asked += pod_conditions(objects, snapshot, report, {path for paths in fresh.values() for path in paths})
+            fresh, statuses, conditions = (
+                self._fresh(index, snapshot, report),
+                self._statuses[index],
+                self._conditions[index],
+            )
+            asked += statuses.write(objects, snapshot, _without(report, fresh), under_way, _MOST_TOLD)
+            asked += conditions.write(objects, snapshot, report, fresh, _MOST_TOLD)
+            if statuses.left or conditions.left:
+                self._turn_again(index, self._clock() + _TOLD_IN)
             released, later = self._release(index, objects, snapshot, report)
             by, self._published[index] = str(index), self._ticks()
             self._telling[index] = self._published[index] - begun
@@ -614,20 +628,20 @@ class Loop:
         outcomes = self._cluster.apply(decided_on(objects, back))
         return list(outcomes), {_about(effect) for effect in wanted} - {_about(effect) for effect in back}
 
-    def _fresh(self, index: int, snapshot: Snapshot, report: CycleReport) -> dict[str, list[str]]:
-        """Gangs with their pods that are told nothing yet: the group is not known, or too few pods of it are, and has
+    def _fresh(self, index: int, snapshot: Snapshot, report: CycleReport) -> set[str]:
+        """Gangs that are told nothing yet: the group is not known, or too few pods of it are, and has
         not been so for long with as many pods as now. The next turn comes when the first of them has been.
         """
-        arriving = {lone_gang(path): [path] for path in snapshot.orphans}
+        arriving = {lone_gang(path): 1 for path in snapshot.orphans}  # with how many pods
         for job in snapshot.waiting:
             rejection = report.rejections.get(job.key)
             if rejection is not None and rejection.reason.code in LACKS_PODS:
-                arriving[job.key] = [task.key for task in job.tasks]
+                arriving[job.key] = len(job.tasks)
         now, last, known = self._ticks(), self._arriving[index], {}
-        for key, paths in arriving.items():
-            known[key] = last[key] if key in last and last[key][0] == len(paths) else (len(paths), now)
+        for key, pods in arriving.items():
+            known[key] = last[key] if key in last and last[key][0] == pods else (pods, now)
         self._arriving[index] = known
-        fresh = {key: paths for key, paths in arriving.items() if now - known[key][1] < _ON_ITS_WAY}
+        fresh = {key for key in arriving if now - known[key][1] < _ON_ITS_WAY}
         if fresh:
             self._turn_again(index, self._clock() + _ON_ITS_WAY - (now - min(known[key][1] for key in fresh)))
         return fresh

@@ -96,11 +96,11 @@ def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
     decided: dict[int, list[Decision]] = {}
     for decision in report.decisions:
         decided.setdefault(decision.job.number, []).append(decision)
-    for job in snapshot.waiting:
+    for job in snapshot.nominated:
         if job.key not in report.rejections and job.number not in decided:
             continue
         nominated = [task for task in job.tasks if task.nominated >= 0 and task.status is Status.PENDING]
-        kept = {t.key for d in decided.get(job.number, ()) for p in d.placed for t in p.tasks} if nominated else ()
+        kept = {t.key for d in decided.get(job.number, ()) for p in d.placed for t in p.tasks}
         yield from (Nominate(pod_key(task.key), "", gang=job.key) for task in nominated if task.key not in kept)
 
 

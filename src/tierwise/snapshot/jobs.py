@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import Final
 
 import msgspec
@@ -71,6 +72,24 @@ class _UngroupedPods(msgspec.Struct, frozen=True):
 
 
 _NOBODY = _UngroupedPods([], [], [], [], {}, [])
+
+
+class _Rest(msgspec.Struct, frozen=True):
+    """What all such cohorts come to."""
+
+    others: list[list[Task]]
+    orphans: dict[str, str]
+    forsaken: tuple[str, ...]
+    drawn: list[Member]
+
+    @staticmethod
+    def of(found: Sequence[_UngroupedPods]) -> _Rest:
+        return _Rest(
+            [rest.others for rest in found if rest.others],
+            dict(sorted(chain(*(rest.orphans.items() for rest in found)), key=lambda item: natural(item[0]))),
+            tuple(sorted(chain(*(rest.forsaken for rest in found)), key=natural)),
+            [member for rest in found for member in rest.drawn],
+        )
 
 
 class _SingleJobs:
@@ -146,6 +165,8 @@ class JobCache:
         self._lone = _SingleJobs()  # of pods that wait
         self._standing = _SingleJobs()  # of pods that run
         self._rest: dict[Cohort, tuple[int, _UngroupedPods]] = {}
+        self._rest_versions: list[tuple[Cohort, int]] = []  # of the same, in order
+        self._sorted_rest = _Rest.of([])
 
     def sort(self, builder: JobBuilder, store: TaskStore, groups: GroupReader, drawn: Drawn) -> SortedPods:
         """Every pod to its job, or to those that belong to none."""
@@ -158,16 +179,13 @@ class JobCache:
             self._begun, changed = True, set(groups.groups)
         self._follow(builder, store, groups, changed, touched, moved, drawn)
         jobs = self._in_order.copy()
-        unsettled = sorted((self._jobs[whole] for whole in self._unsettled), key=lambda job: job.number)
-        found = self._sort_rest(self._loose)
+        unsettled = sorted([self._jobs[whole] for whole in self._unsettled], key=attrgetter("number"))
+        rest = self._sort_rest()
         lone = self._lone.follow(builder, lambda member: builder.lone(member, lone_gather(member, drawn)))
         jobs += lone
         jobs += self._standing.follow(builder, builder.standing)
         unsettled += lone
-        orphans = sorted(chain(*(r.orphans.items() for r in found)), key=lambda item: natural(item[0]))
-        forsaken = tuple(sorted(chain(*(r.forsaken for r in found)), key=natural))
-        others = [r.others for r in found if r.others]
-        return SortedPods(jobs, unsettled, others, dict(orphans), forsaken, self._faults())
+        return SortedPods(jobs, unsettled, rest.others, rest.orphans, rest.forsaken, self._faults())
 
     def resize(self) -> None:
         """There are other resources, or other limits of them: all amounts that jobs hold are read again."""
@@ -358,21 +376,25 @@ class JobCache:
             return min(stated, max(admitted)) if admitted and not self._trusts else stated
         return max([m.task.shape.priority for m in members], default=self.priorities.of_class(""))
 
-    def _sort_rest(self, cohorts: Sequence[Cohort]) -> list[_UngroupedPods]:
-        kept = {}
-        for cohort in cohorts:
-            version, last = self._rest.pop(cohort, (-1, _NOBODY))
-            found = last if version == cohort.version else self._look_at(cohort)
-            kept[cohort] = cohort.version, found
-            if found is not last:
-                self._lone.replace(last.lone, found.lone)
-                self._standing.replace(last.standing, found.standing)
-            self._lone.replace((), found.drawn)
-        for _, last in self._rest.values():
-            self._lone.replace(last.lone, ())
-            self._standing.replace(last.standing, ())
-        self._rest = kept
-        return [rest for _, rest in kept.values()]
+    def _sort_rest(self) -> _Rest:
+        """The pods of cohorts that are no group's: what has not changed since the last time is kept."""
+        versions = [(cohort, cohort.version) for cohort in self._loose]
+        if versions != self._rest_versions:
+            kept = {}
+            for cohort, version in versions:
+                before, last = self._rest.pop(cohort, (-1, _NOBODY))
+                found = last if before == version else self._look_at(cohort)
+                kept[cohort] = version, found
+                if found is not last:
+                    self._lone.replace(last.lone, found.lone)
+                    self._standing.replace(last.standing, found.standing)
+            for _, last in self._rest.values():
+                self._lone.replace(last.lone, ())
+                self._standing.replace(last.standing, ())
+            self._rest, self._rest_versions = kept, versions
+            self._sorted_rest = _Rest.of([rest for _, rest in kept.values()])
+        self._lone.replace((), self._sorted_rest.drawn)
+        return self._sorted_rest
 
     def _look_at(self, cohort: Cohort) -> _UngroupedPods:
         rest = _UngroupedPods([], [], [], [], {}, [])

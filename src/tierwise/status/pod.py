@@ -16,9 +16,10 @@ from tierwise.model.job import Job, Status
 from tierwise.model.reason import Rejection, Verdict, namespace_of, other_job
 from tierwise.model.reason import told as told_in
 from tierwise.model.snapshot import Snapshot
-from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent
+from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, lone_gang
+from tierwise.status.fair_choice import FairChoice
 
-__all__ = ["more_nodes_help", "pod_conditions", "pod_events"]
+__all__ = ["ConditionWriter", "more_nodes_help", "pod_conditions", "pod_events"]
 
 _SCHEDULED = "PodScheduled"
 _UNSCHEDULABLE = "Unschedulable"
@@ -38,46 +39,127 @@ _LEAVING = "AwaitsVictims"
 _FAULT = "SchedulerError"
 """Kubernetes' word for a turn that went wrong: it will be tried again as it is."""
 _FAULTS = frozenset(("PluginFailed", "BindFailed"))
+_MORE = 64
 
 
-def pod_conditions(
-    objects: Objects, snapshot: Snapshot, report: CycleReport, fresh: Container[str] = frozenset()
-) -> list[Effect]:
-    """Conditions of the pods that this cycle left without a node, and events about those without a group.
-
-    Nothing is said of `fresh` pods: their group, or the rest of it, may be on its way, and the reason is another then.
-    """
-    return [
-        effect
-        for path, reason, text, decision in _told(snapshot, report)
-        if path not in fresh
-        for effect in _patch(objects, snapshot, path, (reason, text), decision)
-    ]
+def pod_conditions(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
+    """Conditions of the pods that this cycle left without a node, and events about those without a group."""
+    return ConditionWriter().write(objects, snapshot, report)
 
 
-def _told(snapshot: Snapshot, report: CycleReport) -> Iterator[tuple[str, str, str, str | None]]:
-    """Each waiting pod, reason and words, and where people hear of it nowhere else the decision that it is told of."""
-    kept = {
-        task.key: snapshot.nodes.names[row]
-        for decision in report.decisions
-        for placed in decision.placed
-        for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True)
-        if not decision.bound
-    }
-    bound = {t.key for d in report.decisions if d.bound for placed in d.placed for t in placed.tasks}
-    for job in snapshot.waiting:
-        rejection = report.rejections.get(job.key)
+class ConditionWriter:
+    """Tells pods after cycle and cycle why they wait; passes over those of which nothing is left to tell."""
+
+    def __init__(self) -> None:
+        self._seen = Objects()
+        self._told: dict[str, tuple[object, object]] = {}  # by gang: what there was when nothing was left to tell
+        self._gangs: dict[str, str] = {}  # of the pods of these, by path
+        self._choice = FairChoice()
+        self.left = False  # whether the last time some were left for the next
+
+    def write(
+        self,
+        objects: Objects,
+        snapshot: Snapshot,
+        report: CycleReport,
+        without: Container[str] = frozenset(),
+        most: int | None = None,
+    ) -> list[Effect]:
+        """As `pod_conditions`, of `most` gangs at most; those that the cycle decided about are all told.
+
+        Nothing is said of gangs in `without`: their group, or the rest of it, may be on its way, and the reason is
+        another then.
+        """
+        for key in objects.changed_objects(self._seen, Pod).get(Pod, ()):
+            self._told.pop(self._gangs.pop(key.path, ""), None)
+        self._seen = objects
+        cycle = _Told(objects, snapshot, report)
+        due: dict[str, Job | tuple[str, str]] = {}
+        for job in snapshot.waiting:
+            told = self._told.get(job.key)
+            same = told is not None and told[0] is job.tasks and told[1] is report.rejections.get(job.key)
+            if not same or job.key in cycle.decided:
+                due[job.key] = job
+        for path, group in snapshot.orphans.items():
+            if (gang := lone_gang(path)) not in self._told:
+                due[gang] = path, group
+        others = [gang for gang in due if gang not in without and gang not in cycle.decided]
+        chosen = self._choice.choose(others, most)
+        self.left = len(chosen) < len(others)
+        effects: list[Effect] = []
+        for gang, about in due.items():
+            if gang in chosen or (gang in cycle.decided and gang not in without):
+                asked = cycle.orphan(*about) if isinstance(about, tuple) else cycle.job(about)
+                effects += asked
+                if not asked and gang not in cycle.decided:
+                    self._keep(gang, about, report)
+        if len(self._told) > 2 * (len(snapshot.waiting) + len(snapshot.orphans)) + _MORE:
+            self._told, self._gangs = {}, {}
+        return effects
+
+    def _keep(self, gang: str, about: Job | tuple[str, str], report: CycleReport) -> None:
+        """Nothing is left to tell as long as nothing of all this is another."""
+        if isinstance(about, tuple):
+            self._told[gang], self._gangs[about[0]] = (None, None), gang
+        else:
+            self._told[gang] = about.tasks, report.rejections.get(gang)
+            self._gangs.update((task.key, gang) for task in about.tasks)
+
+
+class _Told:
+    """What one cycle tells pods."""
+
+    def __init__(self, objects: Objects, snapshot: Snapshot, report: CycleReport) -> None:
+        self._objects, self._snapshot, self._report = objects, snapshot, report
+        self.decided = {decision.job.key for decision in report.decisions}
+        places = [
+            (task.key, snapshot.nodes.names[row] if not decision.bound else "")
+            for decision in report.decisions
+            for placed in decision.placed
+            for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True)
+        ]
+        self._nodes = dict(places)  # that are kept for pods; "" for those that are bound
+
+    def job(self, job: Job) -> list[Effect]:
+        """About the pods of a job that wait."""
+        rejection, effects = self._report.rejections.get(job.key), list[Effect]()
         for task in job.tasks:
-            if task.status is not Status.PENDING or task.key in bound:
+            node = self._nodes.get(task.key)
+            if task.status is not Status.PENDING or node == "":
                 continue
-            if task.key in kept:
-                text = f"node {kept[task.key]} is kept for it until resources are released there"
-                yield task.key, Verdict.NOT_NOW.camel, text, None
+            if node is not None:
+                text = f"node {node} is kept for it until resources are released there"
+                effects += self._patch(task.key, Verdict.NOT_NOW.camel, text, None)
             elif rejection is not None:
-                told = None if job.declared else decision_id(snapshot.now, job.key)
-                yield task.key, _reason(rejection), _words(job, rejection), told
-    for path, group in snapshot.orphans.items():
-        yield path, Verdict.NOT_ALLOWED.camel, f"podGroup {group} does not exist", ""
+                told = None if job.declared else decision_id(self._snapshot.now, job.key)
+                effects += self._patch(task.key, _reason(rejection), _words(job, rejection), told)
+        return effects
+
+    def orphan(self, path: str, group: str) -> list[Effect]:
+        """About a pod whose group is not there; people hear of it nowhere else."""
+        return list(self._patch(path, Verdict.NOT_ALLOWED.camel, f"podGroup {group} does not exist", ""))
+
+    def _patch(self, path: str, reason: str, text: str, decision: str | None) -> Iterator[Effect]:
+        """The condition, and an event where a decision is given that it is told of."""
+        namespace, _, name = path.partition("/")
+        key = Key("", "Pod", namespace, name)
+        pod = self._objects.record(key)
+        if not isinstance(pod, Pod):
+            return
+        shown = next((c for c in pod.status.conditions if c.type == _SCHEDULED), None)
+        if shown is not None and (shown.status, shown.reason, shown.message) == ("False", reason, text):
+            return
+        since = shown.last_transition_time if shown is not None and shown.status == "False" else ""
+        condition = {
+            "type": _SCHEDULED,
+            "status": "False",
+            "reason": reason,
+            "message": text,
+            "lastTransitionTime": since or stamp(self._snapshot.now),
+        }
+        yield PatchStatus(key, {"conditions": [condition]})
+        if decision is not None:
+            yield RecordEvent(key, "Warning", "FailedScheduling", text, decision)
 
 
 def _reason(rejection: Rejection) -> str:
@@ -106,31 +188,6 @@ def _words(job: Job, rejection: Rejection) -> str:
         return message(rejection, namespace_of(job.key))
     why = rejection.reason.told(namespace_of(job.key))
     return f"podGroup {job.key} waits, {rejection.verdict.words}: {why}"
-
-
-def _patch(
-    objects: Objects, snapshot: Snapshot, path: str, told: tuple[str, str], decision: str | None
-) -> Iterator[Effect]:
-    reason, text = told
-    namespace, _, name = path.partition("/")
-    key = Key("", "Pod", namespace, name)
-    pod = objects.record(key)
-    if not isinstance(pod, Pod):
-        return
-    shown = next((c for c in pod.status.conditions if c.type == _SCHEDULED), None)
-    if shown is not None and (shown.status, shown.reason, shown.message) == ("False", reason, text):
-        return
-    since = shown.last_transition_time if shown is not None and shown.status == "False" else ""
-    condition = {
-        "type": _SCHEDULED,
-        "status": "False",
-        "reason": reason,
-        "message": text,
-        "lastTransitionTime": since or stamp(snapshot.now),
-    }
-    yield PatchStatus(key, {"conditions": [condition]})
-    if decision is not None:
-        yield RecordEvent(key, "Warning", "FailedScheduling", text, decision)
 
 
 def pod_events(snapshot: Snapshot, outcomes: Sequence[Outcome]) -> list[Effect]:

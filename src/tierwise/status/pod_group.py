@@ -31,6 +31,7 @@ from tierwise.model.topology import HYPERNODES, Topology
 from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
 from tierwise.snapshot.run_history import history_effects
 from tierwise.status.conditions import READY, conditions, reservation_mark, unschedulable
+from tierwise.status.fair_choice import FairChoice
 from tierwise.status.outcome import GangOutcome
 
 __all__ = ["TIER_ANNOTATION", "UNKNOWN_TIER", "StatusWriter", "of_volcano", "statuses"]
@@ -61,23 +62,37 @@ class StatusWriter:
         self._told: dict[str, tuple[Task, ...]] = {}  # by job, the tasks for which nothing was left to write
         self._rejections: Mapping[str, Rejection] = {}  # of the last cycle that was told
         self._reserved: frozenset[str] = frozenset()  # whose reservations it told
+        self._choice = FairChoice()
+        self.left = False  # whether the last time some were left for the next
 
     def write(
-        self, objects: Objects, snapshot: Snapshot, report: CycleReport, without: Container[str] = frozenset()
+        self,
+        objects: Objects,
+        snapshot: Snapshot,
+        report: CycleReport,
+        without: Container[str] = frozenset(),
+        most: int | None = None,
     ) -> list[Effect]:
         """As `statuses`, of groups that have changed since they were last written, or that this cycle decided about.
 
-        Nothing is said of the jobs in `without`: they come later.
+        Nothing is said of the jobs in `without`: they come later. So do some of those that the cycle did not decide
+        about, where they are more than `most`.
         """
         writer = _Writer(objects, snapshot, report, self._pods)
-        heard = {*writer.decisions, *report.phases, *(e.job.key for e in report.evictions), *self._news(report)}
+        decided = {*writer.decisions, *report.phases, *(eviction.job.key for eviction in report.evictions)}
+        changed = self._changed(objects, snapshot, decided.union(self._news(report)))
+        others = [job.key for job in changed if job.key not in decided and job.key not in without]
+        chosen = self._choice.choose(others, most)
+        self.left = len(chosen) < len(others)
         effects: list[Effect] = []
-        for job in self._changed(objects, snapshot, heard):
-            asked = writer.effects(job) if job.key not in without else []
-            self._told[job.key] = job.tasks
-            if job.key in without or any(isinstance(effect, PatchStatus) for effect in asked):
-                del self._told[job.key]
+        for job in changed:
+            due = job.key in chosen or (job.key in decided and job.key not in without)
+            asked = writer.effects(job) if due else []
             effects += asked
+            if due and not any(isinstance(effect, PatchStatus) for effect in asked):
+                self._told[job.key] = job.tasks
+            else:
+                self._told.pop(job.key, None)
         return [
             *effects,
             *_complaints(snapshot, report),

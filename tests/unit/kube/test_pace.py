@@ -22,7 +22,7 @@ def test_pods_are_being_bound_until_no_bind_has_been_under_way_for_a_while() -> 
             seen.append(binds.lately())
         now = 9.0
         seen.append(binds.lately())
-    for after in (0.0, 0.09, 0.11):
+    for after in (0.0, 0.49, 0.51):
         now = 9.0 + after
         seen.append(binds.lately())
 

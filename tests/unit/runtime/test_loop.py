@@ -254,6 +254,29 @@ def test_who_waits_is_told_before_the_binds_of_others_have_ended() -> None:
     assert ["Running"] == [e.status["phase"] for e in cluster.asked if isinstance(e, PatchStatus) and e.key.name == "g"]
 
 
+def test_a_flood_is_told_in_parts_and_others_with_the_first() -> None:
+    """A tenant's hundreds of gangs that wait are told some at a time; another's one gang is among the first."""
+    flood = [
+        manifest | {"metadata": {**manifest["metadata"], "namespace": "noisy"}}
+        for n in range(300)
+        for manifest in (pod_group(f"f{n}", 1), pod(f"f{n}", cpu=str(100 + n), group=f"f{n}"))
+    ]
+    cluster = _Refusing([node("n0"), *flood, pod_group("g", 1), pod("g", cpu="99", group="g")])
+    now = NOW
+    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [duty], clock=lambda: now, ticks=lambda: now, with_controllers=False)
+    told: list[set[Key]] = []
+    for _ in range(4):
+        loop.run_once()
+        told.append({effect.key for effect in cluster.asked if isinstance(effect, PatchStatus)})
+        cluster.asked.clear()
+        now += 10.0
+
+    assert 256 == max(map(len, told))
+    assert {"PodGroup", "Pod"} == {key.kind for key in told[0] if key.namespace == "default"}
+    assert (602, set()) == (len(set().union(*told)), told[-1])
+
+
 def test_a_gang_of_which_no_bind_has_succeeded_is_told_so() -> None:
     """It was placed and stands nowhere: what it hears is why, although its binds ended after their turn."""
     cluster = _Slow([node("n0"), *_gangs("g")], looks=20, refused=["g0"])

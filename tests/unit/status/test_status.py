@@ -37,6 +37,7 @@ from tierwise.port import (
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import amended
 from tierwise.scheduler.effects import effects as asked_of
+from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build
 from tierwise.status.pod import pod_conditions, pod_events
 from tierwise.status.pod_group import TIER_ANNOTATION, UNKNOWN_TIER, statuses
@@ -159,6 +160,18 @@ def test_autoscalers_are_called_only_where_nodes_would_help() -> None:
     }
 
     assert {"a": "NotAllowed", "b": "Unschedulable"} == reasons
+
+
+def test_a_condition_that_a_pod_shows_is_not_written_again() -> None:
+    """Pods that wait cost no write in any later cycle."""
+    cluster = EmbeddedCluster(objects(*machines("n0"), *gang("a", 2)[1:], *gang("b", 2)))
+    snapshot = build(cluster.read(), NOW)
+    report = cycle(snapshot, DEFAULT)
+    told = pod_conditions(cluster.read(), snapshot, report)
+    cluster.apply(told)
+
+    assert 4 == sum(isinstance(effect, PatchStatus) for effect in told)
+    assert [] == pod_conditions(cluster.read(), snapshot, report)
 
 
 def test_the_place_of_a_gang_and_of_its_sub_groups_is_on_record() -> None:

@@ -116,13 +116,15 @@ def give_verdicts(cycle: Cycle, recovered: Callable[[], Cycle | None]) -> None:
     `recovered` opens the cycle that would be if all nodes were well; None where they are.
     """
     rejections = cycle.report.rejections
-    jobs = {job.key: job for job in cycle.snapshot.unsettled if job.key in rejections}
-    if len(jobs) < len(rejections):
-        jobs = {job.key: job for job in cycle.snapshot.jobs if job.key in rejections}
+    again = cycle.kept.repeat_gates(rejections)
+    left = {key: rejection for key, rejection in rejections.items() if key not in again}
+    jobs = {job.key: job for job in cycle.snapshot.unsettled if job.key in left}
+    if len(jobs) < len(left):
+        jobs = {job.key: job for job in cycle.snapshot.jobs if job.key in left}
     with cycle.ledger.statement():  # clearing all nodes once serves all jobs
         going = frozenset(eviction.task.key for eviction in cycle.report.evictions)
         judge = _Judge(cycle, recovered, going, cycle.kept)
-        for key, rejection in list(rejections.items()):
+        for key, rejection in left.items():
             rejections[key] = judge.judged(jobs[key], rejection)
     if not cycle.pipeline.failures:
         cycle.kept.hand_on()
@@ -153,7 +155,7 @@ class _Judge:
         """The rejection of a job with its verdict: that of the last cycle, where nothing of all this is another."""
         known = self._known
         last = known.last(job)
-        same = last is not None and last.refusal == rejection
+        same = last is not None and (last.refusal is rejection or last.refusal == rejection)
         if last is not None and same and (last.on is None or (last.on == self._here and self._stays(job))):
             return known.repeat(job, last)
         known.read.clear()
