@@ -109,6 +109,14 @@ def test_the_story_of_a_job_is_that_of_explain() -> None:
     assert board.job("default/nobody") is None
 
 
+def test_the_line_in_the_story_of_a_job_is_that_of_the_list() -> None:
+    """With the same words: the page draws both with the same functions."""
+    board = Board(_example("01-llm-training")[0])
+    stories = [board.job(line["path"]) for line in _jobs(board)]
+
+    assert _jobs(board) == [story["line"] for story in stories if story is not None]
+
+
 def test_evictions_are_told_with_who_profits() -> None:
     """In the cycle that decided them, and in the story of whoever had to go."""
     run, wire = _example("08-shared-cluster", "scheduler.conf")

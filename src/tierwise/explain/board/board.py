@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Final, cast
 
-from msgspec.structs import asdict
+from msgspec import to_builtins
 
 from tierwise.api.codec import Raw
 from tierwise.explain.board.account import Account
@@ -230,7 +230,7 @@ class Board:
         if job is None:
             return None
         page = job_page(self._run, job, self._by_job.get(job.key, []), self._fabric.trees)
-        line = next((asdict(line) for line in self.lines if line.key == job.key), None)
+        line = next((to_builtins(line) for line in self.lines if line.key == job.key), None)
         return {**page, "line": line, "names": self._names(_texts(page, "evictions", "by"))}
 
     def _job(self, name: str) -> Job | None:
