@@ -8,17 +8,17 @@ from elsewhere and to run nothing inline.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from importlib.resources import files
 from typing import Final, TypeVar
 
-import msgspec
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from msgspec.structs import replace
 
 from tierwise.api.errors import InputError
-from tierwise.explain.board import JobQuery
+from tierwise.explain.board import Board, JobQuery
 from tierwise.runtime.access import LOOPBACK, Access, guarded
 from tierwise.web.events import add_events
 from tierwise.web.history import BoardHistory, History, PastView
@@ -72,27 +72,31 @@ def add_pages(
         app.router.add_get(path, _file(CachedBody.of(body), kind))
     asks: dict[str, Ask] = {
         "/api/board": lambda show, _, __: show.board(),
-        "/api/jobs": lambda show, _, asked: show.jobs(_job_query(asked)),
-        "/api/search": lambda show, _, asked: show.search(asked.get("q", "")[:_LONGEST]),
-        "/api/nodes/{name:.+}": lambda show, name, asked: show.nodes(name, asked.get("fabric", "")[:_LONGEST]),
-        "/api/node/{name:.+}": lambda show, name, _: show.node(name),
-        "/api/nodes-for/{name:.+}": lambda show, name, _: show.nodes_for(name),
-        "/api/jobs/{name:.+}": lambda show, name, _: show.job(name),
+        "/api/jobs": lambda show, _, asked: show.answer(Board.jobs, _job_query(asked)),
+        "/api/search": lambda show, _, asked: show.answer(Board.search, _text(asked, "q")),
+        "/api/nodes/{name:.+}": lambda show, name, asked: show.answer(Board.nodes, name, _text(asked, "fabric")),
+        "/api/node/{name:.+}": lambda show, name, _: show.answer(Board.node, name),
+        "/api/nodes-for/{name:.+}": lambda show, name, _: show.answer(Board.nodes_for, name),
+        "/api/jobs/{name:.+}": lambda show, name, _: show.answer(Board.job, name),
     }
     runs: _Runs = {name: (history, history) for name, history in recordings.items()} or {"": (source, BoardHistory())}
     what_ifs = WhatIfs()
-    for path, ask in asks.items():
-        app.router.add_get(path, _data(runs, ask, what_ifs))
-    app.router.add_get(
-        "/api/what-if", _answer(runs, lambda show, asked: what_ifs.comparison(show, asked.get("if", "")))
-    )
-    app.router.add_get("/api/least/{name:.+}", _answer(runs, lambda show, asked: what_ifs.least(show, asked["name"])))
-    app.router.add_get("/api/eta", _answer(runs, lambda show, _: what_ifs.eta(show)))
-    app.router.add_get("/api/eta/{name:.+}", _answer(runs, lambda show, asked: what_ifs.eta(show, asked["name"])))
-    app.router.add_post(_MANIFESTS, _manifests(source, what_ifs))
-    app.router.add_get("/api/history", _history(runs))
-    app.router.add_get("/api/history/queues", _queues_over_time(runs))
-    app.router.add_get("/api/changes", _changes(runs))
+    works: dict[str, Callable[[RunView, Mapping[str, str]], CachedBody]] = {
+        "/api/what-if": lambda show, asked: what_ifs.comparison(show, asked.get("if", "")),
+        "/api/least/{name:.+}": lambda show, asked: what_ifs.least(show, asked["name"]),
+        "/api/eta": lambda show, _: what_ifs.eta(show),
+        "/api/eta/{name:.+}": lambda show, asked: what_ifs.eta(show, asked["name"]),
+    }
+    handlers: dict[str, Callable[[web.Request], Awaitable[CachedBody]]] = {
+        **{path: partial(_data, runs, ask, what_ifs) for path, ask in asks.items()},
+        **{path: partial(_work, runs, work) for path, work in works.items()},
+        "/api/history": partial(_history, runs),
+        "/api/history/queues": partial(_queues_over_time, runs),
+        "/api/changes": partial(_changes, runs),
+    }
+    for path, handler in handlers.items():
+        app.router.add_get(path, _json(handler))
+    app.router.add_post(_MANIFESTS, partial(_manifests, source, what_ifs))
     add_events(app, runs, record=record)
     app.on_response_prepare.append(_add_headers)
 
@@ -146,26 +150,30 @@ async def _current(source: RunSource, history: History) -> RunView:
     return show
 
 
-def _data(runs: _Runs, ask: Ask, what_ifs: WhatIfs) -> Handler:
+def _json(handler: Callable[[web.Request], Awaitable[CachedBody]]) -> Handler:
     async def serve(request: web.Request) -> web.Response:
-        source, history = _run(runs, request)
-        if "at" in request.query:
-            past = await asyncio.to_thread(history.at, _number(request.query, "at"))
-            if past is None:
-                raise web.HTTPNotFound(text="this moment is not kept any more\n")
-            if isinstance(past, PastView) and request.path != "/api/search":
-                return _respond(request, await asyncio.to_thread(_past, past, request), "application/json")
-            show = past if isinstance(past, RunView) else await _current(source, history)
-        else:
-            show = await _current(source, history)
-        if "if" in request.query:
-            show = await _worked_out(lambda: what_ifs.view(show, request.query["if"]))
-        answer = await asyncio.to_thread(ask, show, request.match_info.get("name", ""), request.query)
-        if answer is None:
-            raise web.HTTPNotFound(text="there is nothing of this name\n")
-        return _respond(request, answer, "application/json")
+        return _respond(request, await handler(request), "application/json")
 
     return serve
+
+
+async def _data(runs: _Runs, ask: Ask, what_ifs: WhatIfs, request: web.Request) -> CachedBody:
+    source, history = _run(runs, request)
+    if "at" in request.query:
+        past = await asyncio.to_thread(history.at, _number(request.query, "at"))
+        if past is None:
+            raise web.HTTPNotFound(text="this moment is not kept any more\n")
+        if isinstance(past, PastView) and request.path != "/api/search":
+            return await asyncio.to_thread(_past, past, request)
+        show = past if isinstance(past, RunView) else await _current(source, history)
+    else:
+        show = await _current(source, history)
+    if "if" in request.query:
+        show = await _worked_out(lambda: what_ifs.view(show, request.query["if"]))
+    answer = await asyncio.to_thread(ask, show, request.match_info.get("name", ""), request.query)
+    if answer is None:
+        raise web.HTTPNotFound(text="there is nothing of this name\n")
+    return answer
 
 
 async def _worked_out(work: Callable[[], T]) -> T:
@@ -178,34 +186,29 @@ async def _worked_out(work: Callable[[], T]) -> T:
         raise web.HTTPTooManyRequests(text="others have asked before: try again in a moment\n") from None
 
 
-def _answer(runs: _Runs, ask: Callable[[RunView, Mapping[str, str]], CachedBody]) -> Handler:
-    async def serve(request: web.Request) -> web.Response:
-        source, history = _run(runs, request)
-        past = await asyncio.to_thread(history.at, _number(request.query, "at")) if "at" in request.query else None
-        show = past if isinstance(past, RunView) else await asyncio.to_thread(source.show)
-        if isinstance(show, str):
-            raise web.HTTPServiceUnavailable(text=f"{show}\n")
-        asked = {**request.query, **request.match_info}
-        return _respond(request, await _worked_out(lambda: ask(show, asked)), "application/json")
+async def _work(
+    runs: _Runs, work: Callable[[RunView, Mapping[str, str]], CachedBody], request: web.Request
+) -> CachedBody:
+    source, history = _run(runs, request)
+    past = await asyncio.to_thread(history.at, _number(request.query, "at")) if "at" in request.query else None
+    show = past if isinstance(past, RunView) else await asyncio.to_thread(source.show)
+    if isinstance(show, str):
+        raise web.HTTPServiceUnavailable(text=f"{show}\n")
+    asked = {**request.query, **request.match_info}
+    return await _worked_out(lambda: work(show, asked))
 
-    return serve
 
-
-def _manifests(source: RunSource, what_ifs: WhatIfs) -> Handler:
-    async def serve(request: web.Request) -> web.Response:
-        # A form of another site cannot send this header without asking first, and nobody here would say yes.
-        if _HEADER not in request.headers:
-            raise web.HTTPForbidden(text=f"{_HEADER} is missing\n")
-        show = await asyncio.to_thread(source.show)
-        if isinstance(show, str) or show.scenario is None:
-            raise web.HTTPForbidden(
-                text="questions are answered by `tierwise serve`, of manifests, a cluster or a journal\n"
-            )
-        text = await request.read()  # bounded by the application's client_max_size
-        name = await _worked_out(lambda: what_ifs.keep(text))
-        return web.json_response({"name": name})
-
-    return serve
+async def _manifests(source: RunSource, what_ifs: WhatIfs, request: web.Request) -> web.Response:
+    # A form of another site cannot send this header without asking first, and nobody here would say yes.
+    if _HEADER not in request.headers:
+        raise web.HTTPForbidden(text=f"{_HEADER} is missing\n")
+    show = await asyncio.to_thread(source.show)
+    if isinstance(show, str) or show.scenario is None:
+        raise web.HTTPForbidden(
+            text="questions are answered by `tierwise serve`, of manifests, a cluster or a journal\n"
+        )
+    text = await request.read()  # bounded by the application's client_max_size
+    return web.json_response({"name": await _worked_out(lambda: what_ifs.keep(text))})
 
 
 def _past(view: PastView, request: web.Request) -> CachedBody:
@@ -217,37 +220,29 @@ def _past(view: PastView, request: web.Request) -> CachedBody:
     raise web.HTTPNotFound(text="nodes and stories of past moments are not kept\n")
 
 
-def _history(runs: _Runs) -> Handler:
-    async def serve(request: web.Request) -> web.Response:
-        source, history = _run(runs, request)
-        if isinstance(history, BoardHistory):
-            await _current(source, history)
-        wire = await asyncio.to_thread(history.wire)
-        body = msgspec.json.encode({**wire, "runs": [name for name in runs if name]})
-        return _respond(request, CachedBody.of(body), "application/json")
-
-    return serve
+async def _history(runs: _Runs, request: web.Request) -> CachedBody:
+    source, history = _run(runs, request)
+    if isinstance(history, BoardHistory):
+        await _current(source, history)
+    wire = await asyncio.to_thread(history.wire)
+    return CachedBody.json({**wire, "runs": [name for name in runs if name]})
 
 
-def _queues_over_time(runs: _Runs) -> Handler:
-    async def serve(request: web.Request) -> web.Response:
-        _, history = _run(runs, request)  # recordings keep no queues of their moments
-        found = await asyncio.to_thread(history.queues) if isinstance(history, BoardHistory) else {}
-        return _respond(request, CachedBody.of(msgspec.json.encode(found)), "application/json")
-
-    return serve
+async def _queues_over_time(runs: _Runs, request: web.Request) -> CachedBody:
+    _, history = _run(runs, request)  # recordings keep no queues of their moments
+    return CachedBody.json(await asyncio.to_thread(history.queues) if isinstance(history, BoardHistory) else {})
 
 
-def _changes(runs: _Runs) -> Handler:
-    async def serve(request: web.Request) -> web.Response:
-        _, history = _run(runs, request)
-        first, second = _number(request.query, "from"), _number(request.query, "to")
-        found = await asyncio.to_thread(history.changes, first, second)
-        if found is None:
-            raise web.HTTPNotFound(text="one of the moments is not kept any more\n")
-        return _respond(request, CachedBody.of(msgspec.json.encode(found)), "application/json")
+async def _changes(runs: _Runs, request: web.Request) -> CachedBody:
+    _, history = _run(runs, request)
+    found = await asyncio.to_thread(history.changes, _number(request.query, "from"), _number(request.query, "to"))
+    if found is None:
+        raise web.HTTPNotFound(text="one of the moments is not kept any more\n")
+    return CachedBody.json(found)
 
-    return serve
+
+def _text(asked: Mapping[str, str], name: str) -> str:
+    return asked.get(name, "")[:_LONGEST]
 
 
 def _number(asked: Mapping[str, str], name: str, default: str = "") -> int:
@@ -263,9 +258,8 @@ def _number(asked: Mapping[str, str], name: str, default: str = "") -> int:
 def _job_query(asked: Mapping[str, str]) -> JobQuery:
     """The jobs that a page asks for; a number that is none is refused."""
     offset, limit = _number(asked, "offset", "0"), _number(asked, "limit", "60")
-    words = {name: asked.get(name, "")[:_LONGEST] for name in ("state", "verdict", "reason", "sort")}
-    text = asked.get("q", "")[:_LONGEST]
-    return JobQuery(text=text, queue=asked.get("queue"), offset=offset, limit=limit, **words)
+    words = {name: _text(asked, name) for name in ("state", "verdict", "reason", "sort")}
+    return JobQuery(text=_text(asked, "q"), queue=asked.get("queue"), offset=offset, limit=limit, **words)
 
 
 def _respond(request: web.Request, answer: CachedBody, kind: str) -> web.Response:

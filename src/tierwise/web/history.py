@@ -78,7 +78,7 @@ class PastView:
         return msgspec.json.decode(zlib.decompress(self._moment.lines), type=list[Line])
 
     def jobs(self, query: JobQuery) -> CachedBody:
-        return CachedBody.of(msgspec.json.encode(selected(self.lines(), query)))
+        return CachedBody.json(selected(self.lines(), query))
 
 
 class BoardHistory:
@@ -201,7 +201,7 @@ def _figures(wire: Raw, since: int) -> Raw:
         "running": jobs["running"],
         "placed": sum(cycle["pods"] for cycle in cycles),
         "evicted": sum(cycle["evicted"] for cycle in cycles),
-        "mark": CachedBody.of(msgspec.json.encode([wire["fabrics"], wire["jobs"], wire["cycles"]])).mark,
+        "mark": CachedBody.json([wire["fabrics"], wire["jobs"], wire["cycles"]]).mark,
     }
 
 

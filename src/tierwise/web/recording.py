@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
@@ -17,7 +16,7 @@ import msgspec
 from tierwise.api.codec import Raw
 from tierwise.explain.board import Line
 from tierwise.web.history import changed_jobs
-from tierwise.web.views import RunView
+from tierwise.web.views import Bounded, RunView
 
 __all__ = ["MOST_MOMENTS", "RecordedHistory", "Recording", "thinned"]
 
@@ -52,8 +51,8 @@ class RecordedHistory:
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
-        self._views: OrderedDict[int, RunView] = OrderedDict()
-        self._lines: OrderedDict[int, bytes] = OrderedDict()
+        self._views: Bounded[int, RunView] = Bounded(_VIEWS)
+        self._lines: Bounded[int, bytes] = Bounded(_LISTS)
         self._latest: tuple[int, RunView] | None = None
         self._lock = threading.Lock()
 
@@ -78,8 +77,6 @@ class RecordedHistory:
             view = self._views.pop(number, None) or self._recording.view(number)
             if view is not None:
                 self._views[number] = view
-                while len(self._views) > _VIEWS:
-                    self._views.popitem(last=False)
             return view
 
     def wire(self) -> Raw:
@@ -102,8 +99,6 @@ class RecordedHistory:
         lines = view.lines()
         with self._lock:
             self._lines[number] = zlib.compress(msgspec.json.encode(lines), 1)
-            while len(self._lines) > _LISTS:
-                self._lines.popitem(last=False)
         return lines
 
 

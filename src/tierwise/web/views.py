@@ -5,22 +5,40 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 
 from tierwise import __version__
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
-from tierwise.explain.board import Board, JobQuery, Line
+from tierwise.explain.board import Board, Line
 from tierwise.sim.what_if.changes import Scenario
 
-__all__ = ["CachedBody", "RunSource", "RunView", "WatchedSource"]
+__all__ = ["Bounded", "CachedBody", "RunSource", "RunView", "WatchedSource"]
 
 
 _KEPT: Final = 200
 """Answers about one board that are remembered."""
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Bounded(OrderedDict[K, V]):
+    """The last entries that were put, so many at most."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        super().__setitem__(key, value)
+        if len(self) > self._most:
+            self.popitem(last=False)
 
 
 class CachedBody(msgspec.Struct, frozen=True):
@@ -32,6 +50,10 @@ class CachedBody(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, body: bytes) -> CachedBody:
         return cls(body, hashlib.sha256(body).hexdigest()[:20])
+
+    @classmethod
+    def json(cls, wire: object) -> CachedBody:
+        return cls.of(msgspec.json.encode(wire))
 
 
 class RunView:
@@ -65,58 +87,35 @@ class RunView:
             "whatIf": scenario is not None,
             "made": round(self.made, 3) if mode != "manifests" or fault else 0,
         }
-        self._known: dict[tuple[str, str], CachedBody] = {}
+        self._known: dict[tuple[str, tuple[object, ...]], CachedBody] = {}
         self._lock = threading.Lock()
 
     def board(self) -> CachedBody:
         """All that the page begins with."""
-        answer = self._answer("board", "", lambda: {**self._about, **self._board.wire()})
+        answer = self.answer(self._whole)
         assert answer is not None
         return answer
 
-    def nodes(self, domain: str, fabric: str = "") -> CachedBody | None:
-        """The nodes below a domain of a fabric, that of rows unless it is named; None where there is no such domain."""
-        return self._answer(f"nodes of {fabric}", domain, lambda: self._board.nodes(domain, fabric))
+    def _whole(self, board: Board) -> Raw:
+        return {**self._about, **board.wire()}
 
-    def job(self, name: str) -> CachedBody | None:
-        """The story of a job; None where there is no such job."""
-        return self._answer("job", name, lambda: self._board.job(name))
-
-    def jobs(self, query: JobQuery) -> CachedBody:
-        """Some of the jobs."""
-        answer = self._answer("jobs", repr(query), lambda: self._board.jobs(query))
-        assert answer is not None
-        return answer
+    def answer(self, ask: Callable[..., Raw | None], *given: object) -> CachedBody | None:
+        """What the board says to a question, one of its own methods; None where it is about nothing that exists."""
+        key = ask.__name__, given
+        with self._lock:
+            if key not in self._known:
+                wire = ask(self._board, *given)
+                if wire is None:
+                    return None  # not remembered: there is no end of names that do not exist
+                if len(self._known) >= _KEPT:  # nor is there an end of queries
+                    self._known.pop(next(key for key in self._known if key[0] != "_whole"))
+                self._known[key] = CachedBody.json(wire)
+            return self._known[key]
 
     def lines(self) -> list[Line]:
         """All jobs that wait or hold something."""
         with self._lock:
             return self._board.lines
-
-    def search(self, text: str) -> CachedBody:
-        """Everything that has a text in its name."""
-        answer = self._answer("search", text, lambda: self._board.search(text))
-        assert answer is not None
-        return answer
-
-    def node(self, name: str) -> CachedBody | None:
-        """The facts of a node; None where there is no such node."""
-        return self._answer("node", name, lambda: self._board.node(name))
-
-    def nodes_for(self, name: str) -> CachedBody | None:
-        """What the nodes say to a job that waits; None where no such job does."""
-        return self._answer("nodes for", name, lambda: self._board.nodes_for(name))
-
-    def _answer(self, kind: str, name: str, make: Callable[[], Raw | None]) -> CachedBody | None:
-        with self._lock:
-            if (kind, name) not in self._known:
-                wire = make()
-                if wire is None:
-                    return None  # not remembered: there is no end of names that do not exist
-                if len(self._known) >= _KEPT:  # nor is there an end of queries
-                    self._known.pop(next(key for key in self._known if key[0] != "board"))
-                self._known[kind, name] = CachedBody.of(msgspec.json.encode(wire))
-            return self._known[kind, name]
 
     def but(self, fault: str) -> RunView:
         """The same board with a fault beside it, which is as old as it was."""

@@ -9,11 +9,9 @@ from __future__ import annotations
 import hashlib
 import io
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, TypeVar, cast
 
-import msgspec
 from yarl import URL
 
 from tierwise.api.codec import Object, Raw
@@ -29,7 +27,7 @@ from tierwise.sim.what_if.change_texts import read_change
 from tierwise.sim.what_if.changes import Change, Scenario, Submit
 from tierwise.sim.what_if.least_change import BRIEF, least_change
 from tierwise.sim.what_if.runs import what_if, what_if_wire
-from tierwise.web.views import CachedBody, RunView
+from tierwise.web.views import Bounded, CachedBody, RunView
 
 __all__ = ["BusyError", "WhatIfs"]
 
@@ -51,9 +49,9 @@ class WhatIfs:
     """Answers about the views of one source. Asked from several threads."""
 
     def __init__(self) -> None:
-        self._manifests: OrderedDict[str, tuple[tuple[Object, Raw], ...]] = OrderedDict()
-        self._answers: OrderedDict[tuple[int, str], tuple[RunView, RunView, CachedBody]] = OrderedDict()
-        self._etas: OrderedDict[tuple[int, str], tuple[RunView, CachedBody]] = OrderedDict()
+        self._manifests: Bounded[str, tuple[tuple[Object, Raw], ...]] = Bounded(_MANIFESTS)
+        self._answers: Bounded[tuple[int, str], tuple[RunView, RunView, CachedBody]] = Bounded(_ANSWERS)
+        self._etas: Bounded[tuple[int, str], tuple[RunView, CachedBody]] = Bounded(_ANSWERS)
         self._working = threading.Lock()
         self._room = threading.Semaphore(_WAITING)
 
@@ -66,8 +64,6 @@ class WhatIfs:
             raise InputError("there is no manifest in it", file="the text")
         name = hashlib.sha256(text).hexdigest()[:12]
         self._manifests[name] = objects
-        while len(self._manifests) > _MANIFESTS:
-            self._manifests.popitem(last=False)
         return name
 
     def view(self, show: RunView, changes: str) -> RunView:
@@ -80,9 +76,7 @@ class WhatIfs:
 
     def least(self, show: RunView, job: str) -> CachedBody:
         """The least that makes a job start."""
-        return self._alone(
-            lambda: CachedBody.of(msgspec.json.encode(least_change_wire(least_change(_of(show), job, BRIEF))))
-        )
+        return self._alone(lambda: CachedBody.json(least_change_wire(least_change(_of(show), job, BRIEF))))
 
     def eta(self, show: RunView, job: str = "") -> CachedBody:
         """When a job is expected to start, or all that wait."""
@@ -95,11 +89,8 @@ class WhatIfs:
             return self._etas[key][1]
         scenario, job = _of(show), key[1]
         report = etas(scenario.objects, scenario.profile, scenario.now, names=(job,) if job else ())
-        body = CachedBody.of(msgspec.json.encode(etas_wire(report)))
-        self._etas[key] = show, body
-        while len(self._etas) > _ANSWERS:
-            self._etas.popitem(last=False)
-        return body
+        self._etas[key] = show, CachedBody.json(etas_wire(report))
+        return self._etas[key][1]
 
     def _answer(self, show: RunView, text: str) -> tuple[RunView, RunView, CachedBody]:
         key = id(show), text  # the view is kept in the answer, so that no other has its identity
@@ -127,17 +118,10 @@ class WhatIfs:
         entries = cast("list[dict[str, Any]]", wire["jobs"])
         for entry, change in zip(entries, found.comparison.jobs, strict=True):
             entry["name"] = change.name
-            for state in (
-                entry["before"],
-                entry["after"],
-            ):  # the page draws places, and asks for pods one job at a time
-                if state is not None:
-                    state["pods"] = len(state["pods"])
-        answer = show, view, CachedBody.of(msgspec.json.encode(wire))
-        self._answers[key] = answer
-        while len(self._answers) > _ANSWERS:
-            self._answers.popitem(last=False)
-        return answer
+            for state in filter(None, (entry["before"], entry["after"])):
+                state["pods"] = len(state["pods"])  # the page draws places, and asks for pods one job at a time
+        self._answers[key] = show, view, CachedBody.json(wire)
+        return self._answers[key]
 
     def _changes(self, text: str) -> list[Change]:
         asked = list(URL.build(query_string=text, encoded=True).query.items())

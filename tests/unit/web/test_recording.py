@@ -17,6 +17,7 @@ from tests.support.ports import HOST, free_port
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT
+from tierwise.explain.board import Board
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Delete, Objects, key_of_raw
@@ -104,7 +105,7 @@ def test_a_moment_has_everything(folder: Path) -> None:
     waiting = next(moment for moment in recording.moments() if moment["waiting"])
     view = recording.view(cast("int", waiting["id"]))
     assert view is not None
-    story = view.job("default/job-2")
+    story = view.answer(Board.job, "default/job-2")
     assert story is not None
     board = json.loads(view.board().body)
     result = run("explain", *board["options"].split(), "--job", "default/job-2")
@@ -112,7 +113,7 @@ def test_a_moment_has_everything(folder: Path) -> None:
     changes: Any = RecordedHistory(recording).changes(numbers[0], numbers[-1])
 
     assert json.loads(story.body)["why"]["tried"]
-    assert view.node("n0") is not None
+    assert view.answer(Board.node, "n0") is not None
     assert 0 == result.exit_code
     assert "job-2" in result.stdout
     assert {"started", "shrunk", "waiting", "gone"} == set(changes)
