@@ -86,9 +86,8 @@ class Reference:
 
     def apply(self, decision: Decision) -> None:
         """Take over what somebody else decided."""
-        for placed in decision.placed:
-            for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
-                self._take(row, self._asks[task.shape.number])
+        for task, row in decision.places():
+            self._take(row, self._asks[task.shape.number])
 
     # -- one gang
 

@@ -131,11 +131,9 @@ def place_services(where: ServiceCluster, order: str, how: Profile) -> list[int]
     cluster = EmbeddedCluster(_objects(where, order))
     reconcile(cluster, 0.0)
     snapshot = build(cluster.read(), 0.0, how)
-    found = {}
-    for decision in cycle(snapshot, how).decisions:
-        for placed in decision.placed:
-            for task, at in zip(placed.tasks, placed.rows.tolist(), strict=True):
-                found[task.key] = int(snapshot.nodes.names[at].removeprefix("n"))
+    decisions = cycle(snapshot, how).decisions
+    names = {task.key: snapshot.nodes.names[at] for decision in decisions for task, at in decision.places()}
+    found = {key: int(name.removeprefix("n")) for key, name in names.items()}
     if len(found) != len(_NAMES):
         raise RuntimeError("the application is meant to fit, and a pod of it waits")
     return [found[f"default/{name.lower()}"] for name in _NAMES]

@@ -23,12 +23,8 @@ def problem_lines(page: Page, snapshot: Snapshot, complaints: Sequence[Fault] = 
     found = [(problem.error, f"HyperNode {problem.domain}", problem.text) for problem in problems]
     found += [(False, fault.subject, fault.text) for fault in (*snapshot.faults, *complaints)]
     found.sort(key=lambda entry: not entry[0])
-    shown = found if page.everything else found[:_MOST]
-    rows = [(_severity(error=error), subject, text) for error, subject, text in shown]
-    lines = table(page, _COLUMNS, rows)
-    if len(found) > len(shown):
-        lines.append(Text(f"  and {count(len(found) - len(shown), 'more problem')}; --all shows them", style="dim"))
-    return lines
+    rows = [(_severity(error=error), subject, text) for error, subject, text in found]
+    return table(page, _COLUMNS, rows, most=_MOST, more="more problem")
 
 
 def aside_line(snapshot: Snapshot) -> str:

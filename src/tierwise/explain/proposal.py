@@ -56,7 +56,7 @@ def _name(snapshot: Snapshot, domain: int) -> str:
 def pattern_lines(snapshot: Snapshot, decision: Decision) -> list[Text]:
     """How often the pattern of a job's ranks crosses each tier, where all of its ranks were placed at once."""
     job, topology = decision.job, snapshot.topology
-    rows = {t.key: row for p in decision.placed for t, row in zip(p.tasks, p.rows.tolist(), strict=True)}
+    rows = {task.key: row for task, row in decision.places()}
     if job.pattern is None or set(rows) != set(job.ranks):
         return []
     if job.pattern.grid and not job.pattern.coordinates(0, len(rows)):

@@ -9,9 +9,9 @@ import msgspec
 from rich.cells import cell_len
 from rich.text import Text
 
-from tierwise.explain.page import Glyphs, Page, shortened, wrapped
+from tierwise.explain.page import Glyphs, Page, count, shortened, wrapped
 
-__all__ = ["Cell", "TableColumn", "bar", "meter", "pairs", "table"]
+__all__ = ["Cell", "TableColumn", "bar", "folded", "meter", "pairs", "table"]
 
 
 # Utilisation as a bar: what was used before, what came on top, what is free.
@@ -67,15 +67,34 @@ class TableColumn(msgspec.Struct, frozen=True):
     wraps: bool = False
 
 
-def table(page: Page, columns: Sequence[TableColumn], rows: Sequence[Sequence[Cell]], *, indent: int = 2) -> list[Text]:
-    """Lines of a table with its titles; without rows nothing at all."""
+def table(
+    page: Page,
+    columns: Sequence[TableColumn],
+    rows: Sequence[Sequence[Cell]],
+    *,
+    indent: int = 2,
+    most: int | None = None,
+    more: str = "more",
+) -> list[Text]:
+    """Lines of a table with its titles; without rows nothing at all.
+
+    Of more than `most` rows the first, unless everything is asked for, and how many there are `more`.
+    """
     if not rows:
         return []
-    texts = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
+    shown = rows if most is None or page.everything else rows[:most]
+    texts = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in shown]
     widths = _widths(page, columns, texts, indent)
     titles = [Text(column.title, style="bright_black") for column in columns]
     body = [titles, *texts] if any(column.title for column in columns) else texts
-    return [line for row in body for line in _row(page, columns, widths, row, indent)]
+    lines = [line for row in body for line in _row(page, columns, widths, row, indent)]
+    return [*lines, *folded(len(rows) - len(shown), more, indent=indent)]
+
+
+def folded(number: int, more: str, *, indent: int = 2) -> list[Text]:
+    """A word about what is left out; nothing where nothing is."""
+    told = f"{number} more" if more == "more" else count(number, more)
+    return [Text(f"{' ' * indent}and {told}; --all shows them", style="dim")] if number else []
 
 
 def pairs(page: Page, rows: Sequence[tuple[str, Cell]], *, indent: int = 2) -> list[Text]:

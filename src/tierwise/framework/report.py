@@ -6,7 +6,7 @@ are all made from this report. It contains no wall-clock times, so that equal in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -62,6 +62,11 @@ class Decision(msgspec.Struct, frozen=True):
 
     def count(self) -> int:
         return sum(len(p.tasks) for p in self.placed)
+
+    def places(self) -> Iterator[tuple[Task, int]]:
+        """Every placed task with its row."""
+        for placed in self.placed:
+            yield from zip(placed.tasks, placed.rows.tolist(), strict=True)
 
 
 class Eviction(msgspec.Struct, frozen=True):

@@ -66,7 +66,7 @@ def board_pods(run: Run, *, carried_out: bool) -> tuple[BoardPod, ...]:
 def _bound(run: Run) -> set[str]:
     """The tasks that some cycle of the run bound."""
     decisions = (d for _, report in run.reports for d in report.decisions if d.bound)
-    return {task.key for decision in decisions for placed in decision.placed for task in placed.tasks}
+    return {task.key for decision in decisions for task, _ in decision.places()}
 
 
 def _decided(run: Run, *, carried_out: bool) -> dict[str, tuple[int, PodState]]:
@@ -82,7 +82,5 @@ def _decided(run: Run, *, carried_out: bool) -> dict[str, tuple[int, PodState]]:
         if decision.bound and snapshot is not run.after:
             continue
         how = PodState.NEW if decision.bound and carried_out else PodState.KEPT
-        for placed in decision.placed:
-            for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
-                found[task.key] = row_of.get(names[row], -1), how
+        found |= {task.key: (row_of.get(names[row], -1), how) for task, row in decision.places()}
     return found

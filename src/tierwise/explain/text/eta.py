@@ -18,7 +18,7 @@ from tierwise.explain.eta import (
     range_text,
 )
 from tierwise.explain.page import Page, count, heading, joined, wrapped
-from tierwise.explain.tables import Cell, TableColumn, pairs, table
+from tierwise.explain.tables import Cell, TableColumn, folded, pairs, table
 
 __all__ = ["eta_lines"]
 
@@ -93,10 +93,7 @@ def _table(page: Page, report: EtaReport) -> list[Text]:
         row += [range_text(eta.most, now) if eta.most is not None else ""]
         row += [joined([awaited.name for awaited in eta.after])] if wide else []
         rows.append(row)
-    lines = table(page, columns, rows, indent=0)
-    rest = len(report.jobs) - len(shown)
-    if rest:
-        lines.append(Text(f"and {count(rest, 'more job')}; --all shows them", style="dim"))
+    lines = [*table(page, columns, rows, indent=0), *folded(len(report.jobs) - len(shown), "more job", indent=0)]
     told = [eta for eta in shown if eta.kind in (StartKind.NEVER, StartKind.NOT_ALLOWED, StartKind.UNKNOWN)]
     if told:
         lines += heading("Without an expected start")

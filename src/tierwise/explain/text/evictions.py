@@ -34,8 +34,7 @@ def _story(page: Page, attempt: EvictionAttempt) -> list[Text]:
     lines = wrapped(Text(text), page.width, first="  ", rest="    ")
     if attempt.loss:
         lines += wrapped(Text(attempt.loss), page.width, first="    ", rest="      ")
-    shown = attempt.bundles if page.everything else attempt.bundles[:_BUNDLES]
-    rows: list[list[Cell]] = [_row(note) for note in shown]
+    rows: list[list[Cell]] = [_row(note) for note in attempt.bundles]
     columns = (
         TableColumn("podGroup", least=12),
         TableColumn("bundle"),
@@ -43,9 +42,7 @@ def _story(page: Page, attempt: EvictionAttempt) -> list[Text]:
         TableColumn("efficiency", right=True),
         TableColumn("", least=16, wraps=True),
     )
-    lines += table(page, columns, rows)
-    rest = len(attempt.bundles) - len(shown)
-    return [*lines, Text(f"  and {rest} more; --all shows them", style="dim")] if rest else lines
+    return lines + table(page, columns, rows, most=_BUNDLES)
 
 
 def _row(note: BundleSummary) -> list[Cell]:

@@ -15,7 +15,7 @@ from tierwise.explain.message import tried_line
 from tierwise.explain.naming import domain_title, gather_text, ladder_text, limit_text, sub_id, tier_label
 from tierwise.explain.page import Page, count, heading, wrapped
 from tierwise.explain.ranges import compact
-from tierwise.explain.tables import Cell, TableColumn, meter, pairs, table
+from tierwise.explain.tables import Cell, TableColumn, folded, meter, pairs, table
 from tierwise.explain.text.evictions import eviction_lines
 from tierwise.explain.text.narrative import rejection_lines
 from tierwise.explain.text.waiting import STYLES
@@ -58,7 +58,7 @@ def _section(page: Page, plugin: str, nodes: Sequence[NodeInspection]) -> list[T
         )
     lines = [*heading(plugin), *table(page, columns, rows)]
     rest = sum(len(names) for names in groups.values()) - sum(len(names) for _, names in ranked)
-    return [*lines, Text(f"  and {count(rest, 'more node')}; --all shows them", style="dim")] if rest else lines
+    return [*lines, *folded(rest, "more node")]
 
 
 def _plain(rows: Sequence[Sequence[Cell]], field: int) -> bool:
@@ -278,17 +278,12 @@ def _on_further_trees(snapshot: Snapshot, inspection: PodInspection, row: int) -
 
 
 def _verdict(page: Page, inspection: PodInspection, snapshot: Snapshot, report: CycleReport) -> list[Text]:
-    for decision in report.decisions:
-        for placed in decision.placed:
-            for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
-                if task is inspection.task:
-                    node = snapshot.nodes.names[row]
-                    home = domain_title(snapshot.topology, int(snapshot.topology.leaf[row]))
-                    how = "bound to" if decision.bound else "waits until resources are released; kept for it:"
-                    around = "".join(f"; {place}" for place in _on_further_trees(snapshot, inspection, row))
-                    where = f" node {node} in {home}{around}"
-                    text = Text.assemble((how, "green" if decision.bound else "yellow"), where)
-                    return wrapped(text, page.width, first="  ")
+    for decision, row in ((d, row) for d in report.decisions for task, row in d.places() if task is inspection.task):
+        home = domain_title(snapshot.topology, int(snapshot.topology.leaf[row]))
+        how = "bound to" if decision.bound else "waits until resources are released; kept for it:"
+        around = "".join(f"; {place}" for place in _on_further_trees(snapshot, inspection, row))
+        where = f" node {snapshot.nodes.names[row]} in {home}{around}"
+        return wrapped(Text.assemble((how, "green" if decision.bound else "yellow"), where), page.width, first="  ")
     rejection = report.rejections.get(inspection.job.key)
     if rejection is None:
         return [Text("  this cycle gave it no place")]

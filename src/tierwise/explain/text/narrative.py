@@ -33,7 +33,7 @@ def why_here(
     """A job's placement: where, under which limits, and what was looked at on the way."""
     job = decisions[-1].job
     # Pods come one after the other where tasks wait for others, and the same pod may be placed twice.
-    bound = len({task.key for decision in decisions for placed in decision.placed for task in placed.tasks})
+    bound = len({task.key for decision in decisions for task, _ in decision.places()})
     known = len({task.key for decision in decisions for task in decision.job.tasks})
     where = decision_title(snapshot, decisions[-1])
     title = Text.assemble(

@@ -14,6 +14,7 @@ from tierwise.explain.new_placements import NewPlacements, newly_placed
 from tierwise.explain.page import Page, count, heading, wrapped
 from tierwise.explain.problems import problem_lines
 from tierwise.explain.ranges import compact
+from tierwise.explain.tables import folded
 from tierwise.explain.text.narrative import why_here
 from tierwise.explain.text.tree import schedule_tree
 from tierwise.explain.text.waiting import Waiting, waiting, waiting_lines
@@ -54,8 +55,7 @@ class Run(msgspec.Struct, frozen=True):
         return [entry for entry in found if entry.pods or entry.job.key not in evicted]
 
     def nominated(self) -> set[str]:
-        held = (d for d in self.last.decisions if not d.bound)
-        return {task.key for decision in held for placed in decision.placed for task in placed.tasks}
+        return {task.key for decision in self.last.decisions if not decision.bound for task, _ in decision.places()}
 
 
 def schedule_lines(page: Page, run: Run) -> list[Text]:
@@ -136,5 +136,4 @@ def _evicted(page: Page, evictions: Sequence[Eviction]) -> list[Text]:
     for (action, reason), pods in shown:
         text = Text.assemble((compact(pods), "red"), f"  {count(len(pods), 'pod')} by {action}: {reason}")
         lines += wrapped(text, page.width, first="  ", rest="      ")
-    rest = len(evictions) - sum(len(pods) for _, pods in shown)
-    return [*lines, Text(f"  and {count(rest, 'more pod')}; --all shows them", "dim")] if rest else lines
+    return [*lines, *folded(len(evictions) - sum(len(pods) for _, pods in shown), "more pod")]

@@ -157,7 +157,6 @@ def _gangs(page: Page, snapshot: Snapshot, resource: str, shares: Sequence[_Shar
         TableColumn("hyperNode", least=8),
         TableColumn("tier", right=True),
     )
-    shown = shares if page.everything else shares[:_JOBS]
     rows: list[list[Cell]] = [
         [
             Text(names.of(share.job), style=names.style(share.job)),
@@ -168,11 +167,9 @@ def _gangs(page: Page, snapshot: Snapshot, resource: str, shares: Sequence[_Shar
             _where(snapshot, share.domain),
             str(int(snapshot.topology.tier[share.domain])) if share.domain > ROOT else "",
         ]
-        for share in shown
+        for share in shares
     ]
-    lines = table(page, columns, rows)
-    rest = len(shares) - len(shown)
-    return [*lines, Text(f"  and {count(rest, 'more gang')}; --all shows them", style="dim")] if rest else lines
+    return table(page, columns, rows, most=_JOBS, more="more gang")
 
 
 def _where(snapshot: Snapshot, domain: int) -> str:

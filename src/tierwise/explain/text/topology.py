@@ -78,7 +78,7 @@ def changes_lines(page: Page, found: Changes, origin: str) -> list[Text]:
             TableColumn("tier"),
             TableColumn("members", least=24, wraps=True),
         )
-        lines += [Text(""), *_folded(page, table(page, columns, rows[: _most(page)]), len(rows))]
+        lines += [Text(""), *table(page, columns, rows, most=_MOST)]
     lines += _moves(page, found.moves)
     notes = (
         (
@@ -92,16 +92,6 @@ def changes_lines(page: Page, found: Changes, origin: str) -> list[Text]:
         if nodes:
             text = f"{count(len(nodes), 'node')} {one if len(nodes) == 1 else many}: {_named(page, nodes)}"
             lines += [Text(""), *wrapped(Text(text, style="yellow"), page.width)]
-    return lines
-
-
-def _most(page: Page) -> int | None:
-    return None if page.everything else _MOST
-
-
-def _folded(page: Page, lines: list[Text], total: int) -> list[Text]:
-    if not page.everything and total > _MOST:
-        lines.append(Text(f"  and {total - _MOST} more; --all shows them", style="dim"))
     return lines
 
 
@@ -137,7 +127,7 @@ def _moves(page: Page, moves: Sequence[Move]) -> list[Text]:
         TableColumn(""),
         TableColumn("", least=12),
     )
-    return [*heading("Nodes that move"), *_folded(page, table(page, columns, rows[: _most(page)]), len(rows))]
+    return [*heading("Nodes that move"), *table(page, columns, rows, most=_MOST)]
 
 
 def changes_wire(found: Changes) -> Raw:

@@ -11,6 +11,7 @@ from tierwise.api.plurals import verb
 from tierwise.explain.comparison import Comparison, Effect, JobChange, JobState, LeastChange
 from tierwise.explain.page import Page, count, heading, joined, wrapped
 from tierwise.explain.ranges import compact
+from tierwise.explain.tables import folded
 
 __all__ = ["least_change_lines", "what_if_lines"]
 
@@ -54,8 +55,7 @@ def what_if_lines(page: Page, changes: Sequence[str], comparison: Comparison, no
         for job in jobs if page.everything else jobs[:_MOST]:
             told = Text.assemble((job.name, style), f"  {_told(page, job)}")
             lines += wrapped(told, page.width, first="  ", rest="      ")
-        if len(jobs) > _MOST and not page.everything:
-            lines.append(Text(f"  and {count(len(jobs) - _MOST, 'more job')}; --all shows them", style="dim"))
+        lines += folded(0 if page.everything else max(0, len(jobs) - _MOST), "more job")
     if not comparison.jobs:
         lines += [Text(""), Text("no job starts, moves or waits for another reason")]
     elif comparison.same:

@@ -35,12 +35,9 @@ class PodExplanation(msgspec.Struct, frozen=True):
 
     def place(self) -> tuple[Decision, str] | None:
         """The decision that gave the pod a place, and the node."""
-        for decision in self.report.decisions:
-            for placed in decision.placed:
-                for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
-                    if task.key == self.pod:
-                        return decision, self.snapshot.nodes.names[int(row)]
-        return None
+        names = self.snapshot.nodes.names
+        found = ((d, row) for d in self.report.decisions for task, row in d.places() if task.key == self.pod)
+        return next(((decision, names[row]) for decision, row in found), None)
 
 
 def already_placed(objects: Objects, job: Job | None) -> str:

@@ -236,8 +236,7 @@ def _number(job: Job) -> int:
 
 
 def _rows(decision: Decision) -> tuple[int, dict[int, int]]:
-    by_rank = {task.rank: row for p in decision.placed for task, row in zip(p.tasks, p.rows.tolist(), strict=True)}
-    return _number(decision.job), by_rank
+    return _number(decision.job), {task.rank: row for task, row in decision.places()}
 
 
 def _by_rank(rows: dict[int, int]) -> tuple[int, ...]:
