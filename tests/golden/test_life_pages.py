@@ -13,8 +13,7 @@ from tierwise.api.meta import parse_time
 from tierwise.cli.inputs import load
 from tierwise.config.profile import DEFAULT
 from tierwise.explain.page import ASCII, UNICODE, Page
-from tierwise.explain.simulation_wire import View
-from tierwise.explain.text.submit import frame
+from tierwise.explain.text.submit import View, frame
 from tierwise.sim.cluster.agenda import Incident, NodeLost, PodFails
 from tierwise.sim.cluster.simulation import Simulation
 from tierwise.snapshot.builder import build

@@ -7,7 +7,8 @@ would stand out here by a factor of hundreds. Seconds are processor time.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from time import process_time
+from functools import partial
+from statistics import median
 
 from tierwise.api import codec
 from tierwise.bench.lab import Lab, Measured, row
@@ -23,7 +24,7 @@ from tierwise.bench.manifests import (
     racks,
     read_manifests,
 )
-from tierwise.bench.measure import at_most, gc_off
+from tierwise.bench.measure import at_most, gc_off, timed
 from tierwise.port import Objects, key_of_raw
 from tierwise.snapshot.builder import Reader
 
@@ -168,10 +169,8 @@ def _costs(objects: Objects, kinds: Mapping[str, Changes]) -> dict[str, float]:
             raws = {key_of_raw(raw): raw for raw in change(turn)}
             objects = objects.updated({k: (codec.decode(raw), raw) for k, raw in raws.items()}, (), objects.version + 1)
             with gc_off():
-                begun = process_time()
-                reader.read(objects, 0.0)
-                seconds.append(process_time() - begun)
-        found[name] = sorted(seconds)[_TURNS // 2]
+                seconds.append(timed(partial(reader.read, objects, 0.0))[0])
+        found[name] = median(seconds)
     return dict(sorted(found.items(), key=lambda entry: -entry[1]))
 
 

@@ -27,7 +27,7 @@ from tierwise.bench.manifests import (
     racks,
     read_manifests,
 )
-from tierwise.bench.measure import at_least, at_most, best_of, compared, duration, gc_off, in_turns
+from tierwise.bench.measure import at_least, at_most, best_of, compared, duration, gc_off, in_turns, timed
 from tierwise.bench.worlds import cluster, jobs, mix, snapshot
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.kinds import Resource
@@ -305,11 +305,8 @@ def _following(lab: Lab, objects: Objects, changes: Sequence[_Change]) -> tuple[
     for repeat in range(max(2, lab.size.repeats // 4) + 1):
         for i, (puts, gone) in enumerate(decoded):
             with gc_off():
-                begun = process_time()
-                objects = objects.updated(puts, gone, objects.version + 1)
-                done = process_time()
-                reader.read(objects, 0.0)
-                ended = process_time()
+                holding, objects = timed(partial(objects.updated, puts, gone, objects.version + 1))
+                reading, _ = timed(partial(reader.read, objects, 0.0))
             if repeat:  # every step is taken once before it counts
-                held[i], read[i] = min(held[i], done - begun), min(read[i], ended - done)
+                held[i], read[i] = min(held[i], holding), min(read[i], reading)
     return sum(held) / len(held), sum(read) / len(read)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -245,31 +246,18 @@ def protected(where: BenchCluster, gangs: int, preemptors: int) -> Snapshot:
     return snapshot(where, [lead, *standing, *(replace(job, priority=10) for job in hungry)])
 
 
-@row("C3a", at_most(2, 0.5))
-def _c3a(lab: Lab) -> Measured:
-    """Room for one gang among small, scattered ones."""
+def _scattered(lab: Lab, preemptors: int, who: str, *, leaders: bool = False) -> Measured:
+    """Room for gangs of 16 nodes among small, scattered ones."""
     nodes = lab.size.everyday // 2
-    seconds = _evicting_seconds(scattered(cluster(nodes), 1), EVICTING, lab)
-    what = f"seconds for a preempting cycle, one gang of 16 nodes among {nodes:,} scattered gangs on {nodes:,} nodes"
-    return what, seconds
+    seconds = _evicting_seconds(scattered(cluster(nodes), preemptors, leaders=leaders), EVICTING, lab)
+    return f"seconds for a preempting cycle, {who} among {nodes:,} scattered gangs on {nodes:,} nodes", seconds
 
 
-@row("C3b", at_most(10, 2))
-def _c3b(lab: Lab) -> Measured:
-    """The same for fifty."""
-    nodes = lab.size.everyday // 2
-    seconds = _evicting_seconds(scattered(cluster(nodes), 50), EVICTING, lab)
-    what = f"seconds for a preempting cycle, fifty gangs of 16 nodes among {nodes:,} scattered gangs on {nodes:,} nodes"
-    return what, seconds
-
-
-@row("C3c", at_most(10, 3))
-def _c3c(lab: Lab) -> Measured:
-    """The same for gangs of a leader and workers."""
-    nodes = lab.size.everyday // 2
-    seconds = _evicting_seconds(scattered(cluster(nodes), 50, leaders=True), EVICTING, lab)
-    what = f"seconds for a preempting cycle, fifty gangs of a leader and 15 workers among {nodes:,} scattered gangs"
-    return what, seconds
+row("C3a", at_most(2, 0.5))(partial(_scattered, preemptors=1, who="one gang of 16 nodes"))
+row("C3b", at_most(10, 2))(partial(_scattered, preemptors=50, who="fifty gangs of 16 nodes"))
+row("C3c", at_most(10, 3))(
+    partial(_scattered, preemptors=50, who="fifty gangs of a leader and 15 workers", leaders=True)
+)
 
 
 @row("C4", at_most(2, 0.2))

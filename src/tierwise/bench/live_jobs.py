@@ -5,12 +5,12 @@ Seconds are processor time.
 
 from __future__ import annotations
 
-from time import process_time
+from collections import deque
 
 from tierwise.api.codec import Raw
 from tierwise.bench.lab import Lab, Measured, row
 from tierwise.bench.manifests import Manifest, job, node, racks, read_manifests
-from tierwise.bench.measure import at_least, at_most, compared, gc_off
+from tierwise.bench.measure import at_least, at_most, compared, gc_off, timed
 from tierwise.config.profile import DEFAULT
 from tierwise.controllers import Controllers
 from tierwise.port import Key
@@ -57,9 +57,8 @@ class _Following:
     def _settle(self) -> float:
         taken = 0.0
         while True:
-            begun = process_time()
-            asked = self._controllers.run(self._cluster.read(), 0.0)
-            taken += process_time() - begun
+            seconds, asked = timed(lambda: self._controllers.run(self._cluster.read(), 0.0))
+            taken += seconds
             if not asked:
                 return taken
             self._cluster.apply(asked)
@@ -94,10 +93,7 @@ def _c1c(lab: Lab) -> Measured:
     trace = synthetic_trace(f"jobs={lab.size.weighed // 10},largest=128", 1).at_load(0.9, fabric.gpus)
     replay = EmbeddedReplay(fabric, trace, BUILT_IN["default"](1), Rules())
     with gc_off():
-        begun = process_time()
-        for _ in replay.run():
-            pass
-        seconds = process_time() - begun
+        seconds, _ = timed(lambda: deque(replay.run(), 0))
     what = (
         f"events/s of a replay through the controllers, {len(trace):,} jobs on {len(fabric.nodes):,} hosts"
         f" ({replay.state.events:,} events and {replay.state.cycles:,} cycles in {seconds:.1f} s)"
@@ -119,7 +115,4 @@ def _lived(lab: Lab, jobs: int) -> float:
     world = read_manifests([*(node(i) for i in range(nodes)), *racks(nodes), *submitted])
     life = Simulation(world, DEFAULT, start=0.0)
     with gc_off():
-        begun = process_time()
-        for _ in life.run(3600):
-            pass
-        return process_time() - begun
+        return timed(lambda: deque(life.run(3600), 0))[0]

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -39,7 +40,10 @@ __all__ = [
     "in_turns",
     "start_seconds",
     "stream",
+    "timed",
 ]
+
+T = TypeVar("T")
 
 
 # What a row of the benchmark says: a measured number beside the goals it is held to.
@@ -202,6 +206,13 @@ def best_of(repeats: int, action: Callable[[], object], *, clock: Callable[[], f
     return shortest
 
 
+def timed(action: Callable[[], T]) -> tuple[float, T]:
+    """Processor seconds of one run, and what it gives."""
+    start = time.process_time()
+    found = action()
+    return time.process_time() - start, found
+
+
 def in_turns(repeats: int, *actions: Callable[[], object]) -> list[float]:
     """The shortest of so many runs of each action, in processor seconds; they take turns, so that noise hits all alike.
 
@@ -211,9 +222,7 @@ def in_turns(repeats: int, *actions: Callable[[], object]) -> list[float]:
     with gc_off():
         for _ in range(repeats):
             for i, action in enumerate(actions):
-                start = time.process_time()
-                action()
-                shortest[i] = min(shortest[i], time.process_time() - start)
+                shortest[i] = min(shortest[i], timed(action)[0])
     return shortest
 
 
@@ -241,9 +250,7 @@ def decisions(snapshot: Snapshot, repeats: int) -> Pass:
 def _timed(snapshot: Snapshot) -> tuple[_Stamps, CycleReport, float]:
     stamps = _Stamps()
     with gc_off():
-        start = time.process_time()
-        report = cycle(snapshot, DEFAULT, watch=stamps)
-        whole = time.process_time() - start
+        whole, report = timed(lambda: cycle(snapshot, DEFAULT, watch=stamps))
     return stamps, report, whole
 
 

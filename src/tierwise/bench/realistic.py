@@ -29,7 +29,7 @@ from tierwise.bench.manifests import (
     racks,
     read_manifests,
 )
-from tierwise.bench.measure import at_most, compared, gc_off, in_turns
+from tierwise.bench.measure import at_most, compared, gc_off, in_turns, timed
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Create, Delete, Effect, Key, PatchStatus
 from tierwise.runtime.loop import Loop, SchedulerProfile
@@ -171,9 +171,7 @@ class Live:
         for _ in range(number):
             self._now += 1 / _ITERATIONS_A_SECOND
             self.cluster.apply(list(self._news()))
-            begun = process_time()
-            self.loop.run_once()
-            seconds.append(process_time() - begun)
+            seconds.append(timed(self.loop.run_once)[0])
         bound = sum(event.reason == "Scheduled" for event in self.cluster.events[before:])
         return Iterations(seconds, bound)
 
@@ -269,9 +267,7 @@ def beside_flood(nodes: int, flood: Sequence[Manifest], gangs: int) -> list[floa
     seconds = []
     for number in range(gangs):
         cluster.apply([Create(raw) for raw in _gang_of_four("d", number, "default", "4")])
-        begun = process_time()
-        loop.run_once()
-        seconds.append(process_time() - begun)
+        seconds.append(timed(loop.run_once)[0])
     bound = sum(event.reason == "Scheduled" and event.about.kind == "Pod" for event in cluster.events)
     if bound != _FOUR * gangs:
         raise RuntimeError(f"all {_FOUR * gangs} pods are meant to fit, and {bound} did")

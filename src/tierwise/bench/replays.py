@@ -6,12 +6,12 @@ themselves where a folder with them is named.
 
 from __future__ import annotations
 
-import time
 import tracemalloc
+from collections import deque
 from pathlib import Path
 
 from tierwise.bench.lab import Lab, Measured, row
-from tierwise.bench.measure import at_least, at_most, gc_off
+from tierwise.bench.measure import at_least, at_most, gc_off, timed
 from tierwise.replay.engine.contenders import BUILT_IN
 from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.rules import Rules
@@ -34,10 +34,7 @@ def _s3a(lab: Lab) -> Measured:
     fabric, trace = _world(lab, lab.size.replayed)
     engine = Engine(fabric, trace, BUILT_IN["default"](1), Rules())
     with gc_off():
-        start = time.process_time()
-        for _ in engine.run():
-            pass
-        seconds = time.process_time() - start
+        seconds, _ = timed(lambda: deque(engine.run(), 0))
     state = engine.state
     if len(state.finished()) < len(trace):
         raise RuntimeError("every job is meant to end")

@@ -14,7 +14,7 @@ import msgspec
 
 from tierwise.api import codec
 from tierwise.bench.manifests import GANG, Manifest, daemon_pod, group, node, pod, racks
-from tierwise.bench.measure import gc_off
+from tierwise.bench.measure import gc_off, timed
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Key, Objects, key_of_raw
 from tierwise.scheduler import cycle
@@ -45,12 +45,9 @@ def measure_scale(nodes: int) -> Scale:
     pods = sum(1 for key in objects if key.kind == "Pod")
     reader = Reader()
     with gc_off():
-        begun = process_time()
-        snapshot = reader.read(objects, 0.0)
-        read = process_time() - begun
-        begun = process_time()
-        placed = len(cycle(snapshot, DEFAULT).decisions)
-        decided = process_time() - begun
+        read, snapshot = timed(lambda: reader.read(objects, 0.0))
+        decided, report = timed(lambda: cycle(snapshot, DEFAULT))
+        placed = len(report.decisions)
         if placed != min(_WAITING, nodes // 16):
             raise RuntimeError(f"the gangs that wait are meant to fit, and {placed} did")
         ends = [{**pod(0, i, on="n0"), "status": {"phase": "Succeeded"}} for i in range(1, 6)]

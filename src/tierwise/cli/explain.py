@@ -95,8 +95,7 @@ def _tell_job(given: Given, name: str, output: Output) -> None:
 
 def show_job(run: Run, job: Job, bindings: Mapping[str, str], output: Output) -> None:
     """What became of a job in a run."""
-    from tierwise.explain.job_wire import job_wire
-    from tierwise.explain.text.explain_job import job_lines
+    from tierwise.explain.text.explain_job import job_lines, job_wire
 
     output.show(lambda: job_wire(job, run.after, run.reports, bindings), lambda page: job_lines(page, run, job))
 

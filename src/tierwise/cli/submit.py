@@ -21,13 +21,12 @@ from tierwise.cli import options
 from tierwise.cli.inputs import Manifests
 from tierwise.cli.options import Journal, option, verb
 from tierwise.cli.pages import Played, play
-from tierwise.cli.screen import page_of, printable, terminal
-from tierwise.explain.simulation_wire import View
-from tierwise.explain.text.submit import frame
+from tierwise.cli.screen import page_of, print_json, print_page, printable, terminal
+from tierwise.explain.text.submit import View, frame, life_wire, outcome_lines
+from tierwise.explain.timeline import timeline_entry_wire, timeline_lines
 from tierwise.sim.cluster.agenda import Incident, node_back, node_lost, pod_fails
 
 if TYPE_CHECKING:
-    from tierwise.explain.simulation_wire import View
     from tierwise.sim.cluster.simulation import Moment, Simulation
 
 __all__ = ["Shown", "show", "submit", "ticks"]
@@ -170,7 +169,6 @@ def submit(
 
 
 def _view(life: Simulation, last: Moment) -> View:
-    from tierwise.explain.simulation_wire import View
     from tierwise.snapshot.builder import build
 
     after = build(life.guard.over(last.objects), life.start + last.at, life.profile)
@@ -180,8 +178,6 @@ def _view(life: Simulation, last: Moment) -> View:
 
 def _paced(moments: Iterator[Moment], pace: float | None) -> Iterator[Moment]:
     """The moments, each at its time."""
-    import time
-
     before = 0.0
     for moment in moments:
         if pace is not None:
@@ -192,10 +188,6 @@ def _paced(moments: Iterator[Moment], pace: float | None) -> Iterator[Moment]:
 
 def _tell(life: Simulation, moments: Iterator[Moment], *, everything: bool) -> None:
     """A line for each thing that happens, and in the end what became of everything; Ctrl-C is an end as well."""
-    from tierwise.cli.screen import print_page
-    from tierwise.explain.text.submit import outcome_lines
-    from tierwise.explain.timeline import timeline_lines
-
     last, interrupted = None, False
     try:
         for last in moments:
@@ -211,10 +203,6 @@ def _tell(life: Simulation, moments: Iterator[Moment], *, everything: bool) -> N
 
 def _json(life: Simulation, moments: Iterator[Moment], *, lines: bool) -> None:
     """Everything in one object; or a line for each thing that happens, and the same object without them at the end."""
-    from tierwise.cli.screen import print_json
-    from tierwise.explain.simulation_wire import life_wire
-    from tierwise.explain.timeline import timeline_entry_wire
-
     last = None
     for last in moments:
         for entry in last.entries if lines else ():
@@ -227,9 +215,6 @@ def _json(life: Simulation, moments: Iterator[Moment], *, lines: bool) -> None:
 
 def _watch(life: Simulation, moments: Iterator[Moment], pace: float | None, *, everything: bool) -> None:
     """The live view, and in the end what became of everything."""
-    from tierwise.cli.screen import print_page
-    from tierwise.explain.text.submit import outcome_lines
-
     last = show((_view(life, moment) for moment in moments), pace, everything=everything)
     end = replace(last.view, unfinished=life.unfinished)
     print_page(partial(outcome_lines, view=end), everything=everything)

@@ -37,8 +37,7 @@ def validate(
     from tierwise.api.errors import InputError
     from tierwise.cli.inputs import load, profile_of
     from tierwise.cli.main import report_error
-    from tierwise.explain.findings_wire import verdict_wire
-    from tierwise.explain.text.validate import verdict_lines
+    from tierwise.explain.text.validate import verdict_lines, verdict_wire
     from tierwise.port import Objects
 
     profile_of(config_file)

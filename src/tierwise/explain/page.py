@@ -15,7 +15,19 @@ from rich.text import Text
 
 from tierwise.api.plurals import count, joined
 
-__all__ = ["ASCII", "UNICODE", "Glyphs", "Page", "count", "glyphs_for", "heading", "joined", "shortened", "wrapped"]
+__all__ = [
+    "ASCII",
+    "UNICODE",
+    "Glyphs",
+    "Page",
+    "count",
+    "glyphs_for",
+    "heading",
+    "joined",
+    "section",
+    "shortened",
+    "wrapped",
+]
 
 
 class Glyphs(msgspec.Struct, frozen=True):
@@ -60,6 +72,11 @@ class Page(msgspec.Struct, frozen=True):
 def heading(text: str) -> list[Text]:
     """The title of a section, with the empty line before it."""
     return [Text(""), Text(text, style="bold")]
+
+
+def section(title: str, lines: list[Text]) -> list[Text]:
+    """Lines below their title; nothing where there are none."""
+    return [*heading(title), *lines] if lines else []
 
 
 def shortened(text: str, width: int, dots: str) -> str:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+
+import numpy as np
 
 from tierwise.actions.diagnosis.inspection import PodInspection
 from tierwise.api.codec import Raw
@@ -20,8 +23,7 @@ from tierwise.explain.rejection_wire import (
     tried_wire,
     work_wire,
 )
-from tierwise.explain.reservations import reservations_wire
-from tierwise.framework.report import CycleReport, Eviction
+from tierwise.framework.report import CycleReport, Eviction, Reservation
 from tierwise.model.job import Job, Status
 from tierwise.model.reason import Rejection, Verdict
 from tierwise.model.snapshot import Fault, Snapshot
@@ -35,6 +37,9 @@ __all__ = [
     "pod_groups_of",
     "pod_groups_wire",
     "problem_wire",
+    "reservation_wire",
+    "reservations_wire",
+    "reserved_rows",
     "schedule_wire",
     "topology_wire",
     "why_waiting",
@@ -216,3 +221,31 @@ def _domains(topology: Topology, nodes: Sequence[str]) -> Raw:
             "nodes": list(nodes[topology.span(d)]),
         }
     return domains
+
+
+def reservations_wire(snapshot: Snapshot, report: CycleReport) -> Raw:
+    """All of them in the order in which their jobs are served, under one key; nothing where there are none."""
+    found = [reservation_wire(snapshot, reservation) for reservation in report.reservations]
+    return {"reservations": found} if found else {}
+
+
+def reservation_wire(snapshot: Snapshot, reservation: Reservation) -> Raw:
+    """One of them; times are null where they are not known."""
+    rows, counts = reserved_rows(reservation)
+    names = (snapshot.nodes.names[row] for row in rows)
+    return {
+        "podGroup": reservation.job.key,
+        "hyperNode": reservation.domain,
+        "from": format_time(reservation.start) if reservation.start < inf else None,
+        "until": format_time(reservation.end) if reservation.end < inf else None,
+        "nodes": dict(zip(names, counts, strict=True)),
+        "awaits": list(reservation.awaits),
+        "message": reservation.text,
+    }
+
+
+def reserved_rows(reservation: Reservation) -> tuple[list[int], list[int]]:
+    """The rows that a job would take, and how many of its pods on each."""
+    rows = np.concatenate([np.repeat(own, counts) for _, own, counts in reservation.held])
+    distinct, numbers = np.unique(rows, return_counts=True)
+    return distinct.tolist(), numbers.tolist()

@@ -23,9 +23,8 @@ from tierwise.explain.free_slots import slots_wire
 from tierwise.explain.message import decision_id
 from tierwise.explain.naming import belongs_to
 from tierwise.explain.rejection_wire import work_wire
-from tierwise.explain.reservations import reservation_wire, reserved_rows
 from tierwise.explain.text.schedule import Run, headline
-from tierwise.explain.wire import problem_wire
+from tierwise.explain.wire import problem_wire, reservation_wire, reserved_rows
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot

@@ -1,28 +1,35 @@
-"""The page of `explain --job`: a job's limits, what its search saw, and where each of its sub-groups and pods went."""
+"""What `explain --job` says: a job's limits, what its search saw, and where its sub-groups and pods went."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, islice
 
 import numpy as np
 from rich.text import Text
 
+from tierwise.api.codec import Raw
+from tierwise.api.meta import format_time
 from tierwise.explain.decision_basis import decision_bases
 from tierwise.explain.message import refusal
 from tierwise.explain.naming import ObjectNames, decision_title, rows_title
 from tierwise.explain.new_placements import newly_placed
 from tierwise.explain.page import Page, count, heading, wrapped
-from tierwise.explain.proposal import pattern_lines, proposal_lines
+from tierwise.explain.proposal import pattern_lines, proposal_lines, proposal_wire
 from tierwise.explain.ranges import compact, pods
+from tierwise.explain.rejection_wire import FORMAT, eviction_wire, rejection_wire, tried_wire
 from tierwise.explain.tables import Cell, TableColumn, pairs, table
 from tierwise.explain.text.evictions import eviction_lines
 from tierwise.explain.text.explain_pod import job_facts
 from tierwise.explain.text.narrative import limits_line, looked_at, rejection_lines
 from tierwise.explain.text.schedule import Run
 from tierwise.explain.text.waiting import STYLES
-from tierwise.explain.wire import why_waiting
-from tierwise.framework.report import Decision
-from tierwise.model.job import Job
+from tierwise.explain.wire import pod_group_wire, reservation_wire, why_waiting
+from tierwise.framework.report import CycleReport, Decision
+from tierwise.model.job import Job, Status
+from tierwise.model.snapshot import Snapshot
 
-__all__ = ["job_lines", "search_texts"]
+__all__ = ["job_lines", "job_wire", "search_texts"]
 
 _PLACES = 40
 
@@ -116,3 +123,44 @@ def _span(run: Run, job: Job) -> str:
     rows = [entry.row for entry in newly_placed(run.reports, run.after) if entry.job.key == job.key]
     where = rows_title(run.after, job, np.array(rows, dtype=np.int64))
     return f", across {where}" if where == "the whole cluster" else f", all within {where}"
+
+
+def job_wire(
+    job: Job, after: Snapshot, reports: Sequence[tuple[Snapshot, CycleReport]], bindings: Mapping[str, str]
+) -> Raw:
+    """The podGroup as `schedule` lists it, with its pods, and what the last cycle said about the rest."""
+    rejection = refusal(job, reports[-1][1])
+    mine = {task.key for task in job.tasks}
+    return {
+        "formatVersion": FORMAT,
+        "podGroup": job.key,
+        **pod_group_wire(after, job, job.key),
+        "bindings": {pod: node for pod, node in bindings.items() if pod in mine},
+        "pending": [task.key for task in job.tasks if task.status is Status.PENDING],
+        **rejection_wire(rejection),
+        "eviction": eviction_wire([s for _, report in reports for s in report.eviction_attempts.get(job.key, ())]),
+        "proposal": _proposal(job, reports),
+        "ladder": _ladder(job),
+        "tried": [tried_wire(tried) for tried in rejection.tried] if rejection is not None else [],
+        **_reservation(job, *reports[-1]),
+    }
+
+
+def _reservation(job: Job, snapshot: Snapshot, report: CycleReport) -> Raw:
+    """The reservation of the job, where it has one."""
+    found = next((reservation for reservation in report.reservations if reservation.job.key == job.key), None)
+    return {"reservation": reservation_wire(snapshot, found)} if found is not None else {}
+
+
+def _proposal(job: Job, reports: Sequence[tuple[Snapshot, CycleReport]]) -> Raw | None:
+    """What was recommended for the job when its minimum was placed."""
+    found = ((snapshot, d) for snapshot, report in reports for d in report.decisions if d.job.key == job.key)
+    return next((wire for snapshot, d in found if (wire := proposal_wire(snapshot, d)) is not None), None)
+
+
+def _ladder(job: Job) -> list[Raw]:
+    """For how long the job holds out for which tier."""
+    ends = accumulate((step.seconds for step in job.ladder), initial=job.created)
+    return [
+        {"tier": s.tier, "until": format_time(end)} for s, end in zip(job.ladder, islice(ends, 1, None), strict=True)
+    ]

@@ -13,7 +13,7 @@ from tierwise.api.quantity import show
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX
 from tierwise.explain.message import tried_line
 from tierwise.explain.naming import domain_title, gather_text, ladder_text, limit_text, sub_id, tier_label
-from tierwise.explain.page import Page, count, heading, wrapped
+from tierwise.explain.page import Page, count, heading, section, wrapped
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import Cell, TableColumn, folded, meter, pairs, table
 from tierwise.explain.text.evictions import eviction_lines
@@ -110,9 +110,7 @@ def pod_lines(page: Page, inspection: PodInspection, snapshot: Snapshot, report:
         *_infeasible(page, inspection.nodes),
     ]
     lines += figure_lines(page, inspection.nodes)
-    attempts = report.eviction_attempts.get(job.key, ())
-    if attempts:
-        lines += [*heading("Eviction"), *eviction_lines(page, attempts)]
+    lines += section("Eviction", eviction_lines(page, report.eviction_attempts.get(job.key, ())))
     return [*lines, *heading("Verdict"), *_verdict(page, inspection, snapshot, report)]
 
 

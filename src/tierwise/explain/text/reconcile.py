@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from rich.text import Text
 
-from tierwise.explain.page import Page, count, heading, shortened
+from tierwise.explain.page import Page, count, section, shortened
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import Cell, TableColumn, table
 from tierwise.port import Key, Objects, RecordEvent
@@ -50,7 +50,7 @@ def event_lines(page: Page, events: Sequence[RecordEvent]) -> list[Text]:
         for event in events
     ]
     columns = (TableColumn("type"), TableColumn("about", least=16), TableColumn("message", least=24, wraps=True))
-    return [*heading("Events"), *table(page, columns, rows)] if rows else []
+    return section("Events", table(page, columns, rows))
 
 
 def _short(page: Page, names: Iterable[str]) -> list[str]:

@@ -11,7 +11,7 @@ from tierwise.config.profile import Profile
 from tierwise.explain.decision_basis import DecisionBasis, decision_bases
 from tierwise.explain.naming import ObjectNames, name_of_pod
 from tierwise.explain.new_placements import NewPlacements, newly_placed
-from tierwise.explain.page import Page, count, heading, wrapped
+from tierwise.explain.page import Page, count, section, wrapped
 from tierwise.explain.problems import problem_lines
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import folded
@@ -65,14 +65,10 @@ def schedule_lines(page: Page, run: Run) -> list[Text]:
     landings = NewPlacements(newly_placed(run.reports, run.after))
     lines = wrapped(headline(run), page.width)
     lines += [Text(""), *schedule_tree(page, run.reports[0][0], run.after, landings, names)]
-    lines += _section("Placed", _placed(page, names, run))
-    lines += _section("Waiting", waiting_lines(page, names, run.after, idle))
-    lines += _section("Evicted", _evicted(page, run.evictions))
-    return lines + _section("Problems", problem_lines(page, run.after, run.complaints))
-
-
-def _section(title: str, lines: list[Text]) -> list[Text]:
-    return [*heading(title), *lines] if lines else []
+    lines += section("Placed", _placed(page, names, run))
+    lines += section("Waiting", waiting_lines(page, names, run.after, idle))
+    lines += section("Evicted", _evicted(page, run.evictions))
+    return lines + section("Problems", problem_lines(page, run.after, run.complaints))
 
 
 def headline(run: Run) -> Text:

@@ -14,7 +14,7 @@ from tierwise.api.meta import format_time
 from tierwise.api.reservation import ReservationRecord
 from tierwise.explain.free_slots import one_slot, slots_now
 from tierwise.explain.naming import ObjectNames, tier_label
-from tierwise.explain.page import Page, count, heading, wrapped
+from tierwise.explain.page import Page, count, heading, section, wrapped
 from tierwise.explain.tables import Cell, TableColumn, meter, table
 from tierwise.explain.usage import held, scarce, short
 from tierwise.model.job import Job, Status
@@ -73,12 +73,8 @@ def top_lines(page: Page, snapshot: Snapshot, gangs: Sequence[int] = SIZES) -> l
         *heading("Free slots by tier, and how many gangs of a size would fit"),
         *_tiers(page, snapshot, resource, gangs),
     ]
-    if shares:
-        lines += [*heading("Gangs"), *_gangs(page, snapshot, resource, shares)]
-    reserved = _reserved(snapshot)
-    if reserved:
-        lines += [*heading("Reservations"), *_reservations(page, snapshot, reserved)]
-    return lines
+    lines += section("Gangs", _gangs(page, snapshot, resource, shares))
+    return lines + section("Reservations", _reservations(page, snapshot, _reserved(snapshot)))
 
 
 def _reserved(snapshot: Snapshot) -> list[tuple[Job, ReservationRecord]]:

@@ -11,7 +11,7 @@ from tierwise.discovery.changes import Change, Changes, Move
 from tierwise.discovery.hostlist import compress
 from tierwise.explain.free_slots import slots_lines
 from tierwise.explain.naming import tier_label
-from tierwise.explain.page import Page, count, heading, shortened, wrapped
+from tierwise.explain.page import Page, count, heading, section, shortened, wrapped
 from tierwise.explain.problems import aside_line, problem_lines
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import Cell, TableColumn, table
@@ -39,10 +39,8 @@ def topology_lines(page: Page, snapshot: Snapshot) -> list[Text]:
     lines += [Text(""), *tree]
     if len(tree) <= len(snapshot.topology):  # a title and a line for every hyperNode would be more
         lines.append(Text("folded to fit a screen; --all shows everything", style="dim"))
-    slots = slots_lines(page, snapshot)
-    lines += [*heading("Free slots"), *slots] if slots else []
-    problems = problem_lines(page, snapshot)
-    return [*lines, *heading("Problems"), *problems] if problems else lines
+    lines += section("Free slots", slots_lines(page, snapshot))
+    return lines + section("Problems", problem_lines(page, snapshot))
 
 
 def _headline(snapshot: Snapshot) -> Text:

@@ -1,4 +1,4 @@
-"""The page of `validate`: errors and warnings object by object, and a closing line."""
+"""What `validate` says: errors and warnings object by object, and a closing line; the same for programs."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from tierwise.admission import FieldFinding, ValidationResult
+from tierwise.api.codec import Raw
 from tierwise.explain.page import Page, count, wrapped
 
-__all__ = ["verdict_lines"]
+__all__ = ["verdict_lines", "verdict_wire"]
 
 _MOST = 50
 
@@ -40,3 +41,16 @@ def _findings(page: Page, findings: Sequence[FieldFinding], severity: Text) -> l
         rest = count(len(findings) - len(shown), f"more {severity.plain}")
         lines.append(Text(f"{lead}and {rest}; --all shows them", style="dim"))
     return lines
+
+
+def verdict_wire(verdict: ValidationResult, *, unread: int = 0) -> Raw:
+    """All findings, object by object; where some documents could not be read, the whole is not valid."""
+    return {
+        "valid": verdict.valid and not unread,
+        "errors": [_finding(finding) for finding in verdict.errors],
+        "warnings": [_finding(finding) for finding in verdict.warnings],
+    }
+
+
+def _finding(finding: FieldFinding) -> Raw:
+    return {"object": finding.object, "path": finding.path, "message": finding.message}
