@@ -8,7 +8,6 @@ attempt.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -18,7 +17,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
 from tierwise.api.meta import format_time, parse_time
 from tierwise.api.natural import natural
-from tierwise.discovery.hostlist import HostlistError, compress, expand, fits
+from tierwise.discovery.hostlist import compress, expand, fits
 from tierwise.discovery.tree import Path, PathElement, Tree
 
 __all__ = ["FetchRecord", "due", "failed", "fetched", "manifest", "next_try", "read", "record_name"]
@@ -84,65 +83,53 @@ def read(config: ConfigMap) -> FetchRecord:
     try:
         text = data.get("tree")
         return FetchRecord(
-            tree=_unpacked(json.loads(text)) if text else None,
+            tree=_unpacked(text) if text else None,
             fetched_at=parse_time(data["fetchedAt"]) if text else 0.0,
             tried_at=parse_time(data["triedAt"]),
             failures=int(data.get("failures", "0")),
             error=data.get("error", ""),
         )
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, ValueError, msgspec.MsgspecError, RecursionError) as error:
         raise ValueError(f"ConfigMap {config.metadata.name} is not a record of discovery: {error}") from None
+
+
+class _Place(msgspec.Struct):
+    """A path, tier and name of each domain from the outside, and the nodes there: a list, or an expression."""
+
+    path: list[tuple[int, str]]
+    nodes: str | list[str]
+
+
+class _Packed(msgspec.Struct, rename="camel"):
+    """A tree as the record keeps it."""
+
+    tier_names: dict[int, str]
+    unique: bool
+    places: list[_Place]
 
 
 def _packed(tree: Tree) -> Raw:
     homes: dict[Path, list[str]] = {}
     for node in sorted(tree.places, key=natural):
         homes.setdefault(tree.places[node], []).append(node)
-    return {
-        "tierNames": {str(tier): name for tier, name in sorted(tree.tier_names.items())},
-        "unique": tree.unique,
-        "places": [{"path": [list(step) for step in path], "nodes": _folded(nodes)} for path, nodes in homes.items()],
-    }
+    places = [_Place([(s.tier, s.name) for s in path], _folded(nodes)) for path, nodes in homes.items()]
+    packed: Raw = msgspec.to_builtins(
+        _Packed(dict(sorted(tree.tier_names.items())), tree.unique, places), str_keys=True
+    )
+    return packed
 
 
-def _folded(nodes: Iterable[str]) -> object:
+def _folded(nodes: list[str]) -> str | list[str]:
     """Nodes as an expression, or as a list where one of them could not stand in it."""
-    listed = list(nodes)
-    return compress(listed) if all(map(fits, listed)) else listed
+    return compress(nodes) if all(map(fits, nodes)) else nodes
 
 
-def _unpacked(data: Raw) -> Tree:
+def _unpacked(text: str) -> Tree:
+    found = msgspec.json.decode(text, type=_Packed)
     places: dict[str, Path] = {}
-    for entry in _listed(data["places"]):
-        if not isinstance(entry, dict):
-            raise TypeError("a place is not an object")
-        path = tuple(_step(step) for step in _listed(entry["path"]))
-        if not path:
+    for place in found.places:
+        if not place.path:
             raise ValueError("a path is empty")
-        places |= dict.fromkeys(_nodes(entry["nodes"]), path)
-    names = data["tierNames"]
-    if not isinstance(names, dict):
-        raise TypeError("tierNames is not an object")
-    return Tree(places, {int(tier): str(name) for tier, name in names.items()}, unique=data["unique"] is True)
-
-
-def _nodes(value: object) -> list[str]:
-    if isinstance(value, str):
-        try:
-            return expand(value)
-        except HostlistError as error:
-            raise ValueError(str(error)) from None
-    return [str(node) for node in _listed(value)]
-
-
-def _step(value: object) -> PathElement:
-    tier, name = _listed(value)
-    if not (isinstance(tier, int) and isinstance(name, str)):
-        raise TypeError("a step is not a tier and a name")
-    return PathElement(tier, name)
-
-
-def _listed(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise TypeError("a list is missing")
-    return value
+        nodes = expand(place.nodes) if isinstance(place.nodes, str) else place.nodes
+        places |= dict.fromkeys(nodes, tuple(PathElement(tier, name) for tier, name in place.path))
+    return Tree(places, found.tier_names, unique=found.unique)

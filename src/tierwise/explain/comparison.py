@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -21,7 +22,6 @@ from tierwise.explain.wire import why_waiting
 from tierwise.framework.ledger import Ledger, job_ready
 from tierwise.framework.report import CycleReport, Eviction
 from tierwise.model.job import Job, Status
-from tierwise.model.reason import Verdict
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 from tierwise.port import gang_path
@@ -57,40 +57,40 @@ class Effect(enum.Enum):
     NONE = "none"
 
 
-class JobState(msgspec.Struct, frozen=True):
+class JobState(msgspec.Struct, frozen=True, rename={"total": "podsTotal", "hyper_node": "hyperNode"}):
     """One job in one outcome."""
 
     started: bool
     pods: Mapping[str, str]  # those with a node, and the node
     total: int
-    place: str = ""  # the innermost domain around its pods, for people
     hyper_node: str = ""
-    verdict: Verdict | None = None
+    verdict: str = ""
     reason: str = ""
     message: str = ""
+    place: str = ""  # the innermost domain around its pods, for people
 
 
-class JobChange(msgspec.Struct, frozen=True):
+class JobChange(msgspec.Struct, frozen=True, rename={"job": "podGroup", "ran": "runsNow"}):
     """One job in both."""
 
     job: str  # namespace/name
-    name: str  # as people call it
     effect: Effect
+    ran: bool  # it runs already, whatever is changed
     before: JobState | None
     after: JobState | None
-    ran: bool = False  # it runs already, whatever is changed
+    name: str  # as people call it
 
 
-class Totals(msgspec.Struct, frozen=True):
+class Totals(msgspec.Struct, frozen=True, rename={"pods": "podsOnNodes", "evicted": "podsEvicted"}):
     """An outcome in figures."""
 
     running: int  # jobs that have what they need
     waiting: int
     pods: int  # with a node
+    evicted: int
     resource: str  # the one that people look at first
     used: int
     capacity: int
-    evicted: int
 
     @property
     def text(self) -> str:
@@ -108,7 +108,7 @@ class Outcome(msgspec.Struct, frozen=True):
     lone: tuple[tuple[Job, str], ...] = ()  # pods by themselves that were placed, and are no jobs any more; their nodes
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class Comparison(msgspec.Struct, frozen=True, rename={"same": "unchanged"}):
     """Everything that two outcomes differ in."""
 
     before: Totals
@@ -121,21 +121,25 @@ class Answer(msgspec.Struct, frozen=True):
     """One way to make a job start: what to do, and whether less of it would certainly not do."""
 
     way: str  # evict, uncordon, add-nodes, relax, quota
-    text: str
     number: int  # pods, nodes, tiers, or amounts
     exact: bool
     subjects: tuple[str, ...]  # pods, nodes, constraints or queues
+    text: str
     changes: tuple[str, ...]
 
 
-class LeastChange(msgspec.Struct, frozen=True):
+class LeastChange(
+    msgspec.Struct,
+    frozen=True,
+    rename={"job": "podGroup", "starts": "startsAnyway", "answers": "ways", "hopeless": "noHelp"},
+):
     """All ways that were found, and those that do not help however much is done."""
 
     job: str  # namespace/name
-    name: str  # as people call it
     starts: bool  # it starts anyway
-    answers: tuple[Answer, ...] = ()
-    hopeless: tuple[str, ...] = ()
+    answers: tuple[Answer, ...]
+    hopeless: tuple[str, ...]
+    name: str  # as people call it
 
 
 def started(snapshot: Snapshot, job: Job) -> bool:
@@ -153,7 +157,7 @@ def compare(initial: Snapshot, before: Outcome, after: Outcome) -> Comparison:
     found: list[JobChange] = []
     for key in dict.fromkeys([*old, *new]):
         one, other, here = old.get(key), new.get(key), key in ran
-        found.append(JobChange(key, names.of(jobs[key]), _effect(one, other, ran=here), one, other, here))
+        found.append(JobChange(key, _effect(one, other, ran=here), here, one, other, names.of(jobs[key])))
     order = list(Effect)
     changed = [change for change in found if change.effect is not Effect.NONE]
     changed.sort(key=lambda change: (order.index(change.effect), jobs[change.job].order))
@@ -199,12 +203,12 @@ def _states(outcome: Outcome) -> dict[str, JobState]:
         if report is not None and waits:
             gated = bool(job.tasks) and all(task.status is Status.GATED for task in job.tasks)
             verdict, reason, text = why_waiting(job, rejection, gated=gated)
-            state = msgspec.structs.replace(state, verdict=verdict, reason=reason, message=text)
+            state = msgspec.structs.replace(state, verdict=verdict.value, reason=reason, message=text)
         found[job.key] = state
     for job, node in outcome.lone:
         leaf = int(snapshot.topology.leaf[snapshot.nodes.row[node]])
         title, name = domain_title(snapshot.topology, leaf), snapshot.topology.name[leaf] if leaf != ROOT else ""
-        found[job.key] = JobState(True, {gang_path(job.key): node}, 1, title, name)
+        found[job.key] = JobState(True, {gang_path(job.key): node}, 1, name, place=title)
     return found
 
 
@@ -230,65 +234,19 @@ def _totals(outcome: Outcome, states: Mapping[str, JobState]) -> Totals:
 
 
 def comparison_wire(comparison: Comparison) -> Raw:
-    """The same for programs."""
-    return {
-        "before": _totals_wire(comparison.before),
-        "after": _totals_wire(comparison.after),
-        "jobs": [_change_wire(change) for change in comparison.jobs],
-        "unchanged": comparison.same,
-    }
-
-
-def _totals_wire(totals: Totals) -> Raw:
-    return {
-        "running": totals.running,
-        "waiting": totals.waiting,
-        "podsOnNodes": totals.pods,
-        "podsEvicted": totals.evicted,
-        "resource": totals.resource,
-        "used": totals.used,
-        "capacity": totals.capacity,
-    }
-
-
-def _change_wire(change: JobChange) -> Raw:
-    return {
-        "podGroup": change.job,
-        "effect": change.effect.value,
-        "runsNow": change.ran,
-        "before": _state_wire(change.before),
-        "after": _state_wire(change.after),
-    }
-
-
-def _state_wire(state: JobState | None) -> Raw | None:
-    if state is None:
-        return None
-    return {
-        "started": state.started,
-        "pods": dict(state.pods),
-        "podsTotal": state.total,
-        "hyperNode": state.hyper_node,
-        "verdict": state.verdict.value if state.verdict is not None else "",
-        "reason": state.reason,
-        "message": state.message,
-    }
+    """The same for programs: without names and places, which are for people."""
+    wire: dict[str, Any] = msgspec.to_builtins(comparison)
+    for change in wire["jobs"]:
+        del change["name"]
+        for state in filter(None, (change["before"], change["after"])):
+            del state["place"]
+    return wire
 
 
 def least_change_wire(found: LeastChange) -> Raw:
     """The ways to make a job start, for programs."""
-    return {
-        "podGroup": found.job,
-        "startsAnyway": found.starts,
-        "ways": [
-            {
-                "way": answer.way,
-                "number": answer.number,
-                "exact": answer.exact,
-                "subjects": list(answer.subjects),
-                "text": answer.text,
-            }
-            for answer in found.answers
-        ],
-        "noHelp": list(found.hopeless),
-    }
+    wire: dict[str, Any] = msgspec.to_builtins(found)
+    del wire["name"]
+    for way in wire["ways"]:
+        del way["changes"]
+    return wire

@@ -7,6 +7,7 @@ applies these effects after those of the scheduler.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from typing import Final
 
@@ -43,8 +44,6 @@ UNKNOWN_TIER: Final = "UnknownTierName"
 _LONGEST: Final = 100_000
 """Letters of an annotation: the API server takes no more than 256 KiB of them on an object."""
 _GROUP: Final = "scheduling.volcano.sh"
-_COUNTED: Final = ("Running", "Succeeded", "Failed")
-"""The phases of pods that a status counts."""
 
 
 def statuses(objects: Objects, snapshot: Snapshot, report: CycleReport) -> list[Effect]:
@@ -238,18 +237,9 @@ def _marks(record: PodGroup, outcome: GangOutcome) -> dict[str, str]:
 
 def _counts(status: PodGroupStatus, pods: Iterable[Pod]) -> Raw:
     """The fields that count pods and differ from what is there."""
-    counts = dict.fromkeys(_COUNTED, 0)
-    for pod in pods:
-        if pod.status.phase in counts:
-            counts[pod.status.phase] += 1
-    differing: Raw = {}
-    if status.running != counts["Running"]:
-        differing["running"] = counts["Running"]
-    if status.succeeded != counts["Succeeded"]:
-        differing["succeeded"] = counts["Succeeded"]
-    if status.failed != counts["Failed"]:
-        differing["failed"] = counts["Failed"]
-    return differing
+    counts = Counter(pod.status.phase for pod in pods)
+    known = {"running": status.running, "succeeded": status.succeeded, "failed": status.failed}
+    return {field: counts[field.title()] for field, number in known.items() if number != counts[field.title()]}
 
 
 def _wire(place: DomainLocation) -> Raw:

@@ -103,7 +103,7 @@ def least_change(scenario: Scenario, name: str, effort: Effort = THOROUGH) -> Le
     job = job_named(scenario.snapshot(), name)
     runs = _Runs(scenario, job.key, effort)
     if runs.start(scenario):
-        return LeastChange(job.key, full_name(job), starts=True)
+        return LeastChange(job.key, True, (), (), full_name(job))
     counting = Counting.of(scenario, job)
     found: list[Answer] = []
     hopeless: list[str] = []
@@ -118,7 +118,7 @@ def least_change(scenario: Scenario, name: str, effort: Effort = THOROUGH) -> Le
             found.append(answer)
         elif answer:
             hopeless.append(way)
-    return LeastChange(job.key, full_name(job), starts=False, answers=tuple(found), hopeless=tuple(hopeless))
+    return LeastChange(job.key, False, tuple(found), tuple(hopeless), full_name(job))
 
 
 class _Runs:
@@ -338,7 +338,7 @@ def _evict(scenario: Scenario, job: Job, runs: _Runs, counting: Counting | None)
     text = (
         f"evict {count(len(pods), 'pod')}: {compact(pod.rpartition('/')[2] for pod in pods)}{_of_gangs(scenario, pods)}"
     )
-    return Answer("evict", text, len(pods), exact, tuple(pods), _texts(_changes(units, counts)))
+    return Answer("evict", len(pods), exact, tuple(pods), text, _texts(_changes(units, counts)))
 
 
 def _of_gangs(scenario: Scenario, pods: Sequence[str]) -> str:
@@ -472,7 +472,7 @@ def _uncordon(scenario: Scenario, job: Job, runs: _Runs) -> Answer | bool:
     counts, exact = found
     chosen = [name for name, number in zip(nodes, counts, strict=True) if number]
     text = f"uncordon {count(len(chosen), 'node')}: {compact(chosen)}"
-    return Answer("uncordon", text, len(chosen), exact, tuple(chosen), _texts(_changes(units, counts)))
+    return Answer("uncordon", len(chosen), exact, tuple(chosen), text, _texts(_changes(units, counts)))
 
 
 def _add_nodes(scenario: Scenario, job: Job, runs: _Runs, counting: Counting | None) -> Answer | bool:
@@ -493,7 +493,7 @@ def _add_nodes(scenario: Scenario, job: Job, runs: _Runs, counting: Counting | N
     total = sum(counts)
     text = "add " + " and ".join(f"{count(number, 'node')} like {name}, beside it" for name, number in chosen)
     subjects = tuple(name for name, number in chosen for _ in range(number))
-    return Answer("add-nodes", text, total, exact, subjects, _texts(_changes(units, counts)))
+    return Answer("add-nodes", total, exact, subjects, text, _texts(_changes(units, counts)))
 
 
 def _models(scenario: Scenario) -> list[str]:
@@ -560,7 +560,7 @@ def _relax(scenario: Scenario, job: Job, runs: _Runs) -> Answer | bool:
             texts.append(f"{which} from {constraint_text(constraint)} to {to}")
             subjects.append(policy or job.key)
     text = f"relax {' and '.join(texts)}"
-    return Answer("relax", text, sum(counts), exact, tuple(subjects), _texts(_changes(units, counts)))
+    return Answer("relax", sum(counts), exact, tuple(subjects), text, _texts(_changes(units, counts)))
 
 
 def _above(snapshot: Snapshot, constraint: Constraint | None) -> list[tuple[int, str]]:
@@ -632,4 +632,4 @@ def _quota(scenario: Scenario, job: Job, runs: _Runs) -> Answer | bool:
     changes = [raised(index, number) for index, number in enumerate(best) if number]
     texts = [f"the {c.field} of queue {c.queue} to {c.quantity} of {c.resource}" for c in changes]
     subjects = tuple(dict.fromkeys(change.queue for change in changes))
-    return Answer("quota", f"raise {' and '.join(texts)}", len(changes), True, subjects, _texts(changes))
+    return Answer("quota", len(changes), True, subjects, f"raise {' and '.join(texts)}", _texts(changes))
