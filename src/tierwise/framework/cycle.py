@@ -112,7 +112,7 @@ class Nominations:
         self._lent: set[int] = set()  # jobs that are being served
         self._hold(snapshot)
         for job in snapshot.nominated:
-            for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
+            for pod_set in job.every_pod_set():
                 self._keep_nominated(job, pod_set, snapshot.nodes)
 
     def _keep_nominated(self, job: Job, pod_set: PodSet, nodes: NodeTable) -> None:

@@ -260,23 +260,11 @@ class ReportBuilder(msgspec.Struct):
             self.rejections[job.key] = replace(known, children=(*known.children, obstacle)) if known else obstacle
 
     def build(self) -> CycleReport:
-        attempts = {key: tuple(told) for key, told in self.eviction_attempts.items()}
-        rejections, phases = dict(self.rejections), dict(self.phases)
-        decisions, evictions = tuple(self.decisions), tuple(self.evictions)
-        delays = dict(self.delays)
-        return CycleReport(
-            decisions,
-            evictions,
-            attempts,
-            rejections,
-            phases,
-            self.search_counts,
-            self.complaints,
-            delays,
-            self.failures,
-            self.writes,
-            dict(self.undone),
-            tuple(self.notices),
-            tuple(reservation for reservation in self.reservations if reservation.job.key in rejections),
-            self.unfinished,
-        )
+        """What was collected, as it is now: nothing that happens later changes a report."""
+        told = {name: getattr(self, name) for name in CycleReport.__struct_fields__}
+        told["eviction_attempts"] = {key: tuple(attempts) for key, attempts in self.eviction_attempts.items()}
+        told["reservations"] = [one for one in self.reservations if one.job.key in self.rejections]
+        for name, value in told.items():
+            if isinstance(value, list | dict):
+                told[name] = tuple(value) if isinstance(value, list) else dict(value)
+        return CycleReport(**told)

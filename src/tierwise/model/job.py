@@ -246,6 +246,10 @@ class Job(msgspec.Struct, frozen=True, eq=False):
         for sub in self.subs:
             yield from sub.pod_sets
 
+    def every_pod_set(self) -> list[PodSet]:
+        """The same with those that are left to backfill."""
+        return [*self.pod_sets(), *(pod_set for _, pod_set in self.best_effort_pod_sets)]
+
     @property
     def starts_whole(self) -> bool:
         """Whether tasks of it start together or not at all: then its best-effort tasks are placed with the others."""

@@ -147,7 +147,7 @@ class GangPlugin:
 
 def _existing_by_role(job: Job) -> Counter[str]:
     """How many tasks of each role exist; where all of them wait, as in a backlog, pod sets tell."""
-    waiting = [*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)]
+    waiting = job.every_pod_set()
     if sum([len(pod_set.tasks) for pod_set in waiting]) < len(job.tasks):
         return Counter([task.role for task in job.tasks if task.status in _EXISTING])
     found = Counter[str]()

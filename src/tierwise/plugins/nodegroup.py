@@ -44,12 +44,7 @@ class NodeGroup(OwnScores):
         self._ordered = flag(arguments, "enablePreferredOrder", default=False)
         inherits = flag(arguments, "enableHierarchy", default=False)
         self._groups = {name: _groups(view, name, inherits=inherits) for name in view.queues}
-        pod_sets = (
-            (pod_set, job)
-            for job in view.jobs
-            for pod_set in (*job.pod_sets(), *(p for _, p in job.best_effort_pod_sets))
-        )
-        self._queue = {pod_set.shape.number: job.queue for pod_set, job in pod_sets}
+        self._queue = {one.shape.number: job.queue for job in view.jobs for one in job.every_pod_set()}
         self._scores: dict[str, Floats] = {}
 
     def why_not(self, shape: Shape) -> Why:

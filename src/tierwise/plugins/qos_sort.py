@@ -15,7 +15,7 @@ __all__ = ["QosSort", "ordinary_key", "waiting_shapes"]
 
 def waiting_shapes(job: Job) -> list[Shape]:
     """The shapes of a job's pending tasks."""
-    return [pod_set.shape for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets))]
+    return [pod_set.shape for pod_set in job.every_pod_set()]
 
 
 def ordinary_key(job: Job) -> tuple[float, ...]:

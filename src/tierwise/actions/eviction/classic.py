@@ -136,7 +136,7 @@ class _ClassicPreemptor(RoomMaker):
     def _why_not(self, job: Job) -> Reason:
         """Why nothing is evicted: no candidates, all protected by filters, or none on a node where it would help."""
         cycle, running = self._cycle, self._running
-        shapes = [pod_set.shape for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets))]
+        shapes = [pod_set.shape for pod_set in job.every_pod_set()]
         need = shapes[0].request if shapes else job.subs[0].request
         preemptor = Preemptor(self._purpose, job, need, gang=False, running=running)
         if not cycle.pipeline.answered(preemptor):

@@ -54,6 +54,7 @@ __all__ = [
     "looks_at",
     "owns",
     "pool_fault",
+    "slices_fault",
     "unfit",
 ]
 
@@ -180,8 +181,11 @@ def pool_fault(slices: Sequence[ResourceSlice]) -> str:
 
     What begins with "being" may pass: the driver has not published all of it yet.
     """
-    if len(slices) != slices[0].spec.pool.resource_slice_count:
-        return "being updated"
+    return "being updated" if len(slices) != slices[0].spec.pool.resource_slice_count else slices_fault(slices)
+
+
+def slices_fault(slices: Sequence[ResourceSlice]) -> str:
+    """What makes slices unusable: two devices or sets of counters of one name, or counters that do not exist."""
     devices = slices[0].spec.devices if len(slices) == 1 else [d for one in slices for d in one.spec.devices]
     if len({device.name for device in devices}) < len(devices):
         return "a device is there twice"

@@ -17,6 +17,7 @@ from tierwise.api.core import NodeSelectorTerm
 from tierwise.api.meta import Requirement, format_time
 from tierwise.api.quantity import show
 from tierwise.api.resource import DeviceClaim, DeviceToleration, ResourceClaim
+from tierwise.dialects.kubernetes.devices import EXTENDED_CLAIM
 from tierwise.model.devices import Devices, Extended
 from tierwise.model.job import Job, Task
 from tierwise.model.node import NodeTable
@@ -29,7 +30,6 @@ FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 FAILED_AT: Final = "tierwise.io/device-binding-failed-at"
 """The annotation of a claim that says when its devices last could not be prepared."""
 
-_EXTENDED: Final = "resource.kubernetes.io/extended-resource-claim"
 _GROUP: Final = "resource.k8s.io"
 
 
@@ -113,7 +113,7 @@ class ClaimWriter:
             "metadata": {
                 "name": key.name,
                 "namespace": namespace,
-                "annotations": {_EXTENDED: "true"},
+                "annotations": {EXTENDED_CLAIM: "true"},
                 "finalizers": [FINALIZER],
                 "ownerReferences": [owner],
             },

@@ -16,7 +16,7 @@ import numpy as np
 from tierwise.api.core import NodeSelector
 from tierwise.api.quantity import milli
 from tierwise.api.resource import Device, DeviceAttribute, DeviceCapacity, ResourceSlice
-from tierwise.dialects.kubernetes.devices import MOST_DEVICES
+from tierwise.dialects.kubernetes.devices import MOST_DEVICES, slices_fault
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.devices import DevicePool, DeviceTable, PlannedClaim, PlannedRequest
 from tierwise.model.node import NodeTable
@@ -181,7 +181,7 @@ class Reach:
             for group in one.spec.shared_counters
             for name, counter in group.counters.items()
         }
-        invalid = pool.fault if pool.row >= 0 and not pool.fault.startswith("being") else _fault(slices, counters)
+        invalid = pool.fault if pool.row >= 0 and not pool.fault.startswith("being") else slices_fault(slices)
         incomplete = incomplete or pool.fault.startswith("being")
         prepared = not incomplete and any(self._table.devices[device].binding_conditions for device in devices)
         return _View(pool, devices, incomplete, invalid, counters, prepared)
@@ -227,21 +227,6 @@ class Reach:
         if selector is None:
             return np.zeros(len(self._nodes), dtype=bool)
         return in_any_term(self._nodes, selector)
-
-
-def _fault(slices: Sequence[ResourceSlice], counters: Mapping[tuple[str, str], int]) -> str:
-    """What makes a pool unusable: two devices or sets of counters of one name, or counters that do not exist."""
-    names = [device.name for one in slices for device in one.spec.devices]
-    groups = [group.name for one in slices for group in one.spec.shared_counters]
-    for what, given in (("device", names), ("counter set", groups)):
-        if len(set(given)) < len(given):
-            return f"a {what} is there twice"
-    for one in slices:
-        for device in one.spec.devices:
-            for taken in device.consumes_counters:
-                if any((taken.counter_set, name) not in counters for name in taken.counters):
-                    return f"device {device.name} draws on counters that do not exist"
-    return ""
 
 
 def _counters_of(slices: tuple[ResourceSlice, ...]) -> bytes:

@@ -41,6 +41,7 @@ from tierwise.plugins.kubernetes.device_allocation import (
     allocate,
 )
 from tierwise.plugins.kubernetes.node_affinity import in_any_term
+from tierwise.plugins.kubernetes.taken import TakenLog
 from tierwise.port import Prepare
 
 __all__ = ["DeviceRules"]
@@ -95,7 +96,7 @@ class DeviceRules:
         self._count_cliques()
         self._writer = ClaimWriter(devices, self._reach, view.nodes, view.snapshot.now)
         self._shape_on: Ints = np.zeros(len(view.nodes), dtype=np.int64)  # whose tasks came in this cycle, plus 1
-        self._log: list[tuple[Ints, Ints]] = []  # shape, row and 1, or -1 for given back; and what it was
+        self._log = TakenLog[Taken]()
         self._released: Ints = np.zeros(len(self._table.devices), dtype=np.int64)  # 1 where a pod is letting it go
         self._released_amounts: Ints = np.zeros_like(self._state.amounts)  # of devices that several claims share
         if self._matched:
@@ -311,7 +312,7 @@ class DeviceRules:
         ask = shape.devices
         if ask is None or not ask.matched:
             return
-        given = self._given(shape) if (counts < 0).any() else {}
+        given = self._log.by_place() if (counts < 0).any() else {}
         for row, number in zip(rows.tolist(), counts.tolist(), strict=True):
             for _ in range(number):
                 plans, placed = self._open(ask, row)
@@ -323,8 +324,9 @@ class DeviceRules:
                     found = self._rearrange(ledger, row, plans)
                 self._move(ledger, shape, row, self._takes(ask, plans, found or ()), by=1)
             for _ in range(-number):
-                if given.get(row):  # tasks from before the cycle hold their devices by their claims
-                    self._move(ledger, shape, row, given[row].pop(), by=-1)
+                own = given.get((shape.number, row))
+                if own:  # tasks from before the cycle hold their devices by their claims
+                    self._move(ledger, shape, row, own.pop(), by=-1)
 
     def _move(self, ledger: Ledger, shape: Shape, row: int, taken: Taken, *, by: int) -> None:
         """Take what a task gets, or give it back: places in the arrays of the state, and how much."""
@@ -335,20 +337,7 @@ class DeviceRules:
             numbers = (self._state.taken, self._state.amounts, self._owner)[array]
             ledger.save(numbers, place)
             numbers[place] += by * amount
-        ledger.append(self._log, (np.array([shape.number, row, by]), np.array(taken, dtype=np.int64).reshape(-1, 3)))
-
-    def _given(self, shape: Shape) -> dict[int, list[Taken]]:
-        """By row, what tasks of a shape took in this cycle and have not given back."""
-        found: dict[int, list[Taken]] = {}
-        for where, what in self._log:
-            number, row, by = where.tolist()
-            if number != shape.number:
-                continue
-            if by < 0:
-                found[row].pop()
-            else:
-                found.setdefault(row, []).append([(a, p, n) for a, p, n in what.tolist()])
-        return found
+        self._log.add(ledger, shape, row, taken, back=by < 0)
 
     # Tasks of several shapes on one node: the first may have devices that only they would do for, so where one more
     # finds none, devices for all of them are looked for together.
@@ -359,16 +348,7 @@ class DeviceRules:
 
     def _standing(self, row: int) -> list[tuple[int, Taken]]:
         """The tasks that came to a node in this cycle, by shape and with what they took."""
-        found: list[tuple[int, Taken]] = []
-        for where, what in self._log:
-            number, there, by = where.tolist()
-            if there != row:
-                continue
-            if by > 0:
-                found.append((number, [(a, p, n) for a, p, n in what.tolist()]))
-            else:
-                del found[max(i for i, (other, _) in enumerate(found) if other == number)]
-        return found
+        return [(number, what) for number, there, what in self._log.standing() if there == row]
 
     def _together(
         self, row: int, plans: Sequence[PlannedClaim], state: DeviceState | None = None

@@ -18,6 +18,7 @@ from tierwise.framework.ledger import Ledger, stays_released
 from tierwise.model.arrays import Bools, Ints, ranks, summed
 from tierwise.model.shape import Shape
 from tierwise.model.volumes import ClaimTerms, Storage, VolumeKind
+from tierwise.plugins.kubernetes.taken import TakenLog
 
 __all__ = ["MADE", "RESERVED", "VolumePool", "suits"]
 
@@ -85,7 +86,7 @@ class VolumePool:
         self._rows = rows
         self._choices: dict[bytes, _Choice] = {}
         self._by_shape: dict[int, list[_Choice | None]] = {}
-        self._log: list[tuple[Ints, Ints]] = []  # shape and row, and what each claim got; with a third 1: given back
+        self._log = TakenLog[list[int]]()  # what each claim got
         for shape in shapes:
             wanted = shape.volumes.wanted if shape.volumes is not None else ()
             found = [self._choice(claim) if _chooses(claim) else None for claim in wanted]
@@ -184,12 +185,12 @@ class VolumePool:
                 if number > 0:
                     taken = self._take(shape, row, {})
                     self._move(ledger, taken, -1)
-                    ledger.append(self._log, (np.array([shape.number, row, 0]), np.array(taken)))
+                    self._log.add(ledger, shape, row, taken)
                 else:
                     standing = self.taken().get((shape.number, row))
                     if standing:  # who stood there before the cycle began took nothing
                         self._move(ledger, standing[-1], 1)
-                        ledger.append(self._log, (np.array([shape.number, row, 1]), np.array(standing[-1])))
+                        self._log.add(ledger, shape, row, standing[-1], back=True)
 
     def _move(self, ledger: Ledger, kinds: Sequence[int], by: int) -> None:
         for k in kinds:
@@ -205,15 +206,7 @@ class VolumePool:
 
     def taken(self) -> dict[tuple[int, int], list[list[int]]]:
         """By shape and row, what the tasks there have taken, in order."""
-        found: dict[tuple[int, int], list[list[int]]] = {}
-        for where, kinds in self._log:
-            number, row, back = where.tolist()
-            stack = found.setdefault((number, row), [])
-            if back:
-                stack.pop()
-            else:
-                stack.append(kinds.tolist())
-        return found
+        return self._log.by_place()
 
     def names(self, kind: int) -> tuple[str, ...]:
         """The volumes of a kind, in natural order of their names."""

@@ -22,7 +22,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import NodeSelector, NodeSelectorTerm
 from tierwise.api.meta import LabelSelector, Requirement, format_time
 from tierwise.api.plurals import joined, verb
-from tierwise.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE, TopologySelectorTerm
+from tierwise.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE, TopologyRequirement, TopologySelectorTerm
 from tierwise.dialects.kubernetes.csi_migration import ZONE_LABELS
 from tierwise.dialects.kubernetes.volumes import CHOSEN_AT, CHOSEN_NODE, FAILED_AT
 from tierwise.framework.arguments import number
@@ -173,15 +173,9 @@ class _Reach:
     def _topologies(self, terms: tuple[TopologySelectorTerm, ...]) -> Bools:
         if not terms:
             return np.ones(len(self._nodes), dtype=bool)
-        mask = np.zeros(len(self._nodes), dtype=bool)
-        for term in terms:
-            if term.match_label_expressions:
-                inside = np.ones(len(self._nodes), dtype=bool)
-                for one in term.match_label_expressions:
-                    column = self._nodes.labels.column(one.key)
-                    inside &= column.where([value in one.values for value in column.values], missing=False)
-                mask |= inside
-        return mask
+        asked = (map(_has_one_of, term.match_label_expressions) for term in terms)
+        selector = NodeSelector(node_selector_terms=tuple(NodeSelectorTerm(match_expressions=(*one,)) for one in asked))
+        return in_any_term(self._nodes, selector)
 
     def _selected(self, selector: LabelSelector) -> Bools:
         asked = [Requirement(key=k, operator="In", values=(v,)) for k, v in selector.match_labels.items()]
@@ -280,7 +274,7 @@ class Volumes:
         self._claims: dict[int, list[str]] = {}  # of some task of a shape
         shapes: dict[int, Shape] = {}
         for job in view.jobs:
-            for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
+            for pod_set in job.every_pod_set():
                 if pod_set.shape.volumes is not None:
                     shapes[pod_set.shape.number] = pod_set.shape
                     if pod_set.tasks and pod_set.shape.number not in self._claims:
@@ -582,6 +576,10 @@ class Volumes:
             freed: Raw = {"spec": {"claimRef": None}, "metadata": {"annotations": {BOUND_BY_CONTROLLER: None}}}
             undo.append(Prepare(Key("", "PersistentVolume", "", claim.volume), freed, job.key, claim.volume_version))
         return undo
+
+
+def _has_one_of(asked: TopologyRequirement) -> Requirement:
+    return Requirement(key=asked.key, operator="In", values=asked.values)
 
 
 def _conflict(one: DiskUse, other: DiskUse) -> bool:

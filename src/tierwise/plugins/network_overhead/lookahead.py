@@ -195,7 +195,7 @@ class LookAhead:
         self._sides = _sides(self._calls)
         self._waiting: dict[str, Counter[Shape]] = {}
         for job in view.jobs:
-            for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
+            for pod_set in job.every_pod_set():
                 if pod_set.shape.service is not None:
                     self._waiting.setdefault(pod_set.shape.service[0], Counter())[pod_set.shape] += len(pod_set.tasks)
 

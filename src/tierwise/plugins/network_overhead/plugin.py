@@ -158,7 +158,7 @@ class NetworkOverhead(ComparedScores):
             reason = Reason("NetworkWeightsNotFound", _PLUGIN, text + "no cost is known, and no limit on costs holds")
         if reason is not None:
             for job in self._view.jobs:
-                for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
+                for pod_set in job.every_pod_set():
                     if pod_set.shape.service is not None:
                         yield from ((task, reason) for task in pod_set.tasks)
 

@@ -71,7 +71,7 @@ def _index(group: AppGroup, job: Job) -> int:
 def unknown_groups(view: CycleView, plugin: str, outcome: str) -> Iterable[tuple[Task, Reason]]:
     """The pending tasks that name a group which neither their namespace has nor one that the profile lists."""
     for job in view.jobs:
-        for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
+        for pod_set in job.every_pod_set():
             service = pod_set.shape.service
             if service is not None and service[0] not in view.snapshot.services.groups:
                 namespace, _, name = service[0].partition("/")

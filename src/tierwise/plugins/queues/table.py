@@ -152,7 +152,7 @@ def pending(snapshot: Snapshot, ledger: Ledger) -> Ints:
         column = ledger.queue_index.get(job.queue)
         if column is None:
             continue
-        for pod_set in (*job.pod_sets(), *(pod_set for _, pod_set in job.best_effort_pod_sets)):
+        for pod_set in job.every_pod_set():
             key = (column, pod_set.shape.number)
             counts[key] = counts.get(key, 0) + len(pod_set.tasks)
     result = np.zeros_like(ledger.queue_used)
