@@ -143,7 +143,6 @@ _Entry = tuple[Object | None, Raw | Packed | None]
 _GONE: Final[_Entry] = (None, None)
 _PATH = itemgetter(1)
 _FEW: Final = 64
-_SMALL: Final = 32
 _LEAST: Final = 8
 
 
@@ -259,11 +258,6 @@ class _Table(msgspec.Struct, frozen=True, eq=False):
         both = zip(touched, self.lookup(touched), since.lookup(touched), strict=True)
         return {path: now for path, now, before in both if now is not before}
 
-    def changes(self, since: _Table) -> list[str]:
-        """Paths that have come, gone or become others, in natural order."""
-        found = [*self.latest(since)]
-        return sorted(found, key=natural) if len(found) > 1 else found
-
 
 class _InOrder(Mapping[str, Object]):
     """The records of a table in natural order of their paths."""
@@ -324,45 +318,11 @@ class _Items(ItemsView[str, Object]):
 _EMPTY: Final = _Table()
 
 
-_Step = dict[Key, Object | None]
-"""Objects that have come, gone or become others, as they are now: kinds in order, and natural order within a kind."""
-
-
-class _Steps(msgspec.Struct, eq=False):
-    """The latest changes of a cluster's objects by number; objects made one from the other share it.
-
-    Many follow a cluster step by step, and most steps are small: what has changed is put together once for all of them.
-    """
-
-    last: int = 0  # the number of the next change
-    found: dict[int, _Step] = {}  # small ones alone, and not for long: they keep objects that are gone
-    merged: tuple[int, int, _Step] = (0, 0, {})  # from one to another: two often look at the same ones
-
-    def add(self, step: _Step) -> int:
-        """Note a change; the number of the next one."""
-        last = self.last
-        if len(step) <= _SMALL:
-            self.found[last] = _in_order(step) if len(step) > 1 else step
-        self.found.pop(last - _SMALL, None)
-        self.last = last + 1
-        return last + 1
-
-
-def _in_order(step: _Step) -> _Step:
-    return {key: step[key] for key in sorted(step, key=_order)}
-
-
-def _order(key: Key) -> tuple[str, str, NaturalKey]:
-    return key.group, key.kind, natural(key.path)
-
-
 class Objects(msgspec.Struct, frozen=True):
     """What a cluster holds at one moment: records and the manifests they came from. Nobody changes them."""
 
     version: Version = Version(0)
     _tables: Mapping[tuple[str, str], _Table] = {}
-    _steps: _Steps = msgspec.field(default_factory=_Steps)
-    _at: int = 0  # the steps before this one led to it
 
     @classmethod
     def of(cls, loaded: Iterable[tuple[Object, Raw]], version: int = 0) -> Objects:
@@ -384,46 +344,34 @@ class Objects(msgspec.Struct, frozen=True):
         object than before; and only tables of the kinds named are copied.
         """
         new: dict[tuple[str, str], dict[str, tuple[Object, Raw | None]]] = {}
-        tables, step = self._tables, _Step()
         for key, raw in puts.items():
             kind, path = (key.group, key.kind), key.path
-            before, entry = tables.get(kind, _EMPTY).entry(path)
+            before, entry = self._tables.get(kind, _EMPTY).entry(path)
             known = before is not None and isinstance(entry, dict)
             record = codec.decode_changed(raw, entry, before) if known else codec.decode(raw)  # type: ignore[arg-type]
             new.setdefault(kind, {})[path] = record, raw
-            step[key] = record
-        return self._with(new, deletes, step, self.version + 1)
+        return self._with(new, deletes, self.version + 1)
 
     def updated(self, puts: Mapping[Key, tuple[Object, Raw | None]], deletes: Iterable[Key], version: int) -> Objects:
         """As `changed`, from records that were decoded before; a record may come without its manifest."""
         new: dict[tuple[str, str], dict[str, tuple[Object, Raw | None]]] = {}
-        step = _Step()
         for key, entry in puts.items():
             new.setdefault((key.group, key.kind), {})[key.path] = entry
-            if len(step) <= _SMALL and self.record(key) is not entry[0]:
-                step[key] = entry[0]
-        return self._with(new, deletes, step, version)
+        return self._with(new, deletes, version)
 
     def _with(
         self,
         new: Mapping[tuple[str, str], Mapping[str, tuple[Object, Raw | None]]],
         deletes: Iterable[Key],
-        step: _Step,
         version: int,
     ) -> Objects:
-        """The next version; `step` holds what is put and is not what was there, or more than a small step holds."""
         old: dict[tuple[str, str], list[str]] = {}
         for key in deletes:
-            kind, path = (key.group, key.kind), key.path
-            old.setdefault(kind, []).append(path)
-            if len(step) <= _SMALL and path not in new.get(kind, ()) and self.record(key) is not None:
-                step[key] = None
+            old.setdefault((key.group, key.kind), []).append(key.path)
         tables = {**self._tables}
         for kind in {**new, **old} if old else new:
             tables[kind] = tables.get(kind, _EMPTY).changed(new.get(kind, {}), old.get(kind, ()))
-        # Where others were made from these already, the two have no history in common from here on.
-        steps = self._steps if self._at == self._steps.last else _Steps()
-        return Objects(Version(version), tables, steps, steps.add(step))
+        return Objects(Version(version), tables)
 
     def every(self, record: type[R]) -> Mapping[str, R]:
         """All records of a type by "namespace/name" or "name", in natural order of these keys.
@@ -494,17 +442,11 @@ class Objects(msgspec.Struct, frozen=True):
         return frozenset(map(_type, self._differing(other)))
 
     def changes(self, since: Objects, record: type[Object]) -> list[str]:
-        """Which objects of a type have come, gone or become others, by "namespace/name" or "name".
+        """Which objects of a type have come, gone or become others, by "namespace/name" or "name", in natural order.
 
         Records are told apart by identity, so that the many which stayed cost next to nothing.
         """
-        kinds = codec.KINDS_OF.get(record) or [kind for kind in self._differing(since) if _type(kind) is record]
-        found: list[str] = []
-        for kind in sorted(kinds) if len(kinds) > 1 else kinds:
-            new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)
-            if new is not old:
-                found += new.changes(old)
-        return found
+        return sorted(self.latest(since, record), key=natural)
 
     def latest(self, since: Objects, record: type[R]) -> dict[str, R | None]:
         """The same objects as they are now, None for one that is gone; in no order, which costs more than the rest."""
@@ -521,17 +463,6 @@ class Objects(msgspec.Struct, frozen=True):
         Where types are given, those of them alone. Keys are in natural order.
         """
         found: dict[type[Object], dict[Key, Object | None]] = {}
-        step = self._latest_steps(since)
-        if step is not None:
-            for key, now in step.items():
-                record = codec.KINDS.get((key.group, key.kind), codec.Unknown)
-                if records and record not in records:
-                    continue
-                if record in found:
-                    found[record][key] = now
-                else:
-                    found[record] = {key: now}
-            return found
         mine, others = self._tables, since._tables
         for kind in self._differing(since):
             record = codec.KINDS.get(kind, codec.Unknown)
@@ -546,29 +477,6 @@ class Objects(msgspec.Struct, frozen=True):
                 namespace, _, short = path.rpartition("/")
                 own[Key(group, name, namespace, short)] = latest[path]
         return found
-
-    def _latest_steps(self, since: Objects) -> _Step | None:
-        """All that has changed since, where that is remembered; None where tables have to be compared."""
-        steps, first, last = self._steps, since._at, self._at
-        if steps is not since._steps or first > last:
-            return None
-        if first == last - 1:
-            return steps.found.get(first)
-        if steps.merged[:2] != (first, last):
-            merged = _Step()
-            for number in range(first, last):
-                if number not in steps.found:
-                    return None
-                merged |= steps.found[number]
-            changed = {key: now for key, now in merged.items() if since.record(key) is not now}
-            steps.merged = first, last, _in_order(changed) if len(changed) > 1 else changed
-        return steps.merged[2]
-
-    def differing(self, since: Objects) -> Iterator[tuple[tuple[str, str], str]]:
-        """Every object that has come, gone or become another: its group and kind, and its path."""
-        for kind in self._differing(since):
-            new, old = self._tables.get(kind, _EMPTY), since._tables.get(kind, _EMPTY)
-            yield from ((kind, path) for path in new.changes(old))
 
     def __len__(self) -> int:
         return sum(table.size for table in self._tables.values())

@@ -23,6 +23,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import IO, Annotated, Final, TypeVar
 
@@ -256,11 +257,15 @@ class JournalWriter:
         self.close()
 
 
+_kind_of = attrgetter("group", "kind")
+
+
 def _changes(objects: Objects, since: Objects) -> tuple[tuple[_Put, ...], tuple[_Path, ...]]:
     """What has changed between two cycles, by identity."""
     puts: list[_Put] = []
     deletes: list[_Path] = []
-    for (group, kind), path in objects.differing(since):
+    keys = [key for found in objects.changed_objects(since).values() for key in found]
+    for group, kind, path in ((key.group, key.kind, key.path) for key in sorted(keys, key=_kind_of)):
         put = _put(objects, group, kind, path)
         if put is not None:
             puts.append(put)

@@ -89,21 +89,11 @@ class Marks:
 
     def follow(self, objects: Objects) -> frozenset[str]:
         """Their paths; only what has changed since the last time is looked at."""
-        for (group, kind), path in objects.differing(self._seen):
-            if (group, kind) in _MARKED:
-                key = Key(group, kind, *_split(path))
-                record = objects.record(key)
-                if record is not None and _has_mark(record):
-                    self._keys.add(key)
-                else:
-                    self._keys.discard(key)
+        for key, record in (one for found in objects.changed_objects(self._seen).values() for one in found.items()):
+            if (key.group, key.kind) in _MARKED:
+                (self._keys.add if record is not None and _has_mark(record) else self._keys.discard)(key)
         self._seen = objects
         return frozenset(key.path for key in self._keys)
-
-
-def _split(path: str) -> tuple[str, str]:
-    namespace, _, name = path.rpartition("/")
-    return namespace, name
 
 
 def release(
