@@ -1,1 +1,1 @@
-"""Mechanism without policy: the ledger and its journal, placing kernels, extension points and how plugins combine."""
+"""Mechanism without policy: the ledger and its undo log, placing kernels, extension points and how plugins combine."""

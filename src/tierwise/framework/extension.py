@@ -462,7 +462,7 @@ class VictimFilter(Protocol):
     which it names victims, as Volcano's plugins register for Preemptable and Reclaimable: if no filter answers, nothing
     is evicted. A filter that only protects pods answers for no purpose.
 
-    Why it exists: whom nobody may evict is said by whoever protects it (gangs, budgets, shares, a site).
+    Why it exists: who must not be evicted is said by what protects it (gangs, budgets, shares, a site).
     """
 
     answers: frozenset[Purpose]
@@ -571,7 +571,7 @@ class EvictionCosts(Protocol):
 class Starving(Protocol):
     """Whether a job still lacks tasks that it may evict for.
 
-    Why it exists: Volcano's profiles switch for whom evicting actions look.
+    Why it exists: Volcano's profiles switch which jobs evicting actions look at.
     """
 
     @marked(REQUIRED, "JobStarving")

@@ -7,7 +7,7 @@ refuses the job with the very same words where nothing of that is another, if it
   and look at the job, its queue and the trees alone;
 - because it fits on no empty node: then it fits on none that other pods stand on.
 
-Every other refusal depends on what other pods hold, and the job is searched for anew. All that is told is what a cycle
+Every other refusal depends on what other pods hold, and the job is searched for again. All that is told is what a cycle
 that begins with nothing tells, in the same order.
 """
 
@@ -65,7 +65,7 @@ class KeptRefusals:
         self._new_gates: dict[str, Rejection] = {}
         self._again = 0  # jobs that are told what they were told
         self.jobs: dict[str, ToldJob] = {}  # what the next cycle will know of jobs
-        self.read: list[object] = []  # the keys of what was asked for since somebody emptied it, and lasts
+        self.read: list[object] = []  # the keys of what was asked for since it was last emptied, and lasts
         self.keeps = self._box is not None
 
     # -- what jobs were told

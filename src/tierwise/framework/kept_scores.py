@@ -1,7 +1,7 @@
-"""The best node for the next task of a shape, kept from turn to turn: cost follows what has changed since the last one.
+"""The best node for the next task of a shape, kept from task to task: cost follows what has changed since the last one.
 
 Where pods of many shapes wait among each other, each of them is placed after tasks of other shapes. `KeptScores` keeps
-what each node scores by itself for each shape, and scores the rows anew that have changed on the ledger. What nodes
+what each node scores by itself for each shape, and scores the rows again that have changed on the ledger. What nodes
 score by their domain is added each time, since a task moves the domains around it, and so all scores by a little.
 Where tasks raise their own node most, a node that was the best stays so while all tasks go there and it has room.
 
@@ -46,7 +46,7 @@ class KeptScores:
         self._cycle = cycle
         self._kept: dict[object, _Kept | None] = {}
 
-    # Found when somebody first asks: most gangs have constraints, and many cycles place nobody.
+    # Found when first asked for: most gangs have constraints, and many cycles place no task.
 
     @cached_property
     def _row(self) -> Ints:
@@ -130,7 +130,7 @@ class KeptScores:
         return kept
 
     def _score(self, kept: _Kept, rows: Rows) -> bool:
-        """Score some rows anew; whether the plugins can tell."""
+        """Score some rows again; whether the plugins can tell."""
         scores = self._cycle.pipeline.score_rows(kept.ask, rows)
         if scores is None:
             return False

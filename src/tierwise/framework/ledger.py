@@ -200,7 +200,7 @@ class Ledger:
             else np.zeros(self.domain_idle.shape, dtype=np.int64)
         )
 
-    # What follows is counted when somebody first asks for it, or is about to change it: until then it is as it was at
+    # What follows is counted when it is first asked for, or is about to change it: until then it is as it was at
     # the start of the cycle, and many cycles need little of it.
 
     @cached_property
@@ -383,7 +383,7 @@ class Ledger:
         """Register a follower of all later changes; the tasks at the start of the cycle are in `held`.
 
         `evicted` is told of tasks that are evicted, by those who must know them one by one; `linger` counts evicted
-        tasks as they linger, where that is not the same as if they came anew. Both save what they change.
+        tasks as they linger, where that is not the same as if they came again. Both save what they change.
         """
         self._followers.append(_Followed(follower.count, evicted, linger or follower.count))
         self._count_registered()

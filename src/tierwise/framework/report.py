@@ -86,7 +86,7 @@ class Notice(msgspec.Struct, frozen=True):
     job: Job  # whose task it is
     until: float
     reason: str
-    by: Job | None = None  # for whom it is to go
+    by: Job | None = None  # the job that it is to go for
 
 
 class Reservation(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
 """Who may be evicted: what victim filters say together. Every filter has a veto, whatever its place in the profile.
 
-Filters that count victims are asked last, about those whom no other protects. If no filter names victims for a purpose,
+Filters that count victims are asked last, about those that no other protects. If no filter names victims for a purpose,
 nobody is evicted for it.
 """
 
@@ -19,7 +19,7 @@ from tierwise.model.arrays import Bools, Ints
 __all__ = ["Victims", "vetoes"]
 
 _ROUNDS: Final = 4
-"""How often a filter that counts is asked again about those whom it has spared."""
+"""How often a filter that counts is asked again about those that it has protected."""
 
 _SWITCH: Final = {Purpose.PREEMPT: "Preemptable", Purpose.RECLAIM: "Reclaimable"}
 
@@ -102,8 +102,8 @@ class Victims:
     def could_go(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Which candidates every victim filter might let go, were it asked about each alone; never too few.
 
-        Filters that count let fewer go the more they are asked about. So whoever one of them spares is asked about
-        again without those whom it does not, and where it spares all who are left, it would spare each of them alone.
+        Filters that count let fewer go the more they are asked about. So whoever one of them protects is asked about
+        again without those that it lets go, and where it protects all that are left, it would protect each alone.
         """
         allowed = self.alone(preemptor, victims)
         for one in self._victim_filters(preemptor):
@@ -119,20 +119,20 @@ class Victims:
         return allowed
 
     def alone(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        """The same, as far as it can be told at once: whom no filter spares of those that say so for each alone."""
+        """The same, as far as it can be told at once: by filters that say for each alone whether they protect it."""
         allowed = self.named(preemptor, victims)
         for one in self._victim_filters(preemptor):
             if one.spare_alone is not None:
                 allowed[allowed] = ~one.spare_alone(preemptor, sealed(victims[allowed]))
         return allowed
 
-    def spared_by_price(self, preemptor: Preemptor, victims: Ints) -> Bools:
+    def protected_by_price(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Candidates that plugins which price evictions protect: those that have not run for long enough."""
-        spared = np.zeros(len(victims), dtype=bool)
+        protected = np.zeros(len(victims), dtype=bool)
         for one in self._victim_filters(preemptor):
             if one.prices:
-                spared |= one.spare(preemptor, sealed(victims))
-        return spared
+                protected |= one.spare(preemptor, sealed(victims))
+        return protected
 
     def protected_counts(self, preemptor: Preemptor, victims: Ints) -> dict[str, int]:
         """How many candidates each filter protects, to explain why nothing was evicted."""

@@ -46,7 +46,7 @@ class Kind(msgspec.Struct, frozen=True, eq=False):
 
     number: int
     driver: str
-    device: Device  # one of them; the others agree with it in everything that somebody looks at
+    device: Device  # one of them; the others agree with it in everything that is looked at
     plain: bool  # given to one claim as a whole, without counters that it shares
 
 
@@ -67,7 +67,7 @@ class DevicePool(msgspec.Struct, frozen=True, eq=False):
 
 
 class DeviceIndex(Mapping[tuple[str, str, str], int]):
-    """The numbers of devices by driver, pool and name; a pool is looked through once somebody asks for one of its."""
+    """The numbers of devices by driver, pool and name; a pool is looked through when first asked about."""
 
     def __init__(self, pools: Sequence[DevicePool]) -> None:
         self._pools = {(pool.driver, pool.name): pool for pool in pools}

@@ -243,7 +243,7 @@ def _range(sample: Floats, share: float) -> tuple[float, float]:
 
 
 class RunHistory:
-    """The runs that have ended, by whom they are like."""
+    """The runs that have ended, by the jobs that they are like."""
 
     def __init__(self, runs: Iterable[FinishedRun] = ()) -> None:
         self._durations: dict[tuple[object, ...], list[float]] = {}
@@ -302,7 +302,7 @@ class RunHistory:
 
 
 def _likenesses(job: str, queue: str, pods: int) -> list[tuple[tuple[object, ...], str]]:
-    """Whom a job is like, the narrowest first: comparable, and for people."""
+    """Which jobs a job is like, the narrowest first: comparable, and for people."""
     namespace, _, name = job.rpartition("/")
     stem = _NUMBERED.sub("", name) or name
     about = max(0, pods - 1).bit_length()

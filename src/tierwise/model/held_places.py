@@ -17,7 +17,7 @@ __all__ = ["HeldPlace", "HeldPlaces"]
 class HeldPlace(msgspec.Struct, frozen=True, eq=False):
     """Amounts on one row, so many times."""
 
-    jobs: tuple[str, ...]  # the keys of those for whom it is held; none: it is kept from everybody
+    jobs: tuple[str, ...]  # the keys of those that it is held for; none: it is kept from everybody
     row: int
     request: Ints
     count: int

@@ -122,7 +122,7 @@ class Task(msgspec.Struct, frozen=True, eq=False, gc=False):
     deleted: float = 0.0  # when its deletion was asked for; 0 where it was not
     tolerations: tuple[Toleration, ...] = ()  # of a task with a node, whose shape is without its rules about nodes
     node_rules: bool = False  # a task with a node has such rules
-    unowned: bool = False  # nobody would make it anew
+    unowned: bool = False  # nothing would make it again
 
 
 class PodSet(msgspec.Struct, frozen=True, eq=False):
@@ -216,7 +216,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     owner: str = ""  # the name of the object that its pod group was made for
     pattern: Pattern | None = None  # how its ranks talk to each other, where it says so
     ranks: dict[str, int] = {}  # of a job with a pattern or repair terms: the rank of every task by its key
-    world_size: int = 0  # how many ranks there are, those whose pods are lost and not made anew yet included
+    world_size: int = 0  # how many ranks there are, those whose pods are lost and not made again yet included
     lone: bool = False  # a pod by itself: without a pod group, or with one that was made for it alone
     gather: Gather | None = None  # how its tasks are to be gathered; None where it does not say
     gangs: tuple[str, ...] = ()  # Koordinator's gangs in this job, each a role, where its key is not that of one gang

@@ -35,7 +35,7 @@ class LabelColumn(msgspec.Struct, frozen=True):
 
 
 class LabelTable:
-    """Node labels by key; a column is made when somebody first asks for it."""
+    """Node labels by key; a column is made when it is first asked for."""
 
     NAME = "metadata.name"  # the one node field that selectors may name
 

@@ -75,7 +75,7 @@ class RunningTable(msgspec.Struct, frozen=True):
         return [self.position[task.key] for task in tasks if task.key in self.position]
 
     def whole(self, going: Bools, gone: Bools) -> Bools:
-        """Of those who may go, all but tasks of jobs that fall as one and of which somebody must stay."""
+        """Of those who may go, all but tasks of jobs that fall as one and of which a task must stay."""
         stays = self.jobs.together[self.job] & ~going & ~gone
         return going & ~np.isin(self.job, self.job[stays]) if stays.any() else going
 

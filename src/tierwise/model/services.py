@@ -1,6 +1,6 @@
 """Services that call each other, and the network between them, as a cycle sees them.
 
-A service is a workload of an application, written (key of its AppGroup, workload). A spot is a place that the network
+A service is a workload of an application, written (key of its AppGroup, workload). A place is a place that the network
 tells apart: a region and a zone. A link leads from one zone to another of its region, or from one region to another.
 """
 
@@ -18,15 +18,15 @@ __all__ = [
     "Dependency",
     "Link",
     "NetworkMap",
+    "Place",
     "Service",
     "Services",
-    "Spot",
     "Weights",
     "link_between",
 ]
 
 Service = tuple[str, str]
-Spot = tuple[str, str]
+Place = tuple[str, str]
 """Region and zone; empty texts where a node has no such label."""
 
 USER_DEFINED: Final = "UserDefined"
@@ -44,8 +44,8 @@ class Link(msgspec.Struct, frozen=True, order=True):
         return f"{self.origin} -> {self.destination}"
 
 
-def link_between(one: Spot, other: Spot) -> Link | None:
-    """The link from one spot to another: none within a zone, and none where either has no labels at all."""
+def link_between(one: Place, other: Place) -> Link | None:
+    """The link from one place to another: none within a zone, and none where either has no labels at all."""
     if one == other or not any(one) or not any(other):
         return None
     if one[0] != other[0]:

@@ -25,7 +25,7 @@ __all__ = ["Declared", "build_tree"]
 
 
 class Declared(msgspec.Struct, frozen=True):
-    """One domain as somebody declared it; `nodes` are names that exist, `children` names of other domains."""
+    """One domain as it was declared; `nodes` are names that exist, `children` names of other domains."""
 
     name: str
     tier: int

@@ -120,7 +120,7 @@ class Provisioning(msgspec.Struct, frozen=True):
 
     provisioner: str  # "" where none are made
     topologies: tuple[TopologySelectorTerm, ...] = ()  # the nodes that they are made for; none: all
-    rooms: tuple[tuple[int, LabelSelector | None], ...] | None = None  # largest volume, and for whom; None: no limit
+    rooms: tuple[tuple[int, LabelSelector | None], ...] | None = None  # largest volume, and its nodes; None: no limit
 
 
 class VolumeColumns(msgspec.Struct, frozen=True):

@@ -239,7 +239,7 @@ def cycle(
         own = plugins is PLUGINS and all(plugin.name in PLUGINS.built_in for plugin in profile.plugins())
         usual = own and not current.pipeline.failures  # one that could not be made keeps its jobs out
         current = replace(current, kept=KeptRefusals(snapshot, profile if usual else None))
-    done: dict[str, tuple[int, int] | None] = {}  # actions that have run; those ahead of their turn with what was new
+    done: dict[str, tuple[int, int] | None] = {}  # actions that have run; those that ran early with what was new
     filled = 0  # decisions that backfill has seen
 
     def run(action: str) -> None:
@@ -257,7 +257,7 @@ def cycle(
             filled = len(current.report.decisions)
 
     def cut() -> bool:
-        """Whether all that is left has its turn in the next cycle."""
+        """Whether all that is left is for the next cycle."""
         return current.report.unfinished
 
     def follow() -> None:

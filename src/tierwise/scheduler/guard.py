@@ -28,7 +28,7 @@ __all__ = ["Crash", "Guard"]
 T = TypeVar("T")
 
 _CULPRITS: Final = 32
-"""Objects that one stage may set aside in one go; what is left is found in the next turn."""
+"""Objects that one stage may set aside in one go; what is left is found in the next iteration."""
 
 _FIRST: Final = 30.0
 _LONGEST: Final = 1800.0
@@ -100,7 +100,7 @@ class Guard:
         return objects.updated(puts, deletes, objects.version) if puts or deletes else objects
 
     def set_aside(self, stage: str, key: Key, why: str, seconds: float) -> None:
-        """Leave an object out that somebody else has found to be the culprit."""
+        """Leave an object out that was found to be the culprit elsewhere."""
         now = self._ticks() if self._ticks is not None else 0.0
         self._aside[key] = _Aside(now + seconds, 1, bare=True)
         crash = Crash(stage, key, why, "")

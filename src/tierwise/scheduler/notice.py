@@ -2,7 +2,7 @@
 
 Called by the cycle after all actions. Victims of one preemptor go together: where one of them still has time, none is
 evicted, nothing is nominated, and the preemptor waits with a reason. Nothing is remembered but the condition that the
-pod was given; a later cycle plans anew, with those who have one first, and evicts those whose time is over. `effects`
+pod was given; a later cycle plans again, with those who have one first, and evicts those whose time is over. `effects`
 writes and withdraws conditions.
 """
 

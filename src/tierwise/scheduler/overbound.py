@@ -45,7 +45,7 @@ def partial_since(objects: Objects, tasks: Sequence[Task]) -> float | None:
 
 
 def owned(pod: Pod) -> bool:
-    """Whether somebody makes a pod anew when it is gone."""
+    """Whether a controller makes a pod again when it is gone."""
     return any(owner.controller for owner in pod.metadata.owner_references)
 
 
@@ -77,7 +77,7 @@ _REFUSED: Final = "OutOf"
 
 
 def overbound(objects: Objects, snapshot: Snapshot) -> dict[str, list[Pod]]:
-    """The pods to be taken back, by the key of their job: none of them has ever run, and all will be made anew."""
+    """The pods to be taken back, by the key of their job: none of them has ever run, and all will be made again."""
     found: dict[str, list[Pod]] = {}
     for job, pod in (*_refused(objects, snapshot), *_last(objects, snapshot)):
         if owned(pod):
@@ -138,7 +138,7 @@ def _guests(objects: Objects, snapshot: Snapshot, rows: list[int]) -> dict[int, 
 
 
 def _gang(pod: Pod) -> str:
-    """Whom a pod is bound with, told by the pod alone: pods of other schedulers are no jobs of ours."""
+    """Which pods a pod is bound with, told by the pod alone: pods of other schedulers are no jobs of ours."""
     return whose(pod) or lone_gang(f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}")
 
 

@@ -181,7 +181,7 @@ def _by_mark(case: _Case, key: Key, holder: Object, now: float) -> Iterator[Effe
         if since is None or since > now:
             yield PatchStatus(
                 key, {}, {PARTIAL: format_time(now)}
-            )  # noted by a clock that was wrong, or by somebody else
+            )  # noted by a clock that was wrong, or by something else
         elif case.rejected and _waited(since, now):
             yield from _evict(case, key)
     elif case.never and DIMINISHED not in marks:

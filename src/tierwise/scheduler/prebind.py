@@ -1,7 +1,7 @@
 """The step between placement and bind: objects to write first, and actions of others to wait for.
 
 Plugins report it per task (`PreBind`); this module decides per gang. Writes become effects before the binds. If
-somebody else must act on them first, such as a provisioner that creates a volume, the gang is nominated, so that its
+another component must act on them first, such as a provisioner of volumes, the gang is nominated, so that its
 resources stay reserved, and the next cycle checks again; nothing blocks. All state is in the objects, so it survives a
 restart.
 

@@ -454,7 +454,7 @@ def _crowded(table: NodeTable, axis: Axis, used: Ints) -> list[Fault]:
 
 
 def _labels(objects: Objects, common: Common) -> dict[str, dict[str, str]]:
-    """Of every namespace that has one of the labels that somebody looks at, those that it has."""
+    """Of every namespace that has one of the labels that selectors look at, those that it has."""
     keys, records = common.namespace_keys, objects.every(Namespace)
     if not keys:
         return {}

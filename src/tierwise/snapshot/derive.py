@@ -224,7 +224,7 @@ class Order:
         self.names = names
         self.row = dict(zip(names, range(len(names)), strict=True))
         known: Mapping[str, int] = last.row if last is not None else {}
-        self.former = np.fromiter(map(known.get, names, repeat(-1)), np.int64, len(names))
+        self.previous = np.fromiter(map(known.get, names, repeat(-1)), np.int64, len(names))
 
 
 class Rows(Derived[NDArray[A]]):
@@ -262,8 +262,8 @@ class Rows(Derived[NDArray[A]]):
             return
         dirty = [order.row[name] for name in self._source.others if name in order.row]
         if self._order.changed:
-            made = last[..., order.former]
-            dirty = [*{*dirty, *np.flatnonzero(order.former < 0).tolist()}]
+            made = last[..., order.previous]
+            dirty = [*{*dirty, *np.flatnonzero(order.previous < 0).tolist()}]
         else:
             made = last.copy() if last is self.value else last
         if dirty:

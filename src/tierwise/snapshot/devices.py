@@ -120,7 +120,7 @@ class DeviceReader:
         self._pods: Mapping[str, Pod] = {}
         self._users: dict[str, set[str]] = {}  # by path of the claim: pods that mean it
         self._means: dict[str, tuple[str, ...]] = {}  # by path of the pod: claims that it means
-        self._names: frozenset[tuple[str, str]] = frozenset()  # attributes that somebody looks at
+        self._names: frozenset[tuple[str, str]] = frozenset()  # attributes that a selector or a constraint looks at
         self._kinds: dict[object, Kind] = {}
         self._keys: dict[str, KindKeys] = {}
         self._slice_kinds: dict[str, tuple[ResourceSlice, tuple[int, ...]]] = {}
@@ -300,7 +300,7 @@ class DeviceReader:
     # -- devices
 
     def _look(self, objects: Objects, claims: Mapping[str, ResourceClaim]) -> bool:
-        """Whether somebody looks at other attributes now than before."""
+        """Whether selectors and constraints look at other attributes now than before."""
         names: set[tuple[str, str]] = set()
         texts: dict[str, None] = {}
         for one in objects.every(DeviceClass).values():

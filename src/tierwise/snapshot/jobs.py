@@ -31,7 +31,7 @@ Whole = tuple[Key, str]
 
 _PLACES: Final = {name: place for place, name in enumerate(LANGUAGES)}
 _MANY: Final = 64
-"""Groups that come at once, from which on all of them are sorted anew."""
+"""Groups that come at once, from which on all of them are sorted again."""
 
 
 class _Declared(msgspec.Struct, eq=False):
@@ -357,7 +357,7 @@ class JobCache:
         return first
 
     def _number(self, builder: JobBuilder, first: int) -> None:
-        """Number the jobs anew from the first on that has come, gone, or takes up other numbers than before."""
+        """Number the jobs again from the first on that has come, gone, or takes up other numbers than before."""
         del self._in_order[first:], self._next_numbers[first + 1 :]
         builder.begin(*self._next_numbers[first])
         for _, _, whole in self._order[first:]:

@@ -33,7 +33,7 @@ class PodFollower:
     def follow(self, latest: Mapping[str, Pod | None], served: Mapping[str, str]) -> FollowedPods:
         """Take note of pods that have come, gone or become others.
 
-        A pod with claims is read anew whatever becomes of it: what it asks of devices depends on its state as well.
+        A pod with claims is read again whatever becomes of it: what it asks of devices depends on its state as well.
         `served` are the resources that classes of devices serve.
         """
         found = FollowedPods(self, {}, {}, set())
@@ -75,13 +75,13 @@ class FollowedPods(msgspec.Struct, eq=False):
     of: PodFollower
     moved: dict[str, Pod]  # to another node or state alone, as most do all their life
     placed: dict[str, Template]  # those of them that have got a node, by the template that they follow since
-    changed: set[str]  # all others, which are read anew
+    changed: set[str]  # all others, which are read again
 
 
 def _alike(before: Pod, pod: Pod) -> bool:
     """Whether all that is read of a pod is as it was, but for its node and its state.
 
-    With its node it is told where that is, and its rank: jobs with ranks are built anew whenever a pod of theirs moves.
+    With its node it is told where that is, and its rank: jobs with ranks are built again when a pod of theirs moves.
     """
     old, new = before.metadata, pod.metadata
     spec, last = counted(pod), counted(before)

@@ -31,7 +31,7 @@ def history_key(namespace: str) -> Key:
 
 
 def read_history(record: ConfigMap) -> tuple[FinishedRun, ...]:
-    """The runs of a record; ValueError where somebody else wrote it."""
+    """The runs of a record; ValueError where it was written by something else."""
     found = []
     for number, line in enumerate(record.data.get(_RUNS, "").splitlines(), 1):
         try:

@@ -1,7 +1,7 @@
 """How much of the selectors of claims one cycle looks at: a bound on all of them, shared fairly between namespaces.
 
 Kubernetes bounds what one selector costs, and a tenant can write any number of them. Shares follow from the claims that
-wait and from nothing else, so a snapshot that was kept agrees with one that was read anew (docs/decisions/0124). Every
+wait and from nothing else, so a snapshot that was kept agrees with a fresh one (docs/decisions/0124). Every
 namespace gets a little, then each that needs it more, so that what costs as little as people's selectors do is served
 whatever others have written.
 """

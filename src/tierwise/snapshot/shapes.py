@@ -163,12 +163,12 @@ class Shapes:
         self._here: list[_Known | None] = []  # by number; None where a blank stands
         self._all: list[Shape] = []  # the same
         self._blanks: list[int] = []
-        self._former: dict[_Key, Shape] = {}  # that no pod has any more: jobs of one kind come again and again
+        self._previous: dict[_Key, Shape] = {}  # that no pod has any more: jobs of one kind come again and again
 
     def adapt(self, by: ReadBy) -> None:
         """Read pods that come by these; of those that are here, whoever is another by them comes again."""
         self._by = by
-        self._former.clear()
+        self._previous.clear()
 
     def resize(self, by: ReadBy) -> None:
         """There are other resources or ports, or other limits of them: every shape is made again, under its number."""
@@ -211,9 +211,9 @@ class Shapes:
                 self._blanks.append(len(self._all))
                 self._all.append(self._blank(len(self._all)))
                 self._here.append(None)
-            number, former = self._blanks.pop(), self._former.pop(key, None)
+            number, previous = self._blanks.pop(), self._previous.pop(key, None)
             known = self._known[key] = self._here[number] = _Known(key, template, devices, volumes, number)
-            self._all[number] = replace(former, number=number) if former is not None else self._make(known)
+            self._all[number] = replace(previous, number=number) if previous is not None else self._make(known)
         known.pods += 1
         return self._all[known.number]
 
@@ -253,9 +253,9 @@ class Shapes:
         if not known.pods:
             del self._known[known.key]
             if not known.key.devices and not known.key.volumes:  # or it depends on more than its key
-                self._former[known.key] = shape
-                if len(self._former) > _KEPT:
-                    del self._former[next(iter(self._former))]
+                self._previous[known.key] = shape
+                if len(self._previous) > _KEPT:
+                    del self._previous[next(iter(self._previous))]
             self._here[known.number], self._all[known.number] = None, self._blank(known.number)
             self._blanks.append(known.number)
 

@@ -1,7 +1,7 @@
-"""The pods of a cluster as tasks, kept by whom they belong to. Pods come and go one by one.
+"""The pods of a cluster as tasks, kept by the groups that they name. Pods come and go one by one.
 
 What a task is depends on more than its pod: on the numbers of nodes, the axis of resources, priorities. Where one of
-them changes, tasks are read anew; whom a pod belongs to follows from the pod alone, and stays. A node keeps its number
+them changes, tasks are read again; the groups that a pod names follow from it alone, and stay. A node keeps its number
 for as long as it is there, whatever row it stands on: where others join and leave, no task changes.
 """
 
@@ -63,7 +63,7 @@ class Cohort(msgspec.Struct, eq=False):
 
     ours: bool
     names: tuple[Name, ...]  # what they say that they belong to, in the order in which it counts
-    part: int  # which share of those that name none, of whom there may be very many; else 0
+    part: int  # which share of those that name none, which may be very many; else 0
     members: dict[str, Member] = {}  # in natural order of their names
     version: int = 0  # grows with every change
 
@@ -296,7 +296,7 @@ class TaskStore:
 
     def relabel(self, keys: Set[str]) -> None:
         """Selectors look at labels of these keys now, or no longer: pods that have one get another shape."""
-        known: dict[tuple[int, tuple[str | None, ...]], Shape] = {}  # by former shape and labels
+        known: dict[tuple[int, tuple[str | None, ...]], Shape] = {}  # by the shape before, and labels
         for cohort in self._cohorts.values():
             reshaped = {}
             for path, member in cohort.members.items():

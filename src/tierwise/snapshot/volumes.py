@@ -1,7 +1,7 @@
 """Volumes of the pods of a cluster, followed from one moment to the next.
 
 What a pod's volumes allow depends on the storage objects, and on who else uses the same: where either changes, pods
-with volumes are looked at anew, and those that are read differently are named.
+with volumes are looked at again, and those that are read differently are named.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class VolumeFollower:
         return {path for key in keys for path in self._readers[key]}
 
     def _look(self, stale: set[str]) -> set[str]:
-        """Read pods anew, and those that use the same as one that has begun or ceased to."""
+        """Read pods again, and those that use the same as one that has begun or ceased to."""
         touched, self._besides = set(stale), None
         for path in stale:
             pod = self._pods.get(path)

@@ -89,7 +89,7 @@ def _priced(cycle: Cycle, running: RunningTable, debt: Debt) -> RunningTable:
         with suppress(PluginError):  # who cannot say what is lost has no say in it
             losses[victims] = cycle.pipeline.lost_seconds(job, running, victims)
         owner = Preemptor(Purpose.RECLAIM, job, np.maximum(debt.over, 0), False, running)
-        marked[victims] |= cycle.pipeline.spared_by_price(owner, victims)
+        marked[victims] |= cycle.pipeline.protected_by_price(owner, victims)
     return replace(running, losses=losses, not_preemptable=marked)
 
 

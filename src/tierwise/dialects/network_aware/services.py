@@ -28,7 +28,7 @@ from tierwise.api.network_aware import (
 from tierwise.api.quantity import whole
 from tierwise.config.profile import Profile
 from tierwise.model.services import AppGroup as ModelGroup
-from tierwise.model.services import Dependency, Link, NetworkMap, Service, Services, Spot, Weights
+from tierwise.model.services import Dependency, Link, NetworkMap, Place, Service, Services, Weights
 
 __all__ = [
     "GROUP_LABEL",
@@ -86,7 +86,7 @@ def service_of(labels: Labels, namespace: str, homes: Mapping[str, Homes]) -> Se
     return f"{where}/{name}", labels.get(WORKLOAD_LABEL, "")
 
 
-def zone_of(node: Node) -> Spot:
+def zone_of(node: Node) -> Place:
     """Region and zone of a node."""
     return node.metadata.labels.get(REGION, ""), node.metadata.labels.get(ZONE, "")
 
@@ -137,9 +137,9 @@ def dependencies(group: AppGroup) -> Iterator[Dependency]:
 
 def placed_by_zone(
     pods: Iterable[Pod], nodes: Mapping[str, Node], homes: Mapping[str, Homes]
-) -> dict[Service, dict[Spot, int]]:
+) -> dict[Service, dict[Place, int]]:
     """How many pods of each service have a node, by the spot of that node; those that ended do not count."""
-    counts: dict[Service, dict[Spot, int]] = {}
+    counts: dict[Service, dict[Place, int]] = {}
     for pod in pods:
         service = service_of(pod.metadata.labels, pod.metadata.namespace or "default", homes)
         node = nodes.get(pod.spec.node_name) if pod.spec.node_name else None

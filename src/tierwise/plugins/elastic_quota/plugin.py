@@ -86,7 +86,7 @@ class ElasticQuotaPlugin:
                     continue
                 self._limit[self._view.axis.index[resource], column] = limit
 
-    # -- turns and quotas
+    # -- order and quotas
 
     def entitled(self) -> Ints:
         return self.tree.runtime

@@ -44,7 +44,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class DeviceState:
-    """Which devices are taken, and how much of those that are shared; arrays, so that a journal can bring them back."""
+    """Which devices are taken, and how much of those that are shared; arrays, so that an undo log restores them."""
 
     def __init__(self, table: DeviceTable) -> None:
         self.taken: Ints = table.taken.copy()

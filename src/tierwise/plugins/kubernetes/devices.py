@@ -384,7 +384,7 @@ class DeviceRules:
         return [found[end - len(part) : end] for part, end in zip(parts, ends, strict=True)]
 
     def _rearrange(self, ledger: Ledger, row: int, plans: list[PlannedClaim]) -> list[list[Choice]] | None:
-        """Deal the devices of a node anew, so that further claims find some."""
+        """Deal the devices of a node again, so that further claims find some."""
         found = self._together(row, plans)
         if found is None:
             return None

@@ -97,7 +97,7 @@ class PodCounts:
     ) -> Iterator[tuple[Count, set[int]]]:
         """For terms that pods carry: the pods that carry each, by weight, and the `wanted` shapes that it means.
 
-        A term is the number of the carrier's shape, whom it means, how near, and how much it weighs.
+        A term is the number of the carrier's shape, which pods it means, how near, and how much it weighs.
         """
         carriers: dict[tuple[PodSelector, str], dict[int, int]] = {}
         for number, selector, key, weight in terms:
@@ -275,7 +275,7 @@ class _Rules(msgspec.Struct, frozen=True):
     """What binds one shape."""
 
     near: tuple[Count, ...]
-    sought: tuple[PodSelector, ...]  # whom its affinity looks for: pods that all of these mean
+    sought: tuple[PodSelector, ...]  # the pods that its affinity looks for, which all of these mean
     founder: bool  # matches its own affinity
     away: tuple[Count, ...]
     shunned: tuple[tuple[Count, ...], ...]  # pods whose anti-affinity excludes the shape, those over one label together
@@ -502,7 +502,7 @@ class PodPreferences:
         return self._current("spread", shape)[span]
 
     def _current(self, kind: str, shape: Shape) -> Floats:
-        """The scores of all rows, made anew once the ledger has moved."""
+        """The scores of all rows, made again once the ledger has moved."""
         version = self._ledger.moved.length
         known = self._scores.get((kind, shape.number))
         if known is not None and known[0] == version:
@@ -550,7 +550,7 @@ class PodPreferences:
 
 
 def _wishes(shape: Shape) -> Iterator[tuple[PodSelector, str, int]]:
-    """The preferred terms of a shape: whom, how near, and how much, negative for anti-affinity."""
+    """The preferred terms of a shape: which pods, how near, and how much, negative for anti-affinity."""
     if shape.affinity is None:
         return
     for side, sign in ((shape.affinity.pod_affinity, 1), (shape.affinity.pod_anti_affinity, -1)):

@@ -34,11 +34,11 @@ class Edge(msgspec.Struct, frozen=True):
 
 
 class _Side(msgspec.Struct, frozen=True):
-    """Pairs of spots by the candidate's end: which (candidate, link) each belongs to, and where the other end is."""
+    """Pairs of places by the candidate's end: which (candidate, link) each belongs to, and where the other end is."""
 
-    other: Ints  # per pair: the spot at the other end
+    other: Ints  # per pair: the place at the other end
     group: Ints  # per pair: its (candidate, link)
-    spot: Ints  # per (candidate, link)
+    place: Ints  # per (candidate, link)
     link: Ints
 
     @classmethod
@@ -46,10 +46,10 @@ class _Side(msgspec.Struct, frozen=True):
         groups, group = np.unique(candidate * links + link, return_inverse=True)
         return cls(other, group, groups // max(1, links), groups % max(1, links))
 
-    def need(self, per_spot: Ints) -> Ints:
+    def need(self, per_place: Ints) -> Ints:
         """Per (candidate, link): the sum over the other ends."""
-        total = np.zeros(len(self.spot), dtype=np.int64)
-        np.add.at(total, self.group, per_spot[self.other])
+        total = np.zeros(len(self.place), dtype=np.int64)
+        np.add.at(total, self.group, per_place[self.other])
         return total
 
 
@@ -59,7 +59,7 @@ class LinkBandwidth:
     def __init__(
         self,
         ledger: Ledger,
-        spots: Zones,
+        places: Zones,
         capacities: Mapping[Link, int],
         kind: Mapping[int, int],
         edges: Sequence[Edge],
@@ -67,7 +67,7 @@ class LinkBandwidth:
         self.links = tuple(sorted(capacities))
         self.capacity: Ints = np.array([min(capacities[link], _MOST) for link in self.links], dtype=np.int64)
         self.reserved: Ints = np.zeros(len(self.links), dtype=np.int64)
-        self._spots = spots
+        self._spots = places
         self._kind = kind
         self._calls: dict[int, list[Edge]] = {}
         self._called: dict[int, list[Edge]] = {}
@@ -75,16 +75,16 @@ class LinkBandwidth:
             self._calls.setdefault(edge.caller, []).append(edge)
             self._called.setdefault(edge.callee, []).append(edge)
         self._join()
-        self._placed: Ints = np.zeros((1 + max(kind.values(), default=-1), spots.number), dtype=np.int64)
+        self._placed: Ints = np.zeros((1 + max(kind.values(), default=-1), places.number), dtype=np.int64)
         for number, rows in ledger.held.items():
             if number in kind:
-                self._placed[kind[number]] += np.bincount(spots.of_row[rows], minlength=spots.number)
+                self._placed[kind[number]] += np.bincount(places.of_row[rows], minlength=places.number)
         for edge in edges:
             self._reserve(self._placed[edge.caller], self._placed[edge.callee], edge.bandwidth)
         ledger.follow(self, linger=stays_released)
 
     def _join(self) -> None:
-        """Number the pairs of spots that a limited link joins."""
+        """Number the pairs of places that a limited link joins."""
         ends = [self._spots.pairs(link) for link in self.links]
         none = np.zeros(0, dtype=np.int64)
         self._origin = np.concatenate([one for one, _ in ends] or [none])
@@ -120,10 +120,10 @@ class LinkBandwidth:
         self.reserved[:] = np.minimum(self.reserved + _times(sums, bandwidth), MOST)
 
     def needs(self, kind: int) -> tuple[tuple[Ints, Ints, Ints], ...]:
-        """What one more task would ask, by direction: candidate spots, links, amounts."""
+        """What one more task would ask, by direction: candidate places, links, amounts."""
         calls = self._wanted(self._calls.get(kind, ()), callee=True)
         called = self._wanted(self._called.get(kind, ()), callee=False)
-        return tuple((side.spot, side.link, side.need(w)) for side, w in ((self._out, calls), (self._in, called)))
+        return tuple((side.place, side.link, side.need(w)) for side, w in ((self._out, calls), (self._in, called)))
 
     def _wanted(self, edges: Sequence[Edge], *, callee: bool) -> Ints:
         total = np.zeros(self._spots.number, dtype=np.int64)
@@ -133,11 +133,11 @@ class LinkBandwidth:
         return total
 
     def overloaded(self, kind: int) -> Ints:
-        """Per spot the first link that one more task there would overload; -1 where there is none."""
+        """Per place the first link that one more task there would overload; -1 where there is none."""
         result = np.full(self._spots.number, len(self.links), dtype=np.int64)
-        for spot, link, need in self.needs(kind):
+        for place, link, need in self.needs(kind):
             short = (need > 0) & (self.reserved[link] + need > self.capacity[link])
-            np.minimum.at(result, spot[short], link[short])
+            np.minimum.at(result, place[short], link[short])
         result[result == len(self.links)] = -1
         return result
 

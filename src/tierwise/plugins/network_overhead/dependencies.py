@@ -36,7 +36,7 @@ class ServiceKinds(msgspec.Struct, frozen=True):
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """Dependencies with one limit: per pair of spots whether it is kept or violated."""
+    """Dependencies with one limit: per pair of places whether it is kept or violated."""
 
     callees: ServiceKinds
     kept: Ints

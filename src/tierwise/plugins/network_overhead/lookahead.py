@@ -179,18 +179,18 @@ class LookAhead:
     def __init__(
         self,
         view: CycleView,
-        spots: Zones,
+        places: Zones,
         costs: ZoneCosts,
         census: ServiceCounts,
         kind: Mapping[int, int],
         calls: Iterable[tuple[int, int]],
     ) -> None:
         self._ledger = view.ledger
-        self._spots = spots
+        self._spots = places
         self._paid = costs.paid
         self._census = census
         self._kind = kind
-        self._start = census.spots.sum(axis=1)
+        self._start = census.places.sum(axis=1)
         self._calls = Counter(calls)
         self._sides = _sides(self._calls)
         self._waiting: dict[str, Counter[Shape]] = {}
@@ -221,7 +221,7 @@ class LookAhead:
     def _pods(self, shape: Shape) -> list[Shape]:
         """The pods that still wait, one of the shape itself first."""
         assert shape.service is not None
-        placed = np.maximum(self._census.spots.sum(axis=1) - self._start, 0)
+        placed = np.maximum(self._census.places.sum(axis=1) - self._start, 0)
         placed[self._kind[shape.number]] += 1  # the one in question stands first
         left = [shape]
         for pod, number in self._waiting.get(shape.service[0], Counter()).items():
@@ -232,25 +232,25 @@ class LookAhead:
         return left
 
     def _nearest(self, shape: Shape, rows: Ints) -> Ints:
-        """The rows with most room for the shape, of every spot some."""
+        """The rows with most room for the shape, of every place some."""
         if len(rows) <= _NODES:
             return rows
         room = shape.max_tasks(self._ledger.free(shape.asked, rows, Pool.IDLE))
-        spots = self._spots.of_row[rows]
-        order = np.lexsort((rows, -room, spots))
-        place = np.arange(len(order)) - np.searchsorted(spots[order], spots[order])
+        places = self._spots.of_row[rows]
+        order = np.lexsort((rows, -room, places))
+        place = np.arange(len(order)) - np.searchsorted(places[order], places[order])
         return np.sort(rows[order[np.lexsort((-room[order], place))[:_NODES]]])
 
     def _fixed(self, kinds: Ints, rows: Ints) -> Ints:
         """(pods x rows): what each would cost with those that stand."""
         result = np.zeros((len(kinds), len(rows)), dtype=np.int64)
-        spots, some = self._spots.of_row[rows], np.asarray(self._census.spots.any(axis=1))
+        places, some = self._spots.of_row[rows], np.asarray(self._census.places.any(axis=1))
         for kind in dict.fromkeys(kinds.tolist()):
             callees, callers = self._sides.get(kind, (_NOBODY, _NOBODY))
             for others, paid in ((callees, self._paid), (callers, self._paid.T)):
                 if not some[others.kinds].any():
                     continue
-                cost = (paid @ self._census.at(others.kinds, others.times))[spots]
+                cost = (paid @ self._census.at(others.kinds, others.times))[places]
                 there, counts = self._census.rows(others.kinds, others.times)
                 here = np.searchsorted(rows, there)
                 on = (here < len(rows)) & (rows[np.minimum(here, len(rows) - 1)] == there)
@@ -266,8 +266,8 @@ class LookAhead:
         return result
 
     def _between(self, rows: Ints) -> Ints:
-        spots = self._spots.of_row[rows]
-        cost: Ints = self._paid[spots[:, None], spots]
+        places = self._spots.of_row[rows]
+        cost: Ints = self._paid[places[:, None], places]
         np.fill_diagonal(cost, 0)
         return cost
 

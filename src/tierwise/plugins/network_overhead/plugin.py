@@ -2,8 +2,8 @@
 
 Filter: a node goes where more placed dependencies violate their `maxNetworkCost` than keep it, or where a link would
 be asked for more than it has left. Score: the sum of the costs to all placed dependencies, turned round so that the
-cheapest node has 100. Costs are looked up per spot (region and zone) and spread over the nodes at the end, so the price
-does not depend on how many dependencies are placed. docs/plugins/network-overhead.md states the rules.
+cheapest node has 100. Costs are looked up per place (region and zone) and spread over the nodes at the end, so that
+the price does not depend on how many dependencies are placed. docs/plugins/network-overhead.md states the rules.
 
 Arguments: `namespaces` (["default"]), `weightsName` ("UserDefined"), `networkTopologyName` ("nt-default"), `strict`
 (false: one violated limit is enough), `bothWays` (false: pods that depend on this one are scored too), `lookAhead`
@@ -52,7 +52,7 @@ _TOO_FAR = Reason("NetworkCostExceeded", _PLUGIN, "did not meet the network requ
 class _Network(msgspec.Struct, frozen=True):
     """What the cycle's services see of the network; made once, while the plugin is constructed."""
 
-    spots: Zones
+    places: Zones
     costs: ZoneCosts
     census: ServiceCounts
     links: LinkBandwidth
@@ -64,15 +64,15 @@ class _Network(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, view: CycleView, given: NetworkMap, asked: NetworkArguments) -> _Network:
-        spots = Zones(view.nodes)
-        costs = ZoneCosts.of(spots, given.costs(asked.weights))
+        places = Zones(view.nodes)
+        costs = ZoneCosts.of(places, given.costs(asked.weights))
         calls = Calls(view.snapshot.services, view.snapshot.shapes)
-        census = ServiceCounts(view.ledger, calls.kind, len(calls), spots.of_row, spots.number)
+        census = ServiceCounts(view.ledger, calls.kind, len(calls), places.of_row, places.number)
         edges = [Edge(caller, callee, d.bandwidth) for caller, callee, d in calls.pairs if d.bandwidth]
-        links = LinkBandwidth(view.ledger, spots, given.capacities(asked.weights), calls.kind, edges)
+        links = LinkBandwidth(view.ledger, places, given.capacities(asked.weights), calls.kind, edges)
         pairs = [(caller, callee) for caller, callee, _ in calls.pairs]
         return cls(
-            spots=spots,
+            places=places,
             costs=costs,
             census=census,
             links=links,
@@ -80,7 +80,7 @@ class _Network(msgspec.Struct, frozen=True):
             kind=calls.kind,
             plans=calls.plans(costs, both_ways=asked.both_ways, uses_links=links.concerns),
             pairs=pairs,
-            ahead=LookAhead(view, spots, costs, census, calls.kind, pairs) if asked.look_ahead else None,
+            ahead=LookAhead(view, places, costs, census, calls.kind, pairs) if asked.look_ahead else None,
         )
 
 
@@ -173,10 +173,10 @@ class NetworkOverhead(ComparedScores):
         if seen is None:
             return np.zeros(span.stop - span.start, dtype=np.uint16)
         network, plan = seen
-        why = np.zeros(network.spots.number, dtype=np.uint16)
+        why = np.zeros(network.places.number, dtype=np.uint16)
         if plan.links:
             why[:] = network.overloads[network.links.overloaded(plan.kind) + 1]
-        result: Why = why[network.spots.of_row[span]]
+        result: Why = why[network.places.of_row[span]]
         kept, violated = _vote(network, plan)
         far = violated > (0 if self._asked.strict else kept)
         result[far[span]] = self._too_far
@@ -223,7 +223,7 @@ class NetworkOverhead(ComparedScores):
                 "cost": int(cost[row]),
                 "satisfied": int(kept[row]),
                 "violated": int(violated[row]),
-                "links": used.get(int(network.spots.of_row[row]), []),
+                "links": used.get(int(network.places.of_row[row]), []),
             }
             for row in range(len(self._nodes))
         ]
@@ -231,15 +231,15 @@ class NetworkOverhead(ComparedScores):
 
 def _vote(network: _Network, plan: DependencyPlan) -> tuple[Ints, Ints]:
     """Per row, how many placed dependencies would keep their limit, and how many would violate it."""
-    kept = np.zeros(network.spots.number, dtype=np.int64)
-    violated = np.zeros(network.spots.number, dtype=np.int64)
+    kept = np.zeros(network.places.number, dtype=np.int64)
+    violated = np.zeros(network.places.number, dtype=np.int64)
     for limit in plan.limits:
         placed = network.census.at(limit.callees.kinds, limit.callees.times)
         kept += limit.kept @ placed
         violated += limit.violated @ placed
-    of_row = network.spots.of_row
+    of_row = network.places.of_row
     kept_rows, violated_rows = kept[of_row], violated[of_row]
-    bare = network.spots.bare
+    bare = network.places.bare
     if bare.any() and plan.callees:  # a node without labels still keeps every limit to itself
         rows, counts = network.census.rows(plan.callees.kinds, plan.callees.times)
         there = bare[of_row[rows]]
@@ -250,11 +250,11 @@ def _vote(network: _Network, plan: DependencyPlan) -> tuple[Ints, Ints]:
 
 def _cost(network: _Network, plan: DependencyPlan) -> Ints:
     """Per row, the sum of what it costs to reach every placed dependency (and to be reached by callers)."""
-    paid, census, of_row = network.costs.paid, network.census, network.spots.of_row
-    per_spot = paid @ census.at(plan.callees.kinds, plan.callees.times)
+    paid, census, of_row = network.costs.paid, network.census, network.places.of_row
+    per_place = paid @ census.at(plan.callees.kinds, plan.callees.times)
     if plan.callers:
-        per_spot += paid.T @ census.at(plan.callers.kinds, plan.callers.times)
-    cost: Ints = per_spot[of_row]
+        per_place += paid.T @ census.at(plan.callers.kinds, plan.callers.times)
+    cost: Ints = per_place[of_row]
     here = paid.diagonal()
     for kinds in (plan.callees, plan.callers):  # pods on the node itself cost nothing
         rows, counts = census.rows(kinds.kinds, kinds.times)
@@ -263,12 +263,12 @@ def _cost(network: _Network, plan: DependencyPlan) -> Ints:
 
 
 def _links_used(links: LinkBandwidth, plan: DependencyPlan) -> dict[int, list[Mapping[str, object]]]:
-    """By spot, the links that one more pod there would ask for bandwidth, and what they have left."""
+    """By place, the links that one more pod there would ask for bandwidth, and what they have left."""
     used: dict[int, list[Mapping[str, object]]] = {}
-    for spots, numbers, needs in links.needs(plan.kind):
-        for spot, link, need in zip(spots.tolist(), numbers.tolist(), needs.tolist(), strict=True):
+    for places, numbers, needs in links.needs(plan.kind):
+        for place, link, need in zip(places.tolist(), numbers.tolist(), needs.tolist(), strict=True):
             if need:
                 carries, taken = int(links.capacity[link]), int(links.reserved[link])
                 note = {"link": str(links.links[link]), "capacity": carries, "left": carries - taken}
-                used.setdefault(spot, []).append({**note, "needs": need})
+                used.setdefault(place, []).append({**note, "needs": need})
     return used

@@ -1,6 +1,6 @@
-"""The spots of a network and what it costs to get from one to another, as arrays.
+"""The places of a network and what it costs to get from one to another, as arrays.
 
-A spot is a region and a zone that some node has. A cost is read from the candidate's spot (first index) to that of
+A place is a region and a zone that some node has. A cost is read from the candidate's place (first index) to that of
 the pod it wants to reach (second index).
 """
 
@@ -15,7 +15,7 @@ from tierwise.api.network_aware import REGION, ZONE
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.node import NodeTable
-from tierwise.model.services import Link, Spot
+from tierwise.model.services import Link, Place
 from tierwise.model.shape import Shape
 
 __all__ = ["ServiceCounts", "ZoneCosts", "Zones"]
@@ -27,7 +27,7 @@ _NO_LIMIT_ALLOWS = 2**62
 
 
 class Zones:
-    """The spots of all nodes, in the order of rows."""
+    """The places of all nodes, in the order of rows."""
 
     def __init__(self, nodes: NodeTable) -> None:
         region, self.region_names = _codes(nodes, REGION)
@@ -39,8 +39,8 @@ class Zones:
         self.region: Ints = region[first]
         self.zone: Ints = zone[first]
 
-    def __getitem__(self, spot: int) -> Spot:
-        return self.region_names[int(self.region[spot])], self.zone_names[int(self.zone[spot])]
+    def __getitem__(self, place: int) -> Place:
+        return self.region_names[int(self.region[place])], self.zone_names[int(self.zone[place])]
 
     @property
     def bare(self) -> Bools:
@@ -51,7 +51,7 @@ class Zones:
         return result
 
     def pairs(self, link: Link) -> tuple[Ints, Ints]:
-        """The spots that a link joins: every origin with every destination; none with itself."""
+        """The places that a link joins: every origin with every destination; none with itself."""
         codes, names = (self.region, self.region_names) if link.regional else (self.zone, self.zone_names)
         ends = [np.flatnonzero(codes == _number(names, name)) for name in (link.origin, link.destination)]
         one, other = (side.ravel() for side in np.meshgrid(*ends, indexing="ij"))
@@ -60,7 +60,7 @@ class Zones:
 
 
 class ZoneCosts(msgspec.Struct, frozen=True):
-    """What every pair of spots costs."""
+    """What every pair of places costs."""
 
     paid: Ints  # in scores
     toll: Ints  # held against limits
@@ -68,22 +68,22 @@ class ZoneCosts(msgspec.Struct, frozen=True):
     _judged: dict[int, tuple[Ints, Ints]] = {}
 
     @classmethod
-    def of(cls, spots: Zones, given: Mapping[Link, int]) -> ZoneCosts:
-        """Costs by link, spread over the pairs of spots."""
-        between_regions = _table(given, spots.region_names, regional=True)
-        between_zones = _table(given, spots.zone_names, regional=False)
-        near = spots.region[:, None] == spots.region
+    def of(cls, places: Zones, given: Mapping[Link, int]) -> ZoneCosts:
+        """Costs by link, spread over the pairs of places."""
+        between_regions = _table(given, places.region_names, regional=True)
+        between_zones = _table(given, places.zone_names, regional=False)
+        near = places.region[:, None] == places.region
         cost = np.where(
             near,
-            between_zones[spots.zone[:, None], spots.zone],
-            between_regions[spots.region[:, None], spots.region],
+            between_zones[places.zone[:, None], places.zone],
+            between_regions[places.region[:, None], places.region],
         )
         known = cost >= 0
         paid = np.where(known, cost, _UNKNOWN)
         toll = cost.copy()
-        same = near & (spots.zone[:, None] == spots.zone)
+        same = near & (places.zone[:, None] == places.zone)
         paid[same], toll[same], known[same] = _SAME_ZONE, -1, True  # within a zone every limit is kept
-        bare = spots.bare
+        bare = places.bare
         paid[:, bare], toll[:, bare], known[:, bare] = _UNKNOWN, _NO_LIMIT_ALLOWS, True
         return cls(paid, toll, known)
 
@@ -120,9 +120,9 @@ def _table(given: Mapping[Link, int], names: tuple[str, ...], *, regional: bool)
     return table
 
 
-# Where tasks of each kind stand: how many at each spot, and on which rows. Follows every placement and rewind.
+# Where tasks of each kind stand: how many at each place, and on which rows. Follows every placement and rewind.
 #
-# A kind is whatever a plugin tells shapes apart by; a spot is a bucket of rows. The histogram of spots costs the same
+# A kind is whatever a plugin tells shapes apart by; a place is a bucket of rows. The histogram of places costs the same
 # to read however many tasks stand there.
 
 
@@ -130,17 +130,17 @@ _NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
 class ServiceCounts:
-    """Counts by kind and spot, from what stands at the start of a cycle onwards."""
+    """Counts by kind and place, from what stands at the start of a cycle onwards."""
 
-    def __init__(self, ledger: Ledger, kind: Mapping[int, int], kinds: int, spot: Ints, spots: int) -> None:
-        """`kind` gives shapes by number; those it leaves out are not counted. `spot` gives every row."""
-        self.spots: Ints = np.zeros((kinds, spots), dtype=np.int64)
+    def __init__(self, ledger: Ledger, kind: Mapping[int, int], kinds: int, place: Ints, places: int) -> None:
+        """`kind` gives shapes by number; those it leaves out are not counted. `place` gives every row."""
+        self.places: Ints = np.zeros((kinds, places), dtype=np.int64)
         self._kind = kind
-        self._spot = spot
+        self._spot = place
         self._stands: list[list[tuple[Ints, Ints]]] = [[] for _ in range(kinds)]
         for number, rows in ledger.held.items():
             if number in kind:
-                self.spots[kind[number]] += np.bincount(spot[rows], minlength=spots)
+                self.places[kind[number]] += np.bincount(place[rows], minlength=places)
                 self._stands[kind[number]].append((rows, np.ones(len(rows), dtype=np.int64)))
         ledger.follow(self)
 
@@ -148,14 +148,14 @@ class ServiceCounts:
         kind = self._kind.get(shape.number)
         if kind is None:
             return
-        spots = self._spot[rows]
-        ledger.save(self.spots, (kind, spots))
-        np.add.at(self.spots[kind], spots, counts)
+        places = self._spot[rows]
+        ledger.save(self.places, (kind, places))
+        np.add.at(self.places[kind], places, counts)
         ledger.append(self._stands[kind], (rows, counts))
 
     def at(self, kinds: Ints, times: Ints) -> Ints:
-        """Tasks of some kinds per spot, each counted so many times."""
-        result: Ints = times @ self.spots[kinds]
+        """Tasks of some kinds per place, each counted so many times."""
+        result: Ints = times @ self.places[kinds]
         return result
 
     def rows(self, kinds: Ints, times: Ints) -> tuple[Ints, Ints]:

@@ -77,7 +77,7 @@ class TierDecay:
         self._fullness = fullness
         self._fading = fading
 
-    # Found when somebody first asks: gangs with a topology never do.
+    # Found when first asked for: gangs with a topology never do.
 
     @cached_property
     def _tier_weight(self) -> Floats:

@@ -243,8 +243,8 @@ class Capacity:
     def _signals(self, preemptor: Preemptor) -> Bools:
         """Queues from which tasks may go that have nothing to do with what their queue deserves.
 
-        Where ancestors lend their deserved, near relatives that both deserve nothing would take from each other in
-        turn; so a reclaimer whose queue deserves none of what it needs leaves its near relatives alone.
+        Where ancestors lend their deserved, near relatives that both deserve nothing would take from each other for
+        ever; so a reclaimer whose queue deserves none of what it needs leaves its near relatives alone.
         """
         result = np.ones(len(self._table.queues), dtype=bool)
         column = self._table.index.get(preemptor.job.queue, -1)
