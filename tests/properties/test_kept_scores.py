@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties.test_plain_pods import PROFILES, told, world
 from tests.support.depth import examples
+from tests.support.kernels import reference
 from tests.support.plugin_table import plugin_table, plugins_at
 from tests.support.strategies import profile
 
@@ -19,7 +20,6 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Scorer
 from tierwise.framework.kept_scores import KeptScores
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import reference
 from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build
 

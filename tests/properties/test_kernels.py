@@ -9,7 +9,16 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DataObject, DrawFn
 from tests.support.depth import examples
 from tests.support.draw import Gang, allocate, draw, gang, objects_of, spots
-from tests.support.kernels import disturb, drawn_ask, drawn_pool, drawn_span, exact_kernels, kernels_agree, plain
+from tests.support.kernels import (
+    disturb,
+    drawn_ask,
+    drawn_pool,
+    drawn_span,
+    exact_kernels,
+    kernels_agree,
+    plain,
+    reference,
+)
 from tests.support.reference import close_reference
 from tests.support.strategies import Scene, profile, scenes, trees
 
@@ -20,7 +29,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import domains, kernel_for, place_in_order, reference, step
+from tierwise.framework.placer import domains, kernel_for, place_in_order, step
 from tierwise.framework.walk import walk
 from tierwise.model.arrays import Bools, Floats, Rows
 from tierwise.model.resources import POD_SLOTS

@@ -10,7 +10,7 @@ from hypothesis.strategies import DataObject
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, ScoreEffect
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import Kernel, Picks, domains, fill, kernel_for, reference, runs, step
+from tierwise.framework.placer import Kernel, Picks, best_row, domains, fill, kernel_for, runs, step
 
 __all__ = [
     "disturb",
@@ -22,6 +22,7 @@ __all__ = [
     "exact_kernels",
     "kernels_agree",
     "plain",
+    "reference",
 ]
 
 
@@ -64,9 +65,26 @@ def disturb(cycle: Cycle, data: DataObject) -> None:
             cycle.ledger.place(shape, np.array([row]), np.array([1]), pool=pool)
 
 
+def reference(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
+    """Place one task after the other, with all scores computed again each time: what every kernel must answer."""
+    taken = np.zeros(span.stop - span.start, dtype=np.int64)
+    with cycle.ledger.statement():
+        for _ in range(count):
+            row = best_row(cycle, ask, span, pool)
+            if row < 0:
+                break
+            cycle.ledger.place(ask.shape, np.array([row]), np.array([1]), pool=pool)
+            taken[row - span.start] += 1
+    rows = np.flatnonzero(taken)
+    return rows + span.start, taken[rows]
+
+
 def plain(picks: Picks) -> dict[int, int]:
     """How many tasks went to which row."""
-    return dict(zip(picks[0].tolist(), picks[1].tolist(), strict=True))
+    found: dict[int, int] = {}
+    for row, count in zip(picks[0].tolist(), picks[1].tolist(), strict=True):
+        found[row] = found.get(row, 0) + count
+    return found
 
 
 def exact_kernels(cycle: Cycle, ask: Ask, pool: Pool) -> list[Kernel]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 import numpy as np
 from msgspec.structs import replace
+from tests.support.kernels import reference
 
 from tierwise.api.core import Node, Pod
 from tierwise.api.quantity import amount
@@ -15,7 +16,7 @@ from tierwise.api.volcano import HyperNode, NetworkTopologySpec, PodGroup
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import Picks, reference
+from tierwise.framework.placer import Picks
 from tierwise.model.arrays import Ints
 from tierwise.port import Objects
 

@@ -73,18 +73,22 @@ def _scales(profile: Profile) -> bool:
     return flag(arguments, "enableMinQuotaScale", default=True)
 
 
+_FIGURES = {
+    RUNTIME: "runtime",
+    REQUEST: "request",
+    CHILD_REQUEST: "asked",
+    GUARANTEED: "guaranteed",
+    ALLOCATED: "allocated",
+    FIRM_REQUEST: "firm request",
+    FIRM_USED: "firm used",
+}
+"""The annotations of a quota, and the figure that each shows."""
+
+
 def _patch(quota: ElasticQuota, name: str, figures: Figures, now: float) -> list[Effect]:
     keys = tuple(quota.spec.max)
-    found = {
-        RUNTIME: figures.runtime(name, keys),
-        REQUEST: figures.request(name, keys),
-        CHILD_REQUEST: figures.asked(name, keys),
-        GUARANTEED: figures.guaranteed(name, keys),
-        ALLOCATED: figures.allocated(name, keys),
-        FIRM_REQUEST: figures.firm_request(name, keys),
-        FIRM_USED: figures.firm_used(name, keys),
-    }
-    used = figures.used(name, keys)
+    found = {annotation: figures.of(figure, name, keys) for annotation, figure in _FIGURES.items()}
+    used = figures.of("used", name, keys)
     texts = {key: write_amounts(amounts) for key, amounts in found.items()}
     texts[OVER_SINCE] = _since(quota, used, found[RUNTIME], now)
     shown = quota.metadata.annotations

@@ -1,13 +1,12 @@
-"""Put k tasks of one shape into a span of nodes: five kernels, one contract.
+"""Put k tasks of one shape into a span of nodes: four kernels, one contract.
 
 Each kernel answers which rows take how many tasks when tasks are placed one after the other, each on the node
 with the highest total score, ties to the natural order of names; it leaves the ledger as it was.
-`reference` does literally that; the others are faster and exact where their condition holds, which a property
-test checks. `place` picks the fastest that is exact for the plugins at hand.
+`reference` in the tests does literally that; the kernels are faster and exact where their condition holds, which a
+property checks. `place` picks the fastest that is exact for the plugins at hand.
 
 | kernel    | exact when                                              | work for k tasks on n nodes  |
 |-----------|---------------------------------------------------------|------------------------------|
-| reference | always                                                  | k scans of all n             |
 | step      | always: rescores stale rows only                        | k small updates and k argmax |
 | runs      | a task raises its own node at least as much as any other | nodes used, not k            |
 | domains   | and all others of its innermost domain alike            | at best, domains used        |
@@ -38,7 +37,6 @@ __all__ = [
     "kernel_for",
     "place",
     "place_in_order",
-    "reference",
     "runs",
     "step",
 ]
@@ -46,7 +44,10 @@ __all__ = [
 Picks = tuple[Ints, Ints]
 """Distinct rows in ascending order, and how many tasks each takes."""
 
-Kernel = Callable[[Cycle, Ask, int, slice, Pool], Picks]
+Visits = tuple[Ints, Ints]
+"""Rows in the order in which they are chosen, which may repeat, and how many tasks each takes."""
+
+Kernel = Callable[[Cycle, Ask, int, slice, Pool], Visits]
 
 GRAIN = 2.0**20
 """Scores are compared in steps of a millionth, so that rounding noise decides nothing."""
@@ -61,7 +62,7 @@ def place(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
         rows = room.nonzero()[0]
         if count and (len(rows) <= 1 or int(room.sum()) <= count):  # nothing to choose
             return rows + span.start, np.minimum(room[rows], count)
-    return kernel_for(cycle, ask, pool)(cycle, ask, count, span, pool)
+    return _ascending(*kernel_for(cycle, ask, pool)(cycle, ask, count, span, pool))
 
 
 def _tells_by_asking(cycle: Cycle, ask: Ask) -> bool:
@@ -87,14 +88,7 @@ def _known_room(cycle: Cycle, ask: Ask, pool: Pool) -> Ints:
 
 def place_in_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Ints:
     """The rows of up to `count` tasks in the order in which they would be placed, one entry for each."""
-    kernel = kernel_for(cycle, ask, pool)
-    if kernel is fill:
-        rows, counts = _fill_order(cycle, ask, count, span, pool)
-    elif kernel is domains:
-        rows, counts = _domain_visits(cycle, ask, count, span, pool)
-    else:
-        rows, counts = _visits(cycle, ask, count, span, pool, whole_node=kernel is runs)
-    return np.repeat(rows + span.start, counts)
+    return np.repeat(*kernel_for(cycle, ask, pool)(cycle, ask, count, span, pool))
 
 
 def kernel_for(cycle: Cycle, ask: Ask, pool: Pool) -> Kernel:
@@ -119,19 +113,6 @@ def _by_domain(cycle: Cycle, ask: Ask) -> bool:
     return known and cycle.pipeline.score_rows(ask, slice(0, 0)) is not None
 
 
-def reference(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
-    """Place one task after the other, with all scores computed again each time. For tests and benchmarks only."""
-    taken = np.zeros(span.stop - span.start, dtype=np.int64)
-    with cycle.ledger.statement():
-        for _ in range(count):
-            row = best_row(cycle, ask, span, pool)
-            if row < 0:
-                break
-            cycle.ledger.place(ask.shape, np.array([row]), np.array([1]), pool=pool)
-            taken[row - span.start] += 1
-    return _picks(taken, span)
-
-
 def best_row(cycle: Cycle, ask: Ask, span: slice, pool: Pool, *, among: Bools | None = None) -> int:
     """The row for one task, of all or `among` some of the span, scores computed again; -1 if it fits nowhere."""
     fits = cycle.fits(ask, span, pool)
@@ -142,15 +123,8 @@ def best_row(cycle: Cycle, ask: Ask, span: slice, pool: Pool, *, among: Bools | 
     return int(span.start) + _best(_keys(cycle, ask, span, fits), cycle.nodes.rank[span], fits)
 
 
-def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
+def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Visits:
     """Sort the nodes once, then fill one after the other."""
-    rows, room = _fill_order(cycle, ask, count, span, pool)
-    again = np.argsort(rows)
-    return rows[again] + span.start, room[again]
-
-
-def _fill_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
-    """Positions in the span in the order in which they are filled, and how many tasks each takes."""
     whole = _known_room(cycle, ask, pool)[span]
     rows = whole.nonzero()[0]
     keys = _keys(cycle, ask, span, whole > 0)[rows]
@@ -161,26 +135,20 @@ def _fill_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> 
     counts = whole[rows][order]
     if used:
         counts[-1] -= max(int(upto[used - 1]) - count, 0)
-    return rows[order], counts
+    return rows[order] + span.start, counts
 
 
-def runs(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
+def runs(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Visits:
     """Fill the best node, then rescore the rows that changed."""
-    return _ascending(_visits(cycle, ask, count, span, pool, whole_node=True), span)
+    return _visits(cycle, ask, count, span, pool, whole_node=True)
 
 
-def domains(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
-    """Fill all nodes of the best one's innermost domain that are ahead of every node outside, then rescore."""
-    return _ascending(_domain_visits(cycle, ask, count, span, pool), span)
-
-
-def step(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
+def step(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Visits:
     """Place one task after the other, rescoring only the rows that the last one made stale."""
-    return _ascending(_visits(cycle, ask, count, span, pool, whole_node=False), span)
+    return _visits(cycle, ask, count, span, pool, whole_node=False)
 
 
-def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whole_node: bool) -> Picks:
-    """Positions in the span in the order in which they are chosen, which may repeat, and how many tasks each takes."""
+def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whole_node: bool) -> Visits:
     chosen: list[int] = []
     numbers: list[int] = []
     rank = cycle.nodes.rank[span]
@@ -201,7 +169,7 @@ def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whol
             more = room > number
             if moving and whole_node:
                 number, more = _fill_row(cycle, ask, number, row, pool)
-            chosen.append(best)
+            chosen.append(row)
             numbers.append(number)
             left -= number
             if not left:
@@ -219,10 +187,10 @@ def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whol
     return np.array(chosen, dtype=np.int64), np.array(numbers, dtype=np.int64)
 
 
-def _domain_visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
-    """As `_visits`, several nodes of one domain at a time."""
+def domains(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Visits:
+    """Fill all nodes of the best one's innermost domain that are ahead of every node outside, then rescore."""
     lines = _Lines(cycle, ask, span, pool)
-    visits: list[Picks] = []
+    visits: list[Visits] = []
     left = min(count, lines.room)
     with cycle.ledger.statement():
         while left:
@@ -237,7 +205,8 @@ def _domain_visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) 
                 cycle.ledger.place(ask.shape, chosen[order] + span.start, numbers[order], pool=pool)
     if not visits:
         return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-    return np.concatenate([chosen for chosen, _ in visits]), np.concatenate([numbers for _, numbers in visits])
+    chosen, counts = (np.concatenate(column) for column in zip(*visits, strict=True))
+    return chosen + span.start, counts
 
 
 class _Lines:
@@ -270,7 +239,7 @@ class _Lines:
         group: Ints = np.cumsum(apart) - apart
         self._unclear = np.bincount(group, weights=(gaps > 0) & ~apart)[group] > 0
 
-    def next(self) -> Picks:
+    def next(self) -> Visits:
         """The best position and those that follow in its line for certain, and the room of each."""
         shared = [part[self._leaves] for part in self._cycle.pipeline.score_leaves(self._ask) or ()]
         keys = _rounded(sum(shared, start=self._own[self._heads]))
@@ -325,11 +294,13 @@ def _fill_row(cycle: Cycle, ask: Ask, most: int, row: int, pool: Pool) -> tuple[
     return number, more
 
 
-def _ascending(visits: Picks, span: slice) -> Picks:
-    positions, numbers = visits
-    taken = np.zeros(span.stop - span.start, dtype=np.int64)
-    np.add.at(taken, positions, numbers)
-    return _picks(taken, span)
+def _ascending(rows: Ints, counts: Ints) -> Picks:
+    order = np.argsort(rows, kind="stable")
+    rows, counts = rows[order], counts[order]
+    if (rows[1:] > rows[:-1]).all():
+        return rows, counts
+    first = np.flatnonzero(np.diff(rows, prepend=-1))
+    return rows[first], np.add.reduceat(counts, first)
 
 
 def _keys(cycle: Cycle, ask: Ask, span: slice, fits: Bools) -> Ints:
@@ -345,8 +316,3 @@ def _best(keys: Ints, rank: Ints, fits: Bools) -> int:
     candidates = np.flatnonzero(fits)
     top = candidates[keys[candidates] == keys[candidates].max()]
     return int(top[np.argmin(rank[top])])
-
-
-def _picks(taken: Ints, span: slice) -> Picks:
-    rows = np.flatnonzero(taken)
-    return rows + span.start, taken[rows]
