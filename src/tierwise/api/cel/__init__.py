@@ -174,20 +174,14 @@ def _put(into: EveryKey, driver: str, name: str, value: Value) -> None:
 
 def _value(name: str, attribute: DeviceAttribute) -> Value:
     """The one value that is set, in the order in which Kubernetes looks for it."""
-    if attribute.int_values is not None:
-        return list(attribute.int_values)
-    if attribute.bool_values is not None:
-        return list(attribute.bool_values)
-    if attribute.string_values is not None:
-        return list(attribute.string_values)
+    for values in (attribute.int_values, attribute.bool_values, attribute.string_values):
+        if values is not None:
+            return list(values)
     if attribute.version_values is not None:
         return [Semver.of(text) for text in attribute.version_values]
-    if attribute.int_value is not None:
-        return attribute.int_value
-    if attribute.bool_value is not None:
-        return attribute.bool_value
-    if attribute.string_value is not None:
-        return attribute.string_value
+    for value in (attribute.int_value, attribute.bool_value, attribute.string_value):
+        if value is not None:
+            return value
     if attribute.version_value is not None:
         return Semver.of(attribute.version_value)
     raise EvaluationError(f"attribute {name}: unsupported attribute value")

@@ -481,15 +481,19 @@ def _pay_at_least(env: Environment, before: int, least: int) -> None:
         env.work(missing)
 
 
+def _kept(env: Environment, entries: Entries, where: Evaluate | None, price: int, least: int) -> Iterator[Value]:
+    """The entries of a loop that a condition keeps, each at a price."""
+    for entry in entries(env):
+        before = env.left
+        if where is None or _truth(where(env)):
+            env.work(price)
+            yield entry
+        _pay_at_least(env, before, least)
+
+
 def _only(entries: Entries, where: Evaluate, least: int) -> Evaluate:
     def evaluate(env: Environment) -> Value:
-        number = 0
-        for _ in entries(env):
-            before = env.left
-            if _truth(where(env)):
-                env.work(2)
-                number += 1
-            _pay_at_least(env, before, least)
+        number = sum(1 for _ in _kept(env, entries, where, 2, least))
         env.work(2)
         return number == 1
 
@@ -498,13 +502,7 @@ def _only(entries: Entries, where: Evaluate, least: int) -> Evaluate:
 
 def _gathered(entries: Entries, where: Evaluate | None, body: Evaluate, least: int) -> Evaluate:
     def evaluate(env: Environment) -> Value:
-        found: list[Value] = []
-        for _ in entries(env):
-            before = env.left
-            if where is None or _truth(where(env)):
-                env.work(_LIST + 2)
-                found.append(body(env))
-            _pay_at_least(env, before, least)
+        found = [body(env) for _ in _kept(env, entries, where, _LIST + 2, least)]
         env.work(1)
         return found
 
@@ -513,13 +511,7 @@ def _gathered(entries: Entries, where: Evaluate | None, body: Evaluate, least: i
 
 def _transformed(entries: Entries, where: Evaluate | None, body: Evaluate, least: int) -> Evaluate:
     def evaluate(env: Environment) -> Value:
-        found: dict[Key, Value] = {}
-        for key in entries(env):
-            before = env.left
-            if where is None or _truth(where(env)):
-                env.work(3)
-                found[key_of(key)] = body(env)
-            _pay_at_least(env, before, least)
+        found = {key_of(key): body(env) for key in _kept(env, entries, where, 3, least)}
         env.work(1)
         return found
 
