@@ -103,15 +103,15 @@ class Group(msgspec.Struct, frozen=True):
     priority: int | None = None  # as its object states it
     forbears: str = ""  # what says that it causes no evictions
     together: bool = False  # evicting one of its pods evicts all of them
-    spared: bool = False  # it is not to be evicted
-    spared_from: int | None = None  # the priority from which on it is not, where it does not say
+    protected: bool = False  # it is not to be evicted
+    protected_from: int | None = None  # the priority from which on it is not, where it does not say
     uniform: bool = False  # its pods must have one scheduler and one priority
     refusal: Reason | None = None  # why it has to wait, whatever room there is
     faults: tuple[Fault, ...] = ()  # what it says of other groups and cannot be
     # Volcano's:
     roles: Mapping[str, int] = _NO_ROLES  # the least of each
     policies: tuple[SubGroupPolicy, ...] = ()  # sub-groups that pods name by values of their labels
-    formers: Mapping[str, str] = _NOTHING  # by sub-group, the domain that it last stood in
+    previous: Mapping[str, str] = _NOTHING  # by sub-group, the domain that it was last in
     owner: OwnerReference | None = None  # whom it was made for
     sla: float | None = None  # seconds that it may wait at most
     awaits: Mapping[str, tuple[str, ...]] = {}  # by role, those that must run before its tasks are made
@@ -195,14 +195,15 @@ def build_group(
         policies, split = _labelled(key, group.policies, marks, members)
     else:
         split = _split(key, index, paths, members, sub_group)
-    ours = group.key.group in _UNNAMED
-    return builder.job(
+    draft = Job(
         key=key,
-        order=_order(key, group.owner) if group.owner is not None else (),
+        number=-1,
         queue=_queue(builder, group, members),
         priority=priority,
         created=group.created,
+        order=_order(key, group.owner),
         phase=group.phase,
+        declared=True,
         minimum=sum(gang_minimums(group, members).values()) if group.gangs else group.minimum,
         roles={number: roles[name] for name, number in numbers.items()},
         role_names={number: name for name, number in numbers.items()},
@@ -210,27 +211,32 @@ def build_group(
         further=further,
         policies=policies,
         min_resources=least,
-        not_preemptable=group.spared or _important(group, priority) or not_preemptable(group.meta),
-        forbears=group.forbears,
+        subs=(),
+        tasks=(),
+        not_preemptable=group.protected or _important(group, priority) or not_preemptable(group.meta),
         sla=group.sla,
         pattern=parse_pattern(group.annotations.get(PATTERN, "")),
-        marks=group.annotations,
         owner=group.owner.name if group.owner is not None else "",
         lone=group.owner is not None and group.owner.kind == "Pod",
-        split=split,
-        formers={f"{key}/{sub}": domain for sub, domain in group.formers.items()},
-        numbers=numbers,
         refusal=gathered.refusal if gathered is not None else refusal,
         together=group.together,
         language=group.key.group,
-        declared_by=None if ours else group.key,
+        declared_by=None if group.key.group in _UNNAMED else group.key,
         inner_groups=inner_groups,
-        parents={f"{key}/{paths[name]}": number for name, number in parents.items()},
         gather=gathered.gather if gathered is not None else None,
         gangs=tuple(gang.key for gang in group.gangs) if shared or len(group.gangs) > 1 else (),
         missing=group.missing,
         satisfied=group.satisfied,
         awaits=dict(group.awaits),
+    )
+    return builder.job(
+        draft,
+        split,
+        numbers,
+        previous={f"{key}/{sub}": domain for sub, domain in group.previous.items()},
+        parents={f"{key}/{paths[name]}": number for name, number in parents.items()},
+        marks=group.annotations,
+        forbears=group.forbears,
     )
 
 
@@ -282,10 +288,12 @@ def gang_minimums(group: Group, members: Sequence[Member]) -> dict[str, int]:
     return found
 
 
-def _order(key: str, owner: OwnerReference) -> tuple[object, ...]:
+def _order(key: str, owner: OwnerReference | None) -> tuple[object, ...]:
     """The natural order of its name; a group that was made is named by a uid, and so takes the place of its owner."""
     namespace, _, name = key.partition("/")
-    return natural(f"{namespace}/{owner.name} {name}" if name == f"podgroup-{owner.uid}" else key)
+    if owner is not None and name == f"podgroup-{owner.uid}":
+        key = f"{namespace}/{owner.name} {name}"
+    return natural(key)
 
 
 def _labelled(
@@ -373,7 +381,7 @@ def _mixed(members: Sequence[Member], *, foreign: bool) -> Reason | None:
 
 
 def _important(group: Group, priority: int) -> bool:
-    return group.spared_from is not None and priority >= group.spared_from
+    return group.protected_from is not None and priority >= group.protected_from
 
 
 def _queue(builder: JobBuilder, group: Group, members: Sequence[Member]) -> str:

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from operator import attrgetter, methodcaller
-from typing import Final, Required, TypedDict, TypeVar, Unpack
+from typing import Final, TypedDict, TypeVar
 
 import msgspec
 import numpy as np
@@ -22,7 +22,7 @@ from tierwise.api.ladder import FORM, LADDER, LadderStep, parse_ladder
 from tierwise.api.limits import PODS, POLICIES
 from tierwise.api.meta import parse_time, read_number
 from tierwise.api.natural import natural
-from tierwise.api.pattern import RANK, RANKS, Pattern
+from tierwise.api.pattern import RANK, RANKS
 from tierwise.api.quantity import amount
 from tierwise.api.repair import parse_repair
 from tierwise.api.reservation import RESERVATION, parse_reservation
@@ -31,10 +31,10 @@ from tierwise.dialects.kubernetes.compute_domains import confined
 from tierwise.dialects.volcano.annotations import index_of, place_of, queue_of
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
-from tierwise.model.job import Constraint, InnerGroup, Job, Phase, PodSet, Policy, Status, SubJob, Task, whole_only
+from tierwise.model.job import Constraint, Job, Phase, PodSet, Policy, Status, SubJob, Task, whole_only
 from tierwise.model.reason import Reason
 from tierwise.model.resources import MOST, Axis
-from tierwise.port import Key, lone_gang
+from tierwise.port import lone_gang
 
 __all__ = ["JobBuilder", "Member", "Split"]
 
@@ -58,33 +58,6 @@ class Member(msgspec.Struct, frozen=True, gc=False):
 
 Split = dict[str, tuple[int, int, list[Member]]]
 """By key of each sub-job: its policy, or -1 for none, its match index, and its members."""
-
-
-class _Declared(TypedDict, total=False):
-    """What a job is given as it is declared: fields of `Job` that the builder does not look at."""
-
-    queue: Required[str]
-    priority: Required[int]
-    created: Required[float]
-    phase: Required[Phase]
-    roles: Required[dict[int, int]]
-    min_resources: Required[Ints | None]
-    role_names: dict[int, str]
-    not_preemptable: bool
-    sla: float | None
-    owner: str
-    lone: bool
-    gather: Gather | None
-    gangs: tuple[str, ...]
-    missing: tuple[str, ...]
-    satisfied: bool
-    language: str
-    declared_by: Key | None
-    awaits: dict[str, tuple[str, ...]]
-    refusal: Reason | None
-    together: bool
-    inner_groups: tuple[InnerGroup, ...]
-    further: tuple[Constraint, ...]
 
 
 class _SubState(TypedDict):
@@ -320,48 +293,44 @@ class JobBuilder:
         """A pod without a group: a gang of one."""
         created = member.pod.metadata.creation_timestamp
         key = lone_gang(member.task.key)
-        return self.job(
+        draft = Job(
             key=key,
+            number=-1,
             queue=self.queue_of(member.pod),
             priority=member.task.shape.priority,
             created=parse_time(created) if created else 0.0,
+            order=natural(key),
             phase=Phase.INQUEUE,
+            declared=False,
             minimum=1,
             roles={},
-            role_names={},
             constraint=None,
             policies=(),
             min_resources=None,
-            split={key: (-1, 0, [member])},
-            numbers={},
+            subs=(),
+            tasks=(),
             lone=True,
-            declared=False,
             gather=gather,
         )
+        return self.job(draft, {key: (-1, 0, [member])}, {})
 
     def job(
         self,
-        *,
-        key: str,
-        constraint: Constraint | None,
-        policies: tuple[Policy, ...],
-        minimum: int,
+        draft: Job,
         split: Split,
         numbers: dict[str, int],
-        formers: Mapping[str, str] = _ALL_NEW,
+        *,
+        previous: Mapping[str, str] = _ALL_NEW,
         parents: Mapping[str, int] = _TWO_LEVELS,
-        pattern: Pattern | None = None,
         marks: Mapping[str, str] = _NO_MARKS,
         forbears: str = "",
-        order: tuple[object, ...] = (),
-        declared: bool = True,
-        **rest: Unpack[_Declared],
     ) -> Job:
-        """A job of members that are split into sub-jobs.
+        """A job as it is declared (`draft`, without number and parts), of members that are split into sub-jobs.
 
-        `formers` are the domains that these last stood in, `parents` the inner groups that they are parts of, `marks`
+        `previous` are the domains that these were last in, `parents` the inner groups that they are parts of, `marks`
         the annotations of the object that declares it.
         """
+        key, constraint, policies = draft.key, draft.constraint, draft.policies
         if constraint is None and self._domains and not any(policy.constraint for policy in policies):
             constraint = confined((m.pod for _, _, members in split.values() for m in members), self._domains)
         first = _first_marks(split)  # which stand for those of its object where that says nothing
@@ -374,11 +343,9 @@ class JobBuilder:
             unreadable, repair = Reason("InvalidRepairTerms", "pod", repair), None
         if ladder and constraint is None:
             constraint = Constraint(hard=False)  # or nobody would look for a close place
-        if unreadable is not None:
-            rest["refusal"] = rest.get("refusal") or unreadable
-        ranks, world_size = _ranks(split) if pattern is not None or repair is not None else ({}, 0)
+        ranks, world_size = _ranks(split) if draft.pattern is not None or repair is not None else ({}, 0)
         number = self._jobs
-        beyond, minimum = _beyond(minimum, policies), min(minimum, PODS)
+        beyond, minimum = _beyond(draft.minimum, policies), min(draft.minimum, PODS)
         self._jobs += 1
         parts = [
             (sub_key, policy, index, members)
@@ -401,27 +368,23 @@ class JobBuilder:
                     match_index=index,
                     order=natural(sub_key),
                     priority=max([member.task.shape.priority for member in members], default=0),
-                    previous_domain=formers.get(sub_key, ""),
+                    previous_domain=previous.get(sub_key, ""),
                     path=sub_key.removeprefix(f"{key}/") if sub_key in parents else "",
                     inner_group=parents.get(sub_key, -1),
-                    further=policies[policy].further if policy >= 0 else rest.get("further", ()),
+                    further=policies[policy].further if policy >= 0 else draft.further,
                     **own,
                 )
             )
             self._subs += 1
         tasks = [member.task for _, _, members in split.values() for member in members]
-        return Job(
-            key=key,
+        return replace(
+            draft,
             number=number,
-            order=order or natural(key),
-            declared=declared,
             minimum=minimum,
             constraint=constraint,
-            policies=policies,
             subs=tuple(subs),
             tasks=subs[0].tasks if len(subs) == len(split) == 1 else tuple(tasks),
             scheduler=tasks[0].shape.scheduler if tasks else "",
-            pattern=pattern,
             ranks=ranks,
             world_size=world_size,
             terms=terms,
@@ -430,8 +393,8 @@ class JobBuilder:
             expected_start=parse_expected_start(marks.get(EXPECTED_START, "")),
             reserved=parse_reservation(marks.get(RESERVATION, "")),
             role_ready=self._ready_by_role([m for members in everyone for m in members], numbers, whole=whole),
+            refusal=draft.refusal or unreadable,
             **state,
-            **rest,
         )
 
 

@@ -95,8 +95,8 @@ def _group(path: str, record: PodGroup, rules: Rules) -> Group:
         min_sub_groups=spec.min_sub_group,
         queue=spec.queue or record.metadata.labels.get(KAI_QUEUE, ""),
         priority_class=spec.priority_class_name,
-        spared=spec.preemptibility == "non-preemptible",
-        spared_from=None if spec.preemptibility else _FIRM,
+        protected=spec.preemptibility == "non-preemptible",
+        protected_from=None if spec.preemptibility else _FIRM,
         refusal=Reason("InvalidGroup", "pod", fault) if fault else None,
     )
 
