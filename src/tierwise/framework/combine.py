@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import reduce
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -194,28 +195,18 @@ def least(panel: Panel, rule: AnyRule) -> Answer:
 
 def most_of_each(panel: Panel, rule: AnyRule) -> Answer:
     """The most for each of them."""
-    asks = panel.asks(rule)
-
-    def ask(*args: Any) -> Floats:
-        found = np.zeros(len(args[1]))
-        for asked in asks:
-            found = np.maximum(found, asked(*args))
-        return found
-
-    return ask
+    return _folded(panel, rule, np.maximum)
 
 
 def total(panel: Panel, rule: AnyRule) -> Answer:
     """The sum."""
+    return _folded(panel, rule, np.add)
+
+
+def _folded(panel: Panel, rule: AnyRule, join: Callable[[Floats, Floats], Floats]) -> Answer:
+    """Numbers for each of what is asked about, beginning with 0."""
     asks = panel.asks(rule)
-
-    def ask(*args: Any) -> Floats:
-        found = np.zeros(len(args[1]))
-        for asked in asks:
-            found += asked(*args)
-        return found
-
-    return ask
+    return lambda *args: reduce(join, (asked(*args) for asked in asks), np.zeros(len(args[1])))
 
 
 # -- all answers

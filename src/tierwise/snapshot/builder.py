@@ -135,7 +135,7 @@ class _Jobs(Derived[SortedPods]):
         singly = not EVICTING_BY_POD.isdisjoint(profile.actions)
         self._cache = JobCache(
             self._priorities.value,
-            alone=_always if singly else self._quotas.value.sees,
+            alone=(lambda _: True) if singly else self._quotas.value.sees,
             trusts=profile.trust_pod_group_priority or profile.switched_on("priority", "trustPodGroupPriority"),
         )
 
@@ -249,8 +249,8 @@ class Reader:
             serving,
             devices,
             volumes,
-            whole(_left, kinds(ResourceQuota, Pod), axis),
-            whole(_held, kinds(ConfigMap, Pod), axis, table, jobs),
+            whole(left_by_namespace, kinds(ResourceQuota, Pod), axis),
+            whole(read_held_places, kinds(ConfigMap, Pod), axis, table, jobs),
             history,
             equal(_unknown_classes, priorities, jobs.classes, common),
         )
@@ -405,23 +405,11 @@ def _allowed(budgets: Budgets, objects: Objects) -> tuple[int, ...]:
     return allowed(budgets, objects.every(PodDisruptionBudget), objects.every(Pod))
 
 
-def _left(objects: Objects, axis: Axis) -> dict[str, Ints]:
-    return left_by_namespace(objects.every(ResourceQuota).values(), objects.every(Pod).values(), axis)
-
-
-def _held(objects: Objects, axis: Axis, table: NodeTable, found: SortedPods) -> tuple[HeldPlaces, list[Fault]]:
-    return read_held_places(objects, axis, table, found.jobs)
-
-
 def _unknown_classes(priorities: Priorities, of_groups: frozenset[str], common: Common) -> list[Fault]:
     """Priority classes that are named and do not exist: an API server would have refused the pods."""
     names = sorted({name for name in (*of_groups, *common.classes) if not priorities.knows(name)})
     text = f"it does not exist, so pods that name it have priority {priorities.of_class('')}"
     return [Fault(f"PriorityClass {name}", "PriorityClassNotFound", text) for name in names]
-
-
-def _always(_: str) -> bool:
-    return True
 
 
 def _limits(table: NodeTable, axis: Axis, crowd: int) -> tuple[int, ...]:

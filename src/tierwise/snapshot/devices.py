@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from functools import cache
 from itertools import chain
 from typing import Final, TypeVar
 
@@ -61,6 +62,7 @@ from tierwise.model.devices import (
 from tierwise.model.node import NodeTable
 from tierwise.model.resources import Axis
 from tierwise.port import Objects
+from tierwise.snapshot.derive import Index
 from tierwise.snapshot.selector_shares import beyond_evaluating, beyond_reading
 
 __all__ = ["NOTHING_ASKED", "Asked", "DeviceReader", "ReadDevices", "has_extended"]
@@ -118,7 +120,7 @@ class DeviceReader:
         self._any = False  # whether there are slices, claims or classes
         self._rows: tuple[str, ...] = ()
         self._pods: Mapping[str, Pod] = {}
-        self._users: dict[str, set[str]] = {}  # by path of the claim: pods that mean it
+        self._users = Index[str]()  # by path of the claim: pods that mean it
         self._means: dict[str, tuple[str, ...]] = {}  # by path of the pod: claims that it means
         self._names: frozenset[tuple[str, str]] = frozenset()  # attributes that a selector or a constraint looks at
         self._kinds: dict[object, Kind] = {}
@@ -228,7 +230,7 @@ class DeviceReader:
                 kinds_now = tuple(self._kinds.values())
                 self._planner = Planner(kinds_now, objects.every(DeviceClass), self._selectors)
                 self._plans, self._asked = {}, {}
-                touched = set(self._users)
+                touched = {claim for means in self._means.values() for claim in means}
         self._take(claims, touched if kept else None)
         self._unread |= beyond_evaluating(self._unallocated_specs(claims), self._planner)
         touched |= {path for path in unread.keys() | self._unread.keys() if unread.get(path) != self._unread.get(path)}
@@ -239,7 +241,7 @@ class DeviceReader:
             objects.every(DeviceClass),
             {one.name: _bytes(one.kinds, len(self._kinds)) for one in self._sets},
         )
-        concerned = joined.union(*(self._users.get(claim, ()) for claim in touched))
+        concerned = joined.union(*(self._users[claim] for claim in touched))
         if (frame[0], frame[2]) != (self._sets, self._served):
             return concerned.union(meant, self._means)
         if frame[1] != self._counted:  # that matters to those alone who wait
@@ -264,18 +266,12 @@ class DeviceReader:
             if path not in self._means and pod is not None and not _may_mean_claims(pod, self._served):
                 continue  # as most of them
             means = tuple(dict.fromkeys(_claims_of(pod, self._served))) if pod is not None else ()
-            before = self._means.get(path, ())
-            for claim in before:
-                self._users[claim].discard(path)
-                if not self._users[claim]:
-                    del self._users[claim]
-            for claim in means:
-                self._users.setdefault(claim, set()).add(path)
+            touched.update(self._means.get(path, ()), means)
+            self._users.put(path, means)
             if means or (pod is not None and pod.spec.resource_claims):
                 self._means[path] = means
             else:
                 self._means.pop(path, None)
-            touched.update(before, means)
         return touched
 
     def _waiting(self, claims: Mapping[str, ResourceClaim]) -> Iterator[tuple[str, DeviceClaim, list[str]]]:
@@ -295,7 +291,7 @@ class DeviceReader:
         for path in touched:
             claim = claims.get(path)
             waits = claim is not None and claim.status.allocation is None and not claim.metadata.deletion_timestamp
-            (self._unallocated.add if waits and path in self._users else self._unallocated.discard)(path)
+            (self._unallocated.add if waits and self._users[path] else self._unallocated.discard)(path)
 
     # -- devices
 
@@ -495,7 +491,7 @@ class DeviceReader:
         """The pod that runs and for which alone a claim is reserved: its devices are free once it is gone."""
         if len(claim.status.reserved_for) != 1:
             return None
-        for user in self._users.get(path, ()):
+        for user in self._users[path]:
             pod = self._pods[user]
             if is_consumer(claim.status.reserved_for[0], pod):
                 return user if pod.spec.node_name and not _ended(pod) else None
@@ -563,16 +559,7 @@ class DeviceReader:
         """A claim for each extended resource that a class serves and that some pod names."""
         for resource, name in self._served.items():
             if resource in self._wanted:
-                yield f"for {resource}", self._class_claim(name), [resource]
-
-    def _class_claim(self, name: str) -> DeviceClaim:
-        found = self._class_claims.get(name)
-        if found is None:
-            request = msgspec.convert(
-                {"requests": [{"name": "any", "exactly": {"deviceClassName": name, "count": 1}}]}, DeviceClaim
-            )
-            found = self._class_claims[name] = request
-        return found
+                yield f"for {resource}", _class_claim(name), [resource]
 
     def _plan(self, spec: DeviceClaim, path: str) -> PlannedClaim | str:
         """A claim as it can be searched for; what is wrong with it is told of this claim, whoever else asks alike."""
@@ -626,7 +613,7 @@ class DeviceReader:
 
     def _around(self, name: str) -> list[str]:
         """The sets from which a request for any device of a class is counted."""
-        plan = self._plan(self._class_claim(name), f"for {name}")
+        plan = self._plan(_class_claim(name), f"for {name}")
         kinds = _mask(plan.requests[0][0].answers, 1) if isinstance(plan, PlannedClaim) else 0
         inside = [one for one in self._sets if not one.device_class and one.kinds & kinds == kinds]
         return [f"{CLASS_PREFIX}{name}", *(one.name for one in inside if kinds in self._counted)]
@@ -696,7 +683,7 @@ class DeviceReader:
                 if any(result.binding_conditions for result in allocation.devices.results):
                     binding.append(name)
                 continue
-            users = [user for user in self._users.get(name, ()) if not _ended(self._pods[user])]
+            users = [user for user in self._users[name] if not _ended(self._pods[user])]
             over = self._crowd(path, claim, users)
             if over:
                 return Asked(key=over.encode(), waits=over)
@@ -748,7 +735,6 @@ class DeviceReader:
     _wanted: frozenset[str] = frozenset()
     _native: frozenset[str] = frozenset()  # extended resources that classes serve and nodes offer as well
     _foreign: Ints = np.zeros(0, dtype=np.int64)
-    _class_claims: Final[dict[str, DeviceClaim]] = {}
 
 
 class ReadDevices(msgspec.Struct, frozen=True, eq=False):
@@ -819,6 +805,13 @@ def _add(counts: Counter[K], key: K, number: int) -> None:
 def _settled(pod: Pod | None) -> bool:
     """Whether a pod is gone or asks for nothing any more."""
     return pod is None or bool(pod.spec.node_name) or _ended(pod)
+
+
+@cache
+def _class_claim(name: str) -> DeviceClaim:
+    """A claim for any one device of a class."""
+    request = {"name": "any", "exactly": {"deviceClassName": name, "count": 1}}
+    return msgspec.convert({"requests": [request]}, DeviceClaim)
 
 
 def _class_names(spec: DeviceClaim) -> Iterator[str]:

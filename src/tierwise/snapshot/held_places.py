@@ -16,6 +16,7 @@ from tierwise.model.node import NodeTable
 from tierwise.model.resources import Axis
 from tierwise.model.snapshot import Fault
 from tierwise.port import Key, Objects
+from tierwise.snapshot.jobs import SortedPods
 
 __all__ = ["read_held_places"]
 
@@ -25,7 +26,7 @@ _PODS: Final = 1 << 10
 
 
 def read_held_places(
-    objects: Objects, axis: Axis, nodes: NodeTable, jobs: Sequence[Job]
+    objects: Objects, axis: Axis, nodes: NodeTable, pods: SortedPods
 ) -> tuple[HeldPlaces, list[Fault]]:
     """What is held, and records that cannot be read."""
     records = objects.of_kind("", "ConfigMap")
@@ -49,7 +50,7 @@ def read_held_places(
         if not record.over:
             moving.update(*(move.pods for move in record.moves[:1]))
         places += _kept(record, axis, nodes.row)
-        places += _held(record, axis, nodes, jobs, objects)
+        places += _held(record, axis, nodes, pods.jobs, objects)
     return HeldPlaces(tuple(places), tuple(unobserved), frozenset(moving)), faults
 
 

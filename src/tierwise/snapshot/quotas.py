@@ -16,6 +16,7 @@ from tierwise.api.quantity import amount
 from tierwise.dialects.kubernetes.requests import counted, effective_request
 from tierwise.model.arrays import Ints
 from tierwise.model.resources import MOST, POD_SLOTS, Axis
+from tierwise.port import Objects
 
 __all__ = ["PLENTY", "left_by_namespace"]
 
@@ -25,12 +26,10 @@ PLENTY = MOST
 _ENDED = ("Succeeded", "Failed")
 
 
-def left_by_namespace(records: Collection[ResourceQuota], pods: Collection[Pod], axis: Axis) -> dict[str, Ints]:
+def left_by_namespace(objects: Objects, axis: Axis) -> dict[str, Ints]:
     """What is left of each resource in each namespace that has a quota; where several name it, the least of them."""
     result: dict[str, Ints] = {}
-    if not records:
-        return result
-    for record in records:
+    for record in objects.every(ResourceQuota).values():
         namespace = record.metadata.namespace or "default"
         left = result.setdefault(namespace, np.full(len(axis), PLENTY, dtype=np.int64))
         counted: dict[str, int] | None = None
@@ -41,7 +40,7 @@ def left_by_namespace(records: Collection[ResourceQuota], pods: Collection[Pod],
             if name in record.status.used:
                 used = amount(name, record.status.used[name])
             else:
-                counted = counted if counted is not None else _held(namespace, pods)
+                counted = counted if counted is not None else _held(namespace, objects.every(Pod).values())
                 used = counted.get(resource, 0)
             index = axis.index[resource]
             left[index] = max(min(int(left[index]), amount(name, hard) - used), -PLENTY)
