@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import enum
+from typing import Any
 
 import msgspec
 
@@ -22,7 +23,6 @@ __all__ = [
     "alternative_text",
     "clock_text",
     "eta_text",
-    "eta_wire",
     "etas_wire",
     "lasting",
     "position_text",
@@ -49,7 +49,7 @@ class StartKind(enum.Enum):
         return self.value.replace("-", " ")
 
 
-class Awaited(msgspec.Struct, frozen=True):
+class Awaited(msgspec.Struct, frozen=True, rename={"job": "podGroup", "half": "range50"}):
     """A running or waiting job whose end a start follows."""
 
     job: str
@@ -59,7 +59,11 @@ class Awaited(msgspec.Struct, frozen=True):
     source: str = ""  # what its end is from, for people
 
 
-class Eta(msgspec.Struct, frozen=True):
+class Eta(
+    msgspec.Struct,
+    frozen=True,
+    rename={"job": "podGroup", "half": "range50", "most": "range90", "now_if": "nowIf"},
+):
     """One waiting job."""
 
     job: str  # key
@@ -78,7 +82,7 @@ class Eta(msgspec.Struct, frozen=True):
     names: tuple[Named, ...] = ()  # what of the message is not for every namespace
 
 
-class EtaReport(msgspec.Struct, frozen=True):
+class EtaReport(msgspec.Struct, frozen=True, rename={"sources": "endsFrom", "unknown": "endsUnknown"}):
     """All that were asked about, and what the answer rests on."""
 
     now: float
@@ -174,44 +178,19 @@ def alternative_text(way: str, number: int, text: str, place: str = "") -> str:
             return f"{text.removeprefix('raise ')}".replace(" to ", " were raised to ")
 
 
-def eta_wire(eta: Eta) -> Raw:
-    """One job for programs."""
-    return {
-        "podGroup": eta.job,
-        "name": eta.name,
-        "queue": eta.queue,
-        "position": eta.position,
-        "of": eta.of,
-        "kind": eta.kind.value,
-        "start": _time(eta.start),
-        "range50": _range(eta.half),
-        "range90": _range(eta.most),
-        "after": [
-            {"podGroup": a.job, "name": a.name, "end": _time(a.end), "range50": _range(a.half), "source": a.source}
-            for a in eta.after
-        ],
-        "reason": eta.reason,
-        "message": eta.message,
-        "nowIf": list(eta.now_if),
-    }
-
-
 def etas_wire(report: EtaReport) -> Raw:
-    """The whole answer for programs."""
-    return {
-        "now": format_time(report.now),
-        "jobs": [{**eta_wire(eta), "text": eta_text(eta, report.now)} for eta in report.jobs],
-        "runs": report.runs,
-        "cycles": report.cycles,
-        "stopped": report.stopped,
-        "endsFrom": dict(report.sources),
-        "endsUnknown": list(report.unknown),
-    }
+    """The whole answer for programs: times as they are written, and each job with its sentence."""
+    wire: dict[str, Any] = msgspec.to_builtins(report)
+    for eta, job in zip(report.jobs, wire["jobs"], strict=True):
+        del job["names"]
+        for entry in (job, *job["after"]):
+            entry |= {key: _time(entry[key]) for key in ("start", "end", "range50", "range90") if key in entry}
+        job["text"] = eta_text(eta, report.now)
+    return {**wire, "now": format_time(report.now), "endsFrom": dict(report.sources)}
 
 
-def _time(at: float | None) -> str | None:
-    return format_time(at) if at is not None else None
-
-
-def _range(bounds: Range | tuple[float, float] | None) -> list[str | None] | None:
-    return [_time(bounds[0]), _time(bounds[1])] if bounds is not None else None
+def _time(at: object) -> object:
+    """A time, both ends of a range, or nothing."""
+    if isinstance(at, tuple | list):
+        return [_time(end) for end in at]
+    return format_time(at) if isinstance(at, float | int) else None
