@@ -1,6 +1,6 @@
 """Rows about single changes: what it costs to follow each kind of change that clusters see, the costliest counts.
 
-A snapshot follows the one before it. A change should cost what it concerns; one that made everything be read anew
+A snapshot follows the one before it. A change should cost what it concerns; one that made everything be read again
 would stand out here by a factor of hundreds. Seconds are processor time.
 """
 
@@ -30,7 +30,7 @@ from tierwise.snapshot.builder import Reader
 
 __all__ = []
 
-_TURNS = 3  # of each change, of which the median counts
+_REPEATS = 3  # of each change, of which the median counts
 _DAEMONS = 4
 _DEVICES = 8  # of a node, half of them in use
 _DRIVER = "gpu.nvidia.com"
@@ -39,7 +39,7 @@ Marks = Callable[[str], Manifest]
 """Labels, annotations and fields of pods that name a gang."""
 
 Changes = Callable[[int], Sequence[Manifest]]
-"""The objects that change, or come, in one turn."""
+"""The objects that change, or come, in one repeat."""
 
 
 @row("C16a", at_most(500, 100))
@@ -66,7 +66,7 @@ def _c16b(lab: Lab) -> Measured:
     kind = manifest("resource.k8s.io/v1", "DeviceClass", _DRIVER, spec={"selectors": [selector]})
     slices = [_slice(i, _DEVICES) for i in range(nodes)]
     objects = read_manifests([*map(node, range(nodes)), kind, *slices, *claims, *pods])
-    (seconds,) = _costs(objects, {"slice": lambda turn: [_slice(turn, _DEVICES - 1)]}).values()
+    (seconds,) = _costs(objects, {"slice": lambda repeat: [_slice(repeat, _DEVICES - 1)]}).values()
     what = f"ms to follow a ResourceSlice that changes at {nodes:,} nodes and {len(used):,} pods with a claim each"
     return what, seconds * 1e3
 
@@ -80,8 +80,8 @@ def _c16c(lab: Lab) -> Measured:
         pods = [_in_gang(mark, g, i, gangs) for g in range(gangs) for i in range(8)]
         groups = [raw for g in range(gangs) for raw in declare(g)]
         objects = read_manifests([*map(node, range(gangs)), *groups, *pods])
-        ends: Changes = lambda turn, mark=mark: [  # type: ignore[misc] # noqa: E731
-            _with(_in_gang(mark, gangs // 2 + turn, 1, gangs), "status", phase="Succeeded")
+        ends: Changes = lambda repeat, mark=mark: [  # type: ignore[misc] # noqa: E731
+            _with(_in_gang(mark, gangs // 2 + repeat, 1, gangs), "status", phase="Succeeded")
         ]
         (found[name],) = _costs(objects, {name: ends}).values()
     shown = ", ".join(f"{name} {seconds * 1e3:.3g}" for name, seconds in found.items())
@@ -165,8 +165,8 @@ def _costs(objects: Objects, kinds: Mapping[str, Changes]) -> dict[str, float]:
     found: dict[str, float] = {}
     for name, change in kinds.items():
         seconds = []
-        for turn in range(_TURNS):
-            raws = {key_of_raw(raw): raw for raw in change(turn)}
+        for repeat in range(_REPEATS):
+            raws = {key_of_raw(raw): raw for raw in change(repeat)}
             objects = objects.updated({k: (codec.decode(raw), raw) for k, raw in raws.items()}, (), objects.version + 1)
             with gc_off():
                 seconds.append(timed(partial(reader.read, objects, 0.0))[0])

@@ -74,7 +74,7 @@ class Reference:
             self._take(int(snapshot.nodes.rows[task.node]), self._asks[task.shape.number])
 
     def decide(self, job: Job) -> ReferencePlacement | None:
-        """The best place for a gang as things stand; None where there is none. Nothing is changed."""
+        """The best place for a gang now; None where there is none. Nothing is changed."""
         asked = np.sum([sub.request for sub in job.subs], axis=0)
         for tier, group in self._gradients(job.constraint, ROOT):
             trials = [(self._try(job, domain), domain) for domain in group if self._covers(domain, asked)]
@@ -85,7 +85,7 @@ class Reference:
         return None
 
     def apply(self, decision: Decision) -> None:
-        """Take over what somebody else decided."""
+        """Take over what another scheduler decided."""
         for task, row in decision.places():
             self._take(row, self._asks[task.shape.number])
 
@@ -218,7 +218,7 @@ def compare(where: BenchCluster, gangs: Sequence[GangSpec], repeats: int) -> Spe
     snap = snapshot(where, jobs(gangs))
     done = decisions(snap, repeats)
     seconds = _reference_seconds(snap, done)
-    each = np.array(seconds[1:])  # the lead is nobody's gang
+    each = np.array(seconds[1:])  # without the lead
     return SpeedComparison(float(each.sum()), float(done.seconds.sum()), float(np.median(each / done.seconds)))
 
 

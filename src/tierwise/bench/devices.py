@@ -72,7 +72,7 @@ def _objects(lab: Lab, *, claims: bool) -> Objects:
 
 
 def _slice(number: int) -> Manifest:
-    """The devices of a node; each has attributes that nobody else has."""
+    """The devices of a node; each has attributes of its own."""
     devices = [
         {
             "name": f"gpu-{i}",

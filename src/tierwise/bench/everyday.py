@@ -81,15 +81,15 @@ def _c5(lab: Lab) -> Measured:
 
 @row("C5b", at_least(3_000, 20_000))
 def _c5b(lab: Lab) -> Measured:
-    """The pods of many services that came in turn, so that no two in a row are alike."""
+    """The pods of many services that came one after another, so that no two in a row are alike."""
     nodes, services = lab.size.everyday, lab.size.everyday * 6 // 100
-    waiting = [_in_turn(i % services, i) for i in range(nodes // 2)]
+    waiting = [_one_of_many(i % services, i) for i in range(nodes // 2)]
     rate = _pods_a_second(lab, nodes, waiting)
     what = f"pods/s of a cycle, {nodes // 2:,} plain pods of {services:,} services among each other at {nodes:,} nodes"
     return what, rate
 
 
-def _in_turn(service: int, number: int) -> Manifest:
+def _one_of_many(service: int, number: int) -> Manifest:
     """The pod of a service that came as the one of this number; services ask for different amounts."""
     asks = {"cpu": f"{service % 16 + 1}00m", "memory": f"{service // 16 % 16 + 1}Gi"}
     made = lone_pod(f"s{service}", number)
@@ -112,7 +112,7 @@ def _c6(lab: Lab) -> Measured:
 
 @row("C7a", at_most(5, 0.2))
 def _c7a(lab: Lab) -> Measured:
-    """A kubelet that reports: nothing has changed but the time of its heartbeat, and nobody wakes."""
+    """A kubelet that reports: nothing has changed but the time of its heartbeat, and no reader wakes."""
     store, reader = Store(), Reader()
     store.listed(_NODES, [(codec.decode(_reporting(i, 0)), None) for i in range(lab.size.pods // 8)], "1", since=0)
     before = store.read()
@@ -126,7 +126,7 @@ def _c7a(lab: Lab) -> Measured:
             reader.read(store.read(), 0.0)
             shortest = min(shortest, process_time() - begun)
     if store.read() is not before:
-        raise RuntimeError("a heartbeat is meant to wake nobody")
+        raise RuntimeError("a heartbeat is meant to wake no reader")
     what = f"ms to follow a heartbeat at {lab.size.pods // 8:,} nodes"
     return what, shortest * 1e3
 
@@ -176,7 +176,7 @@ def _c8b(lab: Lab) -> Measured:
 
 @row("C8c", at_most(400, 100))
 def _c8c(lab: Lab) -> Measured:
-    """A pod that asks for a resource nobody has asked for before, and a budget: what every pod was read by."""
+    """A pod that asks for a resource that no pod has asked for before, and a budget: what every pod was read by."""
     objects = _gangs(lab)
     fresh = pod(0, GANG, on="")
     fresh["spec"]["containers"][0]["resources"]["requests"]["example.com/fpga"] = "1"

@@ -82,7 +82,7 @@ def _standing(job: Job, rows: Sequence[int], minimum: int) -> Job:
     """The same gang, running on these rows."""
     tasks = tuple(replace(t, status=Status.RUNNING, node=row) for t, row in zip(job.tasks, rows, strict=True))
     (sub,) = job.subs
-    stands: SubJob = replace(
+    running: SubJob = replace(
         sub,
         pod_sets=(),
         held=np.array(rows, dtype=np.int64),
@@ -91,7 +91,7 @@ def _standing(job: Job, rows: Sequence[int], minimum: int) -> Job:
         constraint=None,
         tasks=tasks,
     )
-    return replace(job, phase=Phase.RUNNING, minimum=minimum, constraint=None, subs=(stands,), tasks=tasks)
+    return replace(job, phase=Phase.RUNNING, minimum=minimum, constraint=None, subs=(running,), tasks=tasks)
 
 
 def destroyed(crowded: CrowdedCluster, report: CycleReport) -> tuple[int, int]:
@@ -262,7 +262,7 @@ row("C3c", at_most(10, 3))(
 
 @row("C4", at_most(2, 0.2))
 def _c4(lab: Lab) -> Measured:
-    """Classic preemption for jobs for which nobody may go."""
+    """Classic preemption for jobs for which no pod may be evicted."""
     nodes = lab.size.everyday // 2
     full = protected(cluster(nodes), max(2, nodes // 8), 5)
     seconds = _evicting_seconds(full, replace(DEFAULT, actions=("allocate", "backfill", "preempt")), lab, futile=True)
@@ -274,5 +274,5 @@ def _c4(lab: Lab) -> Measured:
 
 def _evicting_seconds(full: Snapshot, profile: Profile, lab: Lab, *, futile: bool = False) -> float:
     if bool(cycle(full, profile).evictions) == futile:
-        raise RuntimeError("somebody is meant to go" if not futile else "nobody is meant to go")
+        raise RuntimeError("pods are meant to be evicted" if not futile else "no pod is meant to be evicted")
     return best_of(max(1, lab.size.repeats // 10), lambda: cycle(full, profile), clock=time.process_time)

@@ -80,8 +80,8 @@ def _c1a(lab: Lab) -> Measured:
 @row("C1b", at_most(20, 5))
 def _c1b(lab: Lab) -> Measured:
     """A pod of a job ends, and runs again."""
-    turns: tuple[Raw, ...] = ({"phase": "Succeeded"}, {"phase": "Running"})
-    seconds = _following(lab).seconds(*(turns * (lab.size.repeats // 2 + 1)))
+    states: tuple[Raw, ...] = ({"phase": "Succeeded"}, {"phase": "Running"})
+    seconds = _following(lab).seconds(*(states * (lab.size.repeats // 2 + 1)))
     what = f"ms for the controllers to follow a pod that ends at {lab.size.pods // 2:,} pods in jobs of {_PODS}"
     return what, seconds * 1e3
 

@@ -92,7 +92,7 @@ def group(number: int, *, minimum: int = GANG, phase: str = "Running") -> Manife
 def pod(gang: int, rank: int, *, on: str | None = None) -> Manifest:
     """A pod of a gang, running where gangs of a hundred fill node after node, or on the node that is named.
 
-    An empty name stands for none: the pod waits.
+    An empty name means none: the pod waits.
     """
     where = f"n{(gang * GANG + rank) // 8}" if on is None else on
     asks = {"cpu": "4", "memory": "64Gi", "nvidia.com/gpu": "1"}

@@ -56,9 +56,9 @@ def _decode(text: bytes) -> None:
 
 
 def _following(objects: Objects, pods: int) -> Callable[[], object]:
-    """Read two states in turn that differ in so many pods, gang after gang."""
+    """Read two states alternately that differ in so many pods, gang after gang."""
     ended = [{**pod(i // GANG, i % GANG), "status": {"phase": "Succeeded"}} for i in range(pods)]
-    other = objects.changed({key_of_raw(raw): raw for raw in ended})  # decoded anew, as an event is
+    other = objects.changed({key_of_raw(raw): raw for raw in ended})  # decoded again, as an event is
     reader, states = Reader(), cycle((other, objects))
     reader.read(objects, 0.0)
     return lambda: reader.read(next(states), 0.0)

@@ -35,7 +35,7 @@ __all__ = [
 _JOURNAL: Final = "journal:"
 _EPOCH: Final = "2026-01-01T00:00:00Z"
 _MOST: Final = 5
-"""Warnings of one kind that are said before a count stands for the rest."""
+"""Warnings of one kind that are said before the rest is counted."""
 _REST: Final = "more; tierwise validate shows them all"
 _CHECKED: Final = 20_000
 """Objects up to which `introduce` runs admission's checks: beyond that they take seconds."""
@@ -109,7 +109,7 @@ def load(
     """The objects of all manifests; InputError where they are no use.
 
     With a list for `faults`, what cannot be read is put there, and the rest is read. Files that are no manifests are
-    named on standard error. A hyphen stands for `stdin`, or for standard input; `journal:DIR@CYCLE` for what a recorded
+    named on standard error. A hyphen means `stdin`, or for standard input; `journal:DIR@CYCLE` for what a recorded
     cycle saw.
     """
     if len(filenames) == 1 and filenames[0].startswith(_JOURNAL):
@@ -233,7 +233,7 @@ def _warn(texts: Sequence[str], rest: str, rests: str = "", *, most: int = _MOST
 
 
 def _configuration(file: str) -> tuple[object, str]:
-    """The one configuration in a file, or in a ConfigMap there, and where it stands."""
+    """The one configuration in a file, or in a ConfigMap there, and its place."""
     from pathlib import Path
 
     from tierwise.api.yaml_text import documents

@@ -156,7 +156,7 @@ def _report_defect(error: Exception) -> None:
 
 
 def _drop_output() -> None:
-    """Nobody takes our output any more: let nothing report_error about that on the way out."""
+    """Drop further output: its reader is gone, and nothing is to complain about that on the way out."""
     try:
         target = sys.stdout.fileno()
     except (OSError, ValueError):  # not a file, as in tests

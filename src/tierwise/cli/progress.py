@@ -24,7 +24,7 @@ class ProgressStep(Protocol):
 
 @contextmanager
 def show_progress(text: str, total: int | None = None) -> Iterator[ProgressStep]:
-    """Yields a function that is told of every step; it does nothing where nobody is looking."""
+    """Yields a function that is told of every step; it does nothing where there is no terminal."""
     if not sys.stderr.isatty():
         yield _ignore
         return
@@ -40,7 +40,7 @@ def show_progress(text: str, total: int | None = None) -> Iterator[ProgressStep]
 
 
 def _ignore(_done: int, _total: int | None = None, /) -> None:
-    """Nobody is looking."""
+    """There is no terminal."""
 
 
 class _Waiting:

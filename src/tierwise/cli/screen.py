@@ -39,7 +39,7 @@ def print_page(render: Callable[[Page], Sequence[Text]], *, everything: bool = F
 
 
 def terminal() -> Console:
-    """Standard output as a place to draw on; without colour where nobody would see it."""
+    """Standard output as a place to draw on; without colour where it is no terminal."""
     from rich.console import Console
 
     class Terminal(Console):

@@ -154,7 +154,7 @@ def _scheduled(objects: Objects, profile: Profile, now: float) -> Run:
 
 
 def _looked_at(objects: Objects, profile: Profile, now: float) -> Run:
-    """One cycle on the state as it is; the run ends where it began, because nobody carries out what it decides."""
+    """One cycle on the state as it is; the run ends where it began, because its decisions are not carried out."""
     from tierwise.explain.text.schedule import Run
     from tierwise.sim.cluster import rounds
 
@@ -172,7 +172,7 @@ def _again(filenames: Sequence[str], config_file: str | None, **chosen: str | No
 
 
 def _scenario(objects: Objects, profile: Profile, now: float) -> Callable[[], Scenario]:
-    """What questions start from, made when somebody asks one."""
+    """What questions start from, made with the first of them."""
     from tierwise.sim.what_if.runs import prepared
 
     return cache(lambda: prepared(objects, profile, now))

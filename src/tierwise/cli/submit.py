@@ -42,7 +42,7 @@ _LINGER: Final = 1.0
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """The last view that was reached, and whether somebody had seen enough before the end."""
+    """The last view that was reached, and whether it was interrupted before the end."""
 
     view: View
     interrupted: bool
@@ -88,7 +88,7 @@ def ticks(start: float, end: float, pace: float | None) -> Iterator[float]:
 _DAY: Final = 86_400
 _SPEED: Final = 30.0
 _RECENT: Final = 200
-"""Happenings that a live view may show the last few of, once those of pods that fare alike are put together."""
+"""Events of which a live view may show the last few, once those of like pods are put together."""
 
 
 @verb("""

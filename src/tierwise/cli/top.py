@@ -1,4 +1,4 @@
-"""`tierwise top`: what is in use, and what is free for whom."""
+"""`tierwise top`: what is in use, and what is free for which gangs."""
 
 from __future__ import annotations
 

@@ -165,7 +165,7 @@ def _kubeconfig(url: str, token: str, authority: bytes) -> str:
 
 
 def _write(file: str, text: str) -> None:
-    """A file that nobody else may read."""
+    """A file that only its owner may read."""
     from tierwise.runtime.private_file import private_file
 
     try:

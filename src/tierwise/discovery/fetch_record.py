@@ -78,7 +78,7 @@ def manifest(record: FetchRecord, kind: str, namespace: str) -> Raw:
 
 
 def read(config: ConfigMap) -> FetchRecord:
-    """The record in a ConfigMap; ValueError where somebody else wrote it."""
+    """The record in a ConfigMap; ValueError where it is no such record."""
     data = config.data
     try:
         text = data.get("tree")

@@ -104,7 +104,7 @@ _HOST: Final = "host"
 
 
 class _Row(msgspec.Struct, frozen=True):
-    """The cells of a row by title, and where it stands."""
+    """The cells of a row by title, and its place."""
 
     cells: Mapping[str, str]
     where: str

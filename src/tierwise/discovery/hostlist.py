@@ -24,11 +24,11 @@ _UNFIT: Final = re.compile(r"[\[\],\s=\"'#\\]")
 
 
 class HostlistError(ValueError):
-    """An expression that stands for no list of names; the text says why."""
+    """An expression that means no list of names; the text says why."""
 
 
 def expand(text: str) -> list[str]:
-    """The names that an expression stands for, in its order, each once."""
+    """The names that an expression means, in its order, each once."""
     reader = _Reader(text)
     found = reader.alternatives(inside=False)
     if reader.rest:

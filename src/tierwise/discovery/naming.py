@@ -27,7 +27,7 @@ def names(tree: Tree, prefix: str = "", taken: Container[str] = frozenset()) -> 
     """The name of each domain, after `prefix`; what is `taken` is taken by others and stays theirs."""
     plain = {path: _plain(path, prefix, whole=not tree.unique) for path in tree}
     chosen = _unlike(plain, lambda path: _hashed(plain[path], path, _HASH), taken)
-    # A hash of eight digits may still meet a name that somebody chose; one of forty does not.
+    # A hash of eight digits may still meet a chosen name; one of forty does not.
     return _unlike(chosen, lambda path: _hashed(plain[path], path, _FULL_HASH), taken)
 
 

@@ -1,4 +1,4 @@
-"""The node labels by which clouds and NVIDIA's tools say where a node stands in the network, read as a tree.
+"""The node labels by which clouds and NVIDIA's tools tell the place of a node in the network, read as a tree.
 
 A preset is the labels of one of them, the innermost level first. `read` makes the tree, and `carried` tells which
 presets the nodes of a cluster carry. A level that a node lacks is passed over, and one that no node has is no tier.

@@ -121,7 +121,7 @@ class Switch(msgspec.Struct, frozen=True):
 
 
 def grown(written: Sequence[Switch], tier_names: Mapping[int, str] | None = None) -> Discovered:
-    """The tree of these switches: tier 1 has nodes alone, every other switch stands one above its highest child."""
+    """The tree of these switches: tier 1 has nodes alone, every other switch is one above its highest child."""
     remarks = list(_references(written))
     if remarks:
         return Discovered.failed(*remarks)
@@ -158,7 +158,7 @@ def _references(switches: Iterable[Switch]) -> Iterator[SourceRemark]:
 def without_planes(written: Sequence[Switch]) -> tuple[dict[str, Switch], dict[str, str], list[SourceRemark]]:
     """The switches with one for all that have the same members, the parent of each, and what is to be said.
 
-    A warning for each switch that stands for others; an error for whatever still has two parents.
+    A warning for each switch that represents others; an error for whatever still has two parents.
     """
     switches, remarks = merge_planes(written)
     parents: dict[str, str] = {}
@@ -167,7 +167,7 @@ def without_planes(written: Sequence[Switch]) -> tuple[dict[str, Switch], dict[s
 
 
 def merge_planes(written: Sequence[Switch]) -> tuple[dict[str, Switch], list[SourceRemark]]:
-    """One switch for all that have the same members, by name, and a warning for each that stands for others."""
+    """One switch for all that have the same members, by name, and a warning for each that represents others."""
     switches = {switch.name: switch for switch in sorted(written, key=lambda switch: natural(switch.name))}
     planes: dict[str, list[str]] = {}
     while True:
@@ -200,7 +200,7 @@ def merge_planes(written: Sequence[Switch]) -> tuple[dict[str, Switch], list[Sou
 
 
 def _claims(switches: Iterable[Switch], parents: dict[str, str]) -> Iterator[SourceRemark]:
-    """Fills in who is below whom; errors for switches and nodes that several claim."""
+    """Fills in the parents of switches; errors for switches and nodes that several claim."""
     homes: dict[str, str] = {}
     for switch in switches:
         for child in dict.fromkeys(switch.children):
@@ -423,7 +423,7 @@ def parse_yaml(data: object, file: str, topology: str = "") -> Discovered:
 
 
 def _chosen(data: object, topology: str) -> tuple[dict[str, object], str]:
-    """The topology to read, and the field that it stands in."""
+    """The topology to read, and its field."""
     entries = [_mapping(entry, f"[{i}]") for i, entry in enumerate(_list(data, ""))]
     named = [entry.get("topology") for entry in entries]
     if topology:

@@ -29,14 +29,14 @@ Path = tuple[PathElement, ...]
 
 
 class Members(NamedTuple):
-    """What stands in a domain directly, in natural order."""
+    """What is in a domain directly, in natural order."""
 
     nodes: tuple[str, ...]
     domains: tuple[Path, ...]
 
 
 class Tree(msgspec.Struct, frozen=True, dict=True):
-    """The domains of one network: every node stands in one domain, and through it in those around.
+    """The domains of one network: every node is in one domain, and through it in those around.
 
     `tier_names` says what the source calls its tiers. `unique` is the source's promise that no two domains share a
     name, so that a domain may be moved without being renamed.

@@ -118,7 +118,7 @@ class _Victims:
         self._running = running_table(snapshot) if report.evictions else None
         self._left: dict[tuple[str, str], list[str]] = {}
         for eviction in report.evictions:
-            if eviction.by is not None:  # what is given back is nobody's room yet
+            if eviction.by is not None:  # what is given back is room for no job yet
                 self._left.setdefault((eviction.by.key, eviction.action), []).append(eviction.task.key)
 
     def let_go(self, current: Cycle, decision: Decision) -> None:

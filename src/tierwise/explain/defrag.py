@@ -21,7 +21,7 @@ __all__ = ["DefragPlan", "Move", "Room", "execution_wire", "plan_wire", "progres
 class Room(msgspec.Struct, frozen=True):
     """Room for so many pods that each ask for this, inside one domain of a tier."""
 
-    requests: Mapping[str, str]  # resource and quantity, as somebody wrote them
+    requests: Mapping[str, str]  # resource and quantity, as they were written
     pods: int
     tier: int
     tier_name: str = ""

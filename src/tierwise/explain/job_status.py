@@ -44,14 +44,14 @@ _STYLES: Final = {
 
 
 class JobProgress(msgspec.Struct, frozen=True):
-    """One job: a Volcano Job, or a podGroup or pod that stands for itself."""
+    """One job: a Volcano Job, or a podGroup or pod of no such job."""
 
     path: str
     name: str
     phase: str
     pods: Counter[str]
     retries: int = 0
-    most: int | None = None  # None: nobody restarts it
+    most: int | None = None  # None: nothing restarts it
     job: Job | None = None  # None: it has no podGroup now
     place: DomainLocation | None = None
     last: str = ""  # the hyperNode where it was last placed

@@ -122,7 +122,7 @@ def on_nodes(reason: Reason, nodes: int) -> str:
 
 
 def _part(whole: Rejection, child: Rejection) -> str:
-    """A cause of the same subject stands for itself; one of a sub-group names it."""
+    """A cause of the same subject names its plugin, one of a sub-group names the sub-group."""
     if child.stage == "reservation":
         return child.reason.text
     if child.subject == whole.subject:

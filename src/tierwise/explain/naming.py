@@ -86,7 +86,7 @@ def _bare(job: Job) -> str:
 
 
 def belongs_to(job: Job, name: str) -> bool:
-    """Whether a job is the one that people call so: by its podGroup, or by the job that the podGroup stands for."""
+    """Whether a job is the one that people call so: by its podGroup, or by the job that the podGroup was made for."""
     return name in (job.key, full_name(job), *job.gangs)
 
 

@@ -59,7 +59,7 @@ def pods(job: str, names: Sequence[str], role: str = "") -> str:
 
 
 def _stems(names: Iterable[str]) -> dict[str, list[int]]:
-    """Names in natural order, by what stands before their last number; whole names where there is none."""
+    """Names in natural order, by what precedes their last number; whole names where there is none."""
     stems: dict[str, list[int]] = {}
     for name in sorted(set(names), key=natural):
         form = _NUMBERED.fullmatch(name)

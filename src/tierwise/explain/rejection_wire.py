@@ -49,7 +49,7 @@ def tried_wire(tried: Tried) -> Raw:
 
 
 def evictions_wire(evictions: Iterable[Eviction]) -> list[Raw]:
-    """Who had to go, for whom and why."""
+    """Which pods were evicted, for which job and why."""
     return [
         {
             "pod": e.task.key,

@@ -76,7 +76,7 @@ def lasted(time: float) -> str:
 
 
 def timeline_lines(page: Page, entries: Sequence[TimelineEntry], *, brief: bool = False) -> list[Text]:
-    """Lines for happenings in the order in which they happened; `brief` cuts each to one line."""
+    """Lines for events in the order in which they happened; `brief` cuts each to one line."""
     shown = [h for h in entries if page.everything or not h.detail]
     lines: list[Text] = []
     for _, grouped in groupby(shown, key=lambda h: _likeness(page, h)):
@@ -95,7 +95,7 @@ def timeline_lines(page: Page, entries: Sequence[TimelineEntry], *, brief: bool 
 
 
 def _likeness(page: Page, entry: TimelineEntry) -> tuple[object, ...]:
-    """Happenings that are told of in one line share this."""
+    """Events that are told in one line share this."""
     if entry.about.kind != "Pod" or page.everything:
         return (id(entry),)
     text = "" if entry.reason in _PLAIN else entry.text
@@ -103,7 +103,7 @@ def _likeness(page: Page, entry: TimelineEntry) -> tuple[object, ...]:
 
 
 def _line(page: Page, alike: Sequence[TimelineEntry]) -> tuple[Text, Text]:
-    """When it was and to whom it happened; and what."""
+    """When it happened and to which objects; and what."""
     first = alike[0]
     kind = _PLURAL.get(first.about.kind, "pods" if len(alike) > 1 else "pod")
     room = _WHO[page.width >= _WIDE]

@@ -136,14 +136,14 @@ def pod_groups_of(job: Job) -> tuple[str, ...]:
 
 
 def pod_group_wire(snapshot: Snapshot, job: Job, key: str) -> Raw:
-    """One pod group of a job; the job's own key stands for all of them."""
+    """One pod group of a job; the job's own key means all of them."""
     found = job_location(snapshot, job, of=lambda task: key in (job.key, pod_group_of(job, task)))
     subs: Raw = {sub: _where(place) for sub, place in found.subs.items()}
     return {"phase": job.phase.value, **_where(found.whole), "subGroups": subs}
 
 
 def _where(place: DomainLocation | None) -> Raw:
-    """The innermost domain that holds something; nothing where it stands nowhere."""
+    """The innermost domain that holds something; nothing where no pod runs."""
     return {"hyperNode": place.name, "tier": place.tier} if place is not None else {"hyperNode": "", "tier": None}
 
 

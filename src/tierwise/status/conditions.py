@@ -70,7 +70,7 @@ def conditions(
     now: float,
     reserved: Reservation | None = None,
 ) -> list[Raw]:
-    """The conditions of a group whose minimum stands or not, and of which some wait (code and text) or none."""
+    """The conditions of a group whose minimum runs or not, and of which some wait (code and text) or none."""
     wanted: dict[str, tuple[bool, str, str]] = {
         SCHEDULED: (ready, READY if ready else "NotEnoughTasks", READY if ready else "the gang is below its minimum"),
         UNSCHEDULABLE: (True, *waits) if waits is not None else (False, "NothingWaits", "no task waits for a place"),

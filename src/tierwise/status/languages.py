@@ -170,7 +170,7 @@ class _Kubernetes:
             yield from self._patch(inner, COMPOSITE_SCHEDULED, ready=stands_whole and ready)
 
     def _composites(self, key: Key, whole: Mapping[str, bool]) -> Iterator[tuple[str, bool]]:
-        """The composites between the one that declares the job and its PodGroups, and whether each stands whole."""
+        """The composites between the one that declares the job and its PodGroups, and whether each has its minimum."""
         inside: dict[str, dict[tuple[str, str], None]] = {}
         for name in whole:
             child = ("PodGroup", name)

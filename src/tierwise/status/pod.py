@@ -37,7 +37,7 @@ _OVERCOMMITTED = "ClusterOvercommitted"
 _LEAVING = "AwaitsVictims"
 """Evictions have made the room already."""
 _FAULT = "SchedulerError"
-"""Kubernetes' word for a turn that went wrong: it will be tried again as it is."""
+"""Kubernetes' word for a cycle that went wrong: it will be tried again as it is."""
 _FAULTS = frozenset(("PluginFailed", "BindFailed"))
 _MORE = 64
 

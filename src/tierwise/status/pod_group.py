@@ -228,7 +228,7 @@ def _marks(record: PodGroup, outcome: GangOutcome) -> dict[str, str]:
         marks = {HYPERNODE_ANNOTATION: found.whole.name, TIER_ANNOTATION: str(found.whole.tier)}
     stand = {sub: _wire(place) for sub, place in found.subs.items() if place is not None and not place.anywhere}
     if stand:
-        known = {sub: msgspec.to_builtins(former) for sub, former in previous_placements(record.metadata).items()}
+        known = {sub: msgspec.to_builtins(place) for sub, place in previous_placements(record.metadata).items()}
         text = json.dumps({**known, **stand}, separators=(",", ":"))
         if len(text) <= _LONGEST:
             marks[SUB_GROUPS_ANNOTATION] = text

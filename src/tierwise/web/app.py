@@ -40,7 +40,7 @@ _HEADERS: Final = {
 _LARGE: Final = 1400  # bytes that fit a packet are sent as they are
 
 _MOST_BYTES: Final = 1 << 20
-"""The largest body of a request: manifests that somebody pastes."""
+"""The largest body of a request: pasted manifests."""
 
 _MANIFESTS: Final = "/api/manifests"
 _HERE: Final = Access(LOOPBACK)
@@ -199,7 +199,7 @@ async def _work(
 
 
 async def _manifests(source: RunSource, what_ifs: WhatIfs, request: web.Request) -> web.Response:
-    # A form of another site cannot send this header without asking first, and nobody here would say yes.
+    # A form of another site cannot send this header without asking first, which is refused here.
     if _HEADER not in request.headers:
         raise web.HTTPForbidden(text=f"{_HEADER} is missing\n")
     show = await asyncio.to_thread(source.show)

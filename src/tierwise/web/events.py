@@ -1,7 +1,7 @@
 """Server-sent events, and the look at the source behind them.
 
 A page that is open hears at once that there is something new, and asks for it as ever. Where the past is to be kept
-though nobody looks, the look goes on without listeners, at a bounded share of a processor.
+though no page is open, the look goes on without listeners, at a bounded share of a processor.
 
 The events hold no data, so whatever protects the other routes protects these as well. The number of open streams is
 bounded; a page that gets none asks every few seconds instead.
@@ -27,10 +27,10 @@ _PERIOD: Final = 1.0
 """Seconds between two looks at the source, however many pages are open."""
 
 _RECORD: Final = 5.0
-"""The same, at least, while nobody listens and moments are kept all the same."""
+"""The same, at least, while no page listens and moments are kept all the same."""
 
 _SHARE: Final = 20
-"""While nobody listens, a look waits for so many times the processor time that the last one took."""
+"""While no page listens, a look waits for so many times the processor time that the last one took."""
 
 _QUIET: Final = 15.0
 """Seconds after which a stream says that it is still there."""

@@ -1,6 +1,6 @@
 """Past moments of a source: a bounded ring of boards with their lists of jobs, compressed, and the series over them.
 
-A moment is kept whenever somebody sees a state that is new; of a running scheduler also when nobody looks (`events`).
+A moment is kept whenever a page shows a new state; of a running scheduler also when no page is open (`events`).
 Nodes and stories of jobs are not kept: of a past moment the page shows the map by domains, the lists, and what changed.
 """
 
@@ -42,7 +42,7 @@ class History(Protocol):
     """Moments that a page can go back to. Asked from several threads."""
 
     def saw(self, view: RunView) -> None:
-        """Somebody sees a view: keep it, where it is new."""
+        """Keep a view that is shown, where it is new."""
 
     def at(self, number: int) -> PastView | RunView | None:
         """A moment; None where it is not kept, or not any more."""

@@ -1,4 +1,4 @@
-"""A journal as a recording: the cycles in which something changed, each repeated when somebody looks at it.
+"""A journal as a recording: the cycles in which something changed, each repeated when a page asks for it.
 
 One pass over the journal gives the figures of every cycle; nothing is scheduled for that. A cycle that is looked at is
 read and decided again, so that the page has all of it: nodes, stories of jobs, and commands that explain them.
@@ -38,14 +38,14 @@ from tierwise.web.views import RunView
 __all__ = ["JournalRecording"]
 
 _PAUSE: Final = 2.0
-"""Seconds between two looks at a folder that somebody may still write to, at least."""
+"""Seconds between two looks at a folder that may still be written to, at least."""
 
 _SHARE: Final = 10
 """A look waits for so many times as long as the last one took."""
 
 
 class JournalRecording:
-    """The moments of a journal; where somebody still writes to it, new ones come."""
+    """The moments of a journal; while it is still written, new ones come."""
 
     elapsed = False
 
@@ -66,7 +66,9 @@ class JournalRecording:
         self._size: object = None
         self._moments: list[Raw] = []
         self._count = 0
-        self._readers: dict[int, tuple[Reader, Reader]] = {}  # by identity of the duty, for before and after a cycle
+        self._readers: dict[
+            int, tuple[Reader, Reader]
+        ] = {}  # by identity of the scheduler profile, for before and after a cycle
         self._look()
 
     def moments(self) -> Sequence[Raw]:
@@ -95,13 +97,13 @@ class JournalRecording:
                 recorded = self._cursor.cycle(number)
             except InputError:
                 return None
-            duty, now = recorded.duty, recorded.now
-            before, after = self._readers.setdefault(id(duty), (_reader(duty), _reader(duty)))
+            profile, now = recorded.duty, recorded.now
+            before, after = self._readers.setdefault(id(profile), (_reader(profile), _reader(profile)))
             snapshot = before.read(recorded.objects, now)
-            report = cycle(snapshot, duty.profile)
+            report = cycle(snapshot, profile.profile)
             cluster = EmbeddedCluster(recorded.objects)
             cluster.apply(effects(snapshot, report))
-            run = Run([(snapshot, report)], after.read(cluster.read(), now), duty.profile, report.evictions)
+            run = Run([(snapshot, report)], after.read(cluster.read(), now), profile.profile, report.evictions)
         place = f"journal:{self._folder}@{number}"
         return RunView(
             Board(run, [cycle_entry(snapshot, report, number, {})]),
@@ -109,12 +111,12 @@ class JournalRecording:
             title=self._title,
             options=shlex.join(["-f", place, "--config", place]),
             made=now,
-            scenario=cache(lambda: prepared(recorded.objects, duty.profile, now)),
+            scenario=cache(lambda: prepared(recorded.objects, profile.profile, now)),
         )
 
 
-def _reader(duty: SchedulerProfile) -> Reader:
-    return Reader(duty.profile, schedulers=duty.schedulers)
+def _reader(profile: SchedulerProfile) -> Reader:
+    return Reader(profile.profile, schedulers=profile.schedulers)
 
 
 def _moments(journal: Journal, told: Callable[[int], None]) -> tuple[list[Raw], int]:
@@ -137,7 +139,7 @@ def _moments(journal: Journal, told: Callable[[int], None]) -> tuple[list[Raw], 
 
 
 def _state(found: CycleSummary) -> object:
-    """Who waits for what, without the figures of the messages, and for whom resources are kept."""
+    """Who waits for what, without the figures of the messages, and for which gangs resources are kept."""
     kept = [str(effect.get("gang", effect.get("pod"))) for effect in found.effects if effect["effect"] == "Nominate"]
     return {key: code for key, (_, code, _) in found.waiting.items()}, kept
 
@@ -154,7 +156,7 @@ def _figures(found: CycleSummary, held: _Held) -> Raw:
         "used": held.used + bound,
         "nodes": held.nodes,
         "shut": len(held.shut),
-        "fragmented": None,  # known of the moments that somebody looks at
+        "fragmented": None,  # known of the moments that a page shows
         "waiting": len(found.waiting),
         "placed": done["Bind"],
         "evicted": done["Evict"],

@@ -1,6 +1,6 @@
-"""A running scheduler as a source: its last turn, and the last cycles that decided something.
+"""A running scheduler as a source: its last iteration, and the last cycles that decided something.
 
-An observer of the loop. A turn costs a few comparisons; the board is made when somebody looks.
+An observer of the loop. An iteration costs a few comparisons; the board is made when a page asks.
 """
 
 from __future__ import annotations
@@ -24,51 +24,51 @@ _KEPT: Final = 20
 
 
 class LiveRuns:
-    """Remembers the turns of the profile that was seen first; pods of others count as used room, as in its cycles."""
+    """Remembers iterations of the profile that was seen first; pods of others count as used room, as in its cycles."""
 
     def __init__(self, title: str, options: str = "") -> None:
         """`options` are those with which commands see the same cluster, where it is not the usual one."""
         self._title, self._options = title, options
         self._lock = threading.Lock()
         self._number = 0
-        self._turn: LoopPass | None = None
+        self._latest: LoopPass | None = None
         self._cycles: deque[Raw] = deque(maxlen=_KEPT)
         self._show: RunView | None = None
 
-    def saw(self, turn: LoopPass) -> None:
-        """Keep a turn; one in which nothing happened and nobody came or went changes nothing."""
+    def saw(self, latest: LoopPass) -> None:
+        """Keep an iteration; one in which nothing happened and no object came or went changes nothing."""
         with self._lock:
-            if self._turn is not None and turn.profile is not self._turn.profile:
+            if self._latest is not None and latest.profile is not self._latest.profile:
                 return
             self._number += 1
-            if self._turn is not None and _same(self._turn, turn):
+            if self._latest is not None and _same(self._latest, latest):
                 return
-            if turn.report.decisions or turn.report.evictions or not self._cycles:
-                self._cycles.append(cycle_entry(turn.snapshot, turn.report, self._number, turn.seconds))
-            self._turn, self._show = turn, None
+            if latest.report.decisions or latest.report.evictions or not self._cycles:
+                self._cycles.append(cycle_entry(latest.snapshot, latest.report, self._number, latest.seconds))
+            self._latest, self._show = latest, None
 
     def crashed(self, crash: Crash) -> None:
-        """Nothing to show: the turn that follows names what was set aside."""
+        """Nothing to show: the iteration that follows names what was set aside."""
 
     def show(self) -> RunView | str:
         with self._lock:
-            if self._turn is None:
+            if self._latest is None:
                 return "no cycle has ended yet: this replica has begun a moment ago, or another one leads"
             if self._show is None:
-                board = Board(_run(self._turn), list(self._cycles))
+                board = Board(_run(self._latest), list(self._cycles))
                 self._show = RunView(board, mode="scheduler", title=self._title, options=self._options)
             return self._show
 
 
 def _same(old: LoopPass, new: LoopPass) -> bool:
-    """Whether a turn saw what the one before it saw, and had as little to decide."""
+    """Whether an iteration saw what the one before it saw, and had as little to decide."""
     if new.report.decisions or new.report.evictions or old.report.decisions or old.report.evictions:
         return False
     same = new.snapshot.jobs is old.snapshot.jobs and new.snapshot.nodes is old.snapshot.nodes
     return same and new.report.rejections == old.report.rejections
 
 
-def _run(turn: LoopPass) -> Run:
-    told = [Fault(f"Pod {task.key}", reason.code, reason.text) for task, reason in turn.report.complaints]
-    told += plugin_faults(turn.report)
-    return Run([(turn.snapshot, turn.report)], turn.snapshot, turn.profile, turn.report.evictions, told)
+def _run(latest: LoopPass) -> Run:
+    told = [Fault(f"Pod {task.key}", reason.code, reason.text) for task, reason in latest.report.complaints]
+    told += plugin_faults(latest.report)
+    return Run([(latest.snapshot, latest.report)], latest.snapshot, latest.profile, latest.report.evictions, told)

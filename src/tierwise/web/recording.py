@@ -1,4 +1,4 @@
-"""A recording in the page: moments of a run that is over, or that a journal has kept, each read when somebody looks.
+"""A recording in the page: moments of a run that is over, or that a journal has kept, each read when it is asked for.
 
 `RecordedHistory` lets the page show a `Recording` as it shows the past of a live source: the same series, the same
 scrubber, the same map. Unlike a ring of boards it has all of each moment, nodes and stories of jobs as well.
@@ -34,7 +34,7 @@ class Recording(Protocol):
     """Moments of something that has happened. Asked from several threads."""
 
     elapsed: bool
-    """Whether times are seconds since the beginning: those of a simulation are nobody's."""
+    """Whether times are seconds since the beginning: a simulation has no dates."""
 
     def moments(self) -> Sequence[Raw]:
         """Figures of every moment, the oldest first, as those of `BoardHistory`."""
@@ -57,7 +57,7 @@ class RecordedHistory:
         self._lock = threading.Lock()
 
     def show(self) -> RunView | str:
-        """The last moment; what changes where somebody still writes the recording."""
+        """The last moment; it changes while the recording is still written."""
         moments = self._recording.moments()
         if not moments:
             return "nothing is recorded yet"

@@ -124,14 +124,14 @@ class RunView:
 
 
 class RunSource(Protocol):
-    """Somebody who knows what there is to show. Asked from several threads."""
+    """What knows the latest state to show. Asked from several threads."""
 
     def show(self) -> RunView | str:
         """The latest; or, in a few words, why there is nothing yet."""
 
 
 class WatchedSource:
-    """A source that is made anew whenever its stamp changes: files that were written, or time that has passed.
+    """A source that is made again whenever its stamp changes: files that were written, or time that has passed.
 
     What cannot be used any more does not take away what was shown: the page says what is wrong, beside the old board.
     """

@@ -1,7 +1,7 @@
 """What would happen if, in the page: the same board with changes made in memory, and what differs from the one without.
 
-The changes stand in the address (`if=drain=rack-7`), so a link leads others to the same answer; manifests that somebody
-pastes are kept for such links, a bounded number. Nothing outside is touched. One answer is worked out at a time.
+The changes are in the address (`if=drain=rack-7`), so a link leads others to the same answer; manifests that users
+paste are kept for such links, a bounded number. Nothing outside is touched. One answer is worked out at a time.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class WhatIfs:
         self._room = threading.Semaphore(_WAITING)
 
     def keep(self, text: bytes) -> str:
-        """Keep manifests that somebody pasted, under the name that changes use; InputError where they are none."""
+        """Keep pasted manifests, under the name that changes use; InputError where they are none."""
         loaded = Objects.holding((entry.key, entry.record, entry.manifest) for entry in read(["-"], io.BytesIO(text)))
         found = ((loaded.record(key), loaded.raw(key)) for key in loaded)
         objects = tuple((record, raw) for record, raw in found if record is not None and raw is not None)
@@ -85,7 +85,7 @@ class WhatIfs:
         return known[1] if known is not None else self._alone(lambda: self._foretell(show, key))
 
     def _foretell(self, show: RunView, key: tuple[int, str]) -> CachedBody:
-        if key in self._etas:  # somebody else asked the same meanwhile
+        if key in self._etas:  # another request asked the same meanwhile
             return self._etas[key][1]
         scenario, job = _of(show), key[1]
         report = etas(scenario.objects, scenario.profile, scenario.now, names=(job,) if job else ())
@@ -107,7 +107,7 @@ class WhatIfs:
             self._room.release()
 
     def _work(self, show: RunView, key: tuple[int, str]) -> tuple[RunView, RunView, CachedBody]:
-        if key in self._answers:  # somebody else asked the same meanwhile
+        if key in self._answers:  # another request asked the same meanwhile
             return self._answers[key]
         scenario = _of(show)
         found = what_if(scenario, self._changes(key[1]))

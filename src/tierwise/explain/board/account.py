@@ -1,4 +1,4 @@
-"""Every unit of a resource accounted for: who holds it, what is reserved, broken, and of use to nobody who waits.
+"""Every unit of a resource accounted for: who holds it, what is reserved, broken, and of no use to any job that waits.
 
 The parts of a resource add up to all that the nodes have; only what pods hold beyond a node's capacity is on top.
 """
@@ -30,7 +30,7 @@ _MOST: Final = 64
 
 
 class Account:
-    """The parts of every shown resource, and on which rows what is free is of use to nobody who waits."""
+    """The parts of every shown resource, and on which rows what is free is of no use to any job that waits."""
 
     def __init__(self, run: Run, tree: BoardTree, standing: Sequence[BoardPod]) -> None:
         self._wire: Raw = {}

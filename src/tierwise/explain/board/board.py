@@ -33,7 +33,7 @@ from tierwise.model.topology import ROOT
 __all__ = ["Board", "cycle_entry", "telling"]
 
 
-# One cycle in a few lines: who was placed where, who had to go for whom, how many wait, and what it took.
+# One cycle in a few lines: which jobs were placed where, which pods were evicted for them, how many wait, its cost.
 
 
 _MOST: Final = 200
@@ -41,7 +41,7 @@ _MOST: Final = 200
 
 
 def cycle_entry(snapshot: Snapshot, report: CycleReport, number: int, seconds: Mapping[str, float]) -> Raw:
-    """A cycle for the board; `seconds` are those of its stages, where somebody took the time."""
+    """A cycle for the board; `seconds` are those of its stages, where they were measured."""
     names, tiers = snapshot.topology.name, snapshot.topology.tier
     return {
         "number": number,
@@ -95,7 +95,7 @@ _CYCLES: Final = 20
 class Board:
     """What a page shows of one run.
 
-    `cycles` are told instead of the run's own where somebody kept them; `carried_out` is False where the run only asks
+    `cycles` are told instead of the run's own where they were kept; `carried_out` is False where the run only asks
     what a cycle would decide.
     """
 

@@ -67,7 +67,7 @@ def _rejection(trees: Trees, rejection: Rejection) -> Raw:
 
 
 def _tried(trees: Trees, tried: Tried) -> Raw:
-    """How far a tier came; its best domain stands in the first tree that has one of this name at this tier."""
+    """How far a tier came; its best domain is in the first tree that has one of this name at this tier."""
     number, topology = next(
         (
             (number, tree.topology)

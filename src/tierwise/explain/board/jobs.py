@@ -46,11 +46,11 @@ class Line(msgspec.Struct, frozen=True, rename={"hyper_nodes": "hyperNodes"}):
     pods: int  # that hold their rows
     new: int
     leaving: int
-    kept: int  # that wait until resources are released, or until somebody does what was decided
+    kept: int  # that wait until resources are released, or until what was decided is carried out
     waiting: int  # that have no place
     used: list[int]
     asks: list[int]
-    hyper_nodes: list[int]  # the innermost of each tree that holds its pods; -1 where none stand
+    hyper_nodes: list[int]  # the innermost of each tree that holds its pods; -1 where none runs
     verdict: str  # of what waits
     reason: str
     decisive: str  # its shortest sentence

@@ -18,7 +18,7 @@ class PodState(enum.Enum):
     RUNNING = "running"  # it stood there before
     NEW = "new"  # this run gave it the row
     LEAVING = "leaving"  # it is on its way out
-    KEPT = "kept"  # the row is kept until resources are released, or was chosen and nobody has acted on it
+    KEPT = "kept"  # the row is kept until resources are released, or was chosen and is not taken yet
 
 
 class BoardPod(msgspec.Struct, frozen=True):
@@ -37,12 +37,12 @@ class BoardPod(msgspec.Struct, frozen=True):
 
 
 def is_single(job: Job) -> bool:
-    """Whether a job is a pod by itself, waiting or running, and no gang that somebody declared."""
+    """Whether a job is a pod by itself, waiting or running, and no declared gang."""
     return job.lone or (not job.declared and len(job.tasks) == 1)
 
 
 def board_pods(run: Run, *, carried_out: bool) -> tuple[BoardPod, ...]:
-    """Every task with a row, job by job; where nobody carries out what is decided, rows are kept at most."""
+    """Every task with a row, job by job; where decisions are not carried out, rows are kept at most."""
     bound, decided = _bound(run), _decided(run, carried_out=carried_out)
     rows = run.after.nodes.rows.tolist()
     found: list[BoardPod] = []

@@ -69,7 +69,7 @@ def queues_wire(run: Run, jobs: Sequence[Line], resources: Sequence[str]) -> lis
 def _in_trees(queues: Mapping[str, Queue]) -> Iterator[tuple[Queue, int]]:
     """Every queue once, each followed by those below it in natural order, with how deep it is.
 
-    A queue without a parent that exists, or with one that stands below it, begins a tree.
+    A queue without a parent that exists, or with one that is below it, begins a tree.
     """
     below: dict[str, list[Queue]] = {}
     for queue in sorted(queues.values(), key=lambda queue: queue.order):
@@ -117,7 +117,7 @@ def _declared(given: Mapping[str, int], resources: Sequence[str]) -> list[int | 
 
 
 def _share(used: Ints, deserved: Ints | None) -> float | None:
-    """The largest part of what it deserves that a queue uses; None where nobody says what it deserves."""
+    """The largest part of what it deserves that a queue uses; None where nothing says what it deserves."""
     if deserved is None:
         return None
     some = (deserved > 0) & (deserved < _ENDLESS)

@@ -57,8 +57,8 @@ def services_wire(run: Run, standing: Sequence[BoardPod], names: Mapping[str, st
         "network": network.key if network is not None else "",
         "weights": asked.weights,
         "zones": [
-            {"region": zones[spot][0], "zone": zones[spot][1], "nodes": int((zones.of_row == spot).sum())}
-            for spot in range(zones.number)
+            {"region": zones[zone][0], "zone": zones[zone][1], "nodes": int((zones.of_row == zone).sum())}
+            for zone in range(zones.number)
         ],
         "count": len(groups),
         "violated": sum(app.violated for app in groups),
@@ -91,13 +91,13 @@ class _Placed:
         none: Ints = np.zeros(0, dtype=np.int64)
         return self._rows.get(service, none)
 
-    def spots(self, service: Service) -> Ints:
-        """How many at each spot."""
+    def by_zone(self, service: Service) -> Ints:
+        """How many in each zone."""
         return np.bincount(self._zones.of_row[self.rows(service)], minlength=self._zones.number)
 
 
 def _held(snapshot: Snapshot, standing: Sequence[BoardPod]) -> Iterator[tuple[Service, int]]:
-    """Service and row of every pod that holds resources, of jobs and of nobody's."""
+    """Service and row of every pod that holds resources, of jobs and of others."""
     for stand in standing:
         if stand.holds and stand.task.shape.service is not None:
             yield stand.task.shape.service, stand.row
@@ -111,7 +111,7 @@ def _held(snapshot: Snapshot, standing: Sequence[BoardPod]) -> Iterator[tuple[Se
 
 
 class _Way(msgspec.Struct, frozen=True):
-    """The pairs of pods of one call between two spots."""
+    """The pairs of pods of one call between two zones."""
 
     origin: int
     destination: int
@@ -154,7 +154,7 @@ class _Judge:
     def call(self, group: str, dependency: Dependency) -> _Call:
         """From where to where one workload calls another, and whether that keeps its limit."""
         caller, callee = (group, dependency.caller), (group, dependency.callee)
-        origins, ends = self.placed.spots(caller), self.placed.spots(callee)
+        origins, ends = self.placed.by_zone(caller), self.placed.by_zone(callee)
         together = self._on_one_node(caller, callee)
         kept, violated = self._costs.kept(dependency.max_cost)
         ways: list[_Way] = []
@@ -167,7 +167,7 @@ class _Judge:
         return _Call(dependency, ways)
 
     def _on_one_node(self, caller: Service, callee: Service) -> Ints:
-        """Per spot, the pairs that share a node: these cost nothing, and keep every limit."""
+        """Per zone, the pairs that share a node: these cost nothing, and keep every limit."""
         length = len(self.zones.of_row)
         here, there = (np.bincount(self.placed.rows(service), minlength=length) for service in (caller, callee))
         pairs = np.bincount(self.zones.of_row, weights=here * there, minlength=self.zones.number)
@@ -207,10 +207,10 @@ class _App(msgspec.Struct, frozen=True):
 
 
 def _workload(placed: _Placed, service: Service, names: Mapping[str, str]) -> Raw:
-    spots = placed.spots(service)
+    counts = placed.by_zone(service)
     return {
         "name": service[1],
-        "zones": [[spot, int(spots[spot])] for spot in np.flatnonzero(spots).tolist()],
+        "zones": [[zone, int(counts[zone])] for zone in np.flatnonzero(counts).tolist()],
         "waiting": placed.waiting[service],
         "jobs": [names[key] for key in placed.jobs.get(service, ()) if key in names][:2],
     }
@@ -239,11 +239,11 @@ def _links(network: NetworkMap, weights: str, judge: _Judge, groups: Iterable[Ap
     """Every link that has a cost or a capacity; the fullest first."""
     capacities, costs = network.capacities(weights), network.costs(weights)
     ends = {link: judge.zones.pairs(link) for link in sorted({*capacities, *costs})}
-    wanted = np.zeros((judge.zones.number, judge.zones.number))  # from spot to spot; of any size, so no integers
+    wanted = np.zeros((judge.zones.number, judge.zones.number))  # from zone to zone; of any size, so no integers
     for group in groups:
         for call in group.dependencies:
             if call.bandwidth:
-                callers, callees = (judge.placed.spots((group.key, end)) for end in (call.caller, call.callee))
+                callers, callees = (judge.placed.by_zone((group.key, end)) for end in (call.caller, call.callee))
                 wanted += float(call.bandwidth) * np.outer(callers, callees)
     used = {link: int(wanted[pairs].sum()) for link, pairs in ends.items()}
     found = [

@@ -64,7 +64,7 @@ class BoardTree:
         self._request = np.stack([_requests(snapshot, i) for i in index])
         self.new = self.of(stand for stand in standing if stand.how is PodState.NEW)
         self.kept = self.of(stand for stand in standing if not stand.holds)
-        # What the last cycle bound may be pending in its own snapshot, where nobody has counted it yet.
+        # What the last cycle bound may be pending in its own snapshot, where it is not counted yet.
         fresh = self.of(stand for stand in standing if stand.holds and stand.task.status is Status.PENDING)
         self.used: Ints = np.stack([held(snapshot, name) for name in self.resources]) + fresh
         self.shut = nodes.cordoned | ~nodes.ready

@@ -36,7 +36,7 @@ class _Share(msgspec.Struct, frozen=True):
     amount: int
     running: int
     waiting: int
-    domain: int  # the innermost that holds its pods; -1 where none stand
+    domain: int  # the innermost that holds its pods; -1 where none runs
 
 
 def _shares(snapshot: Snapshot, resource: str) -> list[_Share]:

@@ -193,7 +193,7 @@ _GAP = "  "
 _TITLE = "hyperNode"
 _BAR = (8, 40)
 _WIDE = 110
-"""From this width on what landed in a hyperNode stands beside it, where that is one thing and has room there."""
+"""From this width on what landed in a hyperNode is told beside it, where that is one thing and has room there."""
 
 _NAME = 16
 
@@ -286,7 +286,7 @@ class _Drawing:
             self._figures.pop()
 
     def _walk(self, item: TreeLine, lead: str, follow: str) -> Iterator[tuple[str, str, TreeLine]]:
-        """Every twig with what stands before its name, and before the notes below it."""
+        """Every twig with what leads its name, and the notes below it."""
         glyphs = self._page.glyphs
         yield lead, follow + (glyphs.pipe if item.below else ""), item
         for number, child in enumerate(item.below, start=1):

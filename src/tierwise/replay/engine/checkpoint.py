@@ -67,5 +67,5 @@ def load(file: str, expected: str) -> Checkpoint | None:
 
 
 def _checksum(kept: Mapping[str, object]) -> str:
-    """One word for all that is kept: what was written by nobody here is not gone on from."""
+    """One word for all that is kept: a file that was changed is not resumed from."""
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()

@@ -32,17 +32,17 @@ __all__ = ["SLOT_SIZES", "ReplayCluster", "ReplayEvent", "WaitingJobs", "most"]
 
 # Who waits, and which of them a cycle is shown.
 #
-# A cycle sees at most `look_ahead` gangs of every queue, highest priority and earliest arrival first. Where nobody is
+# A cycle sees at most `look_ahead` gangs of every queue, highest priority and earliest arrival first. Where no gang is
 # evicted and there is one queue, gangs that cannot be placed whatever the policy, by counting idle GPUs host by host,
 # are not shown: the answer is known.
 
 
 Entry = tuple[int, int]
-"""Priority (negated) and number of a job: the turn that it has."""
+"""Priority (negated) and number of a job: its place in the order."""
 
 
 class WaitingJobs:
-    """Waiting jobs by queue and size, in the order of turns."""
+    """Waiting jobs by queue and size, in their order."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
@@ -134,7 +134,7 @@ class ReplayCluster:
         self._used = 0
         self._spreads = Spreads.over(fabric)
         self._interval = trace.span / _SAMPLES
-        self.log: list[ReplayEvent] | None = None  # what happens, where somebody is to play it again
+        self.log: list[ReplayEvent] | None = None  # what happens, where it is to be played
         for job, (_, rows) in self.state.running.items():
             self._stand(job, rows, 1)
         for job, rows in self.state.repairing.items():
@@ -151,7 +151,7 @@ class ReplayCluster:
         return self.log
 
     def over(self) -> bool:
-        """Whether every job has come and gone: failures that are still to come concern nobody."""
+        """Whether every job has come and gone: failures that are still to come concern no job."""
         state = self.state
         return state.arrived == len(self.trace) and not (state.running or state.waiting or state.repairing)
 
@@ -312,7 +312,7 @@ class ReplayCluster:
             self.state.recoveries.append(self.state.clock - self.state.failed_at.pop(job))
 
     def _lose(self, job: int, row: int) -> None:
-        """A gang loses its pods on a host; where nothing of it is left, or nobody repairs it, it waits as a whole."""
+        """A gang loses its pods on a host; where nothing of it is left, or it is not repaired, it waits as a whole."""
         rows = self.state.repairing.pop(job)
         left = tuple(-1 if other == row else other for other in rows)
         if self.contender.replaces and max(left) >= 0:

@@ -255,7 +255,7 @@ class EmbeddedReplay(ReplayCluster):
         return _START + float(trace.arrival[self._submitted]) if self._submitted < len(trace) else None
 
     def _resumed(self, objects: Objects) -> Iterator[Effect]:
-        """What is left of the work of gangs that wait again, on pods that were made anew."""
+        """What is left of the work of gangs that wait again, on pods that were made again."""
         remaining = self.state.remaining
         self._look(objects)
         for job in self._stopped:

@@ -1,8 +1,8 @@
 """A trace on arrays: what the scheduler's own cycle sees of it at a moment, and what becomes of what it decides.
 
 Rules. Time is cut into periods: what happens within one is seen by the scheduler at its end, so arrivals close together
-share a cycle. GPUs are free from the moment that their gang ends. A cycle runs where somebody waits and something
-changed since the last one. A gang that is evicted, or whose host fails, stops as a whole, waits again in the turn of
+share a cycle. GPUs are free from the moment that their gang ends. A cycle runs where a job waits and something
+changed since the last one. A gang that is evicted, or whose host fails, stops as a whole, waits again in the order of
 its arrival, and repeats the last `restart_cost` seconds of its work, or all of it where it had done less.
 """
 

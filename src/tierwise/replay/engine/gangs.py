@@ -79,7 +79,7 @@ class Gangs(msgspec.Struct):
 
 
 class RunningGang(msgspec.Struct, frozen=True):
-    """How a gang stands: its name and turn in the trace, its place in the snapshot, and where its pods run."""
+    """The state of a gang: its name and place in the trace, its place in the snapshot, and where its pods run."""
 
     job: int
     number: int

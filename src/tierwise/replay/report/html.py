@@ -69,7 +69,7 @@ section{break-inside:avoid;border-color:#bbb}
 
 
 class Head(msgspec.Struct, frozen=True):
-    """What stands above the sections of a report."""
+    """The head of a report, above its sections."""
 
     title: str
     verdict: Sequence[str]  # sentences

@@ -34,7 +34,7 @@ class Series(msgspec.Struct, frozen=True):
 
     name: str
     values: Sequence[float]
-    places: Sequence[float] = ()  # of a line: where on the axis each value stands
+    places: Sequence[float] = ()  # of a line: the place of each value on the axis
 
 
 class _Frame(msgspec.Struct, frozen=True):

@@ -59,7 +59,7 @@ class Figure(msgspec.Struct, frozen=True):
         return f"{share:+.0f} %" if abs(share) >= 0.5 else f"{share:+.1g} %"
 
     def is_better(self, outcome: dict[str, Any], base: dict[str, Any]) -> bool | None:
-        """Whether an outcome is better than another; None where they read the same, or nobody can say."""
+        """Whether an outcome is better than another; None where they read the same, or neither is better."""
         new, old = self.read(outcome), self.read(base)
         if not self.better or new is None or old is None or self.show(new) == self.show(old):
             return None
@@ -154,7 +154,7 @@ def verdict(outcomes: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _best(figure: Figure, outcomes: Sequence[dict[str, Any]]) -> set[str] | None:
-    """The profiles whose number is best, or as good as that; None where all are, or nobody knows."""
+    """The profiles whose number is best, or as good as that; None where all are, or none has one."""
     known = [(value, o["profile"]) for o in outcomes if (value := figure.read(o)) is not None]
     if not known:
         return None

@@ -89,7 +89,7 @@ def options(state: DeviceState, kinds: PodKinds, kind: int) -> list[int]:
 
 
 def after(state: DeviceState, kinds: PodKinds, kind: int, device: int) -> DeviceState:
-    """The first row once a pod stands on it: on a device, or on the first so many that have enough."""
+    """The first row once a pod is on it: on a device, or on the first so many that have enough."""
     left = state.left[:1].copy()
     number = int(kinds.devices[kind])
     if number == 1:

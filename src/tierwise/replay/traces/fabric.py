@@ -1,4 +1,4 @@
-"""The machine that a trace is replayed on: hosts of one size below a tree of switches, as model types.
+"""The cluster that a trace is replayed on: hosts of one size below a tree of switches, as model types.
 
 Amounts of cpu and memory go with the GPUs, so that a host is full when its GPUs are: traces of training jobs say how
 many GPUs a job has, and nothing else.
@@ -41,7 +41,7 @@ class Fabric(msgspec.Struct, frozen=True):
         return self.gpus_per_host * len(self.nodes)
 
     def domains(self, tier: int) -> Ints:
-        """For every row the domain of a tier that it stands in; a row outside of any stands in one of its own."""
+        """For every row its domain of a tier; a row outside of any is in one of its own."""
         found = -1 - np.arange(len(self.nodes))
         for domain in self.topology.at_tier.get(tier, ()):
             found[self.topology.span(int(domain))] = domain
