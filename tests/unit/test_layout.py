@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "tierwise"
 
@@ -143,19 +145,31 @@ def test_circles_of_files_are_found() -> None:
     assert [{"a", "b", "c"}, {"f", "g"}] == sorted(_circles(found), key=min)
 
 
-def test_explain_has_no_arrow_back_up() -> None:
-    """Words and JSON know nothing of pages for people, and these nothing of the board."""
-    floor = {"board": 2, "text": 1}
+READERS = ("languages", "workloads")
+FAMILIES = tuple({path.parent.name for path in (PACKAGE / "dialects").glob("*/__init__.py")} - {*READERS})
+
+
+@pytest.mark.parametrize(
+    ("package", "upper"), [("explain", (("text",), ("board",))), ("dialects", (FAMILIES, READERS))]
+)
+def test_no_arrow_runs_back_up(package: str, upper: tuple[tuple[str, ...], ...]) -> None:
+    """What a package builds on knows nothing of what is built on it: files that are not named here are its ground.
+
+    Words and JSON know nothing of pages for people, and these nothing of the board. What all languages share knows
+    none of them, and a language knows nothing of who reads them all.
+    """
+    inside = f"tierwise.{package}."
+    floor = {name: number for number, names in enumerate(upper, 1) for name in names}
 
     def height(name: str) -> int:
-        return floor.get(name.split(".")[2], 0) if name.count(".") > 1 else 0
+        return floor.get(name.removeprefix(inside).partition(".")[0], 0)
 
-    inside = {
-        name: {other for other in others if other.startswith("tierwise.explain.")}
+    assert [] == [
+        (name, other)
         for name, others in _dependencies().items()
-        if name.startswith("tierwise.explain.")
-    }
-    assert [] == [(name, other) for name, others in inside.items() for other in others if height(other) > height(name)]
+        for other in others
+        if name.startswith(inside) and other.startswith(inside) and height(other) > height(name)
+    ]
 
 
 def test_tests_share_parts_across_folders() -> None:

@@ -12,7 +12,7 @@ from tierwise.api.volcano import Command
 from tierwise.config.profile import DEFAULT
 from tierwise.config.volcano import ARGUMENTS
 from tierwise.controllers.job.commands import job_of
-from tierwise.dialects.koordinator.elastic_quota import QUOTA_NAMESPACE, trusted_namespaces
+from tierwise.dialects.elastic_quota import QUOTA_NAMESPACE, trusted_namespaces
 
 TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs/security-model.md").read_text()

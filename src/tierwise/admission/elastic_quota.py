@@ -31,7 +31,7 @@ from tierwise.api.elastic_quota import (
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount, show
-from tierwise.dialects.koordinator.elastic_quota import DEEPEST, QUOTA_NAMESPACE
+from tierwise.dialects.elastic_quota import DEEPEST, QUOTA_NAMESPACE
 
 __all__ = ["Forest"]
 

@@ -30,7 +30,7 @@ from tierwise.api.workload import (
 from tierwise.dialects.groups import Group
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.languages import Name, named_group
-from tierwise.dialects.volcano.annotations import group_of
+from tierwise.dialects.pod_marks import group_of
 from tierwise.port import Key
 
 __all__ = [

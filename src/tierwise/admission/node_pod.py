@@ -11,7 +11,7 @@ from tierwise.admission.names import check_ladder, check_repair, check_terms, dn
 from tierwise.api.core import Affinity, Node, Pod, PodSpec, PodTemplate
 from tierwise.api.limits import too_many_resources
 from tierwise.api.unsupported import unsupported
-from tierwise.dialects.volcano.annotations import QUEUE_ANNOTATION, queue_of
+from tierwise.dialects.pod_marks import QUEUE_ANNOTATION, queue_of
 from tierwise.dialects.volcano.job import GROUP_NAME
 
 __all__ = ["check_node", "check_pod", "check_pod_spec", "check_support", "will_wait"]

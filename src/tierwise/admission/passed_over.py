@@ -19,7 +19,7 @@ from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.languages import LANGUAGES, Name, named_group
-from tierwise.dialects.volcano.annotations import group_of
+from tierwise.dialects.pod_marks import group_of
 from tierwise.port import Key, Objects
 
 __all__ = ["check_passed_over"]

@@ -1,6 +1,6 @@
 """Koordinator's ElasticQuota as users write it: spec, labels and annotations.
 
-Built by the codec. `dialects.koordinator.elastic_quota` gives it its meaning in scheduling, `admission` checks it. Half
+Built by the codec. `dialects.elastic_quota` gives it its meaning in scheduling, `admission` checks it. Half
 of a quota is in labels and annotations, so their names, and the parsing of their JSON, are here.
 """
 

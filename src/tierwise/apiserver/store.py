@@ -22,7 +22,7 @@ from tierwise.api.codec import Object, Raw
 from tierwise.api.definitions import DEFINITIONS
 from tierwise.apiserver.kinds import ASIDE, DEFINITION, of_kind
 from tierwise.controllers.stamp import stamp
-from tierwise.dialects.kubernetes.identity import made_up_uid
+from tierwise.dialects.identity import made_up_uid
 from tierwise.port import Bind, Delete, Effect, Evict, Key, Nominate, Objects, Outcome, Prepare, RecordEvent, Update
 from tierwise.sim.cluster.store import Batch, EmbeddedCluster
 

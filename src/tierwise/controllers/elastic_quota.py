@@ -28,7 +28,7 @@ from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import PodGroup, Queue
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers.stamp import since
-from tierwise.dialects.koordinator.elastic_quota import Quotas
+from tierwise.dialects.elastic_quota import Quotas
 from tierwise.framework.arguments import flag
 from tierwise.framework.ledger import Ledger
 from tierwise.plugins.elastic_quota.status import Figures

@@ -23,11 +23,11 @@ from tierwise.api.pattern import PATTERN
 from tierwise.api.quantity import LARGEST, show
 from tierwise.api.volcano import PodGroup
 from tierwise.controllers.workqueue import Changes, Index, Requeue, WorkQueue
+from tierwise.dialects.identity import made_up_uid
 from tierwise.dialects.koordinator.gangs import gang_of
-from tierwise.dialects.kubernetes.identity import made_up_uid
 from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.dialects.languages import named_group
-from tierwise.dialects.volcano.annotations import GROUP_ANNOTATION, KAI_QUEUE, group_of
+from tierwise.dialects.pod_marks import GROUP_ANNOTATION, KAI_QUEUE, group_of
 from tierwise.dialects.volcano.job import DEFAULT_QUEUE
 from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, Update, key_of
 

@@ -24,7 +24,7 @@ from tierwise.api.selector import matches
 from tierwise.api.volcano import NetworkTopologySpec, SubGroupPolicy
 from tierwise.dialects.fabrics import FabricMarks, read_marks
 from tierwise.dialects.jobs import JobBuilder, Member, Split
-from tierwise.dialects.volcano.annotations import not_preemptable
+from tierwise.dialects.pod_marks import not_preemptable
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, InnerGroup, Job, Phase, Policy, Status

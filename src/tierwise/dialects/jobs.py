@@ -26,9 +26,9 @@ from tierwise.api.pattern import RANK, RANKS
 from tierwise.api.quantity import amount
 from tierwise.api.repair import parse_repair
 from tierwise.api.reservation import RESERVATION, parse_reservation
-from tierwise.dialects.koordinator.elastic_quota import DEFAULT_QUEUE, Quotas, forbearing
-from tierwise.dialects.kubernetes.compute_domains import confined
-from tierwise.dialects.volcano.annotations import index_of, place_of, queue_of
+from tierwise.dialects.compute_domains import confined
+from tierwise.dialects.elastic_quota import DEFAULT_QUEUE, Quotas, forbearing
+from tierwise.dialects.pod_marks import index_of, place_of, queue_of
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
 from tierwise.model.job import Constraint, Job, Phase, PodSet, Policy, Status, SubJob, Task, whole_only

@@ -16,20 +16,20 @@ from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.kueue import Topology as KueueTopology
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.nvidia import ComputeDomain
+from tierwise.dialects import compute_domains
 from tierwise.dialects.groups import Group
 from tierwise.dialects.grove import pod_gang as grove
 from tierwise.dialects.kai import pod_group as kai
 from tierwise.dialects.koordinator import gangs as koordinator
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.koordinator.network_topology import default_topology
-from tierwise.dialects.kubernetes import compute_domains
 from tierwise.dialects.kubernetes import pod_groups as kubernetes
 from tierwise.dialects.kueue import pod_sets as kueue
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, NotOurs, Rules, kinds
+from tierwise.dialects.pod_marks import group_of
 from tierwise.dialects.scheduler_plugins import pod_group as scheduler_plugins
 from tierwise.dialects.volcano import pod_group as volcano
-from tierwise.dialects.volcano.annotations import group_of
 from tierwise.model.job import Job
 from tierwise.model.topology import LABELS, LAYERS, fabric_kind
 from tierwise.port import Key, Objects

@@ -16,7 +16,7 @@ from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.volcano import Job as BatchJob
 from tierwise.api.volcano import PodGroup
 from tierwise.dialects.languages import whose
-from tierwise.dialects.volcano.annotations import group_of
+from tierwise.dialects.pod_marks import group_of
 from tierwise.dialects.volcano.job import defaulted, pod_group_name
 from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.naming import ObjectNames, domain_title, sub_id

@@ -22,12 +22,12 @@ from tierwise.api.volcano import PodGroup, Queue
 from tierwise.config.actions import EVICTING_BY_POD
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.config.reservations import ReservationRules, reservation_rules
+from tierwise.dialects.compute_domains import domains
+from tierwise.dialects.elastic_quota import Quotas
 from tierwise.dialects.jobs import JobBuilder
 from tierwise.dialects.kai.pod_group import inherited_run_times
 from tierwise.dialects.kai.pod_group import read_queue as read_kai_queue
-from tierwise.dialects.koordinator.elastic_quota import Quotas
 from tierwise.dialects.koordinator.gangs import drawn_to, gang_rules
-from tierwise.dialects.kubernetes.compute_domains import domains
 from tierwise.dialects.kubernetes.devices import extended_names
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, effective_request, firm_request
 from tierwise.dialects.kubernetes.volumes import STORAGE_KINDS

@@ -24,7 +24,7 @@ from tierwise.api.natural import natural
 from tierwise.api.nvidia import ComputeDomain
 from tierwise.api.quantity import milli
 from tierwise.api.resource import DeviceClaim, DeviceClass, ResourceClaim, ResourceSlice
-from tierwise.dialects.kubernetes.compute_domains import domains, template_names
+from tierwise.dialects.compute_domains import domains, template_names
 from tierwise.dialects.kubernetes.devices import (
     ANY_CLAIM,
     EXTENDED_CLAIM,

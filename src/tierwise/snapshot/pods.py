@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tierwise.api.core import Pod
 from tierwise.api.pattern import COORDINATES, RANK, RANKS
-from tierwise.dialects.koordinator.elastic_quota import firm
+from tierwise.dialects.elastic_quota import firm
 from tierwise.dialects.kubernetes.requests import counted
 from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION
 from tierwise.snapshot.devices import has_extended

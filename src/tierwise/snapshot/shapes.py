@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from tierwise.api.core import Pod, PodSpec, PriorityClass
 from tierwise.api.quantity import milli
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.dialects.koordinator.elastic_quota import firm
+from tierwise.dialects.elastic_quota import firm
 from tierwise.dialects.kubernetes.requests import effective_request, firm_request, guesses
 from tierwise.dialects.kubernetes.volumes import ReadVolumes
 from tierwise.dialects.languages import whose
 from tierwise.dialects.network_aware.services import Homes, service_of
-from tierwise.dialects.volcano.annotations import queue_of
+from tierwise.dialects.pod_marks import queue_of
 from tierwise.model.arrays import Ints
 from tierwise.model.resources import POD_SLOTS, UNOFFERED, Axis
 from tierwise.model.services import Service

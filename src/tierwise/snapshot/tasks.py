@@ -22,13 +22,13 @@ from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
 from tierwise.api.unsupported import unsupported
 from tierwise.config.profile import Profile
+from tierwise.dialects.elastic_quota import OWNER, shielded
 from tierwise.dialects.jobs import Member
-from tierwise.dialects.koordinator.elastic_quota import OWNER, shielded
 from tierwise.dialects.koordinator.gangs import SELECTOR
 from tierwise.dialects.kubernetes.volumes import ReadVolumes
 from tierwise.dialects.languages import Name, names, plain
 from tierwise.dialects.network_aware.services import GROUP_LABEL, Homes
-from tierwise.dialects.volcano.annotations import not_preemptable, role_of
+from tierwise.dialects.pod_marks import not_preemptable, role_of
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Status, Task
 from tierwise.model.resources import Axis

@@ -14,7 +14,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Condition
 from tierwise.api.reservation import RESERVATION, spell_reservation
 from tierwise.controllers.stamp import stamp
-from tierwise.dialects.kubernetes.identity import made_up_uid
+from tierwise.dialects.identity import made_up_uid
 from tierwise.explain.message import message
 from tierwise.framework.report import CycleReport, Reservation
 from tierwise.model.job import Job, Phase, Status

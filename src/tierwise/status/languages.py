@@ -13,8 +13,8 @@ from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.workload import CompositePodGroup, PodGroup, Workload
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.grove.pod_gang import SCHEDULED as GANG_SCHEDULED
+from tierwise.dialects.identity import made_up_uid
 from tierwise.dialects.kai.pod_group import STARTED
-from tierwise.dialects.kubernetes.identity import made_up_uid
 from tierwise.dialects.kubernetes.pod_groups import COMPOSITE_SCHEDULED, DEEPEST, SCHEDULED
 from tierwise.explain.message import message
 from tierwise.model.job import Job, Phase

@@ -20,7 +20,7 @@ from tierwise.api.volcano import PodGroup, PodGroupStatus
 from tierwise.controllers.workqueue import Index
 from tierwise.dialects.language import NotOurs, loaded
 from tierwise.dialects.languages import LANGUAGES
-from tierwise.dialects.volcano.annotations import group_of
+from tierwise.dialects.pod_marks import group_of
 from tierwise.dialects.volcano.pod_group import previous_placements
 from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.message import decision_id

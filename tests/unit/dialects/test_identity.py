@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from tierwise.dialects.kubernetes.identity import made_up_uid
+from tierwise.dialects.identity import made_up_uid
 
 NAMES = uuid.UUID("6b0f3a54-4c1c-5d0e-9a53-0c1f6f1c7a11")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tierwise.api.meta import ObjectMeta
-from tierwise.dialects.volcano.annotations import not_preemptable
+from tierwise.dialects.pod_marks import not_preemptable
 
 MARK = "volcano.sh/preemptable"
 

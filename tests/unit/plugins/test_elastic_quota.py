@@ -21,7 +21,7 @@ from tierwise.api.core import Pod
 from tierwise.api.elastic_quota import SYSTEM_QUOTA, ElasticQuota
 from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT, PluginChoice
-from tierwise.dialects.koordinator.elastic_quota import Quotas
+from tierwise.dialects.elastic_quota import Quotas
 from tierwise.sim.cluster.rounds import schedule
 
 HALL = nodes("n0 n1 n2 n3")

@@ -24,7 +24,7 @@ from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup, created, smallest
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, Rules
-from tierwise.dialects.volcano.annotations import KAI_QUEUE
+from tierwise.dialects.pod_marks import KAI_QUEUE
 from tierwise.model.job import Constraint, Phase
 from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.reason import Reason

@@ -21,10 +21,10 @@ from tierwise.api.koordinator import GatherRule, GatherSpec, PodGroup, gang_name
 from tierwise.api.meta import ObjectMeta, read_number
 from tierwise.api.natural import natural
 from tierwise.config.profile import Profile
+from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.fabrics import FabricMarks, marked, read_marks
 from tierwise.dialects.groups import GangPart, Gathered, Group, created, gang_minimums
 from tierwise.dialects.jobs import Member
-from tierwise.dialects.koordinator.elastic_quota import forbearing
 from tierwise.dialects.language import Drawn, Language, Rules
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather

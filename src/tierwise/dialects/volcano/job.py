@@ -11,7 +11,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from tierwise.api.volcano import Job, TaskSpec
-from tierwise.dialects.kubernetes.identity import made_up_uid
+from tierwise.dialects.identity import made_up_uid
 
 __all__ = [
     "DEFAULT_MAX_RETRY",

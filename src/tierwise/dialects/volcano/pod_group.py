@@ -18,11 +18,11 @@ from tierwise.api.meta import ObjectMeta, Record
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.api.volcano import PodGroup, Queue, QueueAffinity
+from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, created, tier_limit
-from tierwise.dialects.koordinator.elastic_quota import forbearing
 from tierwise.dialects.language import Language, Rules
-from tierwise.dialects.volcano.annotations import group_of, not_preemptable
+from tierwise.dialects.pod_marks import group_of, not_preemptable
 from tierwise.model.job import Phase
 from tierwise.model.queue import NodeGroups
 from tierwise.model.queue import Queue as ModelQueue

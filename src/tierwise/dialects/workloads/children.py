@@ -18,7 +18,7 @@ from tierwise.api.codec import Object, Raw
 from tierwise.api.core import Pod
 from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta, OwnerReference
-from tierwise.dialects.kubernetes.identity import made_up_uid
+from tierwise.dialects.identity import made_up_uid
 from tierwise.dialects.workloads.fields import Fields
 from tierwise.port import Key, Objects, key_of, key_of_raw
 

@@ -16,7 +16,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.kueue import GROUP as KUEUE
 from tierwise.dialects.languages import whose
-from tierwise.dialects.volcano.annotations import GROUP_ANNOTATION, KAI_QUEUE, QUEUE_ANNOTATION
+from tierwise.dialects.pod_marks import GROUP_ANNOTATION, KAI_QUEUE, QUEUE_ANNOTATION
 from tierwise.dialects.workloads.children import Child, Owner, named
 from tierwise.port import key_of, key_of_raw
 

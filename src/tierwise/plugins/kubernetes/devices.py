@@ -22,7 +22,7 @@ from tierwise.api.meta import format_time
 from tierwise.api.plurals import count
 from tierwise.api.quantity import milli
 from tierwise.api.resource import ResourceClaim
-from tierwise.dialects.kubernetes.compute_domains import CLIQUE
+from tierwise.dialects.compute_domains import CLIQUE
 from tierwise.dialects.kubernetes.devices import binding_of
 from tierwise.framework.extension import CycleView, Preparation, Tie
 from tierwise.framework.ledger import Ledger, Pool, Tally, stays_released

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from tierwise.api.core import Pod
 from tierwise.api.volcano import Job, PodGroup
-from tierwise.dialects.volcano.annotations import role_of
+from tierwise.dialects.pod_marks import role_of
 from tierwise.dialects.volcano.job import defaulted
 from tierwise.explain.job_location import job_location
 from tierwise.explain.naming import ObjectNames, decision_title, sub_id

@@ -31,7 +31,7 @@ from tierwise.api.storage import (
     class_of,
 )
 from tierwise.controllers.workqueue import Index
-from tierwise.dialects.kubernetes.identity import made_up_uid
+from tierwise.dialects.identity import made_up_uid
 from tierwise.dialects.kubernetes.volumes import CHOSEN_AT, CHOSEN_NODE
 from tierwise.port import Create, Effect, Key, Objects, PatchStatus, Prepare, RecordEvent, key_of
 

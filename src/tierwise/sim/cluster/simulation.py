@@ -18,7 +18,7 @@ from tierwise.api.errors import InputError
 from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.volcano import Job, PodGroup
 from tierwise.config.profile import Profile
-from tierwise.dialects.volcano.annotations import group_of
+from tierwise.dialects.pod_marks import group_of
 from tierwise.explain.timeline import TimelineEntry
 from tierwise.framework.extension import Factory
 from tierwise.framework.report import CycleReport
