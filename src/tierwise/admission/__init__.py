@@ -47,7 +47,7 @@ from tierwise.api.kueue import Topology as KueueTopology
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.network_aware import AppGroup, KepNetworkTopology, NetworkTopology
 from tierwise.api.quantity import whole
-from tierwise.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate
+from tierwise.api.resource import DeviceClaim, DeviceClass, ResourceClaim, ResourceClaimTemplate
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from tierwise.api.volcano import Command, HyperNode, Job, PodGroup, Queue
@@ -123,7 +123,7 @@ def unheard(objects: Objects) -> list[FieldFinding]:
 
 
 def passed_over(objects: Objects) -> list[FieldFinding]:
-    """What is written in objects and read by nobody, besides fields that do not exist."""
+    """What is written in objects and not read, besides fields that do not exist."""
     declared = every_group(objects)
     found: list[FieldFinding] = []
     for key in objects:
@@ -151,7 +151,7 @@ def judge(objects: Objects, key: Key, context: ReviewContext, before: Object | N
 
 
 def judge_deletion(objects: Objects, record: Object) -> ValidationResult:
-    """What stands against deleting an object of a collection; of most kinds everything may go at any time."""
+    """What speaks against deleting an object of a collection; of most kinds everything may go at any time."""
     if not isinstance(record, Queue):
         return ValidationResult((), ())
     key = Key("scheduling.volcano.sh", "Queue", "", record.metadata.name)
@@ -251,17 +251,20 @@ class _Checks:
             case NetworkTopology() | KepNetworkTopology():
                 return network_map.check(record, self._objects.raw(key) or {})
             case DeviceClass():
-                return devices.check_class(record, self._trials)
+                return devices.check_selectors("spec.selectors", record.spec.selectors, self._trials)
             case ResourceClaim():
-                return devices.check_claim(record, self._objects.every(DeviceClass), self._trials)
+                return self._of_devices("spec.devices", record.spec.devices)
             case ResourceClaimTemplate():
-                return devices.check_template(record, self._objects.every(DeviceClass), self._trials)
+                return self._of_devices("spec.spec.devices", record.spec.spec.devices)
             case ConfigMap():
                 return _of_config(record)
             case Unknown():
                 return self._of_workload(record, key)
             case _:
                 return []
+
+    def _of_devices(self, path: str, spec: DeviceClaim) -> Iterator[Issue]:
+        return devices.check_requests(path, spec, self._objects.every(DeviceClass), self._trials)
 
     def _of_workload(self, record: Unknown, key: Key) -> Iterator[Issue]:
         """An object of which pods may be made, or of a kind that is not known."""

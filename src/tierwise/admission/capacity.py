@@ -27,7 +27,7 @@ _PLENTY = 10**6
 
 
 class TreeCapacity(msgspec.Struct, frozen=True):
-    """The nodes of a cluster by the domains they stand in."""
+    """The nodes of a cluster by the domains they are in."""
 
     topology: Topology
     allocatable: Sequence[Amounts]  # of each row
@@ -36,7 +36,7 @@ class TreeCapacity(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, topology: Topology, nodes: Sequence[Node]) -> TreeCapacity:
-        """The room of nodes that stand in the order of the topology's rows."""
+        """The room of nodes in the order of the topology's rows."""
         return cls(topology, [_counted(node) for node in nodes])
 
     def holds(self, shares: Iterable[Share], limit: int | None, together: Amounts) -> bool:

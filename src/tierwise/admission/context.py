@@ -109,7 +109,7 @@ def cluster_context(objects: Objects, capacity: TreeCapacity | None) -> ClusterC
 
 
 def _named_tiers(hypernodes: Iterable[HyperNode]) -> dict[str, int]:
-    """Where one name stands for several tiers the tightest reading holds, as in the scheduler."""
+    """Where one name means several tiers the tightest reading holds, as in the scheduler."""
     tiers: dict[str, int] = {}
     for hypernode in hypernodes:
         name, tier = hypernode.spec.tier_name, hypernode.spec.tier

@@ -19,7 +19,7 @@ from tierwise.api.resource import (
 )
 from tierwise.port import Objects
 
-__all__ = ["Trials", "check_claim", "check_class", "check_pod", "check_template"]
+__all__ = ["Trials", "check_pod", "check_requests", "check_selectors"]
 
 _TRIALS: Final = 2_000_000
 """What selectors may cost together that are tried; those beyond it are only read."""
@@ -49,23 +49,6 @@ class Trials:
         return self._known.get(expression, "")
 
 
-def check_class(record: DeviceClass, trials: Trials) -> Iterator[Issue]:
-    """A class whose selectors cannot be read chooses no device."""
-    yield from _selectors("spec.selectors", record.spec.selectors, trials)
-
-
-def check_claim(record: ResourceClaim, classes: Mapping[str, DeviceClass], trials: Trials) -> Iterator[Issue]:
-    """A claim that asks for what is not known waits for ever."""
-    yield from _requests("spec.devices", record.spec.devices, classes, trials)
-
-
-def check_template(
-    record: ResourceClaimTemplate, classes: Mapping[str, DeviceClass], trials: Trials
-) -> Iterator[Issue]:
-    """The same, for every claim that is made from it."""
-    yield from _requests("spec.spec.devices", record.spec.spec.devices, classes, trials)
-
-
 def check_pod(pod: Pod, objects: Objects) -> Iterator[Issue]:
     """A pod that names claims and templates which do not exist waits for them; one that is bound has what it has."""
     if not pod.spec.node_name:
@@ -86,7 +69,8 @@ def _named(spec: PodSpec, namespace: str, objects: Objects) -> Iterator[Issue]:
                 yield warning(path, f"{kind} {name} does not exist: the pod will wait for it (ClaimNotReady)")
 
 
-def _requests(path: str, spec: DeviceClaim, classes: Mapping[str, DeviceClass], trials: Trials) -> Iterator[Issue]:
+def check_requests(path: str, spec: DeviceClaim, classes: Mapping[str, DeviceClass], trials: Trials) -> Iterator[Issue]:
+    """A claim that asks for what is not known waits for ever, and so does each that is made from a template."""
     if not spec.requests:
         yield error(f"{path}.requests", "a claim needs at least one request")
     for i, request in enumerate(spec.requests):
@@ -105,13 +89,14 @@ def _requests(path: str, spec: DeviceClaim, classes: Mapping[str, DeviceClass], 
                 yield error(f"{own}.allocationMode", f'"{one.allocation_mode}" is neither ExactCount nor All')
             if one.count < 0 or (one.allocation_mode == "All" and one.count):
                 yield error(f"{own}.count", "it is for ExactCount alone, and greater than zero")
-            yield from _selectors(f"{own}.selectors", one.selectors, trials)
+            yield from check_selectors(f"{own}.selectors", one.selectors, trials)
     for i, constraint in enumerate(spec.constraints):
         if (constraint.match_attribute is None) is (constraint.distinct_attribute is None):
             yield error(f"{path}.constraints[{i}]", "exactly one of matchAttribute and distinctAttribute is needed")
 
 
-def _selectors(path: str, selectors: Sequence[DeviceSelector], trials: Trials) -> Iterator[Issue]:
+def check_selectors(path: str, selectors: Sequence[DeviceSelector], trials: Trials) -> Iterator[Issue]:
+    """A class or a request whose selectors cannot be read chooses no device."""
     from tierwise.api.cel import CelError, NotSupportedError  # most collections have no selectors
 
     for i, one in enumerate(selectors):

@@ -230,7 +230,7 @@ def _check_keys(quota: ElasticQuota, parent: ElasticQuota) -> Iterator[Issue]:
 
 
 def _check_sum(quota: ElasticQuota, below: Sequence[ElasticQuota]) -> Iterator[Issue]:
-    """A parent must be able to keep its word to its children; the cluster's word is nobody's to check."""
+    """A parent must be able to keep its word to its children; what the cluster has is not checked."""
     for resource, quantity in quota.spec.min.items() if below else ():
         asked = sum(amount(resource, child.spec.min.get(resource, 0)) for child in below)
         if asked > amount(resource, quantity):

@@ -78,7 +78,7 @@ def _check_selector(path: str, selector: MemberSelector, named: str) -> Iterator
 def grown(hypernodes: Iterable[HyperNode], nodes: Iterable[Node]) -> tuple[Topology, list[Node]]:
     """The tree of hyperNodes, and the nodes in the order of its rows.
 
-    Where no nodes are given, those that members name stand in for them: overlaps show all the same. What patterns and
+    Where no nodes are given, those that members name are used: overlaps show all the same. What patterns and
     label selectors would find is not known then, and not complained about.
     """
     hypernodes, known = list(hypernodes), list(nodes)

@@ -14,7 +14,7 @@ from tierwise.dialects.koordinator import gangs as gangs
 from tierwise.dialects.koordinator.network_topology import Layers, default_topology, layer_faults, read_layers
 from tierwise.port import Key
 
-__all__ = ["admit", "check_gang", "check_groups", "check_pod", "check_topology", "known_layers"]
+__all__ = ["admit", "check_groups", "check_pod", "check_topology", "known_layers"]
 
 _STRATEGIES: Final = {"mustgather": "MustGather", "prefergather": "PreferGather"}
 _PARALLEL: Final = frozenset({"data-parallel", "pipeline-parallel", "tensor-parallel"})
@@ -43,7 +43,7 @@ def known_layers(found: Mapping[str, ClusterNetworkTopology]) -> Layers | None:
 
 
 def check_groups(meta: ObjectMeta, key: str, records: Mapping[str, PodGroup], pods: Iterable[Pod]) -> Iterator[Issue]:
-    """Warnings of a gang group that binds nobody: one that others do not name as well, or that crosses namespaces."""
+    """Warnings of a gang group that binds no gang: one that others do not name as well, or that crosses namespaces."""
     if key and meta.annotations.get(gangs.GROUPS):
         for fault in gangs.gang_faults(gangs.read_gangs(records, pods)):
             if fault.subject == f"Gang {key}":
@@ -52,19 +52,14 @@ def check_groups(meta: ObjectMeta, key: str, records: Mapping[str, PodGroup], po
 
 def admit(record: PodGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
     """Issues of a pod group, and of the gangs that it says it starts with."""
-    yield from check_gang(record, around.layers)
-    pods = around.objects.every(Pod).values()
-    yield from check_groups(record.metadata, key.path, around.objects.every(PodGroup), pods)
-
-
-def check_gang(record: PodGroup, layers: Layers | None) -> Iterator[Issue]:
-    """Issues of a pod group."""
-    spec = record.spec
+    spec, layers = record.spec, around.layers
     yield from at_least("spec.minMember", spec.min_member, 0)
     yield from at_least("spec.scheduleTimeoutSeconds", spec.schedule_timeout_seconds, 0)
     if spec.network_topology_aware is not None:
         yield from _check_asks("spec.networkTopologyAware", spec.network_topology_aware, layers, spec.min_member)
     yield from _check_annotations(record.metadata, layers, spec.min_member)
+    pods = around.objects.every(Pod).values()
+    yield from check_groups(record.metadata, key.path, around.objects.every(PodGroup), pods)
 
 
 def check_pod(pod: Pod, layers: Layers | None) -> Iterator[Issue]:

@@ -32,7 +32,7 @@ __all__ = [
 
 
 def check(meta: ObjectMeta, ranks: int) -> Iterator[Issue]:
-    """Issues of the annotations on an object that stands for so many pods."""
+    """Issues of the annotations on an object with so many pods."""
     yield from check_ladder(meta)
     yield from check_terms(meta)
     yield from check_repair(meta)

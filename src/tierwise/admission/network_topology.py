@@ -86,6 +86,6 @@ def limit(topology: NetworkTopologySpec | None, tiers: Mapping[str, int]) -> int
 
 
 def within(path: str, inner: int | None, outer: int | None) -> Iterator[Issue]:
-    """An error where a part of a gang may stand farther apart than the whole: one of the two is a mistake."""
+    """An error where a part of a gang may be farther apart than the whole: one of the two is a mistake."""
     if inner is not None and outer is not None and inner > outer:
         yield error(path, f"tier {inner} is above tier {outer}, the highest that the whole may use")

@@ -1,4 +1,4 @@
-"""What people write and what nobody reads: keys of tierwise's own that do not exist, and marks where they do not count.
+"""What people write and what is not read: keys of tierwise's own that do not exist, and marks where they do not count.
 
 Warnings of admission, and notes of verbs that read manifests: nothing is passed over without a word.
 """
@@ -26,7 +26,7 @@ __all__ = ["check_passed_over"]
 
 
 def check_passed_over(record: Object, objects: Objects, key: Key, declared: Mapping[Name, Group]) -> Iterator[Issue]:
-    """A warning for all that is written in an object and read by nobody; `declared` are the groups of all languages."""
+    """A warning for all that is written in an object and not read; `declared` are the groups of all languages."""
     yield from _keys(record, objects.raw(key))
     if isinstance(record, Pod):
         yield from _marks(record, objects, declared)
@@ -47,7 +47,7 @@ def _keys(record: Object, raw: Raw | None) -> Iterator[Issue]:
 
 
 def _marks(pod: Pod, objects: Objects, declared: Mapping[Name, Group]) -> Iterator[Issue]:
-    """Constraints on further fabrics that stand on a pod, where those of its group count, or where it has none."""
+    """Constraints on further fabrics that are on a pod, where those of its group count, or where it has none."""
     own = {key: value for key, value in marked(pod.metadata).items() if _of_fabrics(key)}
     if not own:
         return

@@ -20,7 +20,7 @@ from tierwise.api.volcano import PodGroup, SubGroupPolicy
 from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.port import Key
 
-__all__ = ["admit", "check"]
+__all__ = ["admit"]
 
 # Volcano's job controller also writes what counts against quotas into minResources; no node has any of that.
 _OF_QUOTAS: Final = ("requests.", "limits.", "count/")
@@ -29,14 +29,9 @@ _PHASES: Final = frozenset({"", "Pending", "Inqueue", "Running", "Unknown", "Com
 
 
 def admit(group: PodGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
-    """Issues of a pod group, as its language asks for them."""
-    return check(group, around.members.get(key.path, ()), around.cluster)
-
-
-def check(group: PodGroup, pods: Sequence[Pod], context: ClusterContext) -> Iterator[Issue]:
     """Issues of a pod group and the pods that belong to it."""
-    spec = group.spec
-    around, context = context, context.on_fabric_of(group.metadata)
+    spec, pods = group.spec, around.members.get(key.path, ())
+    context = around.cluster.on_fabric_of(group.metadata)
     yield from dns_subdomain("metadata.name", group.metadata.name)
     yield from names.check(group.metadata, len(pods))
     yield from at_least("spec.minMember", spec.min_member, 0)
@@ -53,7 +48,7 @@ def check(group: PodGroup, pods: Sequence[Pod], context: ClusterContext) -> Iter
     yield from _check_priority(group, pods, context)
     yield from network_topology.check("spec.networkTopology", spec.network_topology, context.tiers)
     policies = [policy.name for policy in spec.sub_group_policy]
-    yield from network_topology.check_fabrics(group.metadata, policies, around)
+    yield from network_topology.check_fabrics(group.metadata, policies, around.cluster)
     yield from one_of("status.phase", group.status.phase, _PHASES)
     yield from _check_policies(group, context)
     yield from _check_room(group, pods, context)

@@ -92,7 +92,7 @@ def _check_triggers(path: str, policy: LifecyclePolicy) -> Iterator[Issue]:
 
 
 def _check_sense(path: str, policy: LifecyclePolicy, *, parted: bool, of_task: bool) -> Iterator[Issue]:
-    """Warnings for policies that are sound and yet not what somebody wants."""
+    """Warnings for policies that are sound and yet hardly what is wanted."""
     if policy.action == _RESTART_PARTITION and not parted:
         why = "the task has no partitionPolicy" if of_task else "no task of the job has a partitionPolicy"
         yield warning(path, f"{_RESTART_PARTITION} does nothing: {why}")

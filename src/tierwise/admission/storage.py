@@ -60,14 +60,14 @@ def check_claim(claim: PersistentVolumeClaim, objects: Objects) -> Iterator[Issu
 
 
 def check_volume(volume: PersistentVolume) -> Iterator[Issue]:
-    """A volume in modes that nobody knows fits no claim."""
+    """A volume in unknown modes fits no claim."""
     for i, mode in enumerate(volume.spec.access_modes):
         yield from one_of(f"spec.accessModes[{i}]", mode, _ACCESS)
     yield from one_of("spec.volumeMode", volume.spec.volume_mode, _MODES)
 
 
 def check_class(record: StorageClass) -> Iterator[Issue]:
-    """A class says when volumes are bound, and by whom they are made."""
+    """A class says when volumes are bound, and what makes them."""
     yield from one_of("volumeBindingMode", record.volume_binding_mode, _BINDING)
     if record.provisioner == NO_PROVISIONER and record.allowed_topologies:
         yield warning("allowedTopologies", "no volumes are made, so nothing is limited by it")

@@ -24,7 +24,7 @@ _NEGATIVE: Final = "is negative"
 _UNIONS: Final = (typing.Union, types.UnionType)
 
 _Path = tuple[Any, ...]
-"""The path of what holds a value, and its name or number there: written out only where somebody is told."""
+"""The path of what holds a value, and its name or number there: written out only for a message."""
 
 _Found = list[tuple[_Path, Quantity]]
 _Find = Callable[[Any, _Path, _Found], None]

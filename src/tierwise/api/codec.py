@@ -135,7 +135,7 @@ def _culprit(raw: object, path: str, what: str) -> tuple[str, str]:
 
 
 def _at(raw: object, path: str) -> Iterator[object]:
-    """Every value that a path of msgspec's could mean; "[...]" stands for any entry of a list or map."""
+    """Every value that a path of msgspec's could mean; "[...]" means any entry of a list or map."""
     values = [raw]
     for step in _STEP.finditer(path.removeprefix("$")):
         inner: list[object] = []
@@ -165,7 +165,7 @@ def tidy(value: object) -> object:
     That is how the API server reads them: a job plugin without arguments is asked for all the same.
 
     The unquoted True and False of conditions become texts: so common in hand-written YAML, and so clear, that they
-    are read as what they stand for.
+    are read as what they mean.
     """
     if isinstance(value, list):
         return [tidy(item) for item in value]

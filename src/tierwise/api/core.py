@@ -230,7 +230,7 @@ class NodeStatus(Record, frozen=True):
 
 
 class Node(Record, frozen=True):
-    """A machine of the cluster."""
+    """A node of the cluster."""
 
     metadata: ObjectMeta
     spec: NodeSpec = NodeSpec()

@@ -1,7 +1,7 @@
 """The record of a defragmentation that is carried out: a ConfigMap that its executor writes and the scheduler reads.
 
 It holds all that is known of the execution, so that another process can go on with it, and the places that the
-scheduler keeps meanwhile: for the job that is being moved, and for nobody where room is being opened. The scheduler
+scheduler keeps meanwhile: for the job that is being moved, and for no job where room is being opened. The scheduler
 answers with an annotation that names the last revision which its cycles respect.
 """
 

@@ -83,9 +83,9 @@ def _filled_whole(spec: PodSpec, whole: ResourceRequirements) -> ResourceRequire
 def container_requests(spec: PodSpec, *, limits: bool = False, missing: Mapping[str, int] = _NOTHING) -> dict[str, int]:
     """What the containers of a pod ask for together, or are limited to: their sum, or what starting them takes.
 
-    `missing` stands in for what a container does not ask for.
+    `missing` replaces what a container does not ask for.
 
-    Init containers with restartPolicy Always run beside the others from their turn on, as Kubernetes counts them.
+    Init containers with restartPolicy Always run beside the others once they have started, as Kubernetes counts them.
     """
 
     def own(container: Container) -> dict[str, int]:

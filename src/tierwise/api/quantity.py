@@ -43,7 +43,7 @@ _QUOTA_PREFIXES: Final = ("requests.", "limits.")
 def parse(quantity: Quantity) -> Fraction:
     """The value of a quantity in any of Kubernetes' forms; ValueError where it is none.
 
-    Exact, but for what no amount depends on: values far beyond 64 bits stand for all larger ones, and of more than
+    Exact, but for what no amount depends on: values far beyond 64 bits count as all larger ones do, and of more than
     forty digits those after the first forty count as one that is not zero. So the work is bounded whatever is written.
     Bare numbers are read by the digits they print with, so YAML's 0.1 is one tenth exactly.
     """

@@ -156,7 +156,7 @@ RESOURCES: Final = {
     "aliyun.com/gpu-core.percentage": _SHARES.format("the scheduler extender gpushare"),
     "tencent.com/vcuda-*": _SHARES.format("the scheduler extender gpu-admission"),
 }
-"""Resources that are parts of devices, and who would choose the device; `*` stands for any text.
+"""Resources that are parts of devices, and who would choose the device; `*` means any text.
 
 A kubelet gives out whole devices by itself; of a part, the pod must say which device it is of.
 """

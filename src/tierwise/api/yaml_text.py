@@ -60,7 +60,7 @@ def resolve(text: str) -> Scalar:
 
 
 def as_key(text: str) -> str | None:
-    """The key that an unquoted scalar stands for, as kubectl turns it into JSON; None where it cannot be one."""
+    """The key that an unquoted scalar is, as kubectl turns it into JSON; None where it cannot be one."""
     value = resolve(text)
     if value is None:
         return None
@@ -131,7 +131,7 @@ class _Outer(NamedTuple):
 
 
 class _Anchored(NamedTuple):
-    """What an alias stands for, and how many nodes that is when written out."""
+    """What an alias refers to, and how many nodes that is when written out."""
 
     value: object
     nodes: int
@@ -345,7 +345,7 @@ class _Pattern(Protocol):
 def _compiled(text: str) -> _Pattern:
     # RE2, because it reads 40 MB in a fraction of a second where Python's own matcher takes several.
     options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1  # bytes as they stand: the patterns spell out UTF-8 themselves
+    options.encoding = re2.Options.Encoding.LATIN1  # bytes as they are: the patterns spell out UTF-8 themselves
     options.max_mem = 64 << 20
     pattern: _Pattern = re2.compile(f"(?m){text}".encode("latin-1"), options)
     return pattern

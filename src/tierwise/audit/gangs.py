@@ -13,7 +13,7 @@ from tierwise.api.core import Pod
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.selector import matches
 from tierwise.api.volcano import PodGroup, SubGroupPolicy
-from tierwise.audit.pods import Finding, group, stands
+from tierwise.audit.pods import Finding, counts, group
 from tierwise.port import Objects
 
 __all__ = ["gangs", "members", "sub_groups", "was_whole"]
@@ -31,10 +31,10 @@ def members(objects: Objects) -> dict[str, list[Pod]]:
 
 
 def gangs(objects: Objects) -> Iterator[Finding]:
-    """Gangs of which a part stands."""
+    """Gangs of which a part is placed."""
     inside = members(objects)
     for path, record in objects.every(PodGroup).items():
-        standing = [pod for pod in inside[path] if stands(pod)]
+        standing = [pod for pod in inside[path] if counts(pod)]
         if not standing or was_whole(record.metadata, said=record.status.phase in _ONCE_WHOLE):
             continue
         for text in _missing(record, standing):

@@ -16,7 +16,7 @@ from tierwise.api.koordinator import PodGroup, gang_names
 from tierwise.api.meta import ObjectMeta, read_number
 from tierwise.api.volcano import PodGroup as VolcanoGroup
 from tierwise.audit.gangs import was_whole
-from tierwise.audit.pods import Finding, diminished, gang, group, stands
+from tierwise.audit.pods import Finding, counts, diminished, gang, group
 from tierwise.port import Objects
 
 __all__ = ["AuditedGang", "gang_groups", "gangs_of", "koordinator_gangs"]
@@ -40,7 +40,7 @@ class AuditedGang(msgspec.Struct):
 
     def standing(self) -> list[Pod]:
         """Pods that count."""
-        return [pod for pod in self.pods if stands(pod)]
+        return [pod for pod in self.pods if counts(pod)]
 
     def partners(self) -> list[str]:
         """Gangs that it lists as starting with it; itself as well, usually."""
@@ -68,7 +68,7 @@ def gangs_of(objects: Objects) -> dict[str, AuditedGang]:
 
 
 def koordinator_gangs(objects: Objects) -> Iterator[Finding]:
-    """Gangs of which a part stands, and gangs that stand without those that start with them."""
+    """Gangs of which a part is placed, and gangs that are placed without those that start with them."""
     for several, missing in gang_groups(objects):
         if not any(one.standing() for one in several) or _was_whole(several):
             continue
@@ -81,7 +81,7 @@ def koordinator_gangs(objects: Objects) -> Iterator[Finding]:
 
 
 def gang_groups(objects: Objects) -> list[tuple[list[AuditedGang], list[str]]]:
-    """Gangs of a namespace that all list the same group, and what they list and nobody has; others stand alone."""
+    """Gangs of a namespace that all list the same group, and what they list and does not exist; others are alone."""
     every = gangs_of(objects)
     lists = {one.key: {one.key, *(p for p in one.partners() if _space(p) == _space(one.key))} for one in every.values()}
     found: list[tuple[list[AuditedGang], list[str]]] = []

@@ -26,7 +26,7 @@ from tierwise.api.workload import CompositePodGroup as Composite
 from tierwise.api.workload import PodGroup as KubernetesGroup
 from tierwise.api.workload import Workload
 from tierwise.audit.gangs import was_whole
-from tierwise.audit.pods import Finding, diminished, gang, group, holds, stands
+from tierwise.audit.pods import Finding, counts, diminished, gang, group, holds
 from tierwise.audit.topology import Fabrics
 from tierwise.port import Key, Objects
 
@@ -46,7 +46,7 @@ _DEEPEST = 4
 
 
 def plugin_groups(objects: Objects) -> Iterator[Finding]:
-    """PodGroups of scheduling.x-k8s.io of which a part stands."""
+    """PodGroups of scheduling.x-k8s.io of which a part is placed."""
     fabrics = Fabrics(objects)
     inside = _standing(objects, lambda pod: pod.metadata.labels.get("scheduling.x-k8s.io/pod-group", ""))
     for path, record in objects.every(PluginGroup).items():
@@ -57,13 +57,13 @@ def plugin_groups(objects: Objects) -> Iterator[Finding]:
 
 
 def kubernetes(objects: Objects) -> Iterator[Finding]:
-    """Groups of Kubernetes' own of which a part stands, or whose pods stand in several domains."""
+    """Groups of Kubernetes' own of which a part is placed, or whose pods are in several domains."""
     for check in (_pod_groups, _composites, _workloads):
         yield from check(objects)
 
 
 def _pod_groups(objects: Objects) -> Iterator[Finding]:
-    """PodGroups of scheduling.k8s.io of which a part stands, or whose pods stand in several domains."""
+    """PodGroups of scheduling.k8s.io of which a part is placed, or whose pods are in several domains."""
     fabrics = Fabrics(objects)
     inside = _standing(
         objects, lambda pod: pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else ""
@@ -80,7 +80,7 @@ def _pod_groups(objects: Objects) -> Iterator[Finding]:
 
 
 def _composites(objects: Objects) -> Iterator[Finding]:
-    """CompositePodGroups of which a part stands, or whose pods stand in several domains, at every level."""
+    """CompositePodGroups of which a part is placed, or whose pods are in several domains, at every level."""
     fabrics = Fabrics(objects)
     inside = _standing(
         objects, lambda pod: pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else ""
@@ -95,7 +95,7 @@ def _composites(objects: Objects) -> Iterator[Finding]:
                 found.setdefault(f"{path.partition('/')[0]}/{parent}", []).append(path)
 
     def below(path: str, steps: int) -> tuple[list[Pod], int]:
-        """The pods that stand below a composite, and how many of its parts stand whole."""
+        """The placed pods below a composite, and how many of its parts are whole."""
         pods, whole = [], 0
         for name in groups.get(path, ()):
             gang = objects.every(KubernetesGroup)[name].spec.scheduling_policy.gang
@@ -131,7 +131,7 @@ def _composites(objects: Objects) -> Iterator[Finding]:
 
 
 def _workloads(objects: Objects) -> Iterator[Finding]:
-    """Groups of the first Workloads of scheduling.k8s.io of which a part stands, though all their pods are there."""
+    """Groups of the first Workloads of scheduling.k8s.io of which a part is placed, though all their pods are there."""
 
     def named(pod: Pod) -> str:
         found = pod.spec.workload_ref
@@ -147,7 +147,7 @@ def _workloads(objects: Objects) -> Iterator[Finding]:
 
 
 def kai_groups(objects: Objects) -> Iterator[Finding]:
-    """PodGroups of KAI's of which a part stands, or whose pods stand further apart than a level allows.
+    """PodGroups of KAI's of which a part is placed, or whose pods are further apart than a level allows.
 
     Sub-groups that others name as their parent hold all the pods below them.
     """
@@ -208,7 +208,7 @@ def _lacking(record: KaiGroup, standing: list[Pod]) -> Iterator[str]:
 
 
 def grove_gangs(objects: Objects) -> Iterator[Finding]:
-    """PodGangs of Grove's of which a part stands, or whose pods stand in several domains of a key that is required."""
+    """PodGangs of Grove's of which a part is placed, or whose pods are in several domains of a key that is required."""
     fabrics = Fabrics(objects)
     inside = _standing(objects, lambda pod: pod.metadata.labels.get("grove.io/podgang", ""))
     for path, record in objects.every(PodGang).items():
@@ -231,7 +231,7 @@ def grove_gangs(objects: Objects) -> Iterator[Finding]:
 
 
 def kueue_groups(objects: Objects) -> Iterator[Finding]:
-    """Gangs of Kueue's (pod groups, Workloads, owners) of which a part stands, or that stand further apart than asked.
+    """Gangs of Kueue's (pod groups, Workloads, owners) of which a part is placed, or that are further apart than asked.
 
     Where Kueue has chosen the nodes, it answers for them.
     """
@@ -341,11 +341,11 @@ def _apart(objects: Objects, subject: str, pods: list[Pod], *keys: str) -> Itera
 
 
 def _standing(objects: Objects, named: Callable[[Pod], str], *, also_waiting: bool = False) -> dict[str, list[Pod]]:
-    """The pods that stand, by namespace and what they name; groups of Volcano's and Koordinator's come first."""
+    """The placed pods, by namespace and what they name; groups of Volcano's and Koordinator's come first."""
     first, second = objects.every(VolcanoGroup), objects.every(KoordinatorGroup)
     found: dict[str, list[Pod]] = {}
     for pod in objects.every(Pod).values():
         name = named(pod)
-        if name and group(pod) not in first and gang(pod) not in second and (also_waiting or stands(pod)):
+        if name and group(pod) not in first and gang(pod) not in second and (also_waiting or counts(pod)):
             found.setdefault(f"{pod.metadata.namespace or 'default'}/{name}", []).append(pod)
     return found

@@ -1,4 +1,4 @@
-"""Check that no pod of tierwise's stands beside one that required anti-affinity excludes, or shares a port of its node.
+"""Check that no pod of tierwise's is beside one that required anti-affinity excludes, or shares a port of its node.
 
 Pods count until they are gone: one that is terminating is still there. Labels are read as they are now.
 """

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from tierwise.api.core import Node, Pod
 from tierwise.api.quantity import amount, show
 from tierwise.api.unsupported import unsupported
-from tierwise.audit.pods import Finding, asked, holds, stands
+from tierwise.audit.pods import Finding, asked, counts, holds
 from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Objects
 
 __all__ = ["nodes", "support"]
@@ -48,6 +48,6 @@ def support(objects: Objects) -> Iterator[Finding]:
     for path, pod in objects.every(Pod).items():
         marks = pod.metadata.annotations
         ours = pod.spec.scheduler_name == "tierwise" or HYPERNODE_ANNOTATION in marks or PATH_ANNOTATION in marks
-        found = unsupported(pod) if ours and pod.spec.node_name and stands(pod) else None
+        found = unsupported(pod) if ours and pod.spec.node_name and counts(pod) else None
         if found is not None:
             yield Finding("not-supported", f"Pod {path}", f"was bound although {found}")

@@ -10,14 +10,14 @@ from tierwise.api.core import Container, Pod, ResourceList
 from tierwise.api.meta import parse_time
 from tierwise.api.quantity import amount
 
-__all__ = ["Finding", "asked", "diminished", "ended", "gang", "group", "holds", "stands"]
+__all__ = ["Finding", "asked", "counts", "diminished", "ended", "gang", "group", "holds"]
 
 
 # What an auditor says.
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A rule that is broken, by whom, and how."""
+    """A rule that is broken, by which object, and how."""
 
     rule: str
     subject: str
@@ -40,7 +40,7 @@ def holds(pod: Pod) -> bool:
     return bool(pod.spec.node_name) and not ended(pod)
 
 
-def stands(pod: Pod) -> bool:
+def counts(pod: Pod) -> bool:
     """Whether a pod counts towards its gang: it holds its node and stays, or has done its work."""
     return pod.status.phase == "Succeeded" or (holds(pod) and not pod.metadata.deletion_timestamp)
 
@@ -52,7 +52,7 @@ def diminished(pods: list[Pod], minimum: int) -> bool:
     """
     if len(pods) < minimum or any(ended(pod) for pod in pods):
         return True
-    bound = [time for pod in pods if stands(pod) and (time := _bound(pod)) is not None]
+    bound = [time for pod in pods if counts(pod) and (time := _bound(pod)) is not None]
     made = [parse_time(stamp) for pod in pods if not pod.spec.node_name and (stamp := pod.metadata.creation_timestamp)]
     return bool(bound) and any(time > min(bound) for time in made)
 

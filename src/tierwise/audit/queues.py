@@ -1,7 +1,7 @@
 """No queue, and none above it, uses more than its capability.
 
 Pods count in the queue that their group names, or they themselves where they have none. A queue that names no parent
-stands below the queue "root", where there is one. A capability of no cpu or no memory is none, as in Volcano. A pod
+is below the queue "root", where there is one. A capability of no cpu or no memory is none, as in Volcano. A pod
 whose node is gone uses nothing.
 """
 

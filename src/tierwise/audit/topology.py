@@ -20,18 +20,18 @@ from tierwise.api.selector import matches
 from tierwise.api.volcano import HyperNode, MemberSpec, NetworkTopologySpec, PodGroup
 from tierwise.audit.gangs import members, sub_groups
 from tierwise.audit.gathered import layers
-from tierwise.audit.pods import Finding, holds, stands
+from tierwise.audit.pods import Finding, counts, holds
 from tierwise.port import Objects
 
 __all__ = ["Fabrics", "topology"]
 
 
 def topology(objects: Objects) -> Iterator[Finding]:
-    """Gangs and sub-groups that stand wider than they may."""
+    """Gangs and sub-groups that are wider apart than they may be."""
     fabrics = Fabrics(objects)
     inside = members(objects)
     for path, record in objects.every(PodGroup).items():
-        standing = [pod for pod in inside[path] if stands(pod) and holds(pod)]
+        standing = [pod for pod in inside[path] if counts(pod) and holds(pod)]
         fabric = _fabric(record.metadata)
         if text := fabrics.tree(fabric).too_wide(record.spec.network_topology, standing):
             yield Finding("too-wide", f"PodGroup {path}", text)
@@ -56,7 +56,7 @@ class Fabrics:
     def findings(
         self, meta: ObjectMeta, subject: str, pods: list[Pod], *, level: str = "", sub_group: str = ""
     ) -> Iterator[Finding]:
-        """Pods of a group, or of one of its sub-groups, that stand where a listed constraint does not want them.
+        """Pods of a group, or of one of its sub-groups, that are where a listed constraint does not want them.
 
         `level` is a constraint of the group's own language, which is about the fabric that the group names.
         """
@@ -76,7 +76,7 @@ class Fabrics:
         return found
 
     def _misplaced(self, entry: dict[str, object], own: str, pods: list[Pod]) -> str:
-        """What is wrong with where pods stand under a listed constraint; "" where nothing is."""
+        """What is wrong with where pods are under a listed constraint; "" where nothing is."""
         fabric = str(entry.get("fabric") or own)
         fabric = "" if fabric == "HyperNode" else fabric
         tier, spread = entry.get("tier"), entry.get("spread") or 0
@@ -183,7 +183,7 @@ class _Tree:
                 self._around.setdefault(node, []).append(name)
 
     def too_wide(self, wanted: NetworkTopologySpec | None, pods: list[Pod]) -> str:
-        """What is wrong with where pods stand; "" where nothing is."""
+        """What is wrong with where pods are; "" where nothing is."""
         if wanted is None or wanted.mode.lower() == "soft" or not pods:
             return ""
         limit = self._limit(wanted)
@@ -206,7 +206,7 @@ class _Tree:
         return [self._sets[name] for name in within if name not in inner]
 
     def _limit(self, wanted: NetworkTopologySpec) -> int | None:
-        """The highest tier allowed; None where that is no limit: a name that nobody has, or the whole cluster."""
+        """The highest tier allowed; None where that is no limit: a name that no hyperNode has, or the whole cluster."""
         highest = max((h.spec.tier for h in self._hypernodes.values()), default=0)
         limit = wanted.highest_tier_allowed
         if wanted.highest_tier_name:
@@ -215,7 +215,7 @@ class _Tree:
         return None if limit is None or limit > highest else limit
 
     def _below(self, name: str) -> frozenset[str]:
-        """The nodes below a hyperNode; what stands deeper than a tree may be belongs to none that is in use."""
+        """The nodes below a hyperNode; what is deeper than a tree may be belongs to none that is in use."""
         found: set[str] = set()
         seen: set[str] = set()
         layer = {name}

@@ -88,6 +88,6 @@ def _matches(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
 
 
 def _served_by_driver(volume: PersistentVolume) -> bool:
-    """Whether the volume is of a plugin of old, whose zones may stand under another label."""
+    """Whether the volume is of a plugin of old, whose zones may be under another label."""
     spec = volume.spec
     return any((spec.gce_persistent_disk, spec.aws_elastic_block_store, spec.cinder, spec.azure_disk))

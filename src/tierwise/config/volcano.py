@@ -97,7 +97,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "sla": "sla-waiting-time",
     "volumes": "bindTimeoutSeconds",
 }
-"""The arguments that each plugin knows, here or in Volcano; a star stands for any ending."""
+"""The arguments that each plugin knows, here or in Volcano; a star means any ending."""
 
 _NESTED: Final[Mapping[tuple[str, str], str]] = {
     ("resource-strategy-fit", "sra"): "enable resources weight resourceWeight",

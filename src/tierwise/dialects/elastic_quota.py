@@ -6,7 +6,7 @@ namespace, else the one that lists its namespace, else the default quota; so is 
 quota that it sees. A pod that sees no quota at all waits in the default queue. Of two quotas with one name the older
 counts.
 
-What a namespace says of itself must cost nobody else anything. So its quotas share among themselves what is left
+What a namespace says of itself must cost no other namespace anything. So its quotas share among themselves what is left
 of the cluster, count in what would hold its pods without them as well (`Queue.enclosing`), may hang only below a quota
 that claims their namespace, and are no queues where plugins share between queues.
 """
@@ -279,7 +279,7 @@ class Quotas:
 
 
 def _is_deep(queues: Mapping[str, Queue], name: str) -> bool:
-    """Whether so many quotas stand above one that their chain would cost everybody time."""
+    """Whether so many quotas are above one that their chain would cost every cycle time."""
     above = queues[name].parent
     for _ in range(DEEPEST):
         if above not in queues:

@@ -2,7 +2,7 @@
 
 Called by the readers of groups. A group's own constraints are about the fabric that `tierwise.io/fabric` names, else
 about the tree of its language; `tierwise.io/topology-constraints` adds others. What cannot be read is a refusal: a
-constraint that nobody understood must not pass.
+constraint that was not understood must not pass.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ class SubGroup(msgspec.Struct, frozen=True):
     minimum: int
     constraint: Constraint | None = None
     sub_groups: tuple[SubGroup, ...] = ()
-    min_sub_groups: int | None = None  # how many of them must be whole; None stands for all
+    min_sub_groups: int | None = None  # how many of them must be whole; None means all
     further: tuple[Constraint, ...] = ()  # constraints on other trees
 
 
@@ -96,7 +96,7 @@ class Group(msgspec.Struct, frozen=True):
     annotations: Mapping[str, str] = _NOTHING
     constraint: Constraint | None = None
     sub_groups: tuple[SubGroup, ...] = ()
-    min_sub_groups: int | None = None  # how many of them must be whole; None stands for all
+    min_sub_groups: int | None = None  # how many of them must be whole; None means all
     min_resources: ResourceList | None = None
     queue: str = ""  # "": the one that its pods name, else their quota
     priority_class: str = ""
@@ -112,7 +112,7 @@ class Group(msgspec.Struct, frozen=True):
     roles: Mapping[str, int] = _NO_ROLES  # the least of each
     policies: tuple[SubGroupPolicy, ...] = ()  # sub-groups that pods name by values of their labels
     previous: Mapping[str, str] = _NOTHING  # by sub-group, the domain that it was last in
-    owner: OwnerReference | None = None  # whom it was made for
+    owner: OwnerReference | None = None  # the object that it was made for
     sla: float | None = None  # seconds that it may wait at most
     awaits: Mapping[str, tuple[str, ...]] = {}  # by role, those that must run before its tasks are made
     # Koordinator's:
@@ -139,7 +139,7 @@ def created(meta: ObjectMeta) -> float:
 
 
 def smallest(sub_groups: Sequence[SubGroup], number: int | None) -> int:
-    """How many pods so many of these sub-groups need at least; None stands for all of them."""
+    """How many pods so many of these sub-groups need at least; None means all of them."""
     return sum(sorted(sub.minimum for sub in sub_groups)[:number])
 
 
@@ -278,7 +278,7 @@ def _in_gangs(group: Group, members: Sequence[Member]) -> Sequence[Member]:
 
 
 def gang_minimums(group: Group, members: Sequence[Member]) -> dict[str, int]:
-    """How many pods of each gang must stand; where only waiting ones count, as many again as run already."""
+    """How many pods of each gang must be placed; where only waiting ones count, as many again as run already."""
     found = {}
     for gang in group.gangs:
         own = [m.task.status for m in members if len(group.gangs) == 1 or m.task.role == gang.key]
@@ -299,7 +299,7 @@ def _order(key: str, owner: OwnerReference | None) -> tuple[object, ...]:
 def _labelled(
     key: str, listed: Sequence[SubGroupPolicy], marks: FabricMarks, members: Sequence[Member]
 ) -> tuple[tuple[Policy, ...], Split]:
-    """Sub-groups by policy and label values; the tasks that no policy takes stand under the job's own key.
+    """Sub-groups by policy and label values; the tasks that no policy takes are under the job's own key.
 
     A policy without keys has no values to tell sub-groups apart, so all tasks that it selects are one.
     """

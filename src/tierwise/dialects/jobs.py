@@ -126,7 +126,7 @@ class JobBuilder:
             for i, sub in enumerate(job.subs)
         ]
         best_effort = job.best_effort_pod_sets
-        roles, names, ready = {}, {}, {}  # many jobs are numbered anew whenever one goes: no calls for each of these
+        roles, names, ready = {}, {}, {}  # many jobs get new numbers whenever one goes: no calls for each of these
         for role, least in job.roles.items():
             roles[role + shift] = least
         for role, name in job.role_names.items():
@@ -167,7 +167,7 @@ class JobBuilder:
     def _states(
         self, parts: Iterable[Sequence[Member]], numbers: dict[str, int], *, forbears: str, whole: bool
     ) -> tuple[list[_SubState], _JobState]:
-        """How the sub-jobs of a job stand, given the members of each, and the job itself.
+        """The state of the sub-jobs of a job, given the members of each, and that of the job itself.
 
         Best-effort tasks of a gang that starts `whole` wait with the others; those of others are left to backfill.
         """
@@ -333,7 +333,7 @@ class JobBuilder:
         key, constraint, policies = draft.key, draft.constraint, draft.policies
         if constraint is None and self._domains and not any(policy.constraint for policy in policies):
             constraint = confined((m.pod for _, _, members in split.values() for m in members), self._domains)
-        first = _first_marks(split)  # which stand for those of its object where that says nothing
+        first = _first_marks(split)  # which count where its object says nothing
         ladder, unreadable = _ladder(marks.get(LADDER, first.get(LADDER)))
         terms = parse_terms({**first, **marks})
         if isinstance(terms, str):
@@ -342,7 +342,7 @@ class JobBuilder:
         if isinstance(repair, str):
             unreadable, repair = Reason("InvalidRepairTerms", "pod", repair), None
         if ladder and constraint is None:
-            constraint = Constraint(hard=False)  # or nobody would look for a close place
+            constraint = Constraint(hard=False)  # or no plugin would look for a close place
         ranks, world_size = _ranks(split) if draft.pattern is not None or repair is not None else ({}, 0)
         number = self._jobs
         beyond, minimum = _beyond(draft.minimum, policies), min(draft.minimum, PODS)

@@ -59,11 +59,11 @@ class Language(msgspec.Struct, frozen=True):
     admit: str | NotOurs  # issues of an object that declares a gang: (record, key, surroundings)
     status: str | NotOurs  # what a cycle means for a job: (outcome)
     check: str | NotOurs  # findings of the audit: (objects)
-    marks: tuple[type[Object], ...] | NotOurs  # one object declares one gang, and keeps since when a part of it stands
+    marks: tuple[type[Object], ...] | NotOurs  # one object declares one gang, and keeps since when a part of it runs
     # What one object declares: of the kind that pods name, by its path; None where it is a part of something larger.
     each: Callable[[str, Any, Rules], Group | None] | None = None
     # All other groups by what their pods call them, of several objects, or of pods that declare them: these are given
-    # by what they call their group, with the first pod of each. One that has several names stands under each.
+    # by what they call their group, with the first pod of each. One that has several names is under each.
     woven: Callable[[Objects, Mapping[str, Pod], Rules], dict[str, Group]] | None = None
     sub_group: Callable[[Pod], str] = _no_sub_group  # the sub-group of a pod, "" where it is in none
     joined: Callable[[Group, list[Member]], list[Member]] | None = None  # its pods as they count in their job

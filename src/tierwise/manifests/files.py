@@ -51,7 +51,7 @@ class ManifestSource(msgspec.Struct, frozen=True):
     name: str
     size: int
     open: Callable[[], AbstractContextManager[IO[bytes]]]
-    found: bool = False  # in a folder: nobody has named it
+    found: bool = False  # in a folder: it was not named
 
     def read(self) -> bytes:
         """All of it; InputError where that cannot be, or is too much."""
@@ -72,7 +72,7 @@ class ManifestSource(msgspec.Struct, frozen=True):
 
 
 def sources(paths: Sequence[str], stdin: TextIO | BinaryIO | None) -> Iterator[ManifestSource]:
-    """What the paths stand for, in order; a folder stands for the manifests below it, sorted, hidden ones left out."""
+    """What the paths mean, in order; a folder means the manifests below it, sorted, hidden ones left out."""
     for path in paths:
         if path == "-":
             yield _standard_input(stdin)
@@ -171,7 +171,7 @@ def read(
     progress: Progress | None = None,
     remarks: Remarks | None = None,
 ) -> list[Loaded]:
-    """All objects below the paths, in order; "-" stands for standard input, a folder for the manifests in it."""
+    """All objects below the paths, in order; "-" means standard input, a folder for the manifests in it."""
     given = list(sources(paths, stdin))
     reading = _Reading(remarks or Remarks())
     total = sum(source.size for source in given)
@@ -331,7 +331,7 @@ def _documents(source: ManifestSource) -> Iterator[tuple[object, int, bool]]:
 
 
 def _without_managed_fields(raw: Raw) -> Raw:
-    """An object without the API server's bookkeeping of writers, which nobody reads and which is half of it."""
+    """An object without the API server's bookkeeping of writers, which is not read and is half of it."""
     meta = raw.get("metadata")
     if not isinstance(meta, dict) or "managedFields" not in meta:
         return raw

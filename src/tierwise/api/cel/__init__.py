@@ -39,7 +39,7 @@ _DEVICE: Final = "device"
 _LONGEST: Final = 10 * 1024
 
 Names = frozenset[tuple[str, str]]
-"""Attributes or capacities by domain and name; an empty name stands for all of a domain, and two for all there are."""
+"""Attributes or capacities by domain and name; an empty name means all of a domain, and two all there are."""
 
 
 class Selector(msgspec.Struct, frozen=True, eq=False):
@@ -140,7 +140,7 @@ def _look(node: Node, domains: Mapping[str, str], found: set[tuple[str, str]]) -
 
 
 def _domain(node: Node, domains: Mapping[str, str]) -> str | None:
-    """The domain whose attributes or capacities a tree stands for; None where it stands for something else."""
+    """The domain whose attributes or capacities a tree means; None where it means something else."""
     match node:
         case Name(name):
             return domains.get(name)

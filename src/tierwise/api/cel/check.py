@@ -1,6 +1,6 @@
 """Whether the types of an expression go together, as the API server asks before it stores one.
 
-Types are found bottom up. A variable of types stands for a type that is not known yet; what is learnt of it is kept in
+Types are found bottom up. A variable of types is a type that is not known yet; what is learnt of it is kept in
 a mapping. `dyn` goes with everything: it is asked about when the expression is evaluated.
 """
 
@@ -52,7 +52,7 @@ class Mapping(dict[Type, Type]):
         self._learnt: list[tuple[Type, Type | None]] = []
 
     def learn(self, variable: Type, found: Type) -> None:
-        """Let a variable stand for a type."""
+        """Let a variable be a type."""
         self._learnt.append((variable, self.get(variable)))
         self[variable] = found
 
@@ -356,7 +356,7 @@ def _type(part: object) -> Type:
 
 
 def _goes(mapping: Mapping, one: Type, other: Type) -> bool:
-    """Whether a value of one type can stand where the other is wanted; the mapping learns what that means."""
+    """Whether a value of one type can be used where the other is wanted; the mapping learns what that means."""
     if other[0] == "param":
         valid, known = _stands_for(mapping, one, other)
         if valid or known:
@@ -378,7 +378,7 @@ def _goes(mapping: Mapping, one: Type, other: Type) -> bool:
 
 
 def _stands_for(mapping: Mapping, found: Type, variable: Type) -> tuple[bool, bool]:
-    """Whether a variable of types can stand for a type, and whether it stood for one already."""
+    """Whether a variable of types can be a type, and whether it was known before."""
     if found == variable:
         return True, True
     before = mapping.get(variable)
@@ -418,7 +418,7 @@ def _is_less_specific(one: Type, other: Type) -> bool:
 
 
 def _substituted(mapping: Mapping, found: Type, *, to_dyn: bool = False) -> Type:
-    """A type with what its variables stand for; `to_dyn` lets the others be anything."""
+    """A type with what its variables are known to be; `to_dyn` lets the others be anything."""
     if found[0] == "param":
         known = mapping.get(found)
         if known is not None:

@@ -26,7 +26,7 @@ __all__ = ["Environment", "Evaluate", "compiled"]
 _LIST, _MAP = 10, 30
 
 _NODES_FOR_ONE: Final = 4
-"""How many nodes a turn of a loop evaluates for a unit of cost: Kubernetes counts nothing for literals, and, or."""
+"""Nodes that an iteration of a loop evaluates for a unit of cost: Kubernetes counts nothing for literals, and, or."""
 
 
 class _Later(msgspec.Struct, eq=False):
@@ -230,7 +230,7 @@ class _Planner:
         return _transformed(entries, where, body, self._least(nodes))
 
     def _least(self, before: int) -> int:
-        """What a turn of a loop costs at least, by the nodes that were planned for it."""
+        """What an iteration of a loop costs at least, by the nodes that were planned for it."""
         return max((self._nodes - before) // _NODES_FOR_ONE, 1)
 
     def _bound(self, name: str) -> int:
@@ -475,7 +475,7 @@ def _quantified(entries: Entries, body: Evaluate, least: int, *, stop: bool) -> 
 
 
 def _pay_at_least(env: Environment, before: int, least: int) -> None:
-    """Let every turn of a loop cost something, also one for which Kubernetes counts nothing."""
+    """Let every iteration of a loop cost something, also one for which Kubernetes counts nothing."""
     missing = least - (before - env.left)
     if missing > 0:
         env.work(missing)

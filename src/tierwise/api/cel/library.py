@@ -1,6 +1,6 @@
 """What selectors of devices may call: the functions of CEL and of Kubernetes' libraries, with their types.
 
-A type is a tuple: its name, and what it is made of; a capital letter stands for any type. Times are declared, because
+A type is a tuple: its name, and what it is made of; a capital letter means any type. Times are declared, because
 types are told by them, but nothing makes one. What functions do, and what a call costs, is in `functions`.
 """
 

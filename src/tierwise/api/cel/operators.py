@@ -92,7 +92,7 @@ def _is_key(value: Value, holder: dict[Key, Value]) -> bool:
 
 
 def unkeyed(key: Key) -> Value:
-    """The value that a key of a map stands for."""
+    """The value of a key of a map."""
     return key.value if isinstance(key, BoolKey) else key
 
 

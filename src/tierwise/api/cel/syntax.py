@@ -23,7 +23,7 @@ _DEEPEST_TREE: Final = 150
 """How many nodes may lie below each other, with operators that follow each other and macros written out."""
 
 _MOST_NODES: Final = 40_000
-"""How many nodes a tree may have; only macros that stand for more and more text come near."""
+"""How many nodes a tree may have; only macros that are written out to more and more text come near."""
 
 _ACCUMULATOR: Final = "@result"
 _UNUSED: Final = "#unused"
@@ -71,7 +71,7 @@ class MapOf(msgspec.Struct, frozen=True, eq=False):
 
 
 class Comprehension(msgspec.Struct, frozen=True, eq=False):
-    """What a macro stands for: a loop over a range whose step makes a new `accumulator` from the one before.
+    """What a macro is written out to: a loop over a range whose step makes a new `accumulator` from the one before.
 
     `kind` is the macro; "bind" has no loop, and its start is evaluated when the result asks for it.
     """

@@ -123,7 +123,7 @@ class QuantityValue(msgspec.Struct, frozen=True, eq=False):
 
 
 def _suffix(text: str) -> tuple[int, int | None]:
-    """The power of ten or of two that a suffix stands for."""
+    """The power of ten or of two that a suffix means."""
     if text in _DECIMAL:
         return _DECIMAL[text], None
     if text in _BINARY:

@@ -77,7 +77,7 @@ def _group(path: str, record: PodGang, rules: Rules) -> Group:
 
 
 def _sub_groups(spec: PodGangSpec) -> Iterator[SubGroup]:
-    """The groups; those that share a constraint stand below one more."""
+    """The groups; those that share a constraint are below one more."""
     groups: dict[str, SubGroup] = {}
     for group in spec.podgroups:
         groups[group.name] = SubGroup(group.name, max(group.min_replicas, 1), _constraint(group.topology_constraint))

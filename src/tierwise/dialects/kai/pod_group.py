@@ -1,8 +1,8 @@
 """Reads KAI's pod groups and queues into model types.
 
 A pod belongs to the group that its annotation names and to the sub-group that its label names. Sub-groups name their
-parents, so they form a tree of any depth. A required level limits how far apart pods stand; a preferred one asks for
-what the search does anyway, from the tightest domain outwards, and is a soft limit where it stands alone.
+parents, so they form a tree of any depth. A required level limits how far apart pods are; a preferred one asks for
+what the search does anyway, from the tightest domain outwards, and is a soft limit where it is alone.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _children(below: Mapping[str, Sequence[SubGroupRecord]], parent: str) -> Ite
 
 
 def _fault(records: Sequence[SubGroupRecord], below: Mapping[str, Sequence[SubGroupRecord]]) -> str:
-    """What keeps sub-groups from being a tree: two of one name, a parent that nobody is, a circle, too deep a chain."""
+    """What keeps sub-groups from being a tree: two of one name, an unknown parent, a circle, too deep a chain."""
     names = Counter(record.name for record in records)
     twice = next((name for name, number in names.items() if number > 1), None)
     if twice is not None:

@@ -2,8 +2,8 @@
 
 A pod belongs to the gang that its label names, or its annotation; a gang is a PodGroup object, or what its pods'
 annotations say. Gangs that all name the same group become one job, in which each of them is a role with its own
-minimum; a claim that the others do not return binds nobody, nor does one across namespaces unless a profile allows it.
-What a gang asks of the network becomes a `Gather`; tasks stand in the order of their index, then by name.
+minimum; a claim that the others do not return binds no gang, nor does one across namespaces unless a profile allows it.
+What a gang asks of the network becomes a `Gather`; tasks are in the order of their index, then by name.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Gang(msgspec.Struct, frozen=True):
     match_policy: str = ONCE_SATISFIED  # which of its pods count towards the minimum
     phase: Phase = Phase.PENDING
     asks: GatherSpec | None = None
-    fault: str = ""  # why what it asks of the network, or whom it starts with, cannot be read
+    fault: str = ""  # why what it asks of the network, or which gangs it starts with, cannot be read
     partners: tuple[str, ...] = ()  # gangs that start with it, as it lists them
     min_resources: ResourceList | None = None
     by_pods: bool = False  # it has no object
@@ -208,7 +208,7 @@ def _partners(meta: ObjectMeta) -> tuple[tuple[str, ...], str]:
 def drawn_to(pods: Iterable[Pod], rows: Mapping[str, int]) -> dict[tuple[str, str], Ints]:
     """By namespace and value of the selector annotation, the rows of the running pods that have it, one entry each.
 
-    Pods of another namespace draw nobody: else a tenant could pull the gangs of others to where they are worse off.
+    Pods of another namespace draw no pods: else a tenant could pull the gangs of others to where they are worse off.
     """
     found: dict[tuple[str, str], list[int]] = {}
     for pod in pods:
@@ -249,7 +249,7 @@ def _groups(gangs: Mapping[str, Gang], *, across: bool) -> list[tuple[list[Gang]
 
 
 def gang_faults(gangs: Mapping[str, Gang], *, across: bool = False) -> list[Fault]:
-    """Claims that bind nobody, with what would make them count."""
+    """Claims that bind no gang, with what would make them count."""
     claims = _claims(gangs, across=across)
     faults = []
     for key in sorted((k for k, gang in gangs.items() if gang.partners), key=natural):

@@ -166,7 +166,7 @@ def layer_faults(layers: Layers, nodes: Sequence[Node]) -> list[Fault]:
 
 
 def _path(above: Sequence[Layer], node: Node) -> Path | None:
-    """A node's label values from the outermost layer inwards; None where it stands outside the tree."""
+    """A node's label values from the outermost layer inwards; None where it is outside the tree."""
     labels = node.metadata.labels
     values = [next((v for key in layer.label_keys if (v := labels.get(key, ""))), "") for layer in reversed(above)]
     if not values:

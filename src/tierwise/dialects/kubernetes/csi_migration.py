@@ -1,7 +1,7 @@
 """Volume plugins from before drivers, and the drivers that do their work now.
 
 A volume of such a plugin has the driver's name and a handle of the driver's on nodes where the driver serves it, and
-its zone stands under the driver's own label there. The rules are those of Kubernetes 1.36.
+its zone is under the driver's own label there. The rules are those of Kubernetes 1.36.
 """
 
 from __future__ import annotations

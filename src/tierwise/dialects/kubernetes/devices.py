@@ -201,14 +201,14 @@ def slices_fault(slices: Sequence[ResourceSlice]) -> str:
 
 
 class KindKeys:
-    """Keys of the devices of one driver: equal for those that agree in everything that somebody looks at."""
+    """Keys of the devices of one driver: equal for those that agree in everything that selectors look at."""
 
     def __init__(self, driver: str, names: Names) -> None:
         self._driver = driver
         self._whole = any(not name for _, name in names)  # all of a domain: then all of the device
         own = [name for domain, name in names if domain in (driver, _ANY_DRIVER)]
         self._names = tuple(sorted({*own, *(f"{domain}/{name}" for domain, name in names)}))
-        self._alike = not self._names and not self._whole  # nobody looks at what drivers say of devices
+        self._alike = not self._names and not self._whole  # no selector looks at what drivers say of devices
 
     def of_all(self, devices: Iterable[Device]) -> list[object]:
         """The keys of devices; there may be a hundred thousand of which nothing matters but that they are there."""

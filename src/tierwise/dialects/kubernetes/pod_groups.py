@@ -50,7 +50,7 @@ DEEPEST: Final = 4
 
 
 Inside = Mapping[str, Sequence[PodGroup | CompositePodGroup]]
-"""What stands right below each composite, by the path of the composite."""
+"""What is right below each composite, by the path of the composite."""
 
 
 def named(pod: Pod) -> str:
@@ -183,7 +183,7 @@ def _of_composite(path: str, record: CompositePodGroup, inside: Inside, groups: 
 
 
 def _children(path: str, inside: Inside, depth: int) -> Iterator[SubGroup]:
-    """What stands right below a composite, with all that stands below that."""
+    """What is right below a composite, with all that is below that."""
     namespace = path.partition("/")[0]
     for record in inside.get(path, ()):
         marks = read_marks(record.metadata, LABELS)
@@ -243,7 +243,7 @@ def _constraint(constraints: SchedulingConstraints) -> Constraint | None:
 
 
 def _no_policy(policy: SchedulingPolicy | CompositePolicy) -> Reason | None:
-    """That a policy does not say how many start together, so that nobody can tell whether a part of them would do."""
+    """That a policy does not say how many start together, so that it is not known whether a part of them would do."""
     if policy.gang is not None:
         least = policy.gang.min_count if isinstance(policy.gang, GangPolicy) else policy.gang.min_group_count
         if least > 0:

@@ -35,7 +35,7 @@ __all__ = [
 
 PORT_PREFIX = "port/"
 FIRM_PREFIX = "firm/"
-_EVERYWHERE = "0.0.0.0"  # no other address stands for all: to Kubernetes "::" is one like any other
+_EVERYWHERE = "0.0.0.0"  # no other address means all: to Kubernetes "::" is one like any other
 _NOTHING: Mapping[str, int] = {}
 _GUESSED: Mapping[str, int] = {"cpu": 100, "memory": 200 * 2**20}
 """What Kubernetes' scores take a container to use that does not say so."""
@@ -45,7 +45,7 @@ def effective_request(spec: PodSpec, missing: Mapping[str, int] = _NOTHING) -> d
     """What the containers ask for together, or the pod as a whole where it says so, plus overhead; no zero amounts.
 
     A sum of more than can be counted counts as the largest amount, and a negative one, which the API server refuses in
-    pods, as none. `missing` stands in for what a container does not ask for.
+    pods, as none. `missing` replaces what a container does not ask for.
     """
     asked = _added_up(filled(spec), missing)
     return {name: min(number, LARGEST) for name, number in asked.items() if number > 0}

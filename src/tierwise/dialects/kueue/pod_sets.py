@@ -59,7 +59,7 @@ def assigned(pod: Pod) -> bool:
 def named(pod: Pod) -> str:
     """The gang of a pod: its pod group, its Workload, or who controls it where it asks for a topology.
 
-    What it asks for stands behind the name, so that pods of one gang that ask for different things are told apart.
+    What it asks for follows the name, so that pods of one gang that ask for different things are told apart.
     """
     meta = pod.metadata
     namespace, marks = meta.namespace or "default", meta.annotations
@@ -112,7 +112,7 @@ def trees(objects: Objects) -> Iterator[LabelTree]:
 
 
 def _woven(objects: Objects, pods: Mapping[str, Pod], rules: Rules) -> dict[str, Group]:
-    """The gangs that pods name; one whose pods ask for different things stands under each of its names."""
+    """The gangs that pods name; one whose pods ask for different things is under each of its names."""
     names: dict[str, list[str]] = {}
     for path in pods:
         names.setdefault(path.partition(" (")[0], []).append(path)
@@ -163,12 +163,12 @@ def _with_queue(objects: Objects, record: Workload | None, pod: Pod) -> Mapping[
 
 
 def _fabric_marks(pod: Pod) -> dict[str, str]:
-    """What a pod says of fabrics for its gang, where no object stands for that."""
+    """What a pod says of fabrics for its gang, where no object says so."""
     return {key: value for key, value in marked(pod.metadata).items() if key in (FABRIC, CONSTRAINTS)}
 
 
 def _grouped(pod: Pod) -> bool:
-    """Whether a pod is in a pod group that somebody has named."""
+    """Whether a pod is in a pod group that has a name."""
     return bool(pod.metadata.labels.get(_GROUP_NAME) or pod.metadata.annotations.get(_GROUP_NAME))
 
 

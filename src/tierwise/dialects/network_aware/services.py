@@ -124,7 +124,7 @@ def services(
 
 
 def dependencies(group: AppGroup) -> Iterator[Dependency]:
-    """Who calls whom, as listed."""
+    """Which service calls which, as listed."""
     for workload in group.spec.workloads:
         for dependency in workload.dependencies:
             yield Dependency(
@@ -138,14 +138,14 @@ def dependencies(group: AppGroup) -> Iterator[Dependency]:
 def placed_by_zone(
     pods: Iterable[Pod], nodes: Mapping[str, Node], homes: Mapping[str, Homes]
 ) -> dict[Service, dict[Place, int]]:
-    """How many pods of each service have a node, by the spot of that node; those that ended do not count."""
+    """How many pods of each service have a node, by the position of that node; those that ended do not count."""
     counts: dict[Service, dict[Place, int]] = {}
     for pod in pods:
         service = service_of(pod.metadata.labels, pod.metadata.namespace or "default", homes)
         node = nodes.get(pod.spec.node_name) if pod.spec.node_name else None
         if service is not None and node is not None and pod.status.phase not in _ENDED:
-            spots = counts.setdefault(service, {})
-            spots[zone_of(node)] = spots.get(zone_of(node), 0) + 1
+            positions = counts.setdefault(service, {})
+            positions[zone_of(node)] = positions.get(zone_of(node), 0) + 1
     return counts
 
 

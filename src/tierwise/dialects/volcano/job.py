@@ -79,7 +79,7 @@ def uid_of(job: Job) -> str:
 
 
 def pod_group_name(job: Job) -> str:
-    """The name of the pod group that stands for a job."""
+    """The name of the pod group of a job."""
     return f"{job.metadata.name}-{uid_of(job)}"
 
 

@@ -1,7 +1,7 @@
 """Workloads of Kubernetes and of operators: which pods, and which group, the controller of each kind would write.
 
-One row for each kind. The embedded cluster asks `children` where no such controller runs; on a real cluster nobody
-does. A workload may have others below it (a Deployment has a ReplicaSet), which have rows of their own.
+One row for each kind. The embedded cluster asks `children` where no such controller runs; on a real cluster
+it is not asked. A workload may have others below it (a Deployment has a ReplicaSet), which have rows of their own.
 """
 
 from __future__ import annotations

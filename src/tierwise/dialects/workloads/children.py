@@ -41,7 +41,7 @@ _KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 
 
 class NoTemplateError(InputError):
-    """A workload without a pod template: somebody names it as an owner, and nothing can be made of it."""
+    """A workload without a pod template: objects name it as their owner, and nothing can be made of it."""
 
 
 class Child(msgspec.Struct, frozen=True):
@@ -62,14 +62,14 @@ class Expansion(msgspec.Struct, frozen=True):
 
 
 class Family(msgspec.Struct, frozen=True):
-    """Objects, and who owns whom among pods and workloads."""
+    """Objects, and the owners among pods and workloads."""
 
     objects: Objects = Objects()
     owned: Mapping[tuple[str, str, str], Sequence[Object]] = {}  # kind, namespace and name of an owner -> its children
 
     @classmethod
     def of(cls, objects: Objects, kinds: Iterable[tuple[str, str]]) -> Family:
-        """Read once for all workloads; `kinds` are those that may stand between a workload and its pods."""
+        """Read once for all workloads; `kinds` are those that may be between a workload and its pods."""
         owned: dict[tuple[str, str, str], list[Object]] = {}
         for kind in (("", "Pod"), *kinds):
             for record in objects.of_kind(*kind).values():
@@ -138,7 +138,7 @@ class Owner(msgspec.Struct, frozen=True):
         return given or made_up_uid(self.kind, self.namespace, self.name)
 
     def suspended(self, *fields: Fields) -> bool:
-        """Whether one of the fields says so; in a queue of Kueue's that is Kueue's gate, and nobody here opens it."""
+        """Whether one of the fields says so; in a queue of Kueue's that is Kueue's gate, which stays shut here."""
         asked = any(part.flag("suspend") for part in fields or (self.spec,))
         return asked and _KUEUE_QUEUE not in self.labels
 
@@ -241,7 +241,7 @@ def missing(owner: Owner, children: Iterable[Child]) -> Iterator[Raw]:
 
 
 _LOST: Final = ("Failed",)
-"""Phases of pods that are made anew; one that has succeeded has done its work."""
+"""Phases of pods that are replaced; one that has succeeded has done its work."""
 
 
 def _present(owner: Owner, kind: str, like: Mapping[str, str]) -> int:

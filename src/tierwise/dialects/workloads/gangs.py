@@ -145,7 +145,7 @@ def _plugin_group(owner: Owner, gang: Gang) -> Raw:
 
 
 def _topology(marks: Mapping[str, str]) -> Raw:
-    """How near the pods must stand, as labels (KubeRay's way) or annotations of the workload say it."""
+    """How near the pods must be, as labels (KubeRay's way) or annotations of the workload say it."""
     if not {_MODE, _TIER, _TIER_OF_RAY} & marks.keys():
         return {}
     tier = marks.get(_TIER) or marks.get(_TIER_OF_RAY, "")

@@ -24,7 +24,7 @@ _TRAINING: Final = "training.kubeflow.org"
 
 
 def by_replica_type(field: str, operator: str) -> Callable[[Owner], Expansion]:
-    """A kind whose replicas stand by type in one field: pods named by type and index."""
+    """A kind whose replicas are by type in one field: pods named by type and index."""
 
     def expand(owner: Owner) -> Expansion:
         types = _replica_types(owner, field)
@@ -55,7 +55,7 @@ def _replica_types(owner: Owner, field: str) -> list[tuple[str, Fields, int]]:
 
 
 def _idle(owner: Owner) -> Expansion | None:
-    """What becomes of a job that makes nothing now: suspended, over, or somebody else's."""
+    """What becomes of a job that makes nothing now: suspended, over, or managed by another controller."""
     policy, status = owner.spec.at("runPolicy"), owner.fields.at("status")
     if owner.suspended(policy, owner.spec):
         return Expansion(note="it is suspended")
