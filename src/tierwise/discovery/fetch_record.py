@@ -120,7 +120,7 @@ def _packed(tree: Tree) -> Raw:
 
 
 def _folded(nodes: list[str]) -> str | list[str]:
-    """Nodes as an expression, or as a list where one of them could not stand in it."""
+    """Nodes as an expression, or as a list where one of them cannot be part of it."""
     return compress(nodes) if all(map(fits, nodes)) else nodes
 
 

@@ -59,7 +59,7 @@ def _inner(member: MemberSpec) -> str:
 
 
 def _with_children(hypernode: HyperNode, children: tuple[str, ...]) -> HyperNode:
-    """A hyperNode with these children, each of which may stand for others that it named."""
+    """A hyperNode with these children, each of which may replace others that it named."""
     spec = hypernode.spec
     if children == tuple(_inner(member) for member in spec.members if member.type == "HyperNode"):
         return hypernode

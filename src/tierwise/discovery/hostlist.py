@@ -125,5 +125,5 @@ def _folded(stem: str, numbers: list[str], end: str) -> str:
 
 
 def fits(name: str) -> bool:
-    """Whether a name can stand in an expression, and in a line of Slurm's configuration."""
+    """Whether a name can be part of an expression, and in a line of Slurm's configuration."""
     return bool(name) and name.isprintable() and not _UNFIT.search(name)

@@ -16,7 +16,7 @@ __all__ = ["read"]
 
 
 def read(type_: TopologyType, nodes: Iterable[Node]) -> Tree:
-    """The tree of one network; nodes without its innermost label stand nowhere in it."""
+    """The tree of one network; nodes without its innermost label are not in it."""
     places: dict[str, Path] = {}
     for node in nodes:
         labels = [node.metadata.labels.get(key, "") for key in type_.keys]

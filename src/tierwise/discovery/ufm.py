@@ -2,7 +2,7 @@
 
 Like Volcano's discoverer: a host's port names its leaf as the peer, and leaves that share a host, as the rails of one
 machine do, form one domain. Unlike there, the links between switches tell the tiers above: groups that share a switch
-of the next level stand in one domain. Where no such link is listed one domain holds all.
+of the next level are in one domain. Where no such link is listed one domain holds all.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def confined(folder: Path, place: str) -> Path:
         found = Path(root, place).resolve()
     except (OSError, RuntimeError, ValueError):  # links in a circle, or characters that no path has
         raise refusal from None
-    # What follows links in a circle may be left as it stands, and then says nothing about where it leads.
+    # What follows links in a circle may be left as it is, and then says nothing about where it leads.
     if not found.is_relative_to(root) or ".." in found.parts:
         raise refusal
     return found

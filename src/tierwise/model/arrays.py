@@ -50,7 +50,7 @@ def length(rows: Rows) -> int:
 
 
 def seal(*arrays: NDArray[Any] | None) -> None:
-    """Nobody may write into these from now on: plugins are given them."""
+    """Make these read-only: plugins are given them."""
     for array in arrays:
         if array is not None:
             array.setflags(write=False)

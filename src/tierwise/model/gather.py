@@ -20,10 +20,10 @@ def _none() -> Ints:
 class Gather(msgspec.Struct, frozen=True, eq=False):
     """What a gang asks of the network; tiers by name, since the tree may not know them."""
 
-    within: tuple[str, ...] = ()  # tiers in one domain of which the whole gang must stand
-    prefer: tuple[str, ...] = ()  # tiers in one domain of which it should stand, in the order listed
+    within: tuple[str, ...] = ()  # tiers in one domain of which the whole gang must be
+    prefer: tuple[str, ...] = ()  # tiers in one domain of which it should be, in the order listed
     multiples: tuple[tuple[str, int], ...] = ()  # in each domain of a tier tasks come in multiples of a number
     parallel: bool = False  # its tasks form pipelines: domains are filled by name, pipeline by pipeline
     pipeline: int = 1  # how many tasks, one rank after the other, form a pipeline
-    drawn: Ints = msgspec.field(default_factory=_none)  # rows of other tasks that it should stand near, one entry each
+    drawn: Ints = msgspec.field(default_factory=_none)  # rows of other tasks that it should be near, one entry each
     fault: str = ""  # why what it asks for cannot be read

@@ -36,7 +36,7 @@ class TaskColumns(msgspec.Struct, frozen=True, eq=False):
         return [self.jobs[i] for i in found.tolist() if i >= 0]
 
     def held(self, status: Status) -> HeldTasks:
-        """The tasks of a status that stand on a known node."""
+        """The tasks of a status that are on a known node."""
         chosen = np.flatnonzero((self.status == _CODE[status]) & (self.row >= 0))
         return HeldTasks(self.row[chosen], self.shape[chosen], self.job[chosen])
 
@@ -52,7 +52,7 @@ class TaskColumns(msgspec.Struct, frozen=True, eq=False):
 
 
 class KeptColumns(msgspec.Struct, frozen=True, eq=False):
-    """Columns that a cache makes when they are asked for: where nothing waits, nobody asks."""
+    """Columns that a cache makes when they are asked for: where nothing waits, they are not needed."""
 
     nodes: NodeTable
     jobs: tuple[Job, ...]
@@ -66,7 +66,7 @@ class KeptColumns(msgspec.Struct, frozen=True, eq=False):
 
 
 class ColumnCache:
-    """Makes columns from snapshot to snapshot: tasks that stand in the same tuple or list as before are copied."""
+    """Makes columns from snapshot to snapshot: tasks in the same tuple or list as before are copied."""
 
     def __init__(self) -> None:
         self._pieces: list[Sequence[Task]] = []  # kept alive, so that no other has the id of one of them
@@ -116,7 +116,7 @@ def _read(tasks: Sequence[Task]) -> Ints:
 
 
 class HeldTasks(msgspec.Struct, frozen=True):
-    """Tasks of one status that stand on a known node, as columns."""
+    """Tasks of one status that are on a known node, as columns."""
 
     row: Ints
     shape: Ints
@@ -142,7 +142,7 @@ class HeldTasks(msgspec.Struct, frozen=True):
 
 
 def rows_by_shape(nodes: NodeTable, tasks: Iterable[Task], status: Status) -> dict[int, Ints]:
-    """Rows of the tasks with a status that stand on a known node, one entry per task, by number of their shape."""
+    """Rows of the tasks with a status that are on a known node, one entry per task, by number of their shape."""
     found: dict[int, list[int]] = {}
     for task in tasks:
         if task.status is status and task.node >= 0:
@@ -153,7 +153,7 @@ def rows_by_shape(nodes: NodeTable, tasks: Iterable[Task], status: Status) -> di
 def held_amounts(shapes: Sequence[Shape], held: Mapping[int, Ints]) -> Iterator[tuple[int, Ints, Ints]]:
     """By resource that any of them asks for: the rows of tasks (which may repeat) and how much each holds.
 
-    What it costs grows with tasks and not with shapes times nodes: clusters have pods that nobody else is like.
+    What it costs grows with tasks and not with shapes times nodes: clusters have pods that no other pod is like.
     """
     if not held:
         return

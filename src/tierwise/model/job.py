@@ -46,7 +46,7 @@ __all__ = [
 
 
 class Status(enum.Enum):
-    """Where a task stands."""
+    """The state of a task."""
 
     __hash__ = object.__hash__  # that of Enum is a call in Python, and tasks are counted by status
 
@@ -59,7 +59,7 @@ class Status(enum.Enum):
 
 
 class Phase(enum.Enum):
-    """Where a job stands, in the words of its pod group."""
+    """The state of a job, in the words of its pod group."""
 
     PENDING = "Pending"
     INQUEUE = "Inqueue"
@@ -69,18 +69,18 @@ class Phase(enum.Enum):
 
 
 class Constraint(msgspec.Struct, frozen=True):
-    """How far apart the tasks of a gang may stand: a tier, by number or by name, hard or soft."""
+    """How far apart the tasks of a gang may be: a tier, by number or by name, hard or soft."""
 
     hard: bool
     tier: int | None = None
     tier_name: str = ""
     kind: str = HYPERNODES  # the kind that declares the tree it is about
     preferred: str = ""  # a tier inside the hard one that is asked for without insisting, by name
-    spread: int = 0  # the fewest domains of the tier to stand in; 0: within one of them
+    spread: int = 0  # the fewest domains of the tier to be in; 0: within one of them
     must_exist: bool = False  # of a language that knows no limit which means nothing, on whatever tree
 
     def words(self) -> str:
-        """Where tasks are to stand: "one spine", "one domain of fabric nvlink", "2 feeds of fabric power or more"."""
+        """Where tasks are to be: "one spine", "one domain of fabric nvlink", "2 feeds of fabric power or more"."""
         place = f"{self.where()} of {self.kind}" if is_fabric(self.kind) else self.where()
         return f"{place} or more" if self.spread else place
 
@@ -200,7 +200,7 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     created: float
     order: tuple[object, ...]  # natural order of the key: the last word in every tie
     phase: Phase
-    declared: bool  # a pod group object stands behind it (a lone pod has none)
+    declared: bool  # a pod group object declares it (a lone pod has none)
     minimum: int
     roles: dict[int, int]  # role number -> minimum
     constraint: Constraint | None

@@ -96,7 +96,7 @@ class NodeTable(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def rows(self) -> Ints:
-        """By number of a node, the row that it stands on; the last entry is that of -1, of no node: -1."""
+        """By number of a node, its row; the last entry is that of -1, of no node: -1."""
         rows = np.full(int(self.number.max(initial=-1)) + 2, -1, dtype=np.int64)
         rows[self.number] = np.arange(len(self.number))
         return rows

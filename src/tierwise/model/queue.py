@@ -52,7 +52,7 @@ class Queue(msgspec.Struct, frozen=True):
     enclosing: str = ""  # the queue or quota in which what it holds counts as well, whatever it declares itself
     minimum_run_time: float = 0.0  # seconds for which pods of its jobs are not evicted
     reclaim_run_time: float | None = None  # the same where another queue reclaims; None: the same number
-    expected_duration: float = 0.0  # seconds that its jobs run where they do not say; 0 where nobody says
+    expected_duration: float = 0.0  # seconds that its jobs run where they do not say; 0 where it is not known
     over_since: float | None = None  # since when it has held more than its share; None where it has not
 
     @property

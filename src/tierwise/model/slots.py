@@ -18,7 +18,7 @@ from tierwise.model.topology import Topology
 __all__ = ["SIZES", "TierSlots", "count_slots", "histogram"]
 
 SIZES = (8, 64, 512)
-"""The sizes that are looked at where nobody asks for others."""
+"""The sizes that are looked at unless others are asked for."""
 
 
 class TierSlots(msgspec.Struct, frozen=True):

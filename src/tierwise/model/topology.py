@@ -94,13 +94,13 @@ class Topology(msgspec.Struct, frozen=True):
         return slice(int(self.start[d]), int(self.end[d]))
 
     def own_span(self, d: int) -> slice:
-        """The rows of d that stand in no domain below it: they follow its children, and are all of an innermost one."""
+        """The rows of d that are in no domain below it: they follow its children, and are all of an innermost one."""
         children = self.children[d]
         after = self.end[children[-1]] if children else self.start[d]
         return slice(int(after), int(self.end[d]))
 
     def own(self, per_domain: Ints) -> Ints:
-        """Of a sum over each domain's rows, what stands on the rows that are in no domain below it."""
+        """Of a sum over each domain's rows, the part of the rows that are in no domain below it."""
         own: Ints = per_domain - summed(self.parent[1:], per_domain[1:], len(self.name))
         return own
 
@@ -121,13 +121,13 @@ class Topology(msgspec.Struct, frozen=True):
         return upto.take(self.end, axis=1) - upto.take(self.start, axis=1)
 
     def roll_up(self, per_domain: Ints) -> Ints:
-        """Add to each domain what stands at the domains below it."""
+        """Add to each domain the values of the domains below it."""
         upto = np.zeros(len(per_domain) + 1, dtype=np.int64)
         per_domain.cumsum(out=upto[1:])
         return upto[self.last] - upto[:-1]
 
     def spread(self, rows: Ints, counts: Ints) -> Ints:
-        """How many of `counts` tasks on `rows` stand below each domain."""
+        """How many of `counts` tasks on `rows` are below each domain."""
         return self.roll_up(summed(self.leaf[rows], counts, len(self.name)))
 
     def touched(self, rows: Ints, counts: Ints) -> tuple[Ints, Ints]:
@@ -203,14 +203,14 @@ class Topology(msgspec.Struct, frozen=True):
 
 
 class AlternateTopology(msgspec.Struct, frozen=True, eq=False, dict=True):
-    """A further tree over the nodes of a cluster, whose rows stand in another order than the cluster's."""
+    """A further tree over the nodes of a cluster, whose rows have another order than the cluster's."""
 
     topology: Topology
     rows: Ints  # of the cluster, in the order of this tree
 
     @cached_property
     def positions(self) -> Ints:
-        """Where the cluster's rows stand in this tree."""
+        """The positions of the cluster's rows in this tree."""
         positions = np.empty_like(self.rows)
         positions[self.rows] = np.arange(len(self.rows))
         return positions

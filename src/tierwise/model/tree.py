@@ -42,7 +42,7 @@ def build_tree(
     *,
     place: Mapping[str, int] | None = None,
 ) -> tuple[Topology, Ints]:
-    """The tree over all nodes, and the order of `node_names` in which its rows stand.
+    """The tree over all nodes, and the order of `node_names` that its rows have.
 
     `tiers` names tiers whatever domains there are: a layer may be empty, nodes may have a layer of their own (0),
     and the highest is the root's. `place` is that of every node in natural order, for those who know it.
@@ -92,7 +92,7 @@ class _Draft(msgspec.Struct):
         self._break(name)
 
     def _break(self, name: str) -> None:
-        """Mark a domain and everything that contains it; what they contain stands alone from then on."""
+        """Mark a domain and everything that contains it; what they contain is outside of any domain from then on."""
         pending = [name]
         while pending:
             current = pending.pop()
@@ -159,8 +159,8 @@ class _Draft(msgspec.Struct):
     def check_nodes(self) -> None:
         """Every node's domains must form one chain; adopt what is contained, break what overlaps.
 
-        What was found sound stays so: a parent that is added takes nobody out of a chain, and with a domain that breaks
-        all around it break. So nothing is looked at twice, and nodes that one domain claims need no look.
+        What was found sound stays so: an added parent takes nothing out of a chain, and with a domain that breaks all
+        around it break. So nothing is looked at twice, and nodes that one domain claims need no look.
         """
         for child, parent in self.parent.items():
             self.below.setdefault(parent, []).append(child)
@@ -262,7 +262,7 @@ class _Walk:
         tiers = np.array([top, *(self._sound[n].tier for n in self._names[1:])], dtype=np.int64)
         by_name = sorted(range(len(names)), key=lambda i: natural(names[i]))
         chains = self._chains()
-        # Children before the nodes that are in a domain directly: rows stand in the order in which domains are left.
+        # Children before the nodes that are in a domain directly: rows have the order in which domains are left.
         place = np.fromiter(map(draft.place.__getitem__, node_names), np.int64, len(node_names))
         home = self._homes(chains)[place]
         order = np.lexsort((place, self._left[home]))

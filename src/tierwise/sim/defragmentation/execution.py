@@ -38,9 +38,9 @@ __all__ = ["Proceeding", "begin", "proceed"]
 
 _ACTION: Final = "defrag"
 _PLANS: Final = 5
-"""How often the rest of the moves may be planned anew."""
+"""How often the rest of the moves may be planned again."""
 _AFTERWARDS: Final = 3600.0
-"""Seconds for which a job in hand keeps its places where nobody goes on with it."""
+"""Seconds for which a job in hand keeps its places where no process goes on with it."""
 _ENDED: Final = ("Succeeded", "Failed")
 """Kinds that declare a gang."""
 
@@ -83,7 +83,7 @@ def proceed(record: DefragRecord, scenario: Scenario, *, observed: int, stopping
 
 
 class _Step:
-    """The move in hand, and how its job stands."""
+    """The move in hand, and the state of its job."""
 
     def __init__(self, record: DefragRecord, scenario: Scenario) -> None:
         self._record = record
@@ -154,7 +154,7 @@ class _Step:
             return Proceeding(replace(record, deadline=deadline, expires=deadline + _AFTERWARDS))
         return Proceeding(record)
 
-    # -- how the job in hand stands
+    # -- the state of the job in hand
 
     def _same(self, path: str) -> bool:
         """Whether a pod is the one that is to go, and was not asked to."""
@@ -209,9 +209,9 @@ class _Step:
         return any(finding.rule == "too-wide" for finding in audit(self._objects.changed({}, others)))
 
     def _gone(self) -> bool:
-        """Whether what declares the job was deleted, so that nobody starts pods of it again."""
+        """Whether what declares the job was deleted, so that nothing starts its pods again."""
         if not self._move.declared:
-            return False  # between two pods nobody can tell
+            return False  # between two pods it cannot be told
         path = gang_path(self._move.job)
         return not any(path in self._objects.of_kind(*kind) for kind in DECLARING)
 
@@ -244,7 +244,7 @@ class _Step:
         return ""
 
     def _moved(self, pod: Pod) -> bool:
-        """Whether a pod of the job is one that has come anew, and not one that was never to go."""
+        """Whether a pod of the job is new, and not one that was to stay."""
         began = {moved.uid for moved in self._move.pods.values()}
         path = f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
         if pod.metadata.deletion_timestamp or pod.metadata.uid in began:

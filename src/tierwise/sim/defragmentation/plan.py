@@ -129,7 +129,7 @@ class _Mover(msgspec.Struct, frozen=True):
 class Planner:
     """Which pods may move, what is free, and the cycles that are left to try with.
 
-    Where plans are carried out, pods without an owner stay: nobody would start them again.
+    Where plans are carried out, pods without an owner stay: nothing would start them again.
     """
 
     def __init__(self, scenario: Scenario, text: str, *, owned: bool = False) -> None:
@@ -194,7 +194,7 @@ class Planner:
         return replace(chosen, exact=chosen.pods <= lower or (exact and not self._cut))
 
     def again(self, pods: Sequence[str], nodes: Mapping[str, int]) -> DefragPlan | None:
-        """The rest of a plan: these pods moved off the nodes of its room, in an order and to places found anew.
+        """The rest of a plan: these pods moved off the nodes of its room, in an order and to places found again.
 
         None where one of them may not be moved any more, or finds no place, or the room does not come to be.
         """
@@ -488,7 +488,7 @@ class Planner:
     def _places(self, groups: Sequence[list[str]], kept: Mapping[int, int], *, gone: bool) -> dict[str, str] | None:
         """A node for every moved pod, job after job; None where the scheduler finds none for one of them.
 
-        Pods whose turn has not come are gone, or still run and hold what they have.
+        Pods that are still to be moved are gone, or still run and hold what they have.
         """
         waiting = [pod for group in groups for pod in group]
         objects, found = self._scenario.objects, dict[str, str]()
@@ -697,13 +697,13 @@ def _orders(groups: Sequence[list[str]]) -> Iterator[tuple[int, ...]]:
 
 
 def _without_evictions(profile: Profile) -> Profile:
-    """A profile that places, and makes nobody go."""
+    """A profile that places, and evicts nothing."""
     actions = tuple(name for name in profile.actions if name in ACTIONS and ACTIONS[name].family in _PLACING)
     return replace(profile, actions=actions, immediate_preemption=False)
 
 
 def _without_pending(objects: Objects) -> Objects:
-    """The objects without pods that wait: nobody else takes the places that a plan counts on."""
+    """The objects without pods that wait: no other pod takes the places that a plan counts on."""
     waiting = [path for path, pod in objects.every(Pod).items() if not pod.spec.node_name]
     return objects.changed({}, [Key("", "Pod", *path.split("/", 1)) for path in waiting])
 

@@ -195,7 +195,7 @@ class _Draws:
 def _quantile(end: ExpectedEnd, now: float, at: float) -> float:
     """Of an expected end, between the points that are known; beyond the outermost as far as the next but one."""
     if end.half is None or end.most is None or end.median is None:
-        # It is overdue and nobody knows of its like: as long again as it is overdue now, give or take.
+        # It is overdue and no run like it is known: as long again as it is overdue now, give or take.
         late = max(60.0, now - end.planned)
         bound = end.latest if end.latest is not None else inf
         return min(bound, now + late * at / (1 - at))
@@ -276,7 +276,7 @@ def _eta(found: Forecasts, job: Job, names: ObjectNames, place: tuple[int, int],
     if ranges.start == inf:
         return _not_expected(found, job, names, told)
     said = errors.corrected(now, ranges) if errors is not None else ranges
-    said = ranges if said.start == inf else said  # nobody knows by how much later
+    said = ranges if said.start == inf else said  # by how much later is not known
     run = found.runs[starts.index(ranges.start)]
     return replace(
         told,

@@ -1,4 +1,4 @@
-"""The cycle on a virtual clock: which waiting jobs start when, if jobs end at given times and nobody else comes.
+"""The cycle on a virtual clock: which waiting jobs start when, if jobs end at given times and no further jobs come.
 
 A forward run changes a snapshot and not objects: what a cycle decides is written into the jobs of the next snapshot,
 and a job that ends leaves it. So a moment costs one cycle, and whatever language a job is written in makes no

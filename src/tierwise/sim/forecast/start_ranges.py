@@ -27,7 +27,7 @@ __all__ = ["SHARES", "ForecastErrors", "StartRange", "range_of_runs"]
 SHARES: Final = (0.5, 0.9)
 """The shares of starts that the two stated ranges hold."""
 _FLOOR: Final = 30.0
-"""Seconds that are added to waiting times before their logarithm is taken: nobody plans by seconds."""
+"""Seconds that are added to waiting times before their logarithm is taken: seconds do not matter to a plan."""
 _LATEST: Final = 200
 """Forecasts that are learned from: enough for the tails of 5 %, and soon others where times change."""
 _PRIOR: Final = tuple(1.2 * NormalDist().inv_cdf(i / 20) for i in range(1, 20))

@@ -1,4 +1,4 @@
-"""Changes of a cluster that somebody thinks about: nodes that come or go, other quotas, other jobs, another profile.
+"""Hypothetical changes of a cluster: nodes that come or go, other quotas, other jobs, another profile.
 
 A change takes a `Scenario` (objects, profile, and amendments of what a cycle sees) and returns another one; nothing
 that exists is touched. `sim.what_if` runs a scenario with and without its changes; the command line and the pages read
@@ -304,7 +304,7 @@ class SetPriority(msgspec.Struct, frozen=True):
 
 
 class SetConstraint(msgspec.Struct, frozen=True):
-    """How far apart the pods of a job, or of each sub-group of a policy of it, may stand."""
+    """How far apart the pods of a job, or of each sub-group of a policy of it, may be."""
 
     job: str
     mode: str  # hard, soft or none
