@@ -11,7 +11,7 @@ from tests.support.sight import sees
 
 from tierwise.framework.cycle import Cycle
 from tierwise.scheduler import open_cycle
-from tierwise.scheduler.cycle import RUNNERS
+from tierwise.scheduler.cycle import run_action
 from tierwise.snapshot.builder import build
 
 
@@ -125,7 +125,7 @@ def test_failed_attempts_leave_no_trace(case: Case) -> None:
     cycle = open_cycle(build(objects(scene), 0.0), profile)
     for name in profile.actions:
         before, decided = numbers(cycle), len(cycle.report.decisions)
-        RUNNERS[name](cycle, profile)
+        run_action(name, cycle, profile)
         if "preempt" in name or "reclaim" in name:
             if len(cycle.report.decisions) > decided:
                 return
@@ -140,7 +140,7 @@ def test_the_ledger_says_what_counting_says(case: Case) -> None:
     scene, profile = case
     cycle = open_cycle(build(objects(scene), 0.0), profile)
     for name in profile.actions:
-        RUNNERS[name](cycle, profile)
+        run_action(name, cycle, profile)
     places, pods = expected(scene, once(scene, profile)), scene.pods()
     cpu = cycle.view.axis.index["cpu"]
     for row, node in enumerate(cycle.nodes.names):

@@ -17,7 +17,7 @@ from tierwise.actions.allocate import Preempt, allocate
 from tierwise.actions.backfill import backfill
 from tierwise.actions.enqueue import enqueue, promote
 from tierwise.api.errors import InputError, suggestion
-from tierwise.config.actions import ACTIONS, EVICTING, EVICTING_BY_POD, PLACING, Action, Family
+from tierwise.config.actions import ACTIONS, EVICTING, EVICTING_BY_POD, PLACING, Family
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.config.searches import search_steps
 from tierwise.framework.arguments import flag
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from tierwise.api.repair import OnNodeLoss
     from tierwise.config.reservations import ReservationRules
 
-__all__ = ["RUNNERS", "check_profile", "cycle", "nothing_is_left", "nothing_waits", "open_cycle"]
+__all__ = ["check_profile", "cycle", "nothing_is_left", "nothing_waits", "open_cycle", "run_action"]
 
 Watch = Callable[[Job, Decision | Rejection], None]
 
@@ -77,11 +77,6 @@ def _capability(arguments: Arguments, view: CycleView) -> object:
     return Capability(arguments, view)
 
 
-def _allocate(current: Cycle, profile: Profile, repair: Replacements | None = None) -> None:
-    """Allocate; where gangs are repaired, those that have lost nodes get room before anybody evicts for others."""
-    allocate(current, preempt=_preempt(current, profile), repair=repair, reservations=_reservations(profile))
-
-
 def _reservations(profile: Profile) -> ReservationRules | None:
     """Which waiting jobs get a reservation; None where none do."""
     if "allocate" not in profile.action_arguments:
@@ -102,41 +97,34 @@ def _preempt(current: Cycle, profile: Profile) -> Preempt | None:
     return ImmediatePreemption(current, names, profile.preempt_actions).preempt_for
 
 
-def _classic_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]:
-    def run(current: Cycle, profile: Profile) -> None:
-        from tierwise.actions.eviction.classic import classic_evict  # most profiles never evict
+def run_action(name: str, current: Cycle, profile: Profile, repair: Replacements | None = None) -> None:
+    """Run an action of a profile.
 
-        by_node = flag(profile.action_arguments.get(name, {}), "enableTopologyAwarePreemption", default=False)
-        classic_evict(current, purpose, name, by_node=by_node)
+    Where gangs are repaired, `allocate` gives room to those that have lost nodes before anybody evicts for others.
+    """
+    action, given = ACTIONS[name], profile.action_arguments.get(name, {})
+    match action.family:
+        case Family.ENQUEUE:
+            enqueue(current)
+        case Family.ALLOCATE:
+            allocate(current, preempt=_preempt(current, profile), repair=repair, reservations=_reservations(profile))
+        case Family.BACKFILL:
+            backfill(current)
+        case Family.CLASSIC:
+            from tierwise.actions.eviction.classic import classic_evict  # most profiles never evict
 
-    return run
+            by_node = flag(given, "enableTopologyAwarePreemption", default=False)
+            classic_evict(current, Purpose(action.purpose), name, by_node=by_node)
+        case Family.GANG:
+            from tierwise.actions.eviction.gang import EvictionOptions, gang_evict
+
+            gang_evict(current, Purpose(action.purpose), EvictionOptions.of(name, given))
+        case Family.GIVE_BACK:
+            from tierwise.actions.eviction.giveback import give_back
+
+            give_back(current, enabled=flag(given, "enabled", default=True))
 
 
-def _gang_evict(purpose: Purpose, name: str) -> Callable[[Cycle, Profile], None]:
-    def run(current: Cycle, profile: Profile) -> None:
-        from tierwise.actions.eviction.gang import EvictionOptions, gang_evict
-
-        gang_evict(current, purpose, EvictionOptions.of(name, profile.action_arguments.get(name, {})))
-
-    return run
-
-
-def _give_back(current: Cycle, profile: Profile) -> None:
-    from tierwise.actions.eviction.giveback import give_back
-
-    give_back(current, enabled=flag(profile.action_arguments.get("giveback", {}), "enabled", default=True))
-
-
-_RUN: dict[Family, Callable[[str, Action], Callable[[Cycle, Profile], None]]] = {
-    Family.ENQUEUE: lambda _name, _action: lambda current, _: enqueue(current),
-    Family.ALLOCATE: lambda _name, _action: _allocate,
-    Family.BACKFILL: lambda _name, _action: lambda current, _: backfill(current),
-    Family.CLASSIC: lambda name, action: _classic_evict(Purpose(action.purpose), name),
-    Family.GANG: lambda name, action: _gang_evict(Purpose(action.purpose), name),
-    Family.GIVE_BACK: lambda _name, _action: _give_back,
-}
-RUNNERS = {name: _RUN[action.family](name, action) for name, action in ACTIONS.items()}
-"""What runs each action."""
 _NO_ALLOCATE = Reason(
     "NoAllocateAction", "profile", "no action of the profile looks for a place for it (allocate does)"
 )
@@ -245,10 +233,7 @@ def cycle(
     def run(action: str) -> None:
         nonlocal filled
         evicted = len(current.report.evictions)
-        if action == "allocate" and repair is not None:
-            _allocate(current, profile, repair)
-        else:
-            RUNNERS[action](current, profile)
+        run_action(action, current, profile, repair)
         if len(current.report.evictions) > evicted:
             from tierwise.actions.eviction.review import review  # most profiles never evict
 

@@ -322,14 +322,8 @@ class DeviceReader:
         """Number the devices of all pools."""
         row = {name: i for i, name in enumerate(self._rows)}
         by_pool: dict[tuple[str, str], list[ResourceSlice]] = {}
-        kinds_of: dict[int, tuple[int, ...]] = {}
-        known, self._slice_kinds = self._slice_kinds, {}
-        for path, one in objects.every(ResourceSlice).items():
+        for one in objects.every(ResourceSlice).values():
             by_pool.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
-            found = known.get(path)
-            kinds = found[1] if found is not None and found[0] is one else self._kinds_in(one)
-            self._slice_kinds[path] = one, kinds
-            kinds_of[id(one)] = kinds
         pools: list[DevicePool] = []
         at: dict[int, list[int]] = {}
         shared: list[int] = []
@@ -352,12 +346,10 @@ class DeviceReader:
             number = pool.last
         lengths = [pool.last - pool.first for pool in pools]
         everything = [one for pool in pools for one in pool.slices]
-        kind = np.fromiter(chain.from_iterable(kinds_of[id(one)] for one in everything), np.int64, number)
+        kind = self._kinds_of(everything)
         if len(np.unique(kind)) < len(self._kinds):  # some kinds are no more: the sets that they are in would linger
             self._kinds, self._slice_kinds, self._keys = {}, {}, {}
-            kinds_of = {id(one): self._kinds_in(one) for one in everything}
-            self._slice_kinds = {one.metadata.name: (one, kinds_of[id(one)]) for one in everything}
-            kind = np.fromiter(chain.from_iterable(kinds_of[id(one)] for one in everything), np.int64, number)
+            kind = self._kinds_of(everything)
         owner = np.repeat(np.arange(len(pools)), lengths)
         where = np.repeat(np.array([pool.row for pool in pools], dtype=np.int64), lengths)
         sound = np.repeat(np.array([not pool.fault for pool in pools], dtype=bool), lengths)
@@ -403,6 +395,14 @@ class DeviceReader:
         amounts = {(found[one], name): much for (one, name), much in self._consumed.items() if found[one] >= 0}
         self._consumed = Counter(amounts)
         return set().union(*(self._in_pool.get(pool, ()) for pool in others))
+
+    def _kinds_of(self, slices: Sequence[ResourceSlice]) -> Ints:
+        """The numbers of the kinds of all devices of slices; those of a slice that is what it was stay."""
+        known, self._slice_kinds = self._slice_kinds, {}
+        for one in slices:
+            record, kinds = known.get(one.metadata.name, (None, ()))
+            self._slice_kinds[one.metadata.name] = one, kinds if record is one else self._kinds_in(one)
+        return np.fromiter(chain.from_iterable(kinds for _, kinds in self._slice_kinds.values()), np.int64)
 
     def _kinds_in(self, one: ResourceSlice) -> tuple[int, ...]:
         driver = one.spec.driver
