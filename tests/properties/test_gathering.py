@@ -12,8 +12,7 @@ from tests.support.draw import draw, gang, objects_of, role
 from tests.support.gather_reference import best_place, boxes, distribution, mixtures
 from tests.support.strategies import trees
 
-from tierwise.actions.placement.mixtures import mixed_in_multiples
-from tierwise.actions.placement.quanta import Quanta, SlotTree
+from tierwise.actions.placement.quanta import Quanta, SlotTree, mixed_in_multiples
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import GatherOption

@@ -287,8 +287,7 @@ class _Allocation:
         """Why a job's minimum finds no place; remembered for jobs that ask for the same."""
         from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
 
-        like = self._rejection_cache.similar(job, asked)
-        rejection = diagnose(self._cycle, job, asked, bounded=bounded or asked.cut or self._cut_short, like=like)
+        rejection = diagnose(self._cycle, job, asked, bounded=bounded or asked.cut or self._cut_short)
         self._rejection_cache.add(job, asked, rejection)
         return rejection
 

@@ -22,20 +22,19 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import Demand, demand
 from tierwise.actions.placement.problem import NoPlace, SearchResult
+from tierwise.actions.placement.trial import close_others
 from tierwise.api.meta import format_time
 from tierwise.api.plurals import count
 from tierwise.config.reservations import CONSERVATIVE, OFF, ReservationRules
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.fit_over_time import earliest_fit
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import Reservation
 from tierwise.model.arrays import Ints
 from tierwise.model.expected_ends import EndSource, ExpectedEnd, ExpectedEnds, started_at
 from tierwise.model.job import Job, Status
 from tierwise.model.reason import Named, Reason, Rejection, namespace_of
-from tierwise.model.resources import POD_SLOTS
 from tierwise.model.shape import Shape
-from tierwise.model.topology import ROOT, ROOT_NAME
+from tierwise.model.topology import ROOT_NAME
 
 __all__ = ["Reservations"]
 
@@ -48,8 +47,6 @@ _WITHOUT_MOMENT = 16
 """Jobs for which a place without a moment is looked for; it holds nobody back, and finding it takes time."""
 _SLACK = 60.0
 """Seconds by which a reservation may become later without a word: pods start some time after they are bound."""
-_NO_SLOTS = 1 << 38
-"""More pods than a node has room for."""
 
 
 class _Run(msgspec.Struct, frozen=True):
@@ -231,19 +228,10 @@ class Reservations:
     # -- the first moment at which it fits
 
     def _earliest(self, job: Job, asked: Demand) -> _Place | None:
-        """The first moment at which a job fits, and where."""
-        timeline = self._timeline
-        low = self._lower_bound(job, asked)
-        if low > timeline.last:
-            return None
-        if self._alone(job, asked, low) is None:
-            low, high = low + 1, timeline.last
-            if low > high or self._alone(job, asked, high) is None:
-                return None
-            while low < high:  # with more gone, what fitted still fits
-                middle = (low + high) // 2
-                low, high = (low, middle) if self._alone(job, asked, middle) is not None else (middle + 1, high)
-        return self._beside_others(job, asked, low)
+        """The first moment at which a job fits, and where: with more gone, what fitted still fits."""
+        groups = range(1, self._timeline.last + 1)
+        first = bisect_left(groups, True, key=lambda group: self._alone(job, asked, group) is not None)
+        return self._beside_others(job, asked, groups[first]) if first < len(groups) else None
 
     def _alone(self, job: Job, asked: Demand, group: int) -> Held | None:
         return self._trial(job, asked, group, self._timeline.times[group], beside=())
@@ -260,43 +248,6 @@ class Reservations:
             if found is not None:
                 return _Place(g, time, found)
         return None
-
-    def _lower_bound(self, job: Job, asked: Demand) -> int:
-        """A group before which no domain holds the job, by counting; exact for one shape without rules between pods."""
-        timeline, cycle = self._timeline, self._cycle
-        needs: dict[Shape, int] = {}
-        for task_group in asked.task_groups:
-            if len(task_group.remaining) != 1:
-                return 1
-            shape = task_group.remaining[0].pod_set.shape
-            needs[shape] = needs.get(shape, 0) + task_group.need
-        if asked.spares or asked.alternatives is not None:
-            return 1
-        every = np.arange(len(cycle.view.axis))
-        free = cycle.ledger.free(every, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
-        ends = self._ends_columns
-        later = np.zeros(len(cycle.topology), dtype=np.int64)
-        for shape, need in needs.items():
-            usable = (cycle.fit_counts.of(shape).why == 0).astype(np.int64)
-            found = earliest_fit(cycle.topology, shape, need, free, ends, usable, timeline.last)
-            later = np.maximum(later, found)
-        limit = cycle.pipeline.limit(job) if not cycle.gathered(job) else None
-        inside = cycle.topology.tier <= limit if limit is not None else np.arange(len(later)) == ROOT
-        return max(1, int(later[inside].min(initial=timeline.last + 1)))
-
-    @property
-    def _ends_columns(self) -> tuple[Ints, Ints, Ints]:
-        """Row, group and amounts of everything that ends."""
-        parts = self._timeline.by_shape
-        if not parts:
-            nothing = np.zeros(0, dtype=np.int64)
-            return nothing, nothing, np.zeros((len(self._cycle.view.axis), 0), dtype=np.int64)
-        amounts = [np.repeat(shape.request[:, None], len(rows), axis=1) for shape, rows, _, _ in parts]
-        return (
-            np.concatenate([rows for _, rows, _, _ in parts]),
-            np.concatenate([group for _, _, group, _ in parts]),
-            np.concatenate(amounts, axis=1),
-        )
 
     def _trial(
         self,
@@ -315,9 +266,7 @@ class Reservations:
             for held in self._overlapping(job, time) if beside is None else beside:
                 self._set_aside(held.held, 1)
             if within is not None:
-                outside = np.setdiff1d(np.arange(len(cycle.nodes)), within)
-                if len(outside):
-                    cycle.ledger.occupy(cycle.view.axis.index[POD_SLOTS], outside, _NO_SLOTS)
+                close_others(cycle, within)
             found = self._find(cycle, job, asked)
             if not isinstance(found, SearchResult) or not job_ready(cycle.ledger, job, waiting=True):
                 return None

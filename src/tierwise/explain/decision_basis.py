@@ -16,7 +16,7 @@ from tierwise.actions.diagnosis.domain_scores import score_domains
 from tierwise.actions.placement.bounds import Room, held
 from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.demand import Demand, demand
-from tierwise.actions.placement.trial import place_tasks
+from tierwise.actions.placement.writing import place_tasks
 from tierwise.config.profile import Profile
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask

@@ -92,9 +92,9 @@ def _preempt(current: Cycle, profile: Profile) -> Preempt | None:
     names = [name for name in profile.actions if name in EVICTING_BY_POD] if profile.immediate_preemption else []
     if not names:
         return None
-    from tierwise.actions.eviction.immediate import ImmediatePreemption
+    from tierwise.actions.eviction.gang import preempting_at_once
 
-    return ImmediatePreemption(current, names, profile.preempt_actions).preempt_for
+    return preempting_at_once(current, names, profile.preempt_actions)
 
 
 def run_action(name: str, current: Cycle, profile: Profile, repair: Replacements | None = None) -> None:

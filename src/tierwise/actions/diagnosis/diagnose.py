@@ -7,7 +7,7 @@ around them that its limit allows, so only that one is named.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -22,10 +22,10 @@ from tierwise.actions.placement.demand import Demand, TaskGroup, everything, lea
 from tierwise.actions.placement.problem import BOTH, NoPlace, SearchResult
 from tierwise.actions.placement.quanta import Quanta, SlotTree, slot_tree
 from tierwise.actions.placement.solve import solve
-from tierwise.actions.placement.trial import put
+from tierwise.actions.placement.trial import fill
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask, GatherOption
+from tierwise.framework.extension import GatherOption
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, SubJob, group_job
@@ -188,8 +188,8 @@ _TRIALS = 3
 """How many domains of a tier are filled to see what fits together, where counting alone does not tell."""
 
 
-def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rejection | None = None) -> Rejection:
-    """Why nothing of the demand was placed; an earlier rejection of its kind lends what it found per tier."""
+def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool) -> Rejection:
+    """Why nothing of the demand was placed."""
     bounded = bounded or _cut_on_nodes(cycle, demand)
     if cycle.snapshot.on_several_trees(job):
         from tierwise.actions.diagnosis.fabrics import unplaced_on_fabrics  # rarely needed
@@ -203,7 +203,7 @@ def diagnose(cycle: Cycle, job: Job, demand: Demand, *, bounded: bool, like: Rej
     if wide is not None:
         return Rejection("space", job.key, wide)
     groups = tuple(_searched_for(cycle, job, ROOT))
-    tried = tuple(_refused(cycle, job, looked) for looked in _tried(cycle, job, demand, groups, like))
+    tried = tuple(_refused(cycle, job, looked) for looked in _tried(cycle, job, demand, groups))
     children = tuple(islice(_sub_jobs(cycle, job, demand, groups), _SHOWN)) if job.policies else ()
     return Rejection("fit", job.key, _reason(cycle, job, demand, tried), tried, children, bounded)
 
@@ -293,7 +293,7 @@ def _inner_group(cycle: Cycle, job: Job, asked: Demand, within: int) -> Rejectio
             return None
     groups = tuple(_searched_for(cycle, gang, within))
     here = current_domain(cycle, gang) is not None
-    tried = tuple(_refused(cycle, gang, _look(cycle, job, asked, g, {}, here=here)) for g in groups)
+    tried = tuple(_refused(cycle, gang, _look(cycle, job, asked, g, here=here)) for g in groups)
     where = f"no hyperNode of tier {limit} or below{_inside(cycle, within)}"
     text = f"{where} holds {count(len(asked.task_groups), 'sub-group')} of it"
     reason = Reason("SubGroupDoesNotFit", "allocate", text)
@@ -351,23 +351,18 @@ def _searched_for(cycle: Cycle, gang: Job | SubJob, within: int) -> Iterable[Int
     return cycle.topology.by_tier(within, limit)
 
 
-def _tried(
-    cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...], like: Rejection | None = None
-) -> tuple[Tried, ...]:
-    known = {tried.tier: tried for tried in like.tried} if like is not None else {}
+def _tried(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) -> tuple[Tried, ...]:
     here = current_domain(cycle, job) is not None and cycle.pipeline.limit(job) is not None
-    return tuple(_look(cycle, job, demand, group, known, here=here) for group in groups)
+    return tuple(_look(cycle, job, demand, group, here=here) for group in groups)
 
 
-def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints, known: Mapping[int, Tried], *, here: bool) -> Tried:
+def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints, *, here: bool) -> Tried:
     """How many of the demanded tasks the best domain of a tier would take, and what its other nodes lack."""
     topology = cycle.topology
     whole, fits = _fits(cycle, job, demand, group)
     best = int(group[np.lexsort((topology.rank[group], -fits))[0]])
     span = topology.span(best)
     tier = int(topology.tier[best])
-    earlier = known.get(tier)
-    lent = earlier is not None and earlier.best == topology.name[best]
     found = int(fits.max())
     confined = here and best != ROOT and len(group) == 1
     return Tried(
@@ -377,7 +372,7 @@ def _look(cycle: Cycle, job: Job, demand: Demand, group: Ints, known: Mapping[in
         fits=min(found, demand.tasks),
         asked=demand.tasks,
         nodes=span.stop - span.start,
-        causes=earlier.causes if lent and earlier is not None else _causes(cycle, demand, span),
+        causes=_causes(cycle, demand, span),
         whole=whole,
         here=confined,
         outside=len(topology.at_tier[tier]) - 1 if confined else 0,
@@ -449,34 +444,12 @@ def _together(cycle: Cycle, job: Job, task_groups: tuple[TaskGroup, ...], domain
     with cycle.ledger.statement():
         for task_group in task_groups:
             if len(task_groups) > 1 and cycle.pipeline.limit(task_group.sub) is not None:
-                placed += (
-                    task_group.need
-                    if isinstance(search_group(cycle, job, task_group, within=domain), SearchResult)
-                    else 0
-                )
+                found = search_group(cycle, job, task_group, within=domain)
+                placed += task_group.need if isinstance(found, SearchResult) else 0
             else:
-                placed += _filled(cycle, job, task_group, domain)
+                placements = fill(cycle, job, task_group, domain, BOTH)
+                placed += sum(len(placement.rows) for placement in placements)
     return placed
-
-
-def _filled(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int) -> int:
-    """How many tasks of a task group towards its need are placed, the minimums of roles first."""
-    missing, roles, used = task_group.need, dict(task_group.roles), [0] * len(task_group.remaining)
-    for least_only in (True, False):
-        for i, tasks_left in enumerate(task_group.remaining):
-            role = tasks_left.pod_set.role_number
-            wanted = roles.get(role, 0) if least_only else missing - sum(roles.values())
-            wanted = min(wanted, tasks_left.left - used[i])
-            if wanted > 0:
-                found = put(
-                    cycle, Ask(tasks_left.pod_set.shape, task_group.sub, job), tasks_left.pod_set, wanted, domain, BOTH
-                )
-                placed = sum(len(placement.rows) for placement in found)
-                used[i] += placed
-                missing -= placed
-                if least_only:
-                    roles[role] -= placed
-    return task_group.need - missing
 
 
 def _room(cycle: Cycle, shape: Shape) -> Ints:

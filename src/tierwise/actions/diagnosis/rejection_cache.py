@@ -31,8 +31,7 @@ class RejectionCache:
     def __init__(self, cycle: Cycle, *, told_at_once: bool) -> None:
         self._cycle = cycle
         self._told_at_once = told_at_once
-        self._known: dict[Kind, dict[float, tuple[int, int, Rejection]]] = {}
-        self._likes: dict[object, Rejection] = {}  # by kind, limit and moment: what others of the kind lack, too
+        self._known: dict[Kind, dict[float, tuple[int, Rejection]]] = {}
         self._untold: dict[
             tuple[Kind, int, float, bool], list[tuple[Job, Rejection]]
         ] = {}  # rejected in the words for another job
@@ -93,10 +92,10 @@ class RejectionCache:
     def tell(self) -> None:
         """Give every job that a remembered refusal rejected a message in its own figures, as things are now."""
         rejections = self._cycle.report.rejections
-        for (kind, *_), refused in self._untold.items():
+        for refused in self._untold.values():
             waiting = [job for job, rejection in refused if rejections.get(job.key) is rejection]
             if waiting:
-                told = self._diagnose(waiting[0], kind)
+                told = self._diagnose(waiting[0])
                 rejections |= {job.key: replace(told, subject=job.key, children=()) for job in waiting}
         self._untold.clear()
 
@@ -107,39 +106,25 @@ class RejectionCache:
         if known is None:
             return None
         if self._told_at_once:
-            return replace(self._diagnose(job, kind), children=())
+            return replace(self._diagnose(job), children=())
         rejection = replace(known, subject=job.key, children=())
         surplus = sum(map(self._cycle.backlog.left, job.pod_sets())) > tasks
         self._untold.setdefault((kind, tasks, limit, surplus), []).append((job, rejection))
         return rejection
 
-    def _diagnose(self, job: Job, kind: Kind) -> Rejection:
-        """What keeps the job waiting now; others of its kind lend what they lack, too."""
+    def _diagnose(self, job: Job) -> Rejection:
+        """What keeps the job waiting now."""
         from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
 
-        moment = kind, self._limit(job), self._placed()
-        like = self._likes.get(moment)
-        found = diagnose(self._cycle, job, demand(self._cycle, job), bounded=False, like=like)
-        self._likes.setdefault(moment, found)
-        return found
+        return diagnose(self._cycle, job, demand(self._cycle, job), bounded=False)
 
     def _speaks_for(self, kind: Kind, tasks: int, limit: float) -> Rejection | None:
         """A refusal of as much or less, or of what is easier, within a limit as wide."""
         for easier in (kind, (kind[0], ())) if kind[1] else (kind,):
-            for wide, (size, _, found) in self._known.get(easier, {}).items():
+            for wide, (size, found) in self._known.get(easier, {}).items():
                 if wide >= limit and tasks >= size:
                     return found
         return None
-
-    def similar(self, job: Job, asked: Demand) -> Rejection | None:
-        """A refusal of the same kind and limit, however much was asked, since which nothing was placed."""
-        kind = self._kind(job, asked) if self._known else None
-        found = self._known.get(kind, {}).get(self._limit(job)) if kind is not None else None
-        return found[2] if found is not None and found[1] == self._placed() else None
-
-    def _placed(self) -> int:
-        """Tells moments apart: how much has been decided by now."""
-        return len(self._cycle.report.decisions)
 
     def add(self, job: Job, asked: Demand, rejection: Rejection) -> None:
         """Remember a refusal, unless one of less is remembered already."""
@@ -149,14 +134,13 @@ class RejectionCache:
         by_limit = self._known.setdefault(kind, {})
         known = by_limit.get(self._limit(job))
         if known is None or asked.tasks < known[0]:
-            by_limit[self._limit(job)] = (asked.tasks, self._placed(), rejection)
+            by_limit[self._limit(job)] = (asked.tasks, rejection)
 
     def _forget_after_releases(self) -> None:
         if self._releases != self._cycle.ledger.releases:
             self._releases = self._cycle.ledger.releases
             self.tell()
             self._known.clear()
-            self._likes.clear()
 
     def _limit(self, job: Job) -> float:
         limit = self._cycle.pipeline.limit(job)

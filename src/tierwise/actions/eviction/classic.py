@@ -13,18 +13,18 @@ from itertools import chain
 import numpy as np
 
 from tierwise.actions.eviction.feasibility import quota_allows
-from tierwise.actions.eviction.losses import declined, with_losses
+from tierwise.actions.eviction.losses import with_losses
 from tierwise.actions.eviction.node_costs import node_keys
 from tierwise.actions.eviction.preemptors import (
-    RoomMaker,
+    Evictor,
+    highest_priority,
     marked,
     slots,
     starving_jobs,
-    why_no_candidate,
 )
 from tierwise.actions.placement.bounds import Room
 from tierwise.actions.placement.problem import Placement
-from tierwise.actions.placement.trial import place_tasks
+from tierwise.actions.placement.writing import place_tasks
 from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Preemptor, Purpose
@@ -49,7 +49,7 @@ def classic_evict(cycle: Cycle, purpose: Purpose, action: str, *, by_node: bool 
         maker.serve_safely(job)
 
 
-class _ClassicPreemptor(RoomMaker):
+class _ClassicPreemptor(Evictor):
     def __init__(self, cycle: Cycle, purpose: Purpose, action: str, *, by_node: bool) -> None:
         super().__init__(cycle, purpose, action)
         self._by_node = by_node
@@ -79,10 +79,8 @@ class _ClassicPreemptor(RoomMaker):
         victims = self._running.with_groups(self._needed(job, spots, victims), self._evicted)
         need = np.sum([pod_set.shape.request for _, pod_set, _ in spots], axis=0)
         preemptor = with_losses(cycle, Preemptor(self._purpose, job, need, gang=False, running=self._running))
-        weighed = self._notices.among(victims)
-        dear = declined(cycle, preemptor, victims, self._action) if not weighed else None
-        dragged = self._running.jobs.together[self._running.job[victims]]
-        if dragged.any() and not cycle.pipeline.may_go(preemptor, victims).all():
+        dear = self._declined(preemptor, victims)
+        if not self._all_may_go(preemptor, victims):
             dear = self._why_not(job)
         if dear is not None:
             self._tell(job, dear)
@@ -149,8 +147,7 @@ class _ClassicPreemptor(RoomMaker):
         found = self._candidates(preemptor, slot=all(shape.best_effort for shape in shapes))
         if not len(found):
             others = np.flatnonzero(running.job != job.number)
-            less = running.jobs.priority[running.job[others]] < job.priority
-            text = why_no_candidate(cycle, preemptor, others, less=less, action=self._action)
+            text = self._why_nobody(preemptor, others)
             return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {text}")
         vetoes = cycle.pipeline.protected_counts(preemptor, self._in_order(found))
         spared = "".join(f", {name} spares {n}" for name, n in sorted(vetoes.items()) if n)
@@ -257,8 +254,7 @@ class _ClassicPreemptor(RoomMaker):
         running, job = self._running, preemptor.job
         eligible = (self._fair(job) & ~self._settled.alone)[running.job]
         if self._purpose is Purpose.PREEMPT:  # less important tasks of the same job make room as well
-            highest = max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
-            eligible |= (running.job == job.number) & (running.priority < highest)
+            eligible |= (running.job == job.number) & (running.priority < highest_priority(job))
         found = np.flatnonzero(running.whole(eligible & ~self._gone & ~running.not_preemptable, self._evicted))
         if slot:
             found = found[[running.tasks[i].shape.best_effort for i in found.tolist()]]

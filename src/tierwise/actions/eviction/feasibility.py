@@ -2,7 +2,7 @@
 
 `_Counted` serves demands of one plain shape: fit counts per row with the victims' amounts added, summed over the gang's
 domains. `_Mixed` serves those of several plain shapes all of which must be placed, a leader and workers: bounds by
-counts first, and `mixtures` where these say yes. `_Tried` serves everything else: evict on the ledger, search, rewind.
+counts first, and `mixtures` where these say yes. `Tried` serves everything else: evict on the ledger, search, rewind.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from tierwise.model.shape import Shape
 
 __all__ = [
     "Feasibility",
+    "Tried",
     "fits_in",
     "place_in",
     "quota_allows",
@@ -103,13 +104,13 @@ def fits_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> F
     ):
         inner = _inner_domains(cycle, preemptor, asked, domain)
     if inner is None:
-        return _Tried(cycle, preemptor, asked, domain)
+        return Tried(cycle, preemptor, asked, domain)
     if len(sizes) == 1:
         return _Counted(cycle, preemptor, asked, domain, inner)
     span = cycle.topology.span(domain)
     ways = Mixture.ways(np.array(list(sizes.values())), len(asked.task_groups))  # counting may take longer than a trial
     if asked.alternatives is not None or ways * (span.stop - span.start) > cycle.budget.victim_ways:
-        return _Tried(cycle, preemptor, asked, domain)
+        return Tried(cycle, preemptor, asked, domain)
     return _Mixed(cycle, preemptor, asked, domain, inner)
 
 
@@ -450,7 +451,7 @@ class _Mixed(_Counted):
         return (low + np.flatnonzero(must)).tolist()
 
 
-class _Tried(Feasibility):
+class Tried(Feasibility):
     """Anything: evict, search, rewind."""
 
     def __init__(self, cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> None:

@@ -12,7 +12,7 @@ cheapest (`plans_by_pod`). quota-preempt evicts from the job's own queue, the ot
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain, repeat
 
@@ -23,19 +23,20 @@ from msgspec.structs import replace
 from tierwise.actions.eviction.bundles import bundle_up, keep_allowed, refused_of, sort_bundles
 from tierwise.actions.eviction.by_pod import plans_by_pod
 from tierwise.actions.eviction.feasibility import fits_in, place_in, quota_objection
-from tierwise.actions.eviction.losses import declined, loss_text, with_losses
-from tierwise.actions.eviction.node_costs import VictimOrder
+from tierwise.actions.eviction.losses import loss_text, with_losses
+from tierwise.actions.eviction.node_costs import VictimOrder, price_nodes
 from tierwise.actions.eviction.preemptors import (
-    RoomMaker,
+    Evictor,
+    highest_priority,
     marked,
+    may_evict,
     slots,
     starving_jobs,
-    why_no_candidate,
     without_never_preempting,
 )
 from tierwise.actions.eviction.price_bounds import DomainBounds, Price, StandingTasks
 from tierwise.actions.eviction.review import review
-from tierwise.actions.eviction.victims import UNLIMITED, EvictionPlan, PutOff, first_of, make_plan
+from tierwise.actions.eviction.victims import EvictionPlan, first_of, make_plan
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.choose import candidates, current_domain
 from tierwise.actions.placement.demand import Demand, demand, least_needs, needs, shapes_of
@@ -47,13 +48,13 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Arguments, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import BundleSummary, EvictionAttempt
-from tierwise.model.arrays import Bools, Ints, summed
+from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, Status
 from tierwise.model.reason import Named, Reason, namespace_of
 from tierwise.model.resources import POD_SLOTS
 from tierwise.model.topology import ROOT
 
-__all__ = ["EvictionOptions", "GangPreemptor", "gang_evict"]
+__all__ = ["EvictionOptions", "GangPreemptor", "gang_evict", "preempting_at_once"]
 
 
 # What a profile may set for the actions that make room for gangs, and what their names stand for.
@@ -100,10 +101,32 @@ _SHOWN = 4
 def gang_evict(cycle: Cycle, purpose: Purpose, options: EvictionOptions) -> None:
     """Serve every starving job once, in queue and job order."""
     starving = list(starving_jobs(cycle))
-    if starving:  # or nobody would ask who runs where
-        room_maker = GangPreemptor(cycle, purpose, options)
+    if starving:  # else the table of running tasks is not needed
+        evictor = GangPreemptor(cycle, purpose, options)
         for job in starving:
-            room_maker.serve_safely(job)
+            evictor.serve_safely(job)
+
+
+def preempting_at_once(
+    cycle: Cycle, actions: Sequence[str], only: Mapping[str, frozenset[str]]
+) -> Callable[[Job], None]:
+    """Preempts for a job as soon as it is rejected, with the first of some actions that can make room for it.
+
+    Kubernetes and Koordinator preempt for a pod in the same attempt in which it found no node, and later pods see the
+    nominated resources as taken. `only` says which actions serve the pods of a scheduler.
+    """
+    evictors: dict[str, GangPreemptor] = {}
+
+    def preempt(job: Job) -> None:
+        own = only.get(job.scheduler, actions)
+        for action in (action for action in actions if action in own):
+            if not may_evict(cycle, job):
+                return
+            if action not in evictors:
+                evictors[action] = GangPreemptor(cycle, Purpose.PREEMPT, EvictionOptions.of(action, {}))
+            evictors[action].serve_safely(job)
+
+    return preempt
 
 
 class _Planning(msgspec.Struct, frozen=True):
@@ -121,7 +144,7 @@ class _Planning(msgspec.Struct, frozen=True):
         return result
 
 
-class GangPreemptor(RoomMaker):
+class GangPreemptor(Evictor):
     """Makes room for whole gangs, and for pods that fall one by one."""
 
     def __init__(self, cycle: Cycle, purpose: Purpose, options: EvictionOptions) -> None:
@@ -196,8 +219,7 @@ class GangPreemptor(RoomMaker):
         preemptor, plans, looked = self._plans(preemptor, asked)
         dear: Reason | None = None
         for plan in plans:
-            weighed = self._notices.among(plan.victims)
-            refused = declined(self._cycle, preemptor, plan.victims, self._action) if not weighed else None
+            refused = self._declined(preemptor, plan.victims)
             if refused is not None:
                 dear = dear or refused
             elif self._carry_out(preemptor, asked, plan, looked):
@@ -215,7 +237,7 @@ class GangPreemptor(RoomMaker):
     def _awaited(self, job: Job) -> Reason | None:
         """Who has made room for a job already is waited for before anybody else goes."""
         nodes = {task.nominated for task in job.tasks if task.status is Status.PENDING and task.nominated >= 0}
-        highest = max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
+        highest = highest_priority(job)
         everyone = chain(*(other.tasks for other in self._cycle.snapshot.jobs), self._cycle.snapshot.others)
         leaving = (t for t in everyone if t.status is Status.RELEASING and t.node in nodes)
         names = [t.key for t in leaving if t.shape.priority < highest] if nodes else []
@@ -254,7 +276,6 @@ class GangPreemptor(RoomMaker):
         ahead: list[tuple[Price, int, EvictionPlan | None]]  # prices differ: they end with the domain
         ahead = [(bound, domain, None) for domain, bound in bounds.at_once(domains).items()]
         heapify(ahead)
-        hopeful: set[int] | None = None  # asked for where a plan comes to nothing, which is seldom
         alike: list[EvictionPlan] = []  # plans that may be as good as the cheapest, which is the first of them
         reach: Price = ()  # what one of those costs at most
         looked = 0  # domains that were planned for since the first of them was found
@@ -273,43 +294,26 @@ class GangPreemptor(RoomMaker):
                     reach, looked = _reach(plan), 0
                 alike.append(plan)
                 continue
-            if hopeful is not None and domain not in hopeful:
-                continue
             looked += 1
-            limit = min((price for price, _, made in ahead if made is not None), default=UNLIMITED)
-            found = self._plan(planning, domain, bound, max(limit, reach) if alike else limit)
-            if isinstance(found, PutOff):
-                heappush(ahead, ((*found.price, *bound[2:]), domain, None))  # it is made once nothing else is cheaper
-            elif found is not None:
+            found = self._plan(planning, domain, bound)
+            if found is not None:
                 heappush(ahead, (found.price, domain, found))
-            elif hopeful is None:
-                hopeful = self._hopeful(planning, domains)
 
-    def _hopeful(self, planning: _Planning, domains: Ints) -> set[int]:
-        """The domains that could hold the gang if all were gone whom the victim filters might let go, each alone."""
-        preemptor, running = planning.preemptor, self._running
-        local = np.flatnonzero(planning.eligible & ~running.not_preemptable)
-        going = np.zeros(len(running), dtype=bool)
-        going[local] = self._cycle.pipeline.could_go(preemptor, local)
-        freed = self._standing.freed_on_rows("could go", going)
-        room = Room(self._cycle, Pool.FUTURE_IDLE, freed=freed)
-        return set(domains[may_hold_all(room, planning.asked, domains)].tolist())
-
-    def _plan(self, planning: _Planning, domain: int, bound: Price, limit: Price) -> EvictionPlan | PutOff | None:
-        """The cheapest plan that is found for one domain, where it costs at least `bound`; put off beyond a limit."""
+    def _plan(self, planning: _Planning, domain: int, bound: Price) -> EvictionPlan | None:
+        """The cheapest plan that is found for one domain, where it costs at least `bound`."""
         preemptor, asked = planning.preemptor, planning.asked
         inside = self._running.inside(self._cycle.topology.span(domain))
         local = np.flatnonzero(planning.eligible[inside]) + inside.start
         fits = fits_in(self._cycle, preemptor, asked, domain)
         bundles = self._bundles(planning, local)
-        plan = make_plan(self._cycle, preemptor, domain, bundles, fits, limit=limit)
+        plan = make_plan(self._cycle, preemptor, domain, bundles, fits)
         if plan is None and self._cycle.pipeline.counts_victims(preemptor):
             alone = local[~self._running.not_preemptable[local]]
             if not fits.some_suffice(alone[self._cycle.pipeline.could_go(preemptor, alone)]):
                 return None
             largest = self._bundles(planning, local, largest_first=True)
-            plan = make_plan(self._cycle, preemptor, domain, largest, fits, limit=limit)
-        if isinstance(plan, EvictionPlan) and plan.bundles.safe[list(plan.taken)].all():
+            plan = make_plan(self._cycle, preemptor, domain, largest, fits)
+        if plan is not None and plan.bundles.safe[list(plan.taken)].all():
             return plan
         if bound[1:2] > (0,):  # what gangs can spare is not enough
             return plan
@@ -317,7 +321,7 @@ class GangPreemptor(RoomMaker):
         if fits.some_suffice(spared):
             spread = self._spread(asked, domain, spared)
             bundles = self._bundles(planning, spread, whole=False)
-            other = make_plan(self._cycle, preemptor, domain, bundles, fits, limit=limit)
+            other = make_plan(self._cycle, preemptor, domain, bundles, fits)
             plan = other if other is not None and (plan is None or other.price < plan.price) else plan
         return plan
 
@@ -372,43 +376,24 @@ class GangPreemptor(RoomMaker):
         Node by node, those where the fewest have to go first. A good choice, not the best one; it is tried where the
         surplus in the usual order would not do.
         """
-        cycle, running = self._cycle, self._running
-        surplus = running.jobs.surplus(cycle.ledger.ready)
-        shape = asked.task_groups[0].remaining[0].pod_set.shape
-        wanted = shape.request[shape.asked]
-        lacking = wanted[:, None] - cycle.ledger.free(shape.asked, slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)
-        freed = [summed(running.row[local], running.request[r, local], len(cycle.nodes)) for r in shape.asked.tolist()]
-        enough: Bools = np.any(lacking > 0, axis=0) & np.all(lacking <= freed, axis=0)  # they make room for one there
-        local = local[enough[running.row[local]]]
-        left = {j: int(surplus[j]) for j in np.unique(running.job[local]).tolist()}
-        local = local[np.lexsort((running.rank[local], -running.started[local], running.priority[local]))]
-        amounts = dict(zip(local.tolist(), running.request[np.ix_(shape.asked, local)].T.tolist(), strict=True))
-        owner = dict(zip(local.tolist(), running.job[local].tolist(), strict=True))
-        by_row: dict[int, list[int]] = {}
-        for task, row in zip(local.tolist(), running.row[local].tolist(), strict=True):
-            by_row.setdefault(row, []).append(task)
-        lacks = {row: lacking[:, row].tolist() for row in by_row}
-        choices = sorted(
-            (len(_enough(tasks, amounts, lacks[row])), int(cycle.nodes.rank[row]), row, tasks)
-            for row, tasks in by_row.items()
-        )
-        going: dict[int, None] = {}
-        missing = asked.tasks - int(
-            cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE)[cycle.topology.span(domain)].sum()
-        )
-        for _, _, row, tasks in choices:
-            while missing > 0:
-                rest = [t for t in tasks if t not in going and left[owner[t]] != 0]
-                chosen = _within(_enough(rest, amounts, lacks[row]), owner, left)
-                if not chosen:
+        cycle, jobs = self._cycle, self._running.jobs
+        costs = price_nodes(cycle, asked.shapes[0], self._running, local, asked.tasks, VictimOrder.POD)
+        missing = asked.tasks - int(costs.free[cycle.topology.span(domain)].sum())
+        left = jobs.surplus(cycle.ledger.ready).copy()  # below 0 for gangs that are broken already
+        most = np.minimum(costs.room, len(costs.price) - 1)
+        rows = np.flatnonzero(most > costs.free)
+        going = [np.zeros(0, dtype=np.int64)]
+        for row in rows[np.lexsort((cycle.nodes.rank[rows], costs.price[costs.free[rows] + 1, rows]))].tolist():
+            chosen, after = going[0], left
+            for tasks in range(int(costs.free[row]) + 1, min(int(costs.free[row]) + missing, int(most[row])) + 1):
+                some = costs.on_row(row, tasks)
+                less = left - np.bincount(self._running.job[some], minlength=len(left))
+                if ((less < 0) & (left >= 0)).any():
                     break
-                going |= dict.fromkeys(chosen)
-                gains = (sum(column) for column in zip(*(amounts[task] for task in chosen), strict=True))
-                lacks[row] = [a + b - c for a, b, c in zip(lacks[row], wanted.tolist(), gains, strict=True)]
-                missing -= 1
-                for task in chosen:
-                    left[owner[task]] -= 1
-        return np.sort(np.array(list(going), dtype=np.int64))
+                chosen, after, missing = some, less, missing - 1
+            going.append(chosen)
+            left = after
+        return np.sort(np.concatenate(going))
 
     def _candidates(self, preemptor: Preemptor) -> Ints:
         """Whom neither a mark nor a filter spares, each by itself."""
@@ -430,7 +415,7 @@ class GangPreemptor(RoomMaker):
         if not (preemptor.need > 0)[self._resourceful].any():  # a slot is all that is asked for
             result &= ~(self._running.request[self._resourceful] > 0).any(axis=0)
         if self._options.by_pod:
-            result &= self._running.priority < max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
+            result &= self._running.priority < highest_priority(job)
         return self._running.whole(result, self._evicted)
 
     def _bundles(self, planning: _Planning, local: Ints, *, whole: bool = True, largest_first: bool = False) -> Bundles:
@@ -483,7 +468,7 @@ class GangPreemptor(RoomMaker):
         cycle, job = self._cycle, preemptor.job
         plan = replace(plan, victims=self._running.with_groups(plan.victims, self._evicted))
         dragged = self._running.jobs.together[self._running.job[plan.victims]]
-        if dragged.any() and not self._may_all_go(preemptor, plan.victims):
+        if not self._all_may_go(preemptor, plan.victims):
             return False
         loss = loss_text(cycle, preemptor, plan.victims)
         with cycle.ledger.statement() as statement:
@@ -502,11 +487,6 @@ class GangPreemptor(RoomMaker):
             left = self._running.at(e.task for e in cycle.report.evictions[before:])
             self._gone[left] = self._evicted[left] = True
         return True
-
-    def _may_all_go(self, preemptor: Preemptor, victims: Ints) -> bool:
-        """Whether neither a mark nor a filter spares any of these victims."""
-        marked = self._running.not_preemptable[victims].any()
-        return not marked and bool(self._cycle.pipeline.may_go(preemptor, victims).all())
 
     def _with_attempt(self, plan: EvictionPlan, looked: tuple[str, ...]) -> EvictionAttempt:
         bundles, jobs, by_pod = plan.bundles, self._cycle.snapshot.jobs, self._options.by_pod
@@ -552,7 +532,8 @@ class GangPreemptor(RoomMaker):
         candidates_here = np.flatnonzero(self._eligible(preemptor)[inside]) + inside.start
         where = "in the cluster" if domain == ROOT else f"in {self._cycle.topology.name[domain]}"
         if not len(candidates_here):
-            return f"{where} {self._nobody(preemptor, inside)}"
+            others = np.arange(inside.start, inside.stop)[self._running.job[inside] != preemptor.job.number]
+            return f"{where} {self._why_nobody(preemptor, others)}"
         if not self._cycle.pipeline.answered(preemptor):
             could = count(len(candidates_here), "pod")
             return f"{where} {could} could be evicted, but no plugin of the profile permits victims"
@@ -563,16 +544,6 @@ class GangPreemptor(RoomMaker):
         spared += "" if self._options.allow_whole else ", gangs must stay whole"
         return f"{where} {count(len(candidates_here), 'pod')} could go{spared}, which frees too little"
 
-    def _nobody(self, preemptor: Preemptor, inside: slice) -> str:
-        """Why no running pod is a candidate."""
-        running, job = self._running, preemptor.job
-        others = np.arange(inside.start, inside.stop)[running.job[inside] != job.number]
-        if self._options.by_pod:
-            less = running.priority[others] < max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
-        else:
-            less = running.jobs.priority[running.job[others]] < job.priority
-        return why_no_candidate(self._cycle, preemptor, others, less=less, action=self._action)
-
 
 def _reach(plan: EvictionPlan) -> Price:
     """What a plan costs at most that may be as efficient as this one, but for a difference that counts as none."""
@@ -580,29 +551,3 @@ def _reach(plan: EvictionPlan) -> Price:
         return plan.price[:2]
     least = plan.gain / plan.cost - ALIKE
     return plan.price[0], plan.gain / least if least > 0 else math.inf
-
-
-def _enough(tasks: list[int], amounts: Mapping[int, list[int]], lack: list[int]) -> list[int]:
-    """The first tasks that free what is lacking, less those that are not needed; none where all free too little."""
-    going: list[int] = []
-    for task in tasks:
-        if all(short <= 0 for short in lack):
-            break
-        if any(short > 0 and amount > 0 for short, amount in zip(lack, amounts[task], strict=True)):
-            going.append(task)
-            lack = [short - amount for short, amount in zip(lack, amounts[task], strict=True)]
-    if any(short > 0 for short in lack):
-        return []
-    for task in going[::-1]:
-        without = [short + amount for short, amount in zip(lack, amounts[task], strict=True)]
-        if all(short <= 0 for short in without):
-            going.remove(task)
-            lack = without
-    return going
-
-
-def _within(tasks: list[int], owner: Mapping[int, int], left: dict[int, int]) -> list[int]:
-    """The tasks where no gang loses more of them than it has left (below 0: it is broken already); else none."""
-    owners = [owner[task] for task in tasks]
-    fine = all(left[owner] < 0 or owners.count(owner) <= left[owner] for owner in owners)
-    return tasks if fine else []

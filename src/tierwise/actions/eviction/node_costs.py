@@ -23,7 +23,6 @@ __all__ = [
     "VictimOrder",
     "beyond_budgets",
     "by_importance",
-    "cost_of",
     "node_keys",
     "price_nodes",
     "price_of",
@@ -78,16 +77,6 @@ def beyond_budgets(cycle: Cycle, running: RunningTable, tasks: Ints, rows: Ints 
     return result
 
 
-def cost_of(running: RunningTable, victims: Ints, priorities: Ints) -> int:
-    """The rank of the most important victim of each owner on each row, added up; `priorities` are all that occur."""
-    ranks = np.searchsorted(priorities, running.priority[victims])
-    owners = np.stack((running.row[victims], running.owner[victims]))
-    _, owner = np.unique(owners, axis=1, return_inverse=True)
-    dearest = np.zeros(len(victims), dtype=np.int64)
-    np.maximum.at(dearest, owner.ravel(), ranks)
-    return int(dearest.sum())
-
-
 def price_of(
     cycle: Cycle, running: RunningTable, victims: Ints, victim_order: VictimOrder, *, tasks: int, priorities: Ints
 ) -> tuple[float, ...]:
@@ -96,7 +85,9 @@ def price_of(
     if victim_order is VictimOrder.POD and tasks == 1:
         return tuple(float(key[0]) for key in node_keys(cycle, running, ordered, np.zeros_like(ordered), 1))
     beyond = float(beyond_budgets(cycle, running, ordered).sum())
-    fewest = (float(len(victims)), float(cost_of(running, victims, priorities)))
+    everybody = np.ones((1, len(victims)), dtype=bool)
+    ranks = _costs(everybody, running.row[victims], running, victims, len(cycle.nodes), priorities)
+    fewest = (float(len(victims)), float(ranks.sum()))
     return (beyond, *fewest) if victim_order.budgets_first else (*fewest, beyond)
 
 
@@ -137,6 +128,12 @@ class NodeCosts(msgspec.Struct, frozen=True):
             number, price = divmod(price, unit)
             numbers.append(float(number))
         return tuple(numbers)
+
+    def on_row(self, row: int, number: int) -> Ints:
+        """Who goes where a row takes so many tasks, by position in the running table."""
+        first, last = np.searchsorted(self.rows, [row, row + 1])
+        result: Ints = self.candidates[first:last][self.gone[number, first:last]]
+        return result
 
     def of(self, numbers: Ints) -> Ints:
         """Who goes where each row takes so many tasks, by position in the running table."""
@@ -198,7 +195,7 @@ def _prices(
     """
     rows, nodes = running.row[candidates], len(cycle.nodes)
     numbers = [np.bincount(rows, weights=g, minlength=nodes).astype(np.int64) for g in gone]
-    ranks = _costs(gone, rows, running, candidates, nodes)
+    ranks = _costs(gone, rows, running, candidates, nodes, np.unique(running.priority[candidates]))
     victim = int(ranks.max(axis=0).sum()) + 1
     price: Ints = np.stack(numbers) * victim + ranks
     forbidden = np.zeros_like(price)
@@ -213,10 +210,9 @@ def _prices(
     return price * rank + forbidden, (victim * rank, rank, 1)
 
 
-def _costs(gone: Bools, rows: Ints, running: RunningTable, candidates: Ints, nodes: int) -> Ints:
+def _costs(gone: Bools, rows: Ints, running: RunningTable, candidates: Ints, nodes: int, priorities: Ints) -> Ints:
     """Per row, the rank of the most important victim of each owner, added up, (tasks x rows)."""
-    priority, owner = running.priority[candidates], running.owner[candidates]
-    ranks = np.searchsorted(np.unique(priority), priority)
+    owner, ranks = running.owner[candidates], np.searchsorted(priorities, running.priority[candidates])
     pairs, pair = np.unique(rows * (int(owner.max(initial=0)) + 1) + owner, return_inverse=True)
     row_of = np.zeros(len(pairs), dtype=np.int64)
     row_of[pair] = rows

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.enqueue import admission_reason, queue_reason
+from tierwise.actions.eviction.losses import declined
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
 from tierwise.actions.placement.problem import Placement
@@ -29,14 +30,14 @@ from tierwise.model.resources import POD_SLOTS
 from tierwise.model.running import RunningTable
 
 __all__ = [
+    "Evictor",
     "Notices",
     "ProtectedJobs",
-    "RoomMaker",
+    "highest_priority",
     "marked",
     "may_evict",
     "slots",
     "starving_jobs",
-    "why_no_candidate",
     "without_never_preempting",
 ]
 
@@ -44,7 +45,7 @@ __all__ = [
 _STARTED = Reason("WaitsForGang", "gang", "its gang has just started: a place for its other pods is looked for next")
 
 
-class RoomMaker(ABC):
+class Evictor(ABC):
     """Makes room for one job after the other; who went for one is gone for the next, whichever action it was."""
 
     def __init__(self, cycle: Cycle, purpose: Purpose, action: str) -> None:
@@ -77,6 +78,28 @@ class RoomMaker(ABC):
         self._gone[gone] = self._evicted[gone] = True
         self._seen += len(fresh)
         return bool(fresh)
+
+    def _all_may_go(self, preemptor: Preemptor, victims: Ints) -> bool:
+        """Whether neither a mark nor a filter protects those who fall with a group; others were asked about before."""
+        if not self._running.jobs.together[self._running.job[victims]].any():
+            return True
+        marked = self._running.not_preemptable[victims].any()
+        return not marked and bool(self._cycle.pipeline.may_go(preemptor, victims).all())
+
+    def _declined(self, preemptor: Preemptor, victims: Ints) -> Reason | None:
+        """Why a plan loses more than it gains; of those who were given notice that has been weighed before."""
+        if self._notices.among(victims):
+            return None
+        return declined(self._cycle, preemptor, victims, self._action)
+
+    def _why_nobody(self, preemptor: Preemptor, others: Ints) -> str:
+        """Why none of the running pods `others`, by position, is a candidate."""
+        running, job = self._running, preemptor.job
+        if preemptor.by_pod:
+            less = running.priority[others] < highest_priority(job)
+        else:
+            less = running.jobs.priority[running.job[others]] < job.priority
+        return _why_no_candidate(self._cycle, preemptor, others, less=less, action=self._action)
 
     def _fair(self, job: Job) -> Bools:
         """Jobs that the purpose lets go: less important ones of its queue, or those of other queues."""
@@ -221,6 +244,11 @@ class ProtectedJobs:
         return ready - decision.count() < job.minimum
 
 
+def highest_priority(job: Job) -> int:
+    """The highest priority of its pending tasks."""
+    return max((pod_set.shape.priority for pod_set in job.pod_sets()), default=0)
+
+
 def marked(job: Job) -> str:
     """That a job must not cause evictions, and what says so; empty where nothing does."""
     return f"it must not cause evictions ({job.never_preempts})" if job.never_preempts else ""
@@ -242,7 +270,7 @@ def _group_without_never_preempting(task_group: TaskGroup) -> TaskGroup:
     return replace(task_group, remaining=tuple(remaining))
 
 
-def why_no_candidate(cycle: Cycle, preemptor: Preemptor, others: Ints, *, less: Bools, action: str) -> str:
+def _why_no_candidate(cycle: Cycle, preemptor: Preemptor, others: Ints, *, less: Bools, action: str) -> str:
     """Why none of the running pods `others`, by position, is a candidate: its queue is looked at first.
 
     `less` says who of them is less important.

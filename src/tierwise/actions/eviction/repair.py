@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.actions.eviction.feasibility import Tried
 from tierwise.actions.placement.choose import current_domain
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, demand, needs
@@ -30,10 +31,12 @@ from tierwise.api.repair import OnNodeLoss, RepairTerms
 from tierwise.api.selector import tolerates
 from tierwise.config.profile import Profile
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import Eviction, EvictionAttempt
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, PodSet, Status, SubJob, Task
+from tierwise.model.changed_tasks import with_tasks
+from tierwise.model.job import Job, Status, SubJob, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.reason import Named, Reason, Rejection, namespace_of
 from tierwise.model.shape import Shape
@@ -289,42 +292,26 @@ class Replacements:
         if not self._spares.covers(job, asked.tasks):
             return False
         lent = self._spares.lent()
-        by_row: dict[int, list[int]] = {}
-        for position in lent.tolist():
-            by_row.setdefault(int(running.row[position]), []).append(position)
-        rows = sorted(by_row, key=lambda row: (len(by_row[row]), int(cycle.nodes.rank[row])))
-        if not rows or not self._fits(job, asked, lent):
+        rows, numbers = np.unique(running.row[lent], return_counts=True)
+        dearest = rows[np.lexsort((cycle.nodes.rank[rows], numbers))[::-1]].tolist()  # these are spared first
+        parts = [lent[running.row[lent] == row] for row in dearest]
+        need = needs(asked, len(cycle.view.axis))
+        fits = Tried(cycle, Preemptor(Purpose.PREEMPT, job, need, False, running), asked, ROOT)
+        if not parts or not fits.without(lent):
             return False
-        going = [position for row in rows for position in by_row[row]]
-        for row in reversed(rows):  # those that cost most are spared first
-            left = [position for position in going if position not in by_row[row]]
-            if self._fits(job, asked, np.array(left, dtype=np.int64)):
-                going = left
-        victims = self._whole_gangs(sorted(going))
+        going = fits.needed(np.concatenate(parts), np.cumsum([0, *map(len, parts)]), lent[:0])
+        victims = self._whole_gangs(np.concatenate([parts[i] for i in going]))
         if _spared(cycle, [running.tasks[victim] for victim in victims.tolist()], asked=True):
             return False
         self._evict_borrowers(job, asked, victims)
         return True
 
-    def _fits(self, job: Job, asked: Demand, victims: Ints) -> bool:
-        cycle = self._cycle
-        with cycle.ledger.statement():
-            if len(victims):
-                cycle.ledger.evict(cycle.running, victims, cycle.snapshot.jobs)
-            found = solve(cycle, job, asked)
-            return isinstance(found, SearchResult) and job_ready(cycle.ledger, job, waiting=True)
-
-    def _whole_gangs(self, victims: Sequence[int]) -> Ints:
-        """The victims, with all of the gangs that would stand below their minimum."""
-        cycle, running = self._cycle, self._cycle.running
-        found = set(victims)
-        for number in {int(running.job[victim]) for victim in victims}:
-            job = cycle.snapshot.jobs[number]
-            own = [position for position in range(len(running)) if running.job[position] == number]
-            ready = sum(int(cycle.ledger.ready[sub.number]) for sub in job.subs)
-            if job.together or ready - len(found.intersection(own)) < job.minimum:
-                found.update(own)
-        return np.array(sorted(found), dtype=np.int64)
+    def _whole_gangs(self, victims: Ints) -> Ints:
+        """The victims, with all of the gangs that would be below their minimum."""
+        running = self._cycle.running
+        surplus = running.jobs.surplus(self._cycle.ledger.ready)
+        lost = np.bincount(running.job[victims], minlength=len(surplus))
+        return np.union1d(victims, np.flatnonzero(((lost > 0) & (lost > surplus))[running.job]))
 
     def _evict_borrowers(self, job: Job, asked: Demand, victims: Ints) -> None:
         cycle, running = self._cycle, self._cycle.running
@@ -443,49 +430,17 @@ def _pending_again(job: Job, keys: Collection[str]) -> Job | str:
     A running task is read without its rules about nodes: a pending one of its role knows them.
     """
     waiting = {_likeness(task): task.shape for task in job.tasks if task.status is Status.PENDING}
-    subs = []
-    roles = dict(job.role_ready)
-    numbers = {name: number for number, name in job.role_names.items()}
-    every: dict[str, Task] = {}
-    for sub in job.subs:
-        tasks: list[Task] = []
-        for task in sub.tasks:
-            if task.key in keys:
-                if task.unowned:
-                    return f": nobody would make pod {task.key} anew"
-                shape = waiting.get(_likeness(task))
-                if shape is None and task.node_rules:
-                    return f": pod {task.key} has rules about nodes that are not known while it runs"
-                task = replace(task, shape=shape or task.shape, status=Status.PENDING, node=-1)
-                if task.role in numbers:
-                    roles[numbers[task.role]] -= 1
-            tasks.append(task)
-            every[task.key] = task
-        back = sum(task.key in keys for task in tasks)
-        held = [task.node for task in tasks if task.status is Status.RUNNING and task.node >= 0]
-        subs.append(
-            replace(
-                sub,
-                pod_sets=_pod_sets(job, tasks, numbers),
-                ready=sub.ready - back,
-                held=np.array(sorted(held), dtype=np.int64),
-                tasks=tuple(tasks),
-            )
-        )
-    return replace(job, subs=tuple(subs), tasks=tuple(every[task.key] for task in job.tasks), role_ready=roles)
+    again: dict[str, Task] = {}
+    for task in job.tasks:
+        if task.key in keys:
+            if task.unowned:
+                return f": nobody would make pod {task.key} anew"
+            shape = waiting.get(_likeness(task))
+            if shape is None and task.node_rules:
+                return f": pod {task.key} has rules about nodes that are not known while it runs"
+            again[task.key] = replace(task, shape=shape or task.shape, status=Status.PENDING, node=-1)
+    return with_tasks(job, again)
 
 
 def _likeness(task: Task) -> tuple[str, bytes, int]:
     return task.role, task.shape.request.tobytes(), task.shape.priority
-
-
-def _pod_sets(job: Job, tasks: Sequence[Task], numbers: Mapping[str, int]) -> tuple[PodSet, ...]:
-    found: dict[tuple[int, str], list[Task]] = {}
-    shapes: dict[int, Shape] = {}
-    for task in tasks:
-        if task.status is Status.PENDING and not job.backfills(task.shape):
-            found.setdefault((task.shape.number, task.role), []).append(task)
-            shapes[task.shape.number] = task.shape
-    return tuple(
-        PodSet(shapes[number], role, numbers.get(role, -1), tuple(own)) for (number, role), own in found.items()
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import msgspec
@@ -15,9 +14,8 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.model.arrays import Ints
 
-__all__ = ["UNLIMITED", "EvictionPlan", "PutOff", "choose", "first_of", "make_plan"]
+__all__ = ["EvictionPlan", "choose", "first_of", "make_plan"]
 
-UNLIMITED: Price = (math.inf,)
 _NOBODY = np.zeros(0, dtype=np.int64)
 
 
@@ -38,40 +36,31 @@ class EvictionPlan(msgspec.Struct, frozen=True):
     rank: tuple[float, ...] = ()
 
 
-class PutOff(msgspec.Struct, frozen=True):
-    """A plan that is not made to its end: there is a cheaper one, and it costs more than `price` if it is made."""
-
-    price: Price
-
-
 def make_plan(
-    cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, fits: Feasibility, *, limit: Price = UNLIMITED
-) -> EvictionPlan | PutOff | None:
+    cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, fits: Feasibility
+) -> EvictionPlan | None:
     """The cheapest of a few good choices of bundles; None where all of them together make too little room.
 
     Which groups must be drawn on follows from the order. Inside these, gangs are broken by efficiency, by their
     cost from below, and one alone, whichever comes out cheapest once everyone who is not needed is spared. Where no
     gang need be broken, the least important and then the smallest tasks that are enough are weighed against the first
-    in order. Plans that break more than `limit` allows are put off.
+    in order.
     """
     in_order = np.arange(len(bundles))
     needed = fits.fewest(bundles.victims, bundles.start)
     if needed is None:
         return None
 
-    def weigh(chosen: Ints) -> EvictionPlan | PutOff:
+    def weigh(chosen: Ints) -> EvictionPlan:
         left = _needed(bundles, chosen, fits)
-        highest, cost = _broken(preemptor, bundles, left)
-        if preemptor.losses is None and (highest, round(cost, 9)) > limit[:2]:  # else more is lost than that
-            return PutOff((highest, round(cost, 9)))
-        return _plan(cycle, preemptor, domain, bundles, _without_spare_tasks(bundles, left, fits))
+        return _plan(cycle, preemptor, domain, bundles, _without_surplus(bundles, left, fits))
 
     best = weigh(in_order[:needed])
     if not needed:
         return best
     drawn = in_order[bundles.group <= bundles.group[needed - 1]]
     safe, whole = drawn[bundles.safe[drawn]], drawn[~bundles.safe[drawn]]
-    if isinstance(best, EvictionPlan) and bundles.safe[list(best.taken)].all():
+    if bundles.safe[list(best.taken)].all():
         small = _plan(cycle, preemptor, domain, bundles, _smallest(preemptor, bundles, safe, fits))
         return min(best, small, key=lambda plan: (_highest(preemptor, plan), plan.price))
     whole = whole[np.argsort(bundles.cost[whole], kind="stable")]  # equal costs stay in order
@@ -88,8 +77,7 @@ def make_plan(
         first = fits.first_alone(alone.victims, alone.start, bundles.pick(safe).victims)
         if first is not None:
             plans.append(weigh(np.append(safe, cheap[first])))
-    made = [plan for plan in plans if isinstance(plan, EvictionPlan)]
-    return first_of(made) if made else min(plans, key=lambda plan: plan.price)
+    return first_of(plans)
 
 
 def first_of(plans: Sequence[EvictionPlan]) -> EvictionPlan:
@@ -108,7 +96,7 @@ def first_of(plans: Sequence[EvictionPlan]) -> EvictionPlan:
 def choose(bundles: Bundles, fits: Feasibility) -> Ints | None:
     """The first bundles that make room, less those that are not needed; None where all of them make too little."""
     needed = fits.fewest(bundles.victims, bundles.start)
-    return None if needed is None else _without_spare_tasks(bundles, _needed(bundles, np.arange(needed), fits), fits)[1]
+    return None if needed is None else _without_surplus(bundles, _needed(bundles, np.arange(needed), fits), fits)[1]
 
 
 def _plan(cycle: Cycle, preemptor: Preemptor, domain: int, bundles: Bundles, found: tuple[Ints, Ints]) -> EvictionPlan:
@@ -135,7 +123,7 @@ def _needed(bundles: Bundles, chosen: Ints, fits: Feasibility) -> Ints:
     return chosen[going[chosen]]
 
 
-def _without_spare_tasks(bundles: Bundles, left: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
+def _without_surplus(bundles: Bundles, left: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
     """These bundles without safe tasks that are not needed: which of them still lose somebody, and whom."""
     safe = left[bundles.safe[left]]
     return _tasks(bundles, left, np.flip(bundles.pick(safe).victims), fits)

@@ -18,12 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tierwise.actions.placement.assign import Frame, Option, Search
 from tierwise.actions.placement.choose import GRAIN
 from tierwise.actions.placement.demand import Demand, TaskGroup, counts_by_pod_set
 from tierwise.actions.placement.limits import attempts, limited, within_limits
 from tierwise.actions.placement.problem import Budget, Limit, NoPlace, Part, Placement, SearchResult
-from tierwise.actions.placement.trial import place_tasks
+from tierwise.actions.placement.search import Frame, Option, Search
+from tierwise.actions.placement.writing import place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from tierwise.actions.placement.bounds import Room, may_hold
 from tierwise.actions.placement.demand import TaskGroup
 from tierwise.actions.placement.problem import BOTH, NoPlace, Placement, SearchResult
-from tierwise.actions.placement.trial import fit, fit_any_way, place_tasks
+from tierwise.actions.placement.trial import fit, fit_any_way
+from tierwise.actions.placement.writing import place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Gradients, Proposal, Units
 from tierwise.framework.ledger import Pool

@@ -5,36 +5,47 @@ downwards, so one array describes it: for every number of tasks of all shapes bu
 one fit beside them (-1 if the others alone do not fit). Two disjoint sets of rows take every sum of their mixtures,
 which is a convolution of the arrays; counting from the rows up finds a mixture that fits whenever there is one.
 
-`fit_mixed` places one task group below one domain; `Mixtures` assigns several task groups to inner domains, with the
-same arrays. The work is bounded: by default at most 2^23 array cells are kept and 2^28 are added, and `OutOfBoundError`
-is raised beyond. Two shapes of a thousand tasks each, or three of thirty, are far below that.
+`fit_mixed` places one task group below one domain; `mixed_parts` assigns several task groups to inner domains, and
+`quanta` gathers tasks in multiples, with the same arrays. The work is bounded: by default at most 2^23 array cells are
+kept and 2^28 are added, and `OutOfBoundError` is raised beyond. Two shapes of a thousand tasks each, or three of
+thirty, are far below that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from math import prod
 from typing import NamedTuple, Protocol
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.assign import Chosen, Frame, Ground, Option
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.problem import Budget, NoPlace, Part, Placement, SearchResult, first_found, plus
-from tierwise.actions.placement.quanta import Quanta, SlotTree
-from tierwise.actions.placement.trial import place_tasks
+from tierwise.actions.placement.problem import Placement, plus
+from tierwise.actions.placement.writing import place_tasks
 from tierwise.framework.cycle import Cycle
-from tierwise.framework.extension import Ask, GatherOption
+from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
 from tierwise.model.shape import Shape
 
-__all__ = ["Mixtures", "OutOfBoundError", "fit_mixed", "mixed_in_multiples"]
+__all__ = [
+    "Axes",
+    "BlockCounts",
+    "Choices",
+    "Mix",
+    "Options",
+    "OutOfBoundError",
+    "Row",
+    "Sum",
+    "Without",
+    "fit_mixed",
+    "holds",
+    "most_of",
+    "write_mixed",
+]
 
 Mix = tuple[int, ...]
 """How many tasks of each shape."""
@@ -159,7 +170,7 @@ def _options(table: Ints) -> Options:
     return np.argwhere(table >= 0), table[table >= 0]
 
 
-def _holds(table: Ints, mix: Mix) -> bool:
+def holds(table: Ints, mix: Mix) -> bool:
     """Whether a mixture is in the set."""
     return bool(table[mix[:-1]] >= mix[-1])
 
@@ -230,258 +241,7 @@ def _share(options: Options, before: Ints, mix: Mix) -> Mix:
     return (*offsets[least].tolist(), int(missing[least]))
 
 
-# -- tasks in multiples
-
-
-def mixed_in_multiples(
-    cycle: Cycle, tree: SlotTree, option: GatherOption, counts: Mapping[Shape, int], pool: Pool
-) -> dict[int, Mix] | None:
-    """Rows in the order in which they are filled, and how many tasks of each shape each takes, all in one place.
-
-    `tree` has the room of each shape by itself. Of the places that take so many tasks by counting, which nearly always
-    tells, the first few are looked at.
-    """
-    if not len(Quanta(tree, option).holding(sum(counts.values()))):
-        return None
-    axes = Axes(cycle, counts, pool, in_multiples=bool(option.multiples))
-    kinds, alike = axes.kinds(tree.rows)
-    options = [axes.options(kind) for kind in alike]
-    most = np.array([int((offsets.sum(axis=1) + values).max()) for offsets, values in options])
-    quanta = Quanta(replace(tree, room=most[kinds]), option)
-
-    def taken(place: int, enough: Callable[[Ints], bool] | None = None) -> BlockCounts:
-        """What a place takes; of its parts those come first that may have to take some, since tasks stand there."""
-        if place >= len(tree.topology):
-            row = place - len(tree.topology)
-            return Row(int(tree.rows[row]), options[kinds[row]])
-        parts = quanta.parts(place)
-        parts = parts[quanta.top[parts] > 0]
-        begun = tree.held[parts] > 0
-        first, others = (map(in_steps, some.tolist()) for some in (parts[begun], parts[~begun]))
-        return Sum(axes, chain((Sum(axes, first),), others), enough)
-
-    def in_steps(place: int) -> BlockCounts:
-        return InSteps(taken(place), int(quanta.quantum[place]), int(tree.held[place]))
-
-    target = tuple(counts[shape] for shape in axes.shapes) + (0,) * (len(axes.most) - len(counts))
-    for place in cycle.first(iter(quanta.best_first(sum(target)).tolist()), cycle.budget.mixed_places):
-        whole = Sum(axes, (taken(place, partial(_holds, mix=target)),))
-        if _holds(whole.table, target):
-            found = reversed(whole.unwind(target).items())
-            return {row: tuple(mix[axes.position(shape)] for shape in counts) for row, mix in found}
-    return None
-
-
-class InSteps:
-    """A block of which only mixtures count that make a whole multiple together with what it holds."""
-
-    def __init__(self, block: BlockCounts, quantum: int, held: int) -> None:
-        offsets, values = block.options
-        whole = (offsets.sum(axis=1) + held) % quantum == 0
-        self.options: Options = offsets[whole], values[whole]
-        self.unwind = block.unwind
-
-
-# -- several task groups in inner domains
-
-
-class _Place(msgspec.Struct, frozen=True, eq=False):
-    """A domain that task groups may be assigned to: those like it inside, and the rows that stand in none of these."""
-
-    domain: int
-    inner: tuple[_Place, ...]
-    rows: Ints
-
-
-class Mixtures(Ground):
-    """Several plain shapes: domains are given mixtures, then all of them are dealt to nodes at once.
-
-    What inner domains were given counts in those around them, and what they leave counts towards these.
-    """
-
-    cost = 10
-
-    @classmethod
-    def place(
-        cls, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...], budget: Budget
-    ) -> SearchResult | NoPlace:
-        """Place what a job lacks below a domain, on idle resources or else on what is being released as well."""
-        usable, most = pools if cycle.ledger.any_releasing else pools[:1], cycle.budget.mixed_steps
-        try:
-            return first_found(cls(cycle, job, whole, domain, pools, pool).run(budget, most) for pool in usable)
-        except OutOfBoundError:
-            return NoPlace.BOUNDED
-
-    def __init__(self, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...], pool: Pool) -> None:
-        super().__init__(cycle, job, whole, domain, pools)
-        most, ways = cycle.budget.choices, cycle.budget.ways
-        choices = {leaf.number: Choices(leaf.task_group, most) for leaf in whole.leaves if leaf.task_group is not None}
-        self._axes = Axes(cycle, most_of(choices.values()), pool)
-        self._wanted: dict[int, list[tuple[Mix, TaskGroup]]] = {}
-        for number, each in choices.items():
-            mixes = each.mixes(self._axes)
-            self._bounded |= len(mixes) > ways
-            kept = range(min(len(mixes), ways))
-            self._wanted[number] = [(tuple(mixes[i].tolist()), each.task_group(i)) for i in kept]
-        self._mix_of = {id(group): mix for found in self._wanted.values() for mix, group in found}
-        self._given: dict[int, Mix] = {}
-        self._blocks: dict[tuple[int, ...], Sum | Without] = {}
-        self._numbers: dict[bytes, int] = {}
-        self._held: dict[tuple[int, Mix], int] = {}
-        self._plant(set(self._usable(whole, domain)))
-
-    def _usable(self, part: Part, within: int) -> Iterator[int]:
-        """All domains that the parts of a group, and those inside them, may be given."""
-        for inner in part.parts:
-            for option in self.known(inner, within, widest=True):
-                yield option.place
-                yield from self._usable(inner, option.place)
-
-    def _plant(self, places: set[int]) -> None:
-        """The domains of all options as a tree."""
-        topology = self._cycle.topology
-        places.add(self._domain)
-        around: dict[int, list[_Place]] = {}
-        self._places: dict[int, _Place] = {}
-        self._around: dict[int, int] = {}
-        for domain in sorted(places, reverse=True):  # inner ones first, for domains stand in preorder
-            inner = tuple(reversed(around.pop(domain, [])))
-            span = topology.span(domain)
-            own = np.ones(span.stop - span.start, dtype=bool)
-            for place in inner:
-                inside = topology.span(place.domain)
-                own[inside.start - span.start : inside.stop - span.start] = False
-                self._around[place.domain] = domain
-            place = self._places[domain] = _Place(domain, inner, span.start + np.flatnonzero(own))
-            outer = next((d for d in topology.ancestors(domain) if d != domain and d in places), None)
-            if outer is not None:
-                around.setdefault(outer, []).append(place)
-        self._top = self._places[self._domain]
-
-    def options(self, part: Part, within: int) -> Iterator[Option]:
-        """The places of a part, one of each kind, and of a leaf each way to choose its tasks."""
-        tried: set[tuple[object, ...]] = set()
-        for option in self.known(part, within, widest=True):
-            kind = self._kind(option.place)
-            if kind in tried:
-                continue
-            tried.add(kind)
-            if part.task_group is None:
-                yield option
-            for _, task_group in self._wanted.get(part.number, ()):
-                yield replace(option, task_group=task_group)
-
-    def put(self, part: Part, option: Option) -> bool:
-        """Give a domain a mixture beside what it has, if it takes that."""
-        place, mix = option.place, self._mix_of[id(option.task_group)]
-        before = self._given.get(place)
-        self._given[place] = mix if before is None else plus(before, mix)
-        if self._holds(place):
-            return True
-        self.take_back(part, option)
-        return False
-
-    def take_back(self, part: Part, option: Option) -> None:
-        place, mix = option.place, self._mix_of[id(option.task_group)]
-        self._given[place] = tuple(a - b for a, b in zip(self._given[place], mix, strict=True))
-        if not any(self._given[place]):
-            del self._given[place]
-
-    def write(self, chosen: Chosen) -> list[Placement]:
-        """Place task groups in the domains that were given their mixtures."""
-        groups = [(option.task_group, option.place) for _, option in chosen if option.task_group is not None]
-        groups.sort(key=lambda c: -len(self._cycle.topology.chains[c[1]]))
-        nothing = (0,) * len(self._axes.shapes)
-        rows = self._block(self._top, rest=True).unwind(nothing)
-        return _write(self._cycle, self._job, groups, self._axes, rows)
-
-    def state(self, frame: Frame) -> tuple[object, ...]:
-        """What later parts see: alike places in any order, others by what they were given."""
-        own = set(frame.domains())
-        kinds = ((place, self._given.get(place)) if place in own else self._kind(place) for place in self._places)
-        return tuple(sorted(kinds, key=repr))
-
-    def hopeful(self, frame: Frame) -> bool:
-        """Whether the places would take all task groups of the next one's kind, if there were no others."""
-        if not super().hopeful(frame):
-            return False
-        rest = frame.part.parts[frame.next :]
-        ways = self._wanted.get(rest[0].number, [])
-        if frame.part.optional or len(ways) != 1:
-            return True
-        mix = ways[0][0]
-        like = [part for part in rest if [m for m, _ in self._wanted.get(part.number, ())] == [mix]]
-        places = {option.place for part in like for option in self.known(part, frame.domain, widest=True)}
-        if any(self._places[place].inner for place in places):
-            return True
-        return sum(self._most(place, mix) for place in places) >= len(like)
-
-    def _most(self, place: int, mix: Mix) -> int:
-        """How many task groups of a mixture a domain takes beside what it was given."""
-        table = self._rest(place)
-        known = self._held.get((self._number(table), mix))
-        if known is None:
-            known = 0
-            more = mix
-            while self._within(more) and _holds(table, more):
-                known += 1
-                more = plus(more, mix)
-            self._held[self._number(table), mix] = known
-        return known
-
-    def _holds(self, place: int) -> bool:
-        """Whether a domain, and each around it, holds what it was given."""
-        domain: int | None = place
-        while domain is not None:
-            mix = self._given.get(domain)
-            if mix is not None and not (self._within(mix) and _holds(self._block(self._places[domain]).table, mix)):
-                return False
-            domain = self._around.get(domain)
-        return True
-
-    def _within(self, mix: Mix) -> bool:
-        return all(n <= most for n, most in zip(mix, self._axes.most, strict=True))
-
-    def _block(self, place: _Place, *, rest: bool = False) -> Sum | Without:
-        """What a domain takes beside what those inside were given; `rest` takes off what it was given itself."""
-        below = range(place.domain, int(self._cycle.topology.last[place.domain]))
-        inside = tuple(
-            sorted((d, *mix) for d, mix in self._given.items() if d in below and (rest or d != place.domain))
-        )
-        key = (place.domain, int(rest), *(number for entry in inside for number in entry))
-        block = self._blocks.get(key)
-        if block is None:
-            if rest and place.domain in self._given:
-                block = Without(self._block(place), self._given[place.domain])
-            elif place.inner:
-                own = self._rows_of(place)
-                block = Sum(self._axes, (own, *(self._block(inner, rest=True) for inner in place.inner)))
-            else:
-                block = self._rows_of(place)
-            self._blocks[key] = block
-        return block
-
-    def _rows_of(self, place: _Place) -> Sum | Without:
-        key = (-1, place.domain)
-        block = self._blocks.get(key)
-        if block is None:
-            block = self._blocks[key] = Sum(self._axes, self._axes.rows(place.rows))
-        return block
-
-    def _rest(self, place: int) -> Ints:
-        return self._block(self._places[place], rest=True).table
-
-    def _number(self, table: Ints) -> int:
-        return self._numbers.setdefault(table.tobytes(), len(self._numbers))
-
-    def _kind(self, place: int) -> tuple[object, ...]:
-        """What tells a place from its siblings: what is left in it, and itself where a task group is tied to it."""
-        if self.is_tied(place) or self._places[place].inner:
-            return (place, self._given.get(place))
-        return (self._around.get(place), self._number(self._rest(place)), int(self._cycle.topology.tier[place]))
-
-
-# -- one task group in one domain
+# One task group in one domain.
 
 
 def fit_mixed(
@@ -501,7 +261,7 @@ def fit_mixed(
         able = np.flatnonzero(_inside(block.table, mixes))
         if len(able):
             first = int(able[0])
-            return _write(
+            return write_mixed(
                 cycle, job, [(choices.task_group(first), domain)], axes, block.unwind(tuple(mixes[first].tolist()))
             )
     return None
@@ -587,7 +347,7 @@ def _by_preference(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, s
     return rows
 
 
-def _write(
+def write_mixed(
     cycle: Cycle, job: Job, task_groups: Sequence[tuple[TaskGroup, int]], axes: Axes, dealt: Mapping[int, Mix]
 ) -> list[Placement]:
     """Give the task groups, inner domains first, their tasks on the rows that they share, and write that to the

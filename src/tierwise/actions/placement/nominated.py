@@ -13,7 +13,7 @@ import numpy as np
 from tierwise.actions.placement.choose import current_domain, search_group
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
 from tierwise.actions.placement.problem import Placement, SearchResult
-from tierwise.actions.placement.trial import place_tasks
+from tierwise.actions.placement.writing import place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool

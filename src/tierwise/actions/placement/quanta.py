@@ -10,17 +10,20 @@ several shapes are counted as `mixtures`, and tasks that move filters are tried 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from math import lcm
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup, counts_by_pod_set
+from tierwise.actions.placement.mixtures import Axes, BlockCounts, Mix, Options, OutOfBoundError, Row, Sum, holds
 from tierwise.actions.placement.problem import BOTH, NoPlace, Placement, SearchResult
-from tierwise.actions.placement.trial import confined, fit_any_way, place_tasks
+from tierwise.actions.placement.trial import confined, fit_any_way
+from tierwise.actions.placement.writing import place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, GatherOption
 from tierwise.framework.ledger import Pool
@@ -29,7 +32,7 @@ from tierwise.model.job import Job, SubJob
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["Quanta", "SlotTree", "most_in_multiples", "place_in_multiples", "slot_tree"]
+__all__ = ["Quanta", "SlotTree", "mixed_in_multiples", "most_in_multiples", "place_in_multiples", "slot_tree"]
 
 _NEVER = 2**40
 """More tasks than there are: what a place would have to take that can take none."""
@@ -264,8 +267,6 @@ class _Gathering:
         if len(self._tasks) == 1:
             return None
         if not self.moving and (option.pipeline == 1 or not option.multiples):
-            from tierwise.actions.placement.mixtures import OutOfBoundError, mixed_in_multiples  # rarely needed
-
             counts = [(self._cycle.fit_counts.of(shape).rows(pool), number) for shape, number in self._counts.items()]
             tree = self._tree(np.add.reduce([np.minimum(rows, number) for rows, number in counts]))
             try:
@@ -311,3 +312,55 @@ class _Gathering:
                 place_tasks(self._cycle, ask, pod_set, np.unique(some, return_counts=True), pool)
             placements.append(Placement(ask.sub, pod_set, own, pool))  # each task on its own node, in rank order
         return placements
+
+
+# Several shapes in multiples.
+
+
+def mixed_in_multiples(
+    cycle: Cycle, tree: SlotTree, option: GatherOption, counts: Mapping[Shape, int], pool: Pool
+) -> dict[int, Mix] | None:
+    """Rows in the order in which they are filled, and how many tasks of each shape each takes, all in one place.
+
+    `tree` has the room of each shape by itself. Of the places that take so many tasks by counting, which nearly always
+    tells, the first few are looked at.
+    """
+    if not len(Quanta(tree, option).holding(sum(counts.values()))):
+        return None
+    axes = Axes(cycle, counts, pool, in_multiples=bool(option.multiples))
+    kinds, alike = axes.kinds(tree.rows)
+    options = [axes.options(kind) for kind in alike]
+    most = np.array([int((offsets.sum(axis=1) + values).max()) for offsets, values in options])
+    quanta = Quanta(replace(tree, room=most[kinds]), option)
+
+    def taken(place: int, enough: Callable[[Ints], bool] | None = None) -> BlockCounts:
+        """What a place takes; of its parts those come first that may have to take some, since tasks stand there."""
+        if place >= len(tree.topology):
+            row = place - len(tree.topology)
+            return Row(int(tree.rows[row]), options[kinds[row]])
+        parts = quanta.parts(place)
+        parts = parts[quanta.top[parts] > 0]
+        begun = tree.held[parts] > 0
+        first, others = (map(in_steps, some.tolist()) for some in (parts[begun], parts[~begun]))
+        return Sum(axes, chain((Sum(axes, first),), others), enough)
+
+    def in_steps(place: int) -> BlockCounts:
+        return InSteps(taken(place), int(quanta.quantum[place]), int(tree.held[place]))
+
+    target = tuple(counts[shape] for shape in axes.shapes) + (0,) * (len(axes.most) - len(counts))
+    for place in cycle.first(iter(quanta.best_first(sum(target)).tolist()), cycle.budget.mixed_places):
+        whole = Sum(axes, (taken(place, partial(holds, mix=target)),))
+        if holds(whole.table, target):
+            found = reversed(whole.unwind(target).items())
+            return {row: tuple(mix[axes.position(shape)] for shape in counts) for row, mix in found}
+    return None
+
+
+class InSteps:
+    """A block of which only mixtures count that make a whole multiple together with what it holds."""
+
+    def __init__(self, block: BlockCounts, quantum: int, held: int) -> None:
+        offsets, values = block.options
+        whole = (offsets.sum(axis=1) + held) % quantum == 0
+        self.options: Options = offsets[whole], values[whole]
+        self.unwind = block.unwind

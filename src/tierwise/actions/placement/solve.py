@@ -26,7 +26,8 @@ from tierwise.actions.placement.choose import (
 )
 from tierwise.actions.placement.demand import Demand
 from tierwise.actions.placement.problem import BOTH, Budget, NoPlace, Part, SearchResult, first_found
-from tierwise.actions.placement.trial import common_places, confined, indispensable, large_enough, written
+from tierwise.actions.placement.trial import common_places, confined, indispensable, large_enough
+from tierwise.actions.placement.writing import written
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
 from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult
+from tierwise.actions.placement.writing import place_tasks, written
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Tie
 from tierwise.framework.ledger import Pool
@@ -28,16 +29,16 @@ from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
 __all__ = [
+    "close_others",
     "common_places",
     "confined",
+    "fill",
     "fit",
     "fit_any_way",
     "indispensable",
     "large_enough",
     "largest_first",
-    "place_tasks",
     "put",
-    "written",
 ]
 
 
@@ -92,29 +93,23 @@ def _placed(
 def confined(
     cycle: Cycle, job: Job, rows: Ints, search: Callable[[], SearchResult | NoPlace]
 ) -> SearchResult | NoPlace:
-    """What a search finds where nothing can be placed on other rows than these; on the ledger as it was.
-
-    The others have no pod slots while it searches.
-    """
-    slots, others = cycle.view.axis.index[POD_SLOTS], np.ones(len(cycle.nodes), dtype=bool)
-    others[rows] = False
+    """What a search finds where nothing can be placed on other rows than these; on the ledger as it was."""
     with cycle.ledger.statement():
-        idle = np.where(others, cycle.ledger.idle[slots], 0)
-        for amount in np.unique(idle[idle > 0]).tolist():
-            cycle.ledger.occupy(slots, np.flatnonzero(idle == amount), amount)
+        close_others(cycle, rows)
         found = search()
-    if isinstance(found, NoPlace):
-        return found
-    inside = not any(others[placement.rows].any() for placement in found.placements)
-    return written(cycle, job, found) if inside else NoPlace.PROVEN
+    return found if isinstance(found, NoPlace) else written(cycle, job, found)
 
 
-def written(cycle: Cycle, job: Job, found: SearchResult) -> SearchResult:
-    """What was found and taken back, on the ledger once more."""
-    for placement in found.placements:
-        picks = np.unique(placement.rows, return_counts=True)
-        place_tasks(cycle, Ask(placement.pod_set.shape, placement.sub, job), placement.pod_set, picks, placement.pool)
-    return found
+def close_others(cycle: Cycle, rows: Ints) -> None:
+    """Leave no pod slots on other rows than these, now or once releases are over.
+
+    As many are taken as there are, so that sums over domains are those of the rows that stay open.
+    """
+    slots = cycle.view.axis.index[POD_SLOTS]
+    left = cycle.ledger.free(np.array([slots]), slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)[0]
+    left[rows] = 0
+    for amount in np.unique(left[left > 0]).tolist():
+        cycle.ledger.occupy(slots, np.flatnonzero(left == amount), amount)
 
 
 def _orders(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> Iterator[TaskGroup]:
@@ -144,33 +139,30 @@ def _orders(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: t
 
 def fit(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> list[Placement] | None:
     """Place a task group below a domain; None if the domain does not hold it."""
+    placements = fill(cycle, job, task_group, domain, pools)
+    return placements if sum(len(placement.rows) for placement in placements) >= task_group.need else None
+
+
+def fill(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> list[Placement]:
+    """Place as many tasks of a task group below a domain as it holds, the minimums of roles first."""
     placements: list[Placement] = []
-    used: dict[int, int] = {}
-    missing = task_group.need
-
-    def place_some(tasks_left: RemainingTasks, count: int) -> int:
-        ask = Ask(tasks_left.pod_set.shape, task_group.sub, job)
-        before = used.get(id(tasks_left), 0)
-        number = min(tasks_left.left - before, count)
-        found = put(cycle, ask, tasks_left.pod_set, number, domain, pools, before=before)
-        placed = sum(len(t.rows) for t in found)
-        used[id(tasks_left)] = before + placed
-        placements.extend(found)
-        return placed
-
-    roles = dict(task_group.roles)
-    for tasks_left in task_group.remaining:
-        least = roles.get(tasks_left.pod_set.role_number, 0)
-        if least:
-            placed = place_some(tasks_left, least)
-            roles[tasks_left.pod_set.role_number] = least - placed
-            missing -= placed
-    if any(roles.values()):
-        return None
-    for tasks_left in task_group.remaining:
-        if missing > 0:
-            missing -= place_some(tasks_left, missing)
-    return None if missing > 0 else placements
+    used = [0] * len(task_group.remaining)
+    missing, roles = task_group.need, dict(task_group.roles)
+    for least_only in (True, False) if roles else (False,):
+        for i, tasks_left in enumerate(task_group.remaining):
+            role = tasks_left.pod_set.role_number
+            wanted = roles.get(role, 0) if least_only else missing - sum(roles.values())
+            wanted = min(wanted, tasks_left.left - used[i])
+            if wanted > 0:
+                ask = Ask(tasks_left.pod_set.shape, task_group.sub, job)
+                found = put(cycle, ask, tasks_left.pod_set, wanted, domain, pools, before=used[i])
+                placed = sum(len(placement.rows) for placement in found)
+                placements += found
+                used[i] += placed
+                missing -= placed
+                if least_only:
+                    roles[role] -= placed
+    return placements
 
 
 def largest_first(cycle: Cycle, task_group: TaskGroup) -> TaskGroup:
@@ -242,15 +234,6 @@ def _near_homes(cycle: Cycle, ask: Ask, homes: Sequence[int], domain: int, pool:
 def _by_score(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:
     """Without a topology constraint, scores alone choose the nodes."""
     return place(cycle, ask, count, cycle.topology.span(domain), pool)
-
-
-def place_tasks(cycle: Cycle, ask: Ask, pod_set: PodSet, picks: Picks, pool: Pool) -> Placement:
-    """Write the placement of tasks of one pod set to the ledger."""
-    rows, counts = picks
-    cycle.ledger.place(pod_set.shape, rows, counts, pool=pool)
-    cycle.ledger.count_placed(ask.sub, pod_set, rows, counts, pool=pool)
-    cycle.ledger.charge(ask.job, pod_set.shape.request * counts.sum())
-    return Placement(ask.sub, pod_set, np.repeat(rows, counts), pool)
 
 
 # Tasks that go where the first of them stands.

@@ -67,10 +67,6 @@ _ORDERED: Final = 3
 """Jobs up to which their moves are tried in every order."""
 _RESERVATIONS: Final = 40
 """Ways to keep room for the gang in one domain that are tried."""
-_PACKED: Final = 64
-"""Moved pods up to which they are packed by their amounts, before a cycle is asked."""
-_STEPS: Final = 2_000
-"""Steps that this may take."""
 _PROBE: Final = "tierwise-defrag/probe"
 _ENDING: Final = ("TerminateJob", "AbortJob", "CompleteJob")
 _PLACING: Final = (Family.ENQUEUE, Family.ALLOCATE, Family.BACKFILL)
@@ -203,11 +199,7 @@ class Planner:
         if any(pod not in self._holds for pod in pods) or any(node not in rows for node in nodes):
             return None
         kept = {rows[node]: number for node, number in nodes.items()}
-        free = self._counting.idle.copy()
-        asked = [self._snapshot.axis.names[r] for r in self._counting.pod_set.shape.asked.tolist()]
-        for pod in pods:
-            free[:, rows[self._pods[pod].spec.node_name]] += [self._holds[pod].get(name, 0) for name in asked]
-        fits = np.where(self._counting.open > 0, self._counting.takes(free), 0)
+        fits = self._fits((pod, self._pods[pod].spec.node_name, 1) for pod in pods)
         if any(fits[row] < number for row, number in kept.items()):
             return None
         domain = self._domain(list(kept))
@@ -315,6 +307,13 @@ class Planner:
         )
         return counting, current.ledger.free(np.arange(len(snapshot.axis)), slice(None), Pool.IDLE)
 
+    def _fits(self, changes: Iterable[tuple[str, str, int]]) -> Ints:
+        """How many pods of the asked shape each node takes once pods have left nodes (1), or come to them (-1)."""
+        free, asked = self._counting.idle.copy(), self._counting.pod_set.shape.asked
+        for pod, node, sign in changes:
+            free[:, self._snapshot.nodes.row[node]] += sign * self._amounts(pod)[asked]
+        return np.where(self._counting.open > 0, self._counting.takes(free), 0)
+
     def _offered(self, resource: str) -> bool:
         index = self._snapshot.axis.index.get(resource)
         return index is not None and bool(self._snapshot.nodes.allocatable[index].any())
@@ -394,12 +393,7 @@ class Planner:
         """The plan that moves some of these pods and no others; None where there is none."""
         if not pods or not self._within_budgets(pods):
             return None
-        rows, shape, asked = self._snapshot.nodes.row, self._counting.pod_set.shape, self._counting.pod_set.shape.asked
-        names = [self._snapshot.axis.names[r] for r in asked.tolist()]
-        free = self._counting.idle.copy()
-        for pod in pods:
-            free[:, rows[self._pods[pod].spec.node_name]] += [self._holds[pod].get(name, 0) for name in names]
-        fits = np.where(self._counting.open > 0, shape.max_tasks(free), 0)
+        fits = self._fits((pod, self._pods[pod].spec.node_name, 1) for pod in pods)
         totals = self._snapshot.topology.totals(fits)
         movers = {owner.key: owner for owner in map(self._owner, pods)}
         if not (totals[self._counting.domains] >= self._room.pods).any():
@@ -451,7 +445,7 @@ class Planner:
         where none does, because jobs want each other's places, each is placed while the ones after it still run.
         """
         stuck = False
-        if not self._packs([pod for group in groups for pod in group], kept):
+        if not self._have_room([pod for group in groups for pod in group], kept):
             return None
         for order in _orders(groups):
             places = self._places([groups[i] for i in order], kept, gone=True)
@@ -466,24 +460,19 @@ class Planner:
                 return order, places
         return None
 
-    def _packs(self, pods: Sequence[str], kept: Mapping[int, int]) -> bool:
-        """Whether nodes hold all moved pods by their amounts alone: what fails here needs no cycle."""
-        if len(pods) > _PACKED:
-            return True
-        free, rows, index = self._idle.copy(), self._snapshot.nodes.row, self._snapshot.axis.index
-        sizes: list[Ints] = []
+    def _have_room(self, pods: Sequence[str], kept: Mapping[int, int]) -> bool:
+        """Whether nodes together have what all moved pods hold: what fails here needs no cycle."""
+        free, rows = self._idle.copy(), self._snapshot.nodes.row
         for row, number in kept.items():
             free[:, row] -= number * self._counting.pod_set.shape.request
+        moved = np.zeros_like(free)
         for pod in pods:
-            size = np.zeros(len(index), dtype=np.int64)
-            for name, held in self._holds[pod].items():
-                if name in index:
-                    size[index[name]] = held
-            free[:, rows[self._pods[pod].spec.node_name]] += size
-            sizes.append(size)
-        sizes.sort(key=lambda size: tuple((-size).tolist()))
-        asked = np.flatnonzero(np.sum(sizes, axis=0))
-        return _packable(free[asked], [size[asked] for size in sizes], [_STEPS])
+            moved[:, rows[self._pods[pod].spec.node_name]] += self._amounts(pod)
+        return bool((np.maximum(free + moved, 0).sum(axis=1) >= moved.sum(axis=1)).all())
+
+    def _amounts(self, pod: str) -> Ints:
+        """What a pod holds of every resource."""
+        return np.array([self._holds[pod].get(name, 0) for name in self._snapshot.axis.names], dtype=np.int64)
 
     def _places(self, groups: Sequence[list[str]], kept: Mapping[int, int], *, gone: bool) -> dict[str, str] | None:
         """A node for every moved pod, job after job; None where the scheduler finds none for one of them.
@@ -510,21 +499,15 @@ class Planner:
 
     def _sequence(self, groups: Sequence[list[str]], places: Mapping[str, str]) -> list[int] | None:
         """An order in which each job finds its places free when it is moved; None where jobs wait for each other."""
-        free, rows, index = self._idle.copy(), self._snapshot.nodes.row, self._snapshot.axis.index
-
-        def change(pod: str, node: str, sign: int) -> None:
-            for name, held in self._holds[pod].items():
-                if name in index:
-                    free[index[name], rows[node]] += sign * held
-
+        free, rows = self._idle.copy(), self._snapshot.nodes.row
         order: list[int] = []
         left = list(range(len(groups)))
         while left:
             for number in left:
                 before = free.copy()
                 for pod in groups[number]:
-                    change(pod, self._pods[pod].spec.node_name, 1)
-                    change(pod, places[pod], -1)
+                    free[:, rows[self._pods[pod].spec.node_name]] += self._amounts(pod)
+                    free[:, rows[places[pod]]] -= self._amounts(pod)
                 touched = [rows[places[pod]] for pod in groups[number]]
                 if (free[:, touched] >= np.minimum(before[:, touched], 0)).all():
                     order.append(number)
@@ -604,13 +587,8 @@ class Planner:
             )
         if not moves:
             return None
-        free = self._counting.idle.copy()
-        asked = [snapshot.axis.names[r] for r in self._counting.pod_set.shape.asked.tolist()]
-        for pod, (old, new) in ((pod, nodes) for move in moves for pod, nodes in move.pods.items()):
-            holds = np.array([self._holds[pod].get(name, 0) for name in asked])
-            free[:, snapshot.nodes.row[old]] += holds
-            free[:, snapshot.nodes.row[new]] -= holds
-        fits = np.where(self._counting.open > 0, self._counting.takes(free), 0)
+        moved = [(pod, nodes) for move in moves for pod, nodes in move.pods.items()]
+        fits = self._fits((pod, node, sign) for pod, nodes in moved for node, sign in zip(nodes, (1, -1), strict=True))
         return DefragPlan(
             room=self._room,
             slots_before=self._slots(self._counting.fits),
@@ -663,24 +641,6 @@ class Planner:
 def amounts_of(pod: Pod) -> dict[str, int]:
     """What a pod holds."""
     return {**effective_request(counted(pod)), POD_SLOTS: 1}
-
-
-def _packable(free: Ints, sizes: Sequence[Ints], left: list[int]) -> bool:
-    """Whether columns of free amounts hold all sizes; True as well where that takes too many steps to tell."""
-    if not sizes:
-        return True
-    seen: set[bytes] = set()
-    for row in np.flatnonzero((free >= sizes[0][:, None]).all(axis=0)).tolist():
-        if (alike := free[:, row].tobytes()) in seen:
-            continue
-        seen.add(alike)
-        left[0] -= 1
-        free[:, row] -= sizes[0]
-        packed = left[0] <= 0 or _packable(free, sizes[1:], left)
-        free[:, row] += sizes[0]
-        if packed:
-            return True
-    return False
 
 
 def _running(job: Job) -> tuple[str, ...]:
