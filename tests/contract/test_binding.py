@@ -34,14 +34,6 @@ def api() -> Iterator[FakeApi]:
         yield found
 
 
-@pytest.fixture
-def cluster(api: FakeApi) -> Iterator[KubeCluster]:
-    """A client of it that knows them."""
-    with KubeCluster(Access(api.url)) as found:
-        assert found.synced(timeout=60)
-        yield found
-
-
 def _key(number: int) -> Key:
     return Key("", "Pod", "default", f"p{number}")
 

@@ -71,14 +71,6 @@ def api() -> Iterator[FakeApi]:
         yield found
 
 
-@pytest.fixture
-def cluster(api: FakeApi) -> Iterator[KubeCluster]:
-    """A client of it that knows them."""
-    with KubeCluster(Access(api.url)) as found:
-        assert found.synced(timeout=60)
-        yield found
-
-
 @pytest.fixture(params=["embedded", "kube"])
 def either(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """The same world on both kinds of cluster."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from tests.contract.fake_api import GANGS, FakeApi, Json
+from tests.contract.fake_api import GANGS, Json
 from tests.contract.manifests import node, pod, pod_group
 from tests.contract.turns import START, World
 
 from tierwise.controllers.stamp import stamp
-from tierwise.kube.auth import Access
-from tierwise.kube.cluster import KubeCluster
 from tierwise.scheduler.partial_gangs import DIMINISHED, PARTIAL, PATIENCE
 
 MADE, BOUND, LATER = stamp(START - 500), stamp(START - 100), stamp(START - 50)
@@ -23,16 +19,6 @@ def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody waits for long between two attempts."""
     for module in ("client", "binder"):
         monkeypatch.setattr(f"tierwise.kube.{module}.pause", lambda *_, **__: 0.01)
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """A server, a client of it, and a loop."""
-    with FakeApi() as api:
-        api.put(node("n0"), node("n1"))
-        with KubeCluster(Access(api.url)) as cluster:
-            assert cluster.synced(timeout=60)
-            yield World(api, cluster)
 
 
 def _gang_object(name: str, minimum: int, **annotations: str) -> Json:

@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 
 import pytest
 from tests.contract.fake_api import FakeApi
-from tests.contract.manifests import node, pod, pod_group
+from tests.contract.manifests import pod, pod_group
 from tests.contract.turns import World
 
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
 
 BESIDE = [pod_group("h", 1), pod("beside", group="h")]
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    """Two nodes of eight, and somebody who does not wait between two attempts."""
-    with FakeApi() as api:
-        api.put(node("n0"), node("n1"))
-        with KubeCluster(Access(api.url)) as cluster:
-            assert cluster.synced(timeout=60)
-            yield World(api, cluster)
 
 
 @pytest.mark.parametrize(

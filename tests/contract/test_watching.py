@@ -25,14 +25,6 @@ def api() -> Iterator[FakeApi]:
         yield found
 
 
-@pytest.fixture
-def cluster(api: FakeApi) -> Iterator[KubeCluster]:
-    """A client of it that knows them."""
-    with KubeCluster(Access(api.url)) as found:
-        assert found.synced(timeout=60)
-        yield found
-
-
 def _pods(cluster: KubeCluster) -> list[str]:
     return [path.removeprefix("default/") for path in cluster.read().every(Pod)]
 

@@ -30,14 +30,6 @@ def api() -> Iterator[FakeApi]:
         yield found
 
 
-@pytest.fixture
-def cluster(api: FakeApi) -> Iterator[KubeCluster]:
-    """A client of it that knows them."""
-    with KubeCluster(Access(api.url)) as found:
-        assert found.synced(timeout=60)
-        yield found
-
-
 @pytest.mark.parametrize("effect", [Evict(POD, "preempted", "default/g", "preempt"), Delete(POD)])
 def test_who_goes_is_that_very_pod(api: FakeApi, cluster: KubeCluster, effect: Effect) -> None:
     """A pod that was made anew under the name of a victim stays."""

@@ -10,7 +10,7 @@ from tierwise.sim.cluster import rounds
 from tierwise.sim.what_if.runs import prepared
 from tierwise.web.views import RunView
 
-__all__ = ["HOSTILE", "Fixed", "scheduled", "shown"]
+__all__ = ["HOSTILE", "Fixed", "Growing", "scheduled", "shown"]
 
 HOSTILE = "<script>alert(1)</script>\"'&"
 """A name that no API server would let through; manifests may say anything."""
@@ -24,6 +24,20 @@ class Fixed:
 
     def show(self) -> RunView | str:
         return self._show
+
+
+class Growing:
+    """A source that has something else to say when it is told to go on."""
+
+    def __init__(self, *views: RunView) -> None:
+        self._views = iter(views)
+        self.go_on()
+
+    def go_on(self) -> None:
+        self._view = next(self._views)
+
+    def show(self) -> RunView:
+        return self._view
 
 
 def scheduled(objects: Objects, profile: Profile = DEFAULT, *, now: float = 0.0) -> Run:

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.support.boards import HOSTILE, Fixed, shown
+from tests.support.boards import HOSTILE, Fixed, Growing, shown
 from tests.support.browser import BROWSER, Page, browser
 from tests.support.commands import EXAMPLES
 from tests.support.draw import draw, gang, objects_of
@@ -53,6 +53,11 @@ def _in_browser(folder: Path, what: Objects | RunView | RunSource, act: Act) -> 
 
     with listening(pages(source), HOST, port):
         asyncio.run(use())
+
+
+def _growing() -> Growing:
+    """A board that gets another job."""
+    return Growing(shown(OBJECTS), shown(objects_of(WORLD, *GANGS, gang("later", tasks=1, each="gpu=1"))))
 
 
 def test_the_page_shows_the_board_and_a_link_leads_to_a_job(tmp_path: Path) -> None:
@@ -120,11 +125,7 @@ def test_a_search_finds_whatever_has_a_name(tmp_path: Path) -> None:
 
 def test_a_redraw_keeps_what_a_reader_has_chosen_and_opened(tmp_path: Path) -> None:
     """A newer board changes elements in place: selection, open details, focus and scroll survive it."""
-    boards = [shown(OBJECTS), shown(objects_of(WORLD, *GANGS, gang("later", tasks=1, each="gpu=1")))]
-
-    class Growing:
-        def show(self) -> RunView:
-            return boards[0]
+    growing = _growing()
 
     async def act(page: Page, at: str) -> None:
         await page.go(f"{at}#/jobs/default/waits")
@@ -134,27 +135,23 @@ def test_a_redraw_keeps_what_a_reader_has_chosen_and_opened(tmp_path: Path) -> N
         )
         await page.ask("getSelection().selectAllChildren(document.querySelector('#drawer .said'))")
         await page.ask("document.querySelector('#drawer h2').kept = true")
-        boards.pop(0)
+        growing.go_on()
         await page.until("document.getElementById('running').innerText.includes('later')")
         assert await page.ask("document.querySelector('#drawer h2').kept")
         assert await page.ask("document.querySelector('#drawer details[data-key=nodes-for]').open")
         assert "fit in" in await page.ask("getSelection().toString()")
 
-    _in_browser(tmp_path, Growing(), act)
+    _in_browser(tmp_path, growing, act)
 
 
 def test_past_moments_are_shown_on_the_same_map(tmp_path: Path) -> None:
     """The page hears of a newer state by itself; the scrubber leads back, what has changed since is told."""
-    boards = [shown(OBJECTS), shown(objects_of(WORLD, *GANGS, gang("later", tasks=1, each="gpu=1")))]
-
-    class Growing:
-        def show(self) -> RunView:
-            return boards[0]
+    growing = _growing()
 
     async def act(page: Page, at: str) -> None:
         await page.go(at)
         assert await page.ask("document.getElementById('time').hidden")
-        boards.pop(0)
+        growing.go_on()
         await page.until("document.getElementById('running').innerText.includes('later')")
         await page.until("!document.getElementById('time').hidden")
         await page.until("document.querySelectorAll('#queues svg.spark').length > 0")
@@ -167,7 +164,7 @@ def test_past_moments_are_shown_on_the_same_map(tmp_path: Path) -> None:
         await page.click("#time button[data-key=now]")
         await page.until("location.hash === '#/'")
 
-    _in_browser(tmp_path, Growing(), act)
+    _in_browser(tmp_path, growing, act)
 
 
 def test_what_if_shows_the_same_board_with_changes(tmp_path: Path) -> None:
