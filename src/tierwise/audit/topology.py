@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import msgspec
-import re2
 
 from tierwise.api.core import Node, Pod
+from tierwise.api.go_pattern import compile_pattern
 from tierwise.api.kai import Topology as KaiTopology
 from tierwise.api.koordinator import ClusterNetworkTopology
 from tierwise.api.kueue import Topology as KueueTopology
@@ -244,13 +244,11 @@ class _Labelled:
         if select.exact_match is not None:
             return {select.exact_match.name} & self._labels.keys()
         if select.regex_match is not None:
-            options = re2.Options()
-            options.log_errors = False  # or the library writes the pattern to the terminal, as it is
             try:
-                pattern = re2.compile(select.regex_match.pattern, options=options)
-            except re2.error:
+                named = compile_pattern(select.regex_match.pattern)
+            except ValueError:
                 return set()
-            return {name for name in self._labels if pattern.search(name)}
+            return {name for name in self._labels if named.search(name)}
         if select.label_match is None:
             return set()
         wanted = next(iter(select.label_match.match_labels.items()), None)  # what it lists must be there

@@ -12,17 +12,7 @@ from functools import cmp_to_key
 from itertools import pairwise
 from typing import Final, cast
 
-from tierwise.api.cel.conversions import (
-    can_be_read,
-    size_of,
-    to_bool,
-    to_bytes,
-    to_double,
-    to_int,
-    to_semver,
-    to_string,
-    to_uint,
-)
+from tierwise.api.cel import conversions, texts
 from tierwise.api.cel.cost import PATTERN_FACTOR, TEXT_FACTOR
 from tierwise.api.cel.errors import EvaluationError, TooMuchWorkError
 from tierwise.api.cel.library import OVERLOADS
@@ -49,21 +39,6 @@ from tierwise.api.cel.operators import (
     remainder,
     text_of,
     unkeyed,
-)
-from tierwise.api.cel.texts import (
-    LOWER,
-    SPACE,
-    UPPER,
-    char_at,
-    find,
-    find_all,
-    index_of,
-    joined,
-    matches,
-    quoted,
-    replaced,
-    split,
-    substring,
 )
 from tierwise.api.cel.values import BEYOND, Optional, QuantityValue, Semver, UInt, Value
 
@@ -357,8 +332,8 @@ def _by_set(factor: int) -> Callable[[Work, tuple[Value, ...]], int]:
 def _by_square(_: Work, values: tuple[Value, ...]) -> int:
     compared = values[-1]
     size = _length(compared)
-    texts = isinstance(compared, list) and size and isinstance(compared[0], str | bytes)
-    return int(size * size * (2 + TEXT_FACTOR if texts else 2)) + 11
+    spelled = isinstance(compared, list) and size and isinstance(compared[0], str | bytes)
+    return int(size * size * (2 + TEXT_FACTOR if spelled else 2)) + 11
 
 
 def _by_copy(_: Work, values: tuple[Value, ...]) -> int:
@@ -404,18 +379,18 @@ _TABLE: Final[dict[str, tuple[Function, Charge]]] = {
     "_>_": (_less(lambda order: order > 0), 1),
     "_>=_": (_less(lambda order: order >= 0), 1),
     "@in": (inside, 0),
-    "size": (size_of, 1),
-    "int": (to_int, _by_conversion),
-    "uint": (to_uint, _by_conversion),
-    "double": (to_double, _by_conversion),
-    "string": (to_string, 1),
-    "bool": (to_bool, 1),
-    "bytes": (to_bytes, 1),
+    "size": (conversions.size_of, 1),
+    "int": (conversions.to_int, _by_conversion),
+    "uint": (conversions.to_uint, _by_conversion),
+    "double": (conversions.to_double, _by_conversion),
+    "string": (conversions.to_string, 1),
+    "bool": (conversions.to_bool, 1),
+    "bytes": (conversions.to_bytes, 1),
     "dyn": (lambda _, value: value, 1),
     "quantity": (lambda _, value: QuantityValue.of(text_of(value)), _ONCE),
-    "isQuantity": (can_be_read(lambda _, value: QuantityValue.of(text_of(value))), _ONCE),
-    "semver": (to_semver, _ONCE),
-    "isSemver": (can_be_read(to_semver), _ONCE),
+    "isQuantity": (conversions.can_be_read(lambda _, value: QuantityValue.of(text_of(value))), _ONCE),
+    "semver": (conversions.to_semver, _ONCE),
+    "isSemver": (conversions.can_be_read(conversions.to_semver), _ONCE),
     "sign": (lambda _, value: quantity_of(value).order(QuantityValue(0)), 1),
     "isInteger": (lambda _, value: quantity_of(value).integer() is not None, 1),
     "asInteger": (_as_integer, 1),
@@ -431,20 +406,20 @@ _TABLE: Final[dict[str, tuple[Function, Charge]]] = {
     "contains": (lambda _, text, part: text_of(part) in text_of(text), _by_product),
     "startsWith": (lambda _, text, part: text_of(text).startswith(text_of(part)), _ONCE),
     "endsWith": (lambda _, text, part: text_of(text).endswith(text_of(part)), _ONCE),
-    "matches": (matches, _by_pattern),
-    "find": (find, _by_pattern),
-    "findAll": (find_all, _by_pattern),
-    "lowerAscii": (lambda _, text: text_of(text).translate(LOWER), _ONCE),
-    "upperAscii": (lambda _, text: text_of(text).translate(UPPER), _ONCE),
-    "trim": (lambda _, text: text_of(text).strip(SPACE), _ONCE),
-    "charAt": (char_at, 1),
-    "indexOf": (index_of(last=False), _by_traversal),
-    "lastIndexOf": (index_of(last=True), _by_traversal),
-    "substring": (substring, _ONCE),
-    "replace": (replaced, _TWICE),
-    "split": (split, _TWICE),
-    "join": (joined, 0),
-    "strings.quote": (quoted, _ONCE),
+    "matches": (texts.matches, _by_pattern),
+    "find": (texts.find, _by_pattern),
+    "findAll": (texts.find_all, _by_pattern),
+    "lowerAscii": (lambda _, text: text_of(text).translate(texts.LOWER), _ONCE),
+    "upperAscii": (lambda _, text: text_of(text).translate(texts.UPPER), _ONCE),
+    "trim": (lambda _, text: text_of(text).strip(texts.SPACE), _ONCE),
+    "charAt": (texts.char_at, 1),
+    "indexOf": (texts.index_of(last=False), _by_traversal),
+    "lastIndexOf": (texts.index_of(last=True), _by_traversal),
+    "substring": (texts.substring, _ONCE),
+    "replace": (texts.replaced, _TWICE),
+    "split": (texts.split, _TWICE),
+    "join": (texts.joined, 0),
+    "strings.quote": (texts.quoted, _ONCE),
     "min": (_extreme(largest=False), _by_traversal),
     "max": (_extreme(largest=True), _by_traversal),
     "isSorted": (_is_sorted, _by_traversal),

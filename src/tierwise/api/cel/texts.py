@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Final
 
 from tierwise.api.cel.cost import TEXT_FACTOR
 from tierwise.api.cel.errors import CompileError, EvaluationError
 from tierwise.api.cel.operators import Function, Work, integer_of, is_equal, items_of, no_overload, text_of
 from tierwise.api.cel.values import Value
+from tierwise.api.go_pattern import Pattern, compile_pattern
 
 __all__ = [
     "LOWER",
@@ -33,46 +33,24 @@ __all__ = [
 # -- patterns
 
 
-class _Match(Protocol):
-    def group(self) -> str: ...
-    def span(self) -> tuple[int, int]: ...
-
-
-class _Pattern(Protocol):
-    """What is used of re2's patterns, which come without types."""
-
-    groups: int
-    programsize: int
-
-    def search(self, text: str) -> _Match | None: ...
-    def finditer(self, text: str) -> Iterator[_Match]: ...
-
-
 _MOST_MEMORY: Final = 256 * 1024
 """How large a compiled pattern may be: enough for real patterns, and compiled in some thousandths of a second."""
 
 
 @lru_cache(maxsize=256)
-def _pattern(text: str) -> _Pattern:
-    import re2  # imported here because it is slow and only patterns need it
-
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _MOST_MEMORY
+def _pattern(text: str) -> Pattern:
     try:
-        found: _Pattern = re2.compile(text, options=options)
-        if found.groups:
-            options.never_capture = True  # groups are never read, and thousands of them take long
-            found = re2.compile(text, options=options)
-    except re2.error:
+        found = compile_pattern(text, max_mem=_MOST_MEMORY)
+        # Groups are never read, and thousands of them take long.
+        return compile_pattern(text, max_mem=_MOST_MEMORY, never_capture=True) if found.groups else found
+    except ValueError:
         raise EvaluationError(f"{text[:64]!r} is not a regular expression") from None
-    return found
 
 
 class PatternText(str):
     """The text of a pattern that was compiled before."""
 
-    pattern: _Pattern
+    pattern: Pattern
 
     def __new__(cls, text: str) -> PatternText:
         """Compile the literal pattern of an expression; CompileError where it is none."""
@@ -91,7 +69,7 @@ _FOUND: Final = 20
 """What it costs to ask for a pattern, and to tell where it was found each time."""
 
 
-def _asked(env: Work, text: Value, wanted: Value) -> _Pattern:
+def _asked(env: Work, text: Value, wanted: Value) -> Pattern:
     """A pattern for a text; one that is made when the expression is evaluated is charged for being compiled then."""
     if isinstance(wanted, PatternText):
         found = wanted.pattern

@@ -15,6 +15,7 @@ import msgspec
 
 from tierwise.api.core import Node
 from tierwise.api.fabric import fabric_of
+from tierwise.api.go_pattern import Pattern, compile_pattern, options
 from tierwise.api.meta import LabelSelector, Requirement
 from tierwise.api.natural import natural
 from tierwise.api.selector import matches, selects_nothing
@@ -201,11 +202,7 @@ def _together(patterns: Sequence[str]) -> _Together | None:
     """These patterns, numbered from 1, beside the empty one; None where they are too much for one set."""
     import re2
 
-    options = re2.Options()
-    options.log_errors = False
-    options.never_capture = True
-    options.max_mem = _MEMORY
-    together = re2.Set.SearchSet(options)
+    together = re2.Set.SearchSet(options(never_capture=True, max_mem=_MEMORY))
     try:
         for pattern in ("", *patterns):
             together.Add(pattern)
@@ -216,28 +213,16 @@ def _together(patterns: Sequence[str]) -> _Together | None:
     return found
 
 
-class _Pattern(Protocol):
-    """What is used of re2's patterns, which come without types."""
-
-    def search(self, text: str) -> object: ...
-
-
 @lru_cache(maxsize=_PATTERNS)
-def _compile(pattern: str) -> _Pattern | str:
+def _compile(text: str) -> Pattern | str:
     """A pattern in Go's syntax, or what is wrong with it."""
-    import re2  # imported here because it is slow and only patterns need it
-
-    options = re2.Options()
-    options.log_errors = False
     try:
-        compiled: _Pattern = re2.compile(pattern, options=options)
-    except re2.error as error:
-        text = error.args[0] if error.args else "unknown error"
-        return text.decode(errors="replace") if isinstance(text, bytes) else str(text)
-    return compiled
+        return compile_pattern(text)
+    except ValueError as error:
+        return str(error)
 
 
-def _pattern(pattern: str) -> _Pattern:
-    compiled = _compile(pattern)
+def _pattern(text: str) -> Pattern:
+    compiled = _compile(text)
     assert not isinstance(compiled, str)
     return compiled

@@ -1,0 +1,52 @@
+"""Regular expressions in Go's syntax, by RE2: the time that matching takes grows with the text and no faster.
+
+The library comes without types, writes what it refuses to the terminal, and is slow to import; so it is called here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+__all__ = ["Pattern", "compile_pattern", "options"]
+
+
+class _Match(Protocol):
+    """As much of a match as is used."""
+
+    def group(self) -> str: ...
+    def span(self) -> tuple[int, int]: ...
+    def start(self) -> int: ...
+
+
+class Pattern(Protocol):
+    """As much of a compiled pattern as is used."""
+
+    groups: int
+    programsize: int
+
+    def search(self, text: str | bytes) -> _Match | None: ...
+    def finditer(self, text: str | bytes) -> Iterator[_Match]: ...
+
+
+def options(**chosen: object) -> Any:
+    """RE2's options with these, and without messages on the terminal."""
+    import re2
+
+    found = re2.Options()
+    found.log_errors = False
+    for name, value in chosen.items():
+        setattr(found, name, value)
+    return found
+
+
+def compile_pattern(text: str | bytes, **chosen: object) -> Pattern:
+    """A compiled pattern; ValueError, with what is wrong, where it is none."""
+    import re2
+
+    try:
+        found: Pattern = re2.compile(text, options=options(**chosen))
+    except re2.error as error:
+        why = error.args[0] if error.args else "unknown error"
+        raise ValueError(why.decode(errors="replace") if isinstance(why, bytes) else str(why)) from None
+    return found
