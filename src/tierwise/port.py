@@ -43,6 +43,7 @@ __all__ = [
     "RecordEvent",
     "Update",
     "Version",
+    "about",
     "decided_on",
     "gang_path",
     "key_of",
@@ -487,6 +488,19 @@ def _type(kind: tuple[str, str]) -> type[Object]:
 
 
 _LONE = "pod "
+
+
+def about(effect: Effect) -> Key:
+    """The object that an effect is about; of one that is to be made, its key."""
+    match effect:
+        case Create(raw):
+            return key_of_raw(raw)
+        case Bind() | Evict() | Nominate():
+            return effect.pod
+        case RecordEvent():
+            return effect.about
+        case _:
+            return effect.key
 
 
 def lone_gang(pod: str) -> str:

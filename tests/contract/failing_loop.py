@@ -20,8 +20,9 @@ from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.framework.declaration import METHODS
 from tierwise.port import Effect, Outcome, RecordEvent
-from tierwise.runtime.loop import Loop, LoopPass, SchedulerProfile
+from tierwise.runtime.loop import Loop
 from tierwise.runtime.metrics import Metrics
+from tierwise.runtime.profile_run import LoopPass, SchedulerProfile
 from tierwise.scheduler import check_profile
 from tierwise.scheduler.guard import Crash
 from tierwise.sim.cluster.store import EmbeddedCluster

@@ -16,8 +16,9 @@ from tierwise.config.profile import DEFAULT
 from tierwise.explain.message import decision_id
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import ConnectionFigures, KubeCluster
-from tierwise.runtime.loop import Loop, SchedulerProfile
+from tierwise.runtime.loop import Loop
 from tierwise.runtime.metrics import registry
+from tierwise.runtime.profile_run import SchedulerProfile
 from tierwise.runtime.telemetry import Telemetry
 from tierwise.scheduler.partial_gangs import PATIENCE
 

@@ -18,7 +18,7 @@ from tierwise.api.volcano import PodGroup
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
 from tierwise.port import Key, Objects
-from tierwise.runtime.loop import LoopPass
+from tierwise.runtime.profile_run import LoopPass
 from tierwise.scheduler.guard import Crash
 
 PAUSE = 31.0
@@ -130,7 +130,7 @@ def test_the_loop_outlives_it(world: World, key: Key, poison: Callable[[Object],
     """Everybody else is bound in the same turn; the culprit gets an event, and is served once it is well."""
     cluster, watcher = world.cluster, _Watcher()
     assert isinstance(cluster, _Poisoned)
-    world.loop._observers = (watcher,)
+    world.loop.observers = (watcher,)
     cluster.key, cluster.poison = key, poison
     good = [pod_group("g", minimum=2), pod("p0", group="g"), pod("p1", group="g")]
     world.put(*good, pod_group("bad", minimum=1), pod("evil", group="bad"))
@@ -148,7 +148,7 @@ def test_job_that_makes_a_plugin_raise_costs_nobody_else_a_turn(world: World) ->
     """A plugin that fails on one job in the middle of the cycle is named; the others are placed at once."""
     cluster, watcher = world.cluster, _Watcher()
     assert isinstance(cluster, _Poisoned)
-    world.loop._observers = (watcher,)
+    world.loop.observers = (watcher,)
     cluster.key, cluster.poison = POD, _cursed_priority
     others = [m for i in range(3) for m in (pod_group(f"g{i}"), pod(f"p{i}", cpu="4", group=f"g{i}"))]
     world.put(pod_group("bad"), pod("evil", cpu="8", group="bad"), *others)
@@ -194,7 +194,7 @@ def test_what_crashes_again_and_again_is_tried_more_and_more_rarely(world: World
     """The pause doubles: thirty seconds, then sixty."""
     cluster, watcher = world.cluster, _Watcher()
     assert isinstance(cluster, _Poisoned)
-    world.loop._observers = (watcher,)
+    world.loop.observers = (watcher,)
     cluster.key, cluster.poison = POD, _unreadable_spec
     world.put(pod("evil"))
 

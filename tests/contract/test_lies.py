@@ -22,7 +22,8 @@ from tierwise.kube.cluster import ClusterOptions, KubeCluster
 from tierwise.kube.errors import UnreachableError
 from tierwise.kube.lease import LeaseOptions, LeaseTimes
 from tierwise.port import Bind, Key, Outcome, RecordEvent
-from tierwise.runtime.loop import Loop, SchedulerProfile
+from tierwise.runtime.loop import Loop
+from tierwise.runtime.profile_run import SchedulerProfile
 
 QUEUE: Json = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}}
 P0 = Key("", "Pod", "default", "p0")

@@ -15,7 +15,7 @@ from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
-from tierwise.runtime.loop import SchedulerProfile
+from tierwise.runtime.profile_run import SchedulerProfile
 from tierwise.scheduler.partial_gangs import PARTIAL, PATIENCE
 
 START = 1_800_000_000.0

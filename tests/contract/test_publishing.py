@@ -14,7 +14,8 @@ from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
-from tierwise.runtime.loop import Loop, SchedulerProfile
+from tierwise.runtime.loop import Loop
+from tierwise.runtime.profile_run import SchedulerProfile
 
 
 class _Hasty(World):
@@ -22,9 +23,9 @@ class _Hasty(World):
 
     def __init__(self, api: FakeApi, cluster: KubeCluster) -> None:
         super().__init__(api, cluster)
-        duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+        own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
         self.loop = Loop(  # type: ignore[assignment]
-            cluster, [duty], clock=lambda: self.now, ticks=lambda: self.now, with_controllers=False
+            cluster, [own], clock=lambda: self.now, ticks=lambda: self.now, with_controllers=False
         )
 
 

@@ -14,7 +14,8 @@ from tierwise.api.koordinator import PodGroup as Gang
 from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.cluster import KubeCluster
-from tierwise.runtime.loop import Loop, SchedulerProfile
+from tierwise.runtime.loop import Loop
+from tierwise.runtime.profile_run import SchedulerProfile
 
 __all__ = ["START", "World", "WrittenLoop"]
 

@@ -16,7 +16,8 @@ from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.config.volcano import read_volcano
 from tierwise.port import Objects
-from tierwise.runtime.loop import Loop, SchedulerProfile
+from tierwise.runtime.loop import Loop
+from tierwise.runtime.profile_run import SchedulerProfile
 from tierwise.sim.cluster.store import EmbeddedCluster
 
 QUEUES = ("a", "b")

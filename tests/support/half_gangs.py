@@ -24,7 +24,8 @@ from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers.stamp import stamp
 from tierwise.port import Bind, Create, Effect, Evict, Key, Outcome, PatchStatus
-from tierwise.runtime.loop import Loop, SchedulerProfile
+from tierwise.runtime.loop import Loop
+from tierwise.runtime.profile_run import SchedulerProfile
 from tierwise.sim.cluster.store import EmbeddedCluster, merged
 
 __all__ = ["FAULTS", "LANGUAGES", "Gang", "ShakyWorld", "drawn"]

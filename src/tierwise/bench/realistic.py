@@ -32,7 +32,8 @@ from tierwise.bench.manifests import (
 from tierwise.bench.measure import at_most, compared, gc_off, in_turns, timed
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Create, Delete, Effect, Key, PatchStatus
-from tierwise.runtime.loop import Loop, SchedulerProfile
+from tierwise.runtime.loop import Loop
+from tierwise.runtime.profile_run import SchedulerProfile
 from tierwise.scheduler import cycle
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build

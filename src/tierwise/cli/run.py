@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tierwise.model.snapshot import Snapshot
     from tierwise.port import Objects
     from tierwise.runtime.defrag import DefragSettings
-    from tierwise.runtime.loop import Observer, SchedulerProfile
+    from tierwise.runtime.profile_run import Observer, SchedulerProfile
     from tierwise.web.live import LiveRuns
 
 __all__ = [
@@ -312,7 +312,7 @@ def told(observers: Sequence[Observer], profile: Profile) -> Callable[[Snapshot,
     """Lets a simulation tell observers of its cycles, as the loop on a cluster does."""
     if not observers:
         return lambda *_: None
-    from tierwise.runtime.loop import LoopPass
+    from tierwise.runtime.profile_run import LoopPass
 
     def tell(snapshot: Snapshot, report: CycleReport, objects: Objects) -> None:
         for observer in observers:
@@ -323,7 +323,7 @@ def told(observers: Sequence[Observer], profile: Profile) -> Callable[[Snapshot,
 
 def scheduler_profile(profile: Profile) -> SchedulerProfile:
     """What a simulation schedules by: the profile, for every scheduler name that tierwise knows."""
-    from tierwise.runtime.loop import SchedulerProfile
+    from tierwise.runtime.profile_run import SchedulerProfile
     from tierwise.snapshot.builder import SCHEDULER_NAMES
 
     return SchedulerProfile(SCHEDULER_NAMES.union(profile.schedulers), profile)
@@ -346,7 +346,7 @@ def controllers(*, access: ClusterAccess, service: ServeOptions) -> None:
 def profiles_of(names: tuple[str, ...], config_file: str | None, profiles: tuple[str, ...]) -> list[SchedulerProfile]:
     """Scheduler names and their profiles, as the options say."""
     from tierwise.cli.inputs import profile_of
-    from tierwise.runtime.loop import SchedulerProfile
+    from tierwise.runtime.profile_run import SchedulerProfile
 
     own: dict[str, str] = {}
     for given in profiles:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tierwise.config.profile import Profile
     from tierwise.port import Objects
     from tierwise.runtime.access import Access
-    from tierwise.runtime.loop import Observer
+    from tierwise.runtime.profile_run import Observer
     from tierwise.sim.cluster.pod_behaviour import Pace
 
 __all__ = ["up"]

@@ -25,11 +25,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from tierwise.api.core import Pod
+from tierwise.kube.behind_binds import BindsUnderWay
 from tierwise.kube.client import IN_FLIGHT, ON_SERVER, Client, each, pause
 from tierwise.kube.decoding import read
 from tierwise.kube.errors import ApiError, NotLeadingError, UnreachableError
 from tierwise.kube.kinds import Resource
-from tierwise.kube.pace import BindsUnderWay
 from tierwise.kube.store import Store
 from tierwise.port import Bind, Key, Outcome, lone_gang
 

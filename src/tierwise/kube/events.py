@@ -8,7 +8,6 @@ again, it is the last one's.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import logging
 import time
@@ -21,10 +20,9 @@ from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.meta import format_time
 from tierwise.explain.message import DECISION
+from tierwise.kube.behind_binds import BehindBinds
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError, UnreachableError
-from tierwise.kube.outbox import Outbox
-from tierwise.kube.pace import give_way
 from tierwise.kube.store import Store
 from tierwise.port import RecordEvent
 
@@ -34,7 +32,7 @@ log = logging.getLogger(__name__)
 
 _WORKERS: Final = 2
 _PAUSE: Final = 0.005
-"""Seconds that a worker rests after an event: see the publisher of statuses."""
+"""Seconds that a worker rests after an event."""
 _LONGEST: Final = 8_000
 
 
@@ -47,7 +45,7 @@ class _Told(msgspec.Struct, frozen=True):
     times: int = 1  # said so often while it waited
 
 
-class Recorder:
+class Recorder(BehindBinds[tuple[str, ...], _Told]):
     """Writes events in the background, of one namespace after the other; the oldest are dropped where far too many
     wait.
     """
@@ -55,15 +53,11 @@ class Recorder:
     def __init__(
         self, client: Client, store: Store, identity: str, binding: Callable[[], bool] = lambda: False
     ) -> None:
-        """While binds are sent (`binding`), events wait: binds come first on the server."""
+        super().__init__(binding, workers=_WORKERS, pause=_PAUSE)
         self._client = client
         self._store = store
         self._identity = identity
-        self._binding = binding
-        self._waiting: Outbox[tuple[str, ...], _Told] = Outbox()
-        self._under_way = 0
         self._told = False  # whether people were told that we may not write events
-        self._some = asyncio.Event()
 
     def record(self, event: RecordEvent) -> None:
         """Queue an event; the time is now. What waits already and is said again is said with the latest decision."""
@@ -73,33 +67,13 @@ class Recorder:
         before = self._waiting.get(about.namespace, same)
         times = before.times + 1 if before is not None else 1
         self._waiting.put(about.namespace, same, _Told(event, uid, time.time(), times))
-        self._some.set()
+        self._wake()
 
-    def idle(self) -> bool:
-        """Whether nothing waits and nothing is under way."""
-        return not self._waiting and not self._under_way
-
-    async def run(self) -> None:
-        """Write events until cancelled."""
-        await asyncio.gather(*(self._worker() for _ in range(_WORKERS)))
-
-    async def _worker(self) -> None:
-        while True:
-            while self._waiting:
-                await give_way(self._binding)
-                if not self._waiting:
-                    break
-                _, told = self._waiting.take()
-                self._under_way += 1
-                try:
-                    await self._write(self._manifest(told), told.times)
-                except (ApiError, UnreachableError) as error:
-                    self._lost(error)
-                finally:
-                    self._under_way -= 1
-                await asyncio.sleep(_PAUSE)
-            self._some.clear()
-            await self._some.wait()
+    async def _write(self, _: tuple[str, ...], value: _Told) -> None:
+        try:
+            await self._send(self._manifest(value), value.times)
+        except (ApiError, UnreachableError) as error:
+            self._lost(error)
 
     def _lost(self, error: ApiError | UnreachableError) -> None:
         """Events may be lost, but not without a word: the first permanent refusal is logged."""
@@ -107,7 +81,7 @@ class Recorder:
         log.log(logging.WARNING if refused and not self._told else logging.DEBUG, "an event is lost: %s", error)
         self._told = self._told or refused
 
-    async def _write(self, manifest: Raw, times: int) -> None:
+    async def _send(self, manifest: Raw, times: int) -> None:
         meta = manifest["metadata"]
         assert isinstance(meta, dict)
         path = f"/api/v1/namespaces/{meta['namespace']}/events"

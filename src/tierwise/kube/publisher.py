@@ -7,16 +7,14 @@ told with it is written once that status is: until then the next cycle would war
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
 import msgspec
 
+from tierwise.kube.behind_binds import BehindBinds
 from tierwise.kube.events import Recorder
-from tierwise.kube.outbox import Outbox
-from tierwise.kube.pace import give_way
 from tierwise.port import Key, Outcome, PatchStatus, RecordEvent
 
 __all__ = ["Publisher"]
@@ -25,8 +23,7 @@ log = logging.getLogger(__name__)
 
 _WORKERS: Final = 4
 _PAUSE: Final = 0.015
-"""Seconds that a worker rests after a write: all of them take a part of the server's and of our own time, and not all
-of it, however much waits."""
+"""Seconds that a worker rests after a status."""
 
 
 _Slot = tuple[Key, frozenset[str] | None]
@@ -44,8 +41,8 @@ class _Told(msgspec.Struct, frozen=True):
     warnings: tuple[RecordEvent, ...] = ()
 
 
-class Publisher:
-    """Writes statuses in the background; all but `tell` and `idle` belong to the event loop, and so do these."""
+class Publisher(BehindBinds[_Slot, _Told]):
+    """Writes statuses in the background."""
 
     def __init__(
         self,
@@ -53,15 +50,12 @@ class Publisher:
         recorder: Recorder,
         binding: Callable[[], bool] = lambda: False,
     ) -> None:
-        """While binds are sent (`binding`), statuses wait: binds come first on the server."""
-        self._write = write
+        super().__init__(binding, workers=_WORKERS, pause=_PAUSE)
+        self._patch = write
         self._recorder = recorder
-        self._binding = binding
-        self._waiting: Outbox[_Slot, _Told] = Outbox()
         self._by: dict[str, set[_Slot]] = {}  # by teller, the objects whose statuses it told last
         self._under_way: dict[_Slot, _Told] = {}
         self._written: dict[_Slot, _Told] = {}  # since something was told: the teller may not have seen it yet
-        self._some = asyncio.Event()
 
     def tell(self, effects: Sequence[PatchStatus | RecordEvent], by: str) -> None:
         """Write these instead of all that the same one told before; "" replaces nothing but statuses of one object."""
@@ -84,32 +78,12 @@ class Publisher:
                 self._waiting.drop(slot[0].namespace, slot)
             self._by[by] = set(statuses)
             self._written.clear()
-        if self._waiting:
-            self._some.set()
+        self._wake()
 
-    def idle(self) -> bool:
-        """Whether nothing waits and nothing is under way."""
-        return not self._waiting and not self._under_way
-
-    async def run(self) -> None:
-        """Write until cancelled."""
-        await asyncio.gather(*(self._worker() for _ in range(_WORKERS)))
-
-    async def _worker(self) -> None:
-        while True:
-            while self._waiting:
-                await give_way(self._binding)
-                if not self._waiting:
-                    break
-                await self._one(*self._waiting.take())
-                await asyncio.sleep(_PAUSE)
-            self._some.clear()
-            await self._some.wait()
-
-    async def _one(self, slot: _Slot, told: _Told) -> None:
+    async def _write(self, slot: _Slot, told: _Told) -> None:
         self._under_way[slot] = told
         try:
-            outcome = await self._write(told.status)
+            outcome = await self._patch(told.status)
         finally:
             if self._under_way.get(slot) is told:
                 del self._under_way[slot]

@@ -21,7 +21,7 @@ from tierwise.model.expected_ends import started_at
 from tierwise.model.reason import namespace_of
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Cluster, Key, Objects, PatchStatus
-from tierwise.runtime.loop import LoopPass
+from tierwise.runtime.profile_run import LoopPass
 from tierwise.scheduler.guard import Crash
 from tierwise.sim.forecast.eta import Forecasts, forecasts, summary, waiting_snapshot
 from tierwise.sim.forecast.forward import waits

@@ -39,8 +39,8 @@ from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Effect, Key, Objects
 from tierwise.runtime.journal_fields import recorded
-from tierwise.runtime.loop import LoopPass, SchedulerProfile
 from tierwise.runtime.private_file import private_file
+from tierwise.runtime.profile_run import LoopPass, SchedulerProfile
 from tierwise.scheduler import check_profile, cycle
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Crash

@@ -24,8 +24,9 @@ from msgspec.structs import replace
 
 from tierwise.api.meta import format_time
 from tierwise.kube.cluster import KubeCluster
-from tierwise.runtime.loop import Loop, LoopPass, Observer, SchedulerProfile
+from tierwise.runtime.loop import Loop
 from tierwise.runtime.probes import Health
+from tierwise.runtime.profile_run import LoopPass, Observer, SchedulerProfile
 from tierwise.runtime.topology_sources import Fetching
 from tierwise.runtime.watchdog import EXIT, Caught, Recollection, Watchdog, overdue
 from tierwise.scheduler.guard import Crash

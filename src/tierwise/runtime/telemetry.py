@@ -21,9 +21,9 @@ from tierwise.kube.cluster import ConnectionFigures
 from tierwise.model.reason import Rejection
 from tierwise.port import Objects
 from tierwise.runtime.logs import decision_lines, release_lines
-from tierwise.runtime.loop import LoopPass
 from tierwise.runtime.metrics import Metrics
 from tierwise.runtime.probes import cycle_wire
+from tierwise.runtime.profile_run import LoopPass
 from tierwise.scheduler.guard import Crash
 
 __all__ = ["Telemetry"]

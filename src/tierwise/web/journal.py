@@ -26,7 +26,7 @@ from tierwise.explain.text.schedule import Run
 from tierwise.explain.usage import scarce_of
 from tierwise.port import Key
 from tierwise.runtime.journal import CycleSummary, Journal, JournalCursor, JournalStep
-from tierwise.runtime.loop import SchedulerProfile
+from tierwise.runtime.profile_run import SchedulerProfile
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster.store import EmbeddedCluster

@@ -14,7 +14,7 @@ from tierwise.explain.board import Board, cycle_entry
 from tierwise.explain.text.schedule import Run
 from tierwise.framework.report import plugin_faults
 from tierwise.model.snapshot import Fault
-from tierwise.runtime.loop import LoopPass
+from tierwise.runtime.profile_run import LoopPass
 from tierwise.scheduler.guard import Crash
 from tierwise.web.views import RunView
 

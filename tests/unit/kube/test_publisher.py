@@ -89,7 +89,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """One worker that does not rest, so that the order is known."""
     monkeypatch.setattr(module, "_WORKERS", 1)
     monkeypatch.setattr(module, "_PAUSE", 0.0)
-    monkeypatch.setattr("tierwise.kube.pace._STEP", 0.0)
+    monkeypatch.setattr("tierwise.kube.behind_binds._STEP", 0.0)
 
 
 def test_the_newest_status_is_written() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.meta import ObjectMeta
-from tierwise.kube import pace
+from tierwise.kube import behind_binds
 from tierwise.kube.client import Client
 from tierwise.kube.events import Recorder
 from tierwise.kube.kinds import Resource
@@ -37,8 +37,8 @@ class _Client:
 @pytest.mark.parametrize(("busy", "expected"), [(0, 1), (3, 4), (10**9, 7)])
 def test_events_wait_for_binds(monkeypatch: pytest.MonkeyPatch, busy: int, expected: int) -> None:
     """No event is written while binds are under way, unless there is no end to them."""
-    monkeypatch.setattr(pace, "_STEP", 0.0)
-    monkeypatch.setattr(pace, "_PATIENCE", 7)
+    monkeypatch.setattr(behind_binds, "_STEP", 0.0)
+    monkeypatch.setattr(behind_binds, "_PATIENCE", 7)
     client = _Client()
 
     def binding() -> bool:

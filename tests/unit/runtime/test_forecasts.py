@@ -23,7 +23,7 @@ from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Objects
 from tierwise.runtime.forecasts import ForecastWriter
-from tierwise.runtime.loop import LoopPass
+from tierwise.runtime.profile_run import LoopPass
 from tierwise.scheduler import cycle
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.snapshot.builder import build

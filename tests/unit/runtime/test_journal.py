@@ -21,7 +21,8 @@ from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.manifests.files import read
 from tierwise.port import Create, Delete, Objects
 from tierwise.runtime.journal import Journal, JournalWriter, repeat
-from tierwise.runtime.loop import Loop, SchedulerProfile
+from tierwise.runtime.loop import Loop
+from tierwise.runtime.profile_run import SchedulerProfile
 from tierwise.sim.cluster.store import EmbeddedCluster
 
 OURS = frozenset({"", "tierwise"})

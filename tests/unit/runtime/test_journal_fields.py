@@ -18,7 +18,8 @@ from tierwise.api.quantity import Quantity
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Objects
 from tierwise.runtime.journal import JournalWriter
-from tierwise.runtime.loop import Loop, SchedulerProfile
+from tierwise.runtime.loop import Loop
+from tierwise.runtime.profile_run import SchedulerProfile
 from tierwise.sim.cluster.store import EmbeddedCluster
 
 Raw = dict[str, Any]

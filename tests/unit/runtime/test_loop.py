@@ -29,8 +29,9 @@ from tierwise.port import (
     Update,
     Version,
 )
-from tierwise.runtime import loop as loop_module
-from tierwise.runtime.loop import Loop, LoopPass, RefusedEvictions, SchedulerProfile
+from tierwise.runtime import profile_run
+from tierwise.runtime.loop import Loop
+from tierwise.runtime.profile_run import LoopPass, RefusedEvictions, SchedulerProfile
 from tierwise.scheduler.effects import effects
 from tierwise.scheduler.guard import Crash
 from tierwise.scheduler.partial_gangs import DIMINISHED
@@ -75,8 +76,8 @@ def _objects(manifests: Sequence[Raw]) -> Objects:
 
 
 def _loop(cluster: EmbeddedCluster, *observers: _Watcher) -> Loop:
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    return Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, observers=observers)
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    return Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: NOW, observers=observers)
 
 
 def _gang(size: int) -> list[Raw]:
@@ -128,8 +129,8 @@ def _groups_told(cluster: _Refusing) -> list[str]:
 def test_pods_are_told_of_a_gang_that_stays_too_small() -> None:
     """Neither it nor its pods are told before none has come for a while: else all are written to with each."""
     cluster, now = _Refusing([node("n0"), pod_group("g", 4)]), [NOW]
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: now[0])
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: now[0])
 
     def told() -> list[str]:
         cluster.asked.clear()
@@ -153,8 +154,8 @@ def _gangs(names: str) -> list[Raw]:
 def test_statuses_wait_while_cycles_follow_each_other() -> None:
     """Binds come first: a turn that leaves jobs to the next tells of its pods, and the last turn of all groups."""
     cluster, watcher = _Refusing([node("n0"), *_gangs("gh")]), _Watcher()
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, observers=[watcher], most_pods=1)
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: NOW, observers=[watcher], most_pods=1)
     while not watcher.turns or loop.unfinished:
         loop.run_once()
         assert [] == _groups_told(cluster) or not loop.unfinished
@@ -170,8 +171,8 @@ def test_statuses_wait_while_cycles_follow_each_other() -> None:
 def test_statuses_wait_for_seconds_only() -> None:
     """However long the backlog is, groups hear what became of them."""
     cluster, ticks = _Refusing([node("n0"), *_gangs("ghi")]), iter(range(0, 10_000, 20))
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: float(next(ticks)), most_pods=1)
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: float(next(ticks)), most_pods=1)
     loop.run_once()
 
     assert (True, ["g"]) == (loop.unfinished, _groups_told(cluster))
@@ -180,8 +181,8 @@ def test_statuses_wait_for_seconds_only() -> None:
 def test_binds_under_way_are_waited_for_at_the_end() -> None:
     """A loop that is told to stop hears first what became of its binds."""
     cluster, watcher = _Refusing([node("n0"), *_gangs("gh")]), _Watcher()
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, observers=[watcher], most_pods=1)
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: NOW, observers=[watcher], most_pods=1)
     loop.run(period=0.0, rest=0.0, stopping=lambda: loop.unfinished, may=lambda: True)
 
     assert [1] == [sum(outcome.ok for outcome in turn.outcomes) for turn in watcher.turns]
@@ -214,8 +215,8 @@ class _UnderWay:
 
 
 def _turning(cluster: _Slow, stopping: Callable[[], bool], period: float = 1.0) -> None:
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, observers=[cluster.watcher])
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: NOW, observers=[cluster.watcher])
     loop.run(period=period, rest=0.0, stopping=stopping, may=lambda: True)
 
 
@@ -263,8 +264,8 @@ def test_a_flood_is_told_in_parts_and_others_with_the_first() -> None:
     ]
     cluster = _Refusing([node("n0"), *flood, pod_group("g", 1), pod("g", cpu="99", group="g")])
     now = NOW
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: now, ticks=lambda: now, with_controllers=False)
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [own], clock=lambda: now, ticks=lambda: now, with_controllers=False)
     told: list[set[Key]] = []
     for _ in range(4):
         loop.run_once()
@@ -334,8 +335,8 @@ def test_telling_all_who_wait_takes_a_part_of_the_time() -> None:
     """The longer it took, the later it comes again, but it comes; pods are bound in between, and hear of it."""
     large = {name: [pod_group(name, 1), pod(f"{name}0", cpu="99", group=name)] for name in "wv"}
     cluster, coming = _Tired([node("n0"), *large["w"]]), [large["v"], _gangs("g")]
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: cluster.now, ticks=lambda: cluster.now)
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [own], clock=lambda: cluster.now, ticks=lambda: cluster.now)
     words: list[tuple[float, list[str]]] = []
 
     def stopping() -> bool:
@@ -382,8 +383,8 @@ def _named(asked: Iterable[Effect]) -> list[tuple[str, str]]:
 def test_a_cycle_that_leaves_jobs_to_the_next_does_all_that_it_asks_for(manifests: list[Raw], kinds: list[str]) -> None:
     """Binds go out while the next cycle decides; where there is more than binds, all of it, in its order."""
     cluster, watcher = _Refusing(manifests), _Watcher()
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, observers=[watcher], most_pods=1)
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: NOW, observers=[watcher], most_pods=1)
     while not watcher.turns or (loop.unfinished and len(watcher.turns) < len(manifests)):
         loop.run_once()
 
@@ -400,8 +401,8 @@ def test_a_cycle_that_leaves_jobs_to_the_next_does_all_that_it_asks_for(manifest
 def test_pods_that_wait_for_their_room_keep_nobody_waiting() -> None:
     """They are nominated in every cycle, and do not count as pods that a cycle has dealt with."""
     cluster = _Refusing(_wanting_room())
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, most_pods=1)
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: NOW, most_pods=1)
     for _ in range(3):
         loop.run_once()
 
@@ -485,8 +486,8 @@ def test_what_comes_together_is_decided_together(coming: int, took: float, waits
         time[0] += took / 4  # a turn asks five times from its beginning to its decision
         return time[0]
 
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop, looks = Loop(cluster, [duty], clock=lambda: NOW, ticks=ticks, observers=[watcher]), iter(range(9))
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop, looks = Loop(cluster, [own], clock=lambda: NOW, ticks=ticks, observers=[watcher]), iter(range(9))
 
     def stopping() -> bool:
         if next(looks) == 2:  # between the first turn and the next
@@ -519,16 +520,16 @@ def test_what_readers_keep_is_checked_now_and_then(monkeypatch: pytest.MonkeyPat
     """Half an hour after the last look a turn compares; who has drifted is read anew."""
     cluster, watcher = EmbeddedCluster(_objects([node("n1", cpu="8"), *_gang(2)])), _Watcher()
     time = iter([0.0] * 20 + [2000.0] * 100)
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: next(time), observers=[watcher])
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: next(time), observers=[watcher])
 
     loop.run_once()
     while watcher.turns[-1].drift is None:
         loop.run_once()
     assert [] == watcher.turns[-1].drift
 
-    monkeypatch.setattr(loop_module, "differences", lambda kept, fresh: ["default/g"])
-    monkeypatch.setattr(loop_module, "_CHECK", 0.0)
+    monkeypatch.setattr(profile_run, "differences", lambda kept, fresh: ["default/g"])
+    monkeypatch.setattr(profile_run, "_CHECK", 0.0)
     loop.run_once()
     assert ["default/g"] == watcher.turns[-1].drift
 
@@ -537,8 +538,8 @@ def test_what_has_drifted_is_read_anew_from_then_on() -> None:
     """The fresh reader takes the place of the one that was wrong: the next turn sees what is."""
     objects = _objects([node("n1", cpu="8"), *_gang(2)])
     cluster, watcher, ticks = EmbeddedCluster(objects), _Watcher(), [0.0]
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: ticks[0], observers=[watcher])
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: ticks[0], observers=[watcher])
 
     def cpu() -> int:
         loop.run_once()
@@ -586,8 +587,8 @@ def test_refused_victims_are_spared_by_a_clock_that_never_jumps() -> None:
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 100}
     cluster = _Refusing([node("n0"), high, *groups, pod("v", cpu="8", on="n0", group="g"), urgent], refused=["v"])
     times = {"wall": NOW, "ticks": 0.0}
-    duty = SchedulerProfile(frozenset({"tierwise"}), profile("priority", "predicates", actions="allocate preempt"))
-    loop = Loop(cluster, [duty], clock=lambda: times["wall"], ticks=lambda: times["ticks"])
+    own = SchedulerProfile(frozenset({"tierwise"}), profile("priority", "predicates", actions="allocate preempt"))
+    loop = Loop(cluster, [own], clock=lambda: times["wall"], ticks=lambda: times["ticks"])
 
     def tries(hours: int, ticks: float) -> int:
         times.update(wall=NOW + 3600 * hours, ticks=ticks)
@@ -628,8 +629,8 @@ class _Crashes:
 def test_observer_that_raises_is_no_objects_fault() -> None:
     """The turn has been carried out, nothing is set aside for it, and the other observers are told."""
     cluster, broken, watcher = _Refusing([node("n0"), *_gang(2)]), _Crashes(), _Hearing()
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, observers=[broken, watcher])
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: NOW, observers=[broken, watcher])
     loop.run_once()
 
     assert ["n0", "n0"] == [p.spec.node_name for p in cluster.read().every(Pod).values()]
@@ -664,8 +665,8 @@ def _timed_job() -> Raw:
 def test_loop_wakes_up_when_a_time_is_over() -> None:
     """It waits no longer than until a policy acts and no longer than the period, and never without a pause."""
     cluster, times = _Waiting([node("n0"), _timed_job()]), [NOW]
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: times[0], ticks=lambda: times[0])
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [own], clock=lambda: times[0], ticks=lambda: times[0])
     for _ in range(3):  # its group is let in, and its pod is made
         loop.run_once()
 
@@ -684,9 +685,9 @@ def test_loop_wakes_up_when_a_claim_has_waited_long_enough(with_controllers: boo
     held = devices.prepared("c", since=format_time(NOW))
     raws = [devices.node("n0"), devices.device_class(), held, devices.pod("p", "c")]
     cluster, times = _Waiting(raws), [NOW]
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     clock = lambda: times[0]  # noqa: E731
-    loop = Loop(cluster, [duty], clock=clock, ticks=clock, with_controllers=with_controllers)
+    loop = Loop(cluster, [own], clock=clock, ticks=clock, with_controllers=with_controllers)
     loop.run_once()
 
     def patience(now: float) -> float:
@@ -720,8 +721,8 @@ def test_what_the_server_keeps_otherwise_is_not_written_again_and_again() -> Non
 def test_pod_is_told_that_its_group_is_missing_after_a_moment() -> None:
     """Pods may be known before their group: nothing for two seconds, then the reason."""
     cluster, ticks = _Refusing([node("n0"), pod("p0", group="late")]), [0.0]
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: ticks[0])
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    loop = Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: ticks[0])
 
     def told(now: float) -> list[str]:
         ticks[0] = now
@@ -733,8 +734,8 @@ def test_pod_is_told_that_its_group_is_missing_after_a_moment() -> None:
 
 
 def _timed(cluster: EmbeddedCluster, times: list[float]) -> Loop:
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    return Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: times[0])
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    return Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: times[0])
 
 
 def _placed(cluster: EmbeddedCluster) -> set[str]:
@@ -784,8 +785,8 @@ def _job(name: str, namespace: str) -> Raw:
 
 
 def _bounded(cluster: EmbeddedCluster, most: int) -> Loop:
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    return Loop(cluster, [duty], clock=lambda: NOW, ticks=lambda: NOW, most_writes=most)
+    own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    return Loop(cluster, [own], clock=lambda: NOW, ticks=lambda: NOW, most_writes=most)
 
 
 def test_what_controllers_write_in_a_turn_is_bounded_and_shared() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tierwise.config.profile import DEFAULT
 from tierwise.kube.cluster import KubeCluster
-from tierwise.runtime.loop import SchedulerProfile
+from tierwise.runtime.profile_run import SchedulerProfile
 from tierwise.runtime.service import LoopRunner, LoopTiming
 
 

@@ -16,9 +16,10 @@ from tierwise.config.profile import DEFAULT
 from tierwise.kube.cluster import ConnectionFigures
 from tierwise.port import Key, Update
 from tierwise.runtime.listener import listening, place
-from tierwise.runtime.loop import Loop, SchedulerProfile
+from tierwise.runtime.loop import Loop
 from tierwise.runtime.metrics import registry
 from tierwise.runtime.probes import debug, probes
+from tierwise.runtime.profile_run import SchedulerProfile
 from tierwise.runtime.telemetry import Telemetry
 from tierwise.scheduler.guard import Crash
 from tierwise.sim.cluster.store import EmbeddedCluster

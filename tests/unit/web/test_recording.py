@@ -28,7 +28,7 @@ from tierwise.replay.traces.fabric import GPU
 from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.runtime.journal import Journal, JournalCursor, JournalWriter
 from tierwise.runtime.listener import listening
-from tierwise.runtime.loop import LoopPass, SchedulerProfile
+from tierwise.runtime.profile_run import LoopPass, SchedulerProfile
 from tierwise.sim.cluster.agenda import Incident as SimIncident
 from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 from tierwise.sim.cluster.simulation import Simulation

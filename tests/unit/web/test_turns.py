@@ -12,9 +12,10 @@ from tests.support.ports import HOST, free_port
 
 from tierwise.config.profile import DEFAULT
 from tierwise.runtime.listener import listening
-from tierwise.runtime.loop import Loop, SchedulerProfile
+from tierwise.runtime.loop import Loop
 from tierwise.runtime.metrics import registry
 from tierwise.runtime.probes import probes
+from tierwise.runtime.profile_run import SchedulerProfile
 from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.web.app import add_pages
 from tierwise.web.live import LiveRuns

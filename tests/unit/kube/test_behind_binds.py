@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from tierwise.kube import pace
-from tierwise.kube.pace import BindsUnderWay, give_way
+from tierwise.kube import behind_binds
+from tierwise.kube.behind_binds import BindsUnderWay, give_way
 
 
 def test_pods_are_being_bound_until_no_bind_has_been_under_way_for_a_while() -> None:
@@ -33,8 +33,8 @@ def test_pods_are_being_bound_until_no_bind_has_been_under_way_for_a_while() -> 
 @pytest.mark.parametrize(("busy", "expected"), [(0, 1), (3, 4), (10**9, 7)])
 def test_binds_go_first_for_a_while(monkeypatch: pytest.MonkeyPatch, busy: int, expected: int) -> None:
     """Whoever gives way looks until nobody binds, and no longer than it has patience."""
-    monkeypatch.setattr(pace, "_STEP", 0.0)
-    monkeypatch.setattr(pace, "_PATIENCE", 7)
+    monkeypatch.setattr(behind_binds, "_STEP", 0.0)
+    monkeypatch.setattr(behind_binds, "_PATIENCE", 7)
     looks = 0
 
     def binding() -> bool:

@@ -1,0 +1,512 @@
+"""One scheduler profile in the main loop: a cycle, its effects, and what people are told of it.
+
+Binds are begun and go on while the next cycles decide; what follows from them is seen to in the order of the cycles.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Final, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from tierwise.actions.diagnosis.verdicts import LACKS_PODS
+from tierwise.api.core import Pod
+from tierwise.config.profile import Profile
+from tierwise.explain.message import decision_id
+from tierwise.framework.declaration import Idle
+from tierwise.framework.extension import Factory
+from tierwise.framework.registry import extended
+from tierwise.framework.report import CycleReport
+from tierwise.kube.outbox import Outbox
+from tierwise.model.snapshot import Snapshot
+from tierwise.plugins import PLUGINS
+from tierwise.port import (
+    Begun,
+    Bind,
+    Cluster,
+    Effect,
+    Ended,
+    Evict,
+    Key,
+    Objects,
+    Outcome,
+    PatchStatus,
+    RecordEvent,
+    about,
+    decided_on,
+    lone_gang,
+)
+from tierwise.scheduler import cycle
+from tierwise.scheduler.effects import amended, effects
+from tierwise.scheduler.guard import Crash, Guard
+from tierwise.scheduler.partial_gangs import Marks, release
+from tierwise.snapshot.builder import Reader
+from tierwise.snapshot.consistency import differences
+from tierwise.status.pod import ConditionWriter, pod_conditions, pod_events
+from tierwise.status.pod_group import StatusWriter, statuses
+
+__all__ = [
+    "LoopPass",
+    "LoopState",
+    "Observer",
+    "ProfileRun",
+    "RefusedEvictions",
+    "SchedulerProfile",
+    "complain",
+    "fairly",
+]
+
+log = logging.getLogger(__name__)
+
+_CHECK: Final = 1800.0
+"""Seconds between two checks of the snapshot against one of everything read anew."""
+
+_SHOWN: Final = 5
+
+_UNTOLD: Final = 10.0
+"""Seconds for which statuses may wait while cycles follow each other at once: binds come first."""
+
+_SHARE: Final = 9.0
+"""So many times as long as telling all who wait took is not told again: whoever makes thousands of objects that cannot
+be scheduled has a part of the loop's time, and not all of it."""
+
+_MOST_TOLD: Final = 128
+"""Groups, and gangs with their pods, that are told at a time why they wait, of all namespaces in turn: to work out what
+all of a flood are told would take a third of a second, in which nothing is bound."""
+
+_TOLD_IN: Final = 0.5
+"""Seconds in which about as many are written, and the next may be told."""
+
+_MOST_BINDS: Final = 256
+"""Binds under way beyond which the next are not sent before the oldest have ended."""
+
+_ON_ITS_WAY: Final = 2.0
+"""Seconds for which the podGroup that a pod names, or the rest of its gang, may be on its way before the pod is told
+that it is missing.
+
+Pods and podGroups are watched apart, so either may be known first; and the pods of a gang are made one by one, so all
+of them would be told with each of them how many there are.
+"""
+
+_MOST_FAILURES: Final = 1000
+"""Ways in which plugins fail that are told of; the metric counts all of them."""
+
+_ABOUT_PLUGINS: Final = Key("", "Namespace", "", "default")
+"""What an event about a plugin is attached to: plugins are no objects of the cluster."""
+
+
+class SchedulerProfile(msgspec.Struct, frozen=True):
+    """Whose pods are scheduled, and how."""
+
+    schedulers: frozenset[str]
+    profile: Profile
+
+
+class LoopPass(msgspec.Struct, frozen=True):
+    """One cycle as it went: what it saw, what it decided by which profile, what came of it, and the seconds it took."""
+
+    snapshot: Snapshot
+    report: CycleReport
+    outcomes: Sequence[Outcome]
+    profile: Profile
+    seconds: dict[str, float] = {}
+    drift: list[str] | None = None  # what was kept wrongly since earlier turns; None where this one did not look
+    objects: Objects | None = None  # what the snapshot was read from
+    decided: CycleReport | None = None  # the report before the outcomes changed it
+
+
+class Observer(Protocol):
+    """What is told of each iteration: metrics, logs, a page."""
+
+    def saw(self, turn: LoopPass) -> None:
+        """Called after the turn's effects were applied."""
+
+    def crashed(self, crash: Crash) -> None:
+        """Called when a stage has raised, with the object that was set aside for it."""
+
+
+# Pods that could not be evicted: spared for a while, so that the next plan is another one.
+#
+# A disruption budget may refuse what the scheduler has planned, and the same cluster would give the same plan again.
+# The pod is read as marked not to be evicted until some time has passed; then the answer may be another one.
+
+
+_LONG: Final = 60.0
+_MARK: Final = "volcano.sh/preemptable"
+
+
+class RefusedEvictions:
+    """Who is spared until when; times are of a clock that never jumps."""
+
+    def __init__(self) -> None:
+        self._until: dict[Key, float] = {}
+
+    def note(self, outcomes: Iterable[Outcome], now: float) -> None:
+        """Remember evictions that failed; what was withheld, nobody has refused."""
+        for outcome in outcomes:
+            if isinstance(outcome.effect, Evict) and not outcome.ok and not outcome.withheld:
+                self._until[outcome.effect.pod] = now + _LONG
+
+    def over(self, objects: Objects, now: float) -> Objects:
+        """The objects as the scheduler is to read them."""
+        self._until = {key: until for key, until in self._until.items() if until > now}
+        spared = {}
+        for key in self._until:
+            pod = objects.record(key)
+            if isinstance(pod, Pod):
+                marks = {**pod.metadata.annotations, _MARK: "false"}
+                spared[key] = replace(pod, metadata=replace(pod.metadata, annotations=marks)), None
+        return objects.updated(spared, (), objects.version) if spared else objects
+
+
+class _UnderWay(msgspec.Struct, frozen=True):
+    """A cycle whose binds were begun and are still under way."""
+
+    snapshot: Snapshot
+    report: CycleReport
+    objects: Objects
+    seconds: dict[str, float]
+    begun: float  # by a clock that never jumps
+    pods: int  # that are being bound
+    binds: Begun
+    at_once: bool  # nothing was waited for: all is told together
+
+    @property
+    def jobs(self) -> frozenset[str]:
+        """Whom it has placed."""
+        return frozenset([decision.job.key for decision in self.report.decisions])
+
+
+class LoopState:
+    """What the profiles of a loop have in common: the cluster, the clocks, and what became of the last iteration."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        clock: Callable[[], float],
+        ticks: Callable[[], float],
+        observers: Sequence[Observer],
+        most_pods: int | None,
+        most_writes: int,
+    ) -> None:
+        self.cluster = cluster
+        self.clock = clock
+        self.ticks = ticks
+        self.observers = observers
+        self.most_pods = most_pods
+        self.most_writes = most_writes
+        self.guard = Guard(ticks, self._crashed)
+        self.refused = RefusedEvictions()
+        self.computing: tuple[str, float] | None = None  # the stage that computes, since when: a watchdog looks
+        self.unfinished = False  # whether the last iteration left jobs to the next one
+        self.took = 0.0  # seconds that it read and decided for
+        self._untold: list[RecordEvent] = []  # events about objects that were set aside, and about plugins
+        self._failed: set[tuple[str, str, str]] = set()  # plugin, method and error that people were told of
+        self._idle: dict[str, float] = {}  # plugins that are left out, and until when
+
+    def leave_out_plugin(self, name: str, why: str, seconds: float) -> None:
+        """Decide without a plugin of another package for a while, and tell the cluster's operators."""
+        self._idle[name] = self.ticks() + seconds
+        self._untold.append(RecordEvent(_ABOUT_PLUGINS, "Warning", "PluginLeftOut", why))
+
+    def plugins(self) -> Mapping[str, Factory]:
+        """What names of plugins mean now."""
+        idle = [name for name, until in self._idle.items() if self.ticks() < until]
+        return extended(PLUGINS, dict.fromkeys(idle, lambda arguments, view: Idle())) if idle else PLUGINS
+
+    def set_aside(self, key: Key, why: str, seconds: float) -> None:
+        """Leave an object out for a while."""
+        self.guard.set_aside("scheduling", key, why, seconds)
+
+    @contextlib.contextmanager
+    def computes(self, stage: str, since: float | None = None) -> Iterator[None]:
+        """Something is computed, and nothing waited for: a watchdog may look how long it takes."""
+        self.computing = stage, self.ticks() if since is None else since
+        try:
+            yield
+        finally:
+            self.computing = None
+
+    def tell_of_crashes(self) -> None:
+        events, self._untold = self._untold, []
+        if events:
+            self.cluster.tell(events)
+
+    def _crashed(self, crash: Crash) -> None:
+        """Say it: in the log with its trace the first time, in the metrics, and to the owner of the object."""
+        if crash.times == 1:
+            log.error("%s: %s\n%s", crash.fault.subject, crash.text, crash.traceback)
+        else:
+            log.error("%s: %s (%d times)", crash.fault.subject, crash.text, crash.times)
+        for observer in self.observers:
+            observer.crashed(crash)
+        if crash.event is not None:
+            self._untold.append(crash.event)
+
+    def tell_failures(self, report: CycleReport) -> None:
+        """Report each kind of plugin failure once: in the log with its traceback, and as an event.
+
+        Jobs that wait because of it get it as their reason; the event is for the cluster's operators.
+        """
+        for failure in report.failures:
+            told = failure.plugin, failure.method, failure.error
+            if told not in self._failed and len(self._failed) < _MOST_FAILURES:
+                self._failed.add(told)
+                log.error("%s%s", failure.text, f"\n{failure.traceback}" if failure.traceback else "")
+                self._untold.append(RecordEvent(_ABOUT_PLUGINS, "Warning", "PluginFailed", failure.text))
+
+
+class ProfileRun:
+    """One scheduler profile on a cluster: what it has read, told and sent so far."""
+
+    def __init__(self, own: SchedulerProfile, name: str, loop: LoopState) -> None:
+        """Statuses are told under the name: what it tells replaces what it has told before."""
+        self._own = own
+        self._name = name
+        self._loop = loop
+        self._reader = self._new_reader()
+        self._statuses, self._conditions = StatusWriter(), ConditionWriter()
+        self._marks = Marks()
+        self._arriving: dict[str, tuple[int, float]] = {}  # see `_fresh`
+        self._checked = loop.ticks()  # when the snapshot was last compared with a fresh one
+        self._published = loop.ticks()  # when all statuses were last told
+        self._telling = 0.0  # how long that took
+        self.again: float | None = None  # when time alone lets a cycle decide otherwise
+        self.under_way: list[_UnderWay] = []  # the oldest first
+
+    def _new_reader(self) -> Reader:
+        return Reader(self._own.profile, schedulers=self._own.schedulers)
+
+    def rehearse(self, objects: Objects) -> None:
+        """Everything that a turn computes, anew and without effects: raises where an object makes the turn raise."""
+        with self._loop.computes("scheduling"):
+            self._rehearse(objects)
+
+    def _rehearse(self, objects: Objects) -> None:
+        now = self._loop.clock()
+        self._reader = self._new_reader()  # the old one broke off half-way
+        self._statuses, self._conditions = StatusWriter(), ConditionWriter()
+        snapshot = self._new_reader().read(objects, now)
+        report = cycle(snapshot, self._own.profile, plugins=self._loop.plugins())
+        _check_made(report)
+        effects(snapshot, report)
+        statuses(objects, snapshot, report)
+        pod_conditions(objects, snapshot, report)
+        release(objects, snapshot, report, partial(decision_id, now))
+
+    def schedule(self, objects: Objects, *, whole: bool = True) -> bool:
+        """One cycle and all that follows from it. `whole` raises where a plugin cannot be made.
+
+        An object may have kept it from being made: then the guard finds that one, and the others are served.
+        """
+        marks = [self._loop.ticks()]
+        objects = self._loop.refused.over(objects, self._loop.ticks())
+        marks.append(self._loop.ticks())
+        with self._loop.computes("scheduling", marks[-1]):
+            snapshot = self._reader.read(objects, self._loop.clock())
+            marks.append(self._loop.ticks())
+            report = cycle(snapshot, self._own.profile, most_pods=self._loop.most_pods, plugins=self._loop.plugins())
+        self._loop.unfinished = self._loop.unfinished or report.unfinished
+        if whole:
+            _check_made(report)
+        self._loop.tell_failures(report)
+        marks.append(self._loop.ticks())
+        self._loop.took += marks[-1] - marks[0]
+        # What lies behind this cycle it has decided with: nothing comes of asking again.
+        self.again = min((at for at in report.delays.values() if at > snapshot.now), default=None)
+        seconds = {s: end - begin for s, begin, end in zip(("read", "build", "decide"), marks, marks[1:], strict=False)}
+        asked = decided_on(objects, effects(snapshot, report))
+        binds, under_way = [effect for effect in asked if isinstance(effect, Bind)], self.under_way
+        alone = len(binds) == len(asked)
+        # What is more than binds may build on all that was asked for before.
+        while under_way and not (alone and sum(turn.pods for turn in under_way) <= _MOST_BINDS):
+            self.conclude_oldest()
+        begun = self._loop.ticks()
+        sent = self._loop.cluster.begin(binds) if binds and alone else Ended(self._loop.cluster.apply(asked))
+        at_once = sent.done() and not under_way
+        under_way.append(_UnderWay(snapshot, report, objects, seconds, begun, len(binds), sent, at_once))
+        if not at_once and self._may_tell(report):
+            # Nobody who waits is kept from the word by binds of others; whoever is being bound hears when that is done.
+            complain(self._publish(snapshot, report, (), placed=frozenset(), waiting=True))
+        self.conclude_ended()
+        return True
+
+    def conclude_ended(self) -> None:
+        """See to what follows from binds that have ended: in the order of their cycles."""
+        while self.under_way and self.under_way[0].binds.done():
+            self.conclude_oldest()
+
+    def conclude_oldest(self) -> None:
+        """Wait for the binds of a cycle, and see to what follows; an object that is in the way of that is set aside."""
+        turn = self.under_way.pop(0)
+        outcomes = turn.binds()
+        applied = self._loop.ticks()
+        self._loop.refused.note(outcomes, applied)
+        act = partial(self._conclude, turn, outcomes, applied)
+        self._loop.guard.run("binding", self._loop.cluster.read(), lambda _: act(), partial(self.rehearse))
+
+    def _conclude(self, turn: _UnderWay, done: Sequence[Outcome], applied: float) -> None:
+        """See to what follows from the outcomes of a cycle: statuses and events, and who is told of the turn."""
+        snapshot, outcomes = turn.snapshot, list(done)
+        report = amended(turn.report, outcomes)
+        waiting = turn.at_once and self._may_tell(report)
+        outcomes += self._publish(snapshot, report, outcomes, placed=turn.jobs, waiting=waiting)
+        complain(outcomes)
+        seconds = turn.seconds | {"apply": applied - turn.begun, "publish": self._loop.ticks() - applied}
+        drift = self._drift(turn.objects, snapshot)
+        told = LoopPass(snapshot, report, outcomes, self._own.profile, seconds, drift, turn.objects, turn.report)
+        for observer in self._loop.observers:
+            self._loop.guard.call("telling of a turn", partial(observer.saw, told))
+
+    def _drift(self, objects: Objects, snapshot: Snapshot) -> list[str] | None:
+        """Now and then: what the snapshot tells otherwise than one of everything read anew; who differs starts anew."""
+        if self._loop.ticks() - self._checked < _CHECK:
+            return None
+        self._checked = self._loop.ticks()
+        fresh = self._new_reader()
+        found = differences(snapshot, fresh.read(objects, snapshot.now))
+        if found:
+            log.error("the snapshot had drifted from its objects, and was read anew: %s", ", ".join(found[:_SHOWN]))
+            self._reader = fresh
+        return found
+
+    def _may_tell(self, report: CycleReport) -> bool:
+        """Whether it is time to tell all who wait; where it is not, a turn comes when it is.
+
+        Where the next cycle follows at once, statuses wait for it: it asks for those again that still hold.
+        """
+        rest = _UNTOLD if report.unfinished else min(_UNTOLD, _SHARE * self._telling)
+        left = self._published + rest - self._loop.ticks()
+        if left > 0.0 and not report.unfinished:
+            self._turn_again(self._loop.clock() + left)
+        return left <= 0.0
+
+    def _turn_again(self, at: float) -> None:
+        again = self.again
+        self.again = at if again is None else min(at, again)
+
+    def _publish(
+        self,
+        snapshot: Snapshot,
+        report: CycleReport,
+        outcomes: Sequence[Outcome],
+        *,
+        placed: frozenset[str],
+        waiting: bool,
+    ) -> list[Outcome]:
+        """Status, conditions and events of jobs that were `placed` or were to be, and of all others that are `waiting`.
+
+        With these, gangs that stay a part are released. Nothing is told of jobs whose binds are under way.
+        """
+        objects, begun, by = self._loop.guard.over(self._loop.cluster.read()), self._loop.ticks(), ""
+        asked: list[Effect] = []
+        released: list[Outcome] = []
+        later: set[Key] = set()
+        under_way = frozenset().union(*(turn.jobs for turn in self.under_way))
+        if waiting:
+            fresh, statuses, conditions = (
+                self._fresh(snapshot, report),
+                self._statuses,
+                self._conditions,
+            )
+            asked += statuses.write(objects, snapshot, _without(report, fresh), under_way, _MOST_TOLD)
+            asked += conditions.write(objects, snapshot, report, fresh, _MOST_TOLD)
+            if statuses.left or conditions.left:
+                self._turn_again(self._loop.clock() + _TOLD_IN)
+            released, later = self._release(objects, snapshot, report)
+            by, self._published = self._name, self._loop.ticks()
+            self._telling = self._published - begun
+        elif placed:
+            own = placed - under_way
+            asked += self._statuses.write_some(objects, snapshot, report, own)
+            refused = {key: said for key, said in report.rejections.items() if key in own}
+            if refused:  # a gang that stands in part is marked before it is told so
+                asked += pod_conditions(objects, snapshot, replace(report, rejections=refused))
+                released, later = self._release(objects, snapshot, report, refused)
+            if report.unfinished:
+                asked = [effect for effect in asked if not _waits(effect)]
+        # A mark must stand before the status that makes its gang queue again: that waits with it.
+        asked = [effect for effect in asked if not (isinstance(effect, PatchStatus) and effect.key in later)]
+        asked += pod_events(snapshot, [*outcomes, *released])
+        told = [effect for effect in asked if isinstance(effect, PatchStatus | RecordEvent)]
+        self._loop.cluster.tell(told, by)
+        if len(told) < len(asked):
+            self._loop.cluster.apply([effect for effect in asked if not isinstance(effect, PatchStatus | RecordEvent)])
+        return released
+
+    def _release(
+        self,
+        objects: Objects,
+        snapshot: Snapshot,
+        report: CycleReport,
+        whose: Container[str] | None = None,
+    ) -> tuple[list[Outcome], set[Key]]:
+        """Release gangs that stay a part; and about whom something is left to do in a turn that follows at once."""
+        wanted = release(objects, snapshot, report, partial(decision_id, snapshot.now), self._marks, whose)
+        back = fairly(wanted, self._loop.most_writes)
+        self._loop.unfinished = self._loop.unfinished or len(back) < len(wanted)
+        outcomes = self._loop.cluster.apply(decided_on(objects, back))
+        return list(outcomes), {about(effect) for effect in wanted} - {about(effect) for effect in back}
+
+    def _fresh(self, snapshot: Snapshot, report: CycleReport) -> set[str]:
+        """Gangs that are told nothing yet: the group is not known, or too few pods of it are, and has
+        not been so for long with as many pods as now. The next turn comes when the first of them has been.
+        """
+        arriving = {lone_gang(path): 1 for path in snapshot.orphans}  # with how many pods
+        for job in snapshot.waiting:
+            rejection = report.rejections.get(job.key)
+            if rejection is not None and rejection.reason.code in LACKS_PODS:
+                arriving[job.key] = len(job.tasks)
+        now, last, known = self._loop.ticks(), self._arriving, {}
+        for key, pods in arriving.items():
+            known[key] = last[key] if key in last and last[key][0] == pods else (pods, now)
+        self._arriving = known
+        fresh = {key for key in arriving if now - known[key][1] < _ON_ITS_WAY}
+        if fresh:
+            self._turn_again(self._loop.clock() + _ON_ITS_WAY - (now - min(known[key][1] for key in fresh)))
+        return fresh
+
+
+def _without(report: CycleReport, fresh: Container[str]) -> CycleReport:
+    """A report that says nothing about these jobs."""
+    if not any(key in fresh for key in report.rejections):
+        return report
+    return replace(report, rejections={key: said for key, said in report.rejections.items() if key not in fresh})
+
+
+def _waits(effect: Effect) -> bool:
+    """Whether a later cycle would ask for the same: statuses, and what goes wrong as long as it does."""
+    return isinstance(effect, PatchStatus) or (isinstance(effect, RecordEvent) and effect.type == "Warning")
+
+
+class _PluginNotMadeError(Exception):
+    """The constructor of a plugin raised."""
+
+
+def _check_made(report: CycleReport) -> None:
+    for failure in report.failures:
+        if failure.method == "__init__":
+            raise _PluginNotMadeError(failure.text)
+
+
+def fairly(effects: list[Effect], most: int) -> list[Effect]:
+    """As many effects, of each namespace in turn and of each in its order; those that are left are asked for again."""
+    if len(effects) <= most:
+        return effects
+    rows: Outbox[int, Effect] = Outbox(len(effects))
+    for number, effect in enumerate(effects):
+        rows.put(about(effect).namespace, number, effect)
+    return [effects[number] for number in sorted(rows.take()[0] for _ in range(most))]
+
+
+def complain(outcomes: Sequence[Outcome]) -> None:
+    """Log what failed."""
+    for outcome in outcomes:
+        if not outcome.ok and not outcome.withheld:
+            log.warning("%s %s failed: %s", type(outcome.effect).__name__, about(outcome.effect), outcome.error)
