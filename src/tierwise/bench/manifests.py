@@ -7,9 +7,9 @@ the same objects.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from tierwise.api import codec
+from tierwise.api.manifest import Manifest, manifest
 from tierwise.port import Objects
 
 __all__ = [
@@ -29,8 +29,6 @@ __all__ = [
     "read_manifests",
 ]
 
-Manifest = dict[str, Any]
-
 GANG = 100  # pods
 _RACK = 16  # nodes
 
@@ -38,22 +36,6 @@ _RACK = 16  # nodes
 def read_manifests(manifests: Iterable[Manifest]) -> Objects:
     """The objects that a cluster holds."""
     return Objects.of((codec.decode(raw), raw) for raw in manifests)
-
-
-def manifest(
-    version: str,
-    kind: str,
-    name: str,
-    namespace: str = "",
-    *,
-    labels: object = None,
-    marks: object = None,
-    **body: object,
-) -> Manifest:
-    """An object; `marks` are its annotations."""
-    meta = {"name": name, "namespace": namespace, "labels": labels, "annotations": marks}
-    given = {key: value for key, value in meta.items() if value}
-    return {"apiVersion": version, "kind": kind, "metadata": given, **body}
 
 
 def full_of_gangs(pods: int) -> Objects:

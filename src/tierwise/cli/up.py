@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tierwise.api.errors import InputError
+from tierwise.api.manifest import manifest
 from tierwise.cli import options
 from tierwise.cli.connection import missing, place
 from tierwise.cli.options import Journal, option, verb
@@ -189,32 +190,20 @@ def _manifests() -> Iterator[Raw]:
     racks = [f"rack-{number}" for number in range(_SPINES * _RACKS)]
     names = [f"node-{number}" for number in range(len(racks) * _NODES)]
     for name in names:
-        meta: Raw = {"name": name, "labels": {"kubernetes.io/hostname": name}}
-        status: Raw = {"capacity": amounts, "allocatable": amounts, "conditions": ready}
-        yield {"apiVersion": "v1", "kind": "Node", "metadata": meta, "status": status}
+        status = {"capacity": amounts, "allocatable": amounts, "conditions": ready}
+        yield manifest("v1", "Node", name, labels={"kubernetes.io/hostname": name}, status=status)
     for number, rack in enumerate(racks):
         yield _hypernode(rack, 1, "Node", names[number * _NODES : (number + 1) * _NODES])
     for number in range(_SPINES):
         yield _hypernode(f"spine-{number}", 2, "HyperNode", racks[number * _RACKS : (number + 1) * _RACKS])
     usual = {"storageclass.kubernetes.io/is-default-class": "true"}
-    yield {
-        "apiVersion": "storage.k8s.io/v1",
-        "kind": "StorageClass",
-        "metadata": {"name": "standard", "annotations": usual},
-        "provisioner": "simulated",
-        "reclaimPolicy": "Delete",
-        "volumeBindingMode": "WaitForFirstConsumer",
-    }
-    queue: Raw = {"weight": 1, "reclaimable": True}
-    yield {
-        "apiVersion": "scheduling.volcano.sh/v1beta1",
-        "kind": "Queue",
-        "metadata": {"name": "default"},
-        "spec": queue,
-    }
+    how = {"provisioner": "simulated", "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer"}
+    yield manifest("storage.k8s.io/v1", "StorageClass", "standard", marks=usual, **how)
+    queue = {"weight": 1, "reclaimable": True}
+    yield manifest("scheduling.volcano.sh/v1beta1", "Queue", "default", spec=queue)
 
 
 def _hypernode(name: str, tier: int, kind: str, members: list[str]) -> Raw:
     listed = [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in members]
-    spec: Raw = {"tier": tier, "members": listed}
-    return {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": name}, "spec": spec}
+    spec = {"tier": tier, "members": listed}
+    return manifest("topology.volcano.sh/v1alpha1", "HyperNode", name, spec=spec)

@@ -66,9 +66,7 @@ class JournalRecording:
         self._size: object = None
         self._moments: list[Raw] = []
         self._count = 0
-        self._readers: dict[
-            int, tuple[Reader, Reader]
-        ] = {}  # by identity of the scheduler profile, for before and after a cycle
+        self._readers: dict[int, tuple[Reader, Reader]] = {}  # by identity of the profile, before and after a cycle
         self._look()
 
     def moments(self) -> Sequence[Raw]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -122,54 +122,44 @@ class _Folding:
         notes = self._notes(own) if not children and not self._nodes else ()
         return TreeLine(name, tier, rows, notes, tuple(below))
 
-    def _domains(self, children: Sequence[int], depth: int) -> list[TreeLine]:
-        spans = [self._topology.span(c) for c in children]
-        shown = [c for c, span in zip(children, spans, strict=True) if self._all_wanted() or self._news(span)]
-        quiet = [c for c in children if c not in set(shown)]
-        first, more = self._capped(shown)
+    def _siblings(
+        self,
+        spans: Mapping[int, slice],
+        one: Callable[[int], TreeLine],
+        rest: Callable[[Sequence[int], str], TreeLine],
+    ) -> list[TreeLine]:
+        """The first of those where something happened, then what is left on a line or two, never just one of them."""
+        shown = [item for item, span in spans.items() if self._all_wanted() or self._news(span)]
+        quiet = sorted(spans.keys() - set(shown))
+        cut = len(shown) if len(shown) <= self._detail.siblings + 1 else self._detail.siblings
         alone = quiet if len(quiet) == 1 else []
-        items = [self._domain(c, depth) for c in sorted([*first, *alone])]
-        if more:
-            items.append(self._rest(more, "more"))
-        if len(quiet) > 1:
-            items.append(self._rest(quiet, "others"))
-        return items
+        items = [one(item) for item in sorted([*shown[:cut], *alone])]
+        items += [rest(shown[cut:], "more")] if shown[cut:] else []
+        return items + ([rest(quiet, "other" if shown else "")] if len(quiet) > 1 else [])
 
-    def _rest(self, domains: Sequence[int], word: str) -> TreeLine:
-        """Several siblings on one line."""
+    def _domains(self, children: Sequence[int], depth: int) -> list[TreeLine]:
+        spans = {child: self._topology.span(child) for child in children}
+        return self._siblings(spans, lambda child: self._domain(child, depth), self._rest)
+
+    def _rest(self, domains: Sequence[int], which: str) -> TreeLine:
         tiers = {tier_label(self._topology, int(self._topology.tier[d])) for d in domains}
         spans = [self._topology.span(d) for d in domains]
         rows = np.concatenate([np.arange(span.start, span.stop) for span in spans])
-        return TreeLine(
-            Text(f"{len(domains)} {word}", style="dim"),
-            tiers.pop() if len(tiers) == 1 else "",
-            rows,
-            self._notes(*spans),
-        )
+        title = Text(f"{len(domains)} {'more' if which == 'more' else 'others'}", style="dim")
+        return TreeLine(title, tiers.pop() if len(tiers) == 1 else "", rows, self._notes(*spans))
 
     def _node_lines(self, span: slice) -> list[TreeLine]:
-        rows = range(span.start, span.stop)
-        shown = [row for row in rows if self._all_wanted() or self._news(slice(row, row + 1))]
-        quiet = np.array([row for row in rows if row not in set(shown)], dtype=np.int64)
-        first, more = self._capped(shown)
-        alone = quiet if len(quiet) == 1 else quiet[:0]
-        items = [self._node(row) for row in sorted([*first, *alone.tolist()])]
-        if more:
-            notes = self._notes(*(slice(row, row + 1) for row in more))
-            items.append(TreeLine(Text(f"{len(more)} more nodes", style="dim"), "", np.array(more), notes))
-        if len(quiet) > 1:
-            title = f"{len(quiet)} other nodes" if shown else f"{len(quiet)} nodes"
-            items.append(TreeLine(Text(title, style="dim"), "", quiet))
-        return items
+        spans = {row: slice(row, row + 1) for row in range(span.start, span.stop)}
+        return self._siblings(spans, self._node, self._other_nodes)
+
+    def _other_nodes(self, rows: Sequence[int], which: str) -> TreeLine:
+        notes = self._notes(*(slice(row, row + 1) for row in rows))
+        title = Text(f"{len(rows)} {which} nodes".replace("  ", " "), style="dim")
+        return TreeLine(title, "", np.array(rows), notes)
 
     def _node(self, row: int) -> TreeLine:
         name = Text(self._snapshot.nodes.names[row], style="italic")
         return TreeLine(name, "", np.array([row]), self._notes(slice(row, row + 1)), node=True)
-
-    def _capped(self, shown: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
-        """The first few and the others, of which there are never just one."""
-        cut = len(shown) if len(shown) <= self._detail.siblings + 1 else self._detail.siblings
-        return shown[:cut], shown[cut:]
 
     def _all_wanted(self) -> bool:
         return self._everything or self._landings is None

@@ -10,6 +10,7 @@ import numpy as np
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
+from tierwise.api.manifest import manifest
 from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Job
 from tierwise.controllers.workqueue import Index
@@ -74,8 +75,7 @@ def job_of(trace: Trace, job: int, gpus_per_host: int, *, aware: bool) -> Raw:
     }
     if aware:
         spec["networkTopology"] = {"mode": "soft"}
-    metadata: Raw = {"name": f"job-{job}", "namespace": NAMESPACE}
-    return {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": metadata, "spec": spec}
+    return manifest("batch.volcano.sh/v1alpha1", "Job", f"job-{job}", NAMESPACE, spec=spec)
 
 
 def number_of(name: str) -> int:
@@ -113,7 +113,7 @@ def _resources(values: list[int]) -> dict[str, str]:
 
 def _node(name: str, allocatable: list[int]) -> Raw:
     status: Raw = {"allocatable": _resources(allocatable), "conditions": [{"type": "Ready", "status": "True"}]}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}
+    return manifest("v1", "Node", name, status=status)
 
 
 def _hypernode(fabric: Fabric, domain: int) -> Raw:
@@ -121,12 +121,8 @@ def _hypernode(fabric: Fabric, domain: int) -> Raw:
     below = [("HyperNode", _path(topology.name[child])) for child in topology.children[domain]]
     below += [("Node", name) for name in fabric.nodes.names[topology.own_span(domain)]]
     members = [{"type": kind, "selector": {"exactMatch": {"name": name}}} for kind, name in below]
-    return {
-        "apiVersion": "topology.volcano.sh/v1alpha1",
-        "kind": "HyperNode",
-        "metadata": {"name": _path(topology.name[domain])},
-        "spec": {"tier": int(topology.tier[domain]), "members": members},
-    }
+    spec = {"tier": int(topology.tier[domain]), "members": members}
+    return manifest("topology.volcano.sh/v1alpha1", "HyperNode", _path(topology.name[domain]), spec=spec)
 
 
 def _path(name: str) -> str:
@@ -136,13 +132,11 @@ def _path(name: str) -> str:
 def _queue(queue: Queue) -> Raw:
     deserved = _resources([queue.deserved.get(name, 0) for name in AXIS.names])
     spec: Raw = {"weight": queue.weight, "reclaimable": True, **({"deserved": deserved} if deserved else {})}
-    status = {"state": "Open"}
-    return {"apiVersion": _VOLCANO, "kind": "Queue", "metadata": {"name": queue.name}, "spec": spec, "status": status}
+    return manifest(_VOLCANO, "Queue", queue.name, spec=spec, status={"state": "Open"})
 
 
 def _class(priority: int) -> Raw:
-    metadata = {"name": _named(priority)}
-    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": priority}
+    return manifest("scheduling.k8s.io/v1", "PriorityClass", _named(priority), value=priority)
 
 
 def _named(priority: int) -> str:
