@@ -79,7 +79,7 @@ def allocate(
 ) -> None:
     """Place the pending tasks of all jobs that have left phase Pending."""
     reserved = None
-    cycle.reserved.clear()  # allocate itself says anew who waits for what
+    cycle.reserved.clear()  # what an earlier allocate of this cycle has reserved is decided again
     if reservations is not None:
         from tierwise.actions.reservations import Reservations  # few profiles reserve, and importing must stay cheap
 
@@ -302,10 +302,10 @@ class _Allocation:
         """Place the surplus, without anything that is reserved from before the job's end on."""
         with self._beside_reservations(job):
             more = self._place_surplus(job)
-        refused = self._reservations is not None and job.key in self._cycle.report.rejections
-        blocking = self._reservations.blocking(job) if self._reservations is not None and refused else None
-        if blocking is not None and self._some_surplus_fits(job):
-            self._cycle.report.reject(job, Rejection("place", job.key, blocking))
+        if self._reservations is not None and job.key in self._cycle.report.rejections:
+            blocking = self._reservations.blocking(job)
+            if blocking is not None and self._some_surplus_fits(job):
+                self._cycle.report.reject(job, Rejection("place", job.key, blocking))
         return more
 
     def _place_surplus(self, job: Job) -> bool:

@@ -36,7 +36,6 @@ from tierwise.dialects.languages import whose
 from tierwise.explain.defrag import DefragPlan, Move, Room
 from tierwise.explain.naming import ObjectNames, domain_title
 from tierwise.explain.usage import scarce
-from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, Job, Status
 from tierwise.model.resources import CPU, POD_SLOTS
@@ -44,7 +43,6 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 from tierwise.port import Bind, Key, Objects, key_of_raw, lone_gang
 from tierwise.scheduler import cycle
-from tierwise.scheduler.cycle import open_cycle
 from tierwise.scheduler.effects import effects, pod_key
 from tierwise.scheduler.guard import Guard
 from tierwise.sim.what_if.changes import Scenario, levels
@@ -140,10 +138,11 @@ class Planner:
         self._pods = objects.every(Pod)
         served = scenario.profile.schedulers if scenario.schedulers is None else sorted(scenario.schedulers)
         probe = _probe(self._room, next(iter(served), "volcano"))
-        self._counting, self._idle = self._count(
-            replace(self._scenario, objects=objects.changed({key_of_raw(probe): probe}, ()))
-        )
-        self._snapshot = snapshot = self._counting.snapshot
+        probed = replace(self._scenario, objects=objects.changed({key_of_raw(probe): probe}, ()))
+        self._snapshot = snapshot = probed.snapshot()
+        pod_set = next(s for job in snapshot.jobs for s in job.pod_sets() if s.tasks[0].key == _PROBE)
+        domains = snapshot.topology.at_tier[self._room.tier]
+        self._counting = Counting.on(snapshot, self._profile, pod_set, self._room.pods, domains)
         self._resource = scarce(snapshot)
         self._tasks = {task.key: task for job in snapshot.jobs for task in job.tasks}
         self._jobs = {task.key: job for job in snapshot.jobs for task in job.tasks}
@@ -290,26 +289,9 @@ class Planner:
             self.left = 0
         return found is not None
 
-    def _count(self, scenario: Scenario) -> tuple[Counting, Ints]:
-        """How many pods of the asked shape nodes take now, and what they have free of every resource."""
-        snapshot = scenario.snapshot()
-        pod_set = next(s for job in snapshot.jobs for s in job.pod_sets() if s.tasks[0].key == _PROBE)
-        current = open_cycle(snapshot, scenario.profile)
-        shape = pod_set.shape
-        counting = Counting(
-            snapshot=snapshot,
-            pod_set=pod_set,
-            need=self._room.pods,
-            fits=current.fit_counts.of(shape).rows(Pool.IDLE).copy(),
-            open=(current.pipeline.why_not(shape) == 0).astype(np.int64),
-            idle=current.ledger.free(shape.asked, slice(None), Pool.IDLE),
-            domains=snapshot.topology.at_tier[self._room.tier],
-        )
-        return counting, current.ledger.free(np.arange(len(snapshot.axis)), slice(None), Pool.IDLE)
-
     def _fits(self, changes: Iterable[tuple[str, str, int]]) -> Ints:
         """How many pods of the asked shape each node takes once pods have left nodes (1), or come to them (-1)."""
-        free, asked = self._counting.idle.copy(), self._counting.pod_set.shape.asked
+        free, asked = self._counting.idle, self._counting.pod_set.shape.asked
         for pod, node, sign in changes:
             free[:, self._snapshot.nodes.row[node]] += sign * self._amounts(pod)[asked]
         return np.where(self._counting.open > 0, self._counting.takes(free), 0)
@@ -462,7 +444,7 @@ class Planner:
 
     def _have_room(self, pods: Sequence[str], kept: Mapping[int, int]) -> bool:
         """Whether nodes together have what all moved pods hold: what fails here needs no cycle."""
-        free, rows = self._idle.copy(), self._snapshot.nodes.row
+        free, rows = self._counting.free.copy(), self._snapshot.nodes.row
         for row, number in kept.items():
             free[:, row] -= number * self._counting.pod_set.shape.request
         moved = np.zeros_like(free)
@@ -499,7 +481,7 @@ class Planner:
 
     def _sequence(self, groups: Sequence[list[str]], places: Mapping[str, str]) -> list[int] | None:
         """An order in which each job finds its places free when it is moved; None where jobs wait for each other."""
-        free, rows = self._idle.copy(), self._snapshot.nodes.row
+        free, rows = self._counting.free.copy(), self._snapshot.nodes.row
         order: list[int] = []
         left = list(range(len(groups)))
         while left:

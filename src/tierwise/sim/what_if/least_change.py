@@ -20,6 +20,7 @@ import numpy as np
 from tierwise.api.core import Node, Pod
 from tierwise.api.plurals import count
 from tierwise.api.quantity import show
+from tierwise.config.profile import Profile
 from tierwise.dialects.kubernetes.requests import counted, effective_request
 from tierwise.explain.comparison import Answer, LeastChange, started
 from tierwise.explain.naming import full_name
@@ -273,8 +274,27 @@ class Counting(msgspec.Struct, frozen=True):
     need: int  # tasks that are still to be placed
     fits: Ints  # per row, now
     open: Ints  # per row, 1 where nothing but amounts can be in the way
-    idle: Ints  # (asked resources x rows)
+    free: Ints  # (resources x rows)
     domains: Ints  # one of which must hold the job
+
+    @property
+    def idle(self) -> Ints:
+        """What is free of the resources that are asked for."""
+        return self.free[self.pod_set.shape.asked]
+
+    @classmethod
+    def on(cls, snapshot: Snapshot, profile: Profile, pod_set: PodSet, need: int, domains: Ints) -> Counting:
+        """How many tasks of a pod set each node of a cluster takes now."""
+        current, shape = open_cycle(snapshot, profile), pod_set.shape
+        return cls(
+            snapshot=snapshot,
+            pod_set=pod_set,
+            need=need,
+            fits=current.fit_counts.of(shape).rows(Pool.IDLE).copy(),
+            open=(current.pipeline.why_not(shape) == 0).astype(np.int64),
+            free=current.ledger.free(np.arange(len(snapshot.axis)), slice(None), Pool.IDLE),
+            domains=domains,
+        )
 
     @classmethod
     def of(cls, scenario: Scenario, job: Job) -> Counting | None:
@@ -289,21 +309,10 @@ class Counting(msgspec.Struct, frozen=True):
             return None
         if len(job.subs[0].held) or snapshot.alternate_topology(constraint) is not None or job.gather is not None:
             return None
-        current = open_cycle(snapshot, scenario.profile)
         limit = _limit(snapshot, constraint)
         allowed = np.flatnonzero(topology.tier <= limit) if limit is not None else np.array([ROOT])
         need = max(1, job.minimum - job.subs[0].ready)
-        why = current.pipeline.why_not(shape)
-        idle = current.ledger.free(shape.asked, slice(None), Pool.IDLE)
-        return cls(
-            snapshot=snapshot,
-            pod_set=pod_sets[0],
-            need=need,
-            fits=current.fit_counts.of(shape).rows(Pool.IDLE).copy(),
-            open=(why == 0).astype(np.int64),
-            idle=idle,
-            domains=allowed,
-        )
+        return cls.on(snapshot, scenario.profile, pod_sets[0], need, allowed)
 
     def takes(self, free: Ints) -> Ints:
         """How many tasks columns of free amounts take."""
@@ -413,13 +422,14 @@ def _node_prices(
 ) -> tuple[list[tuple[int, dict[int, int]]], bool]:
     """For each number of further tasks on a node, the fewest pods that must go; and whether that is proved."""
     axis, asked = counting.snapshot.axis, counting.pod_set.shape.asked
+    idle = counting.free[asked, row]
     freed = [np.array([dict(kinds[i][1]).get(axis.names[r], 0) for r in asked.tolist()]) for i in indexes]
     most = [len(kinds[i][2]) for i in indexes]
     proved = int(np.prod([number + 1 for number in most], dtype=np.float64)) <= _COMBINATIONS
     choices = product(*(range(number + 1) for number in most)) if proved else _growing(freed, most)
     base, found = int(counting.fits[row]), {0: (0, dict[int, int]())}
     for numbers in choices:
-        free = counting.idle[:, row] + sum(amount * number for amount, number in zip(freed, numbers, strict=True))
+        free = idle + sum(amount * number for amount, number in zip(freed, numbers, strict=True))
         more = int(counting.takes(free[:, None])[0]) - base
         size = sum(numbers)
         for further in range(1, more + 1):
