@@ -32,7 +32,7 @@ def backfill(cycle: Cycle) -> None:
 def _serve(cycle: Cycle, job: Job, *, waits: bool) -> None:
     """One job; one that is only nominated `waits`, also where the ledger has its tasks on idle room."""
     cycle.show(job)
-    if not any(job.pod_sets()):  # else allocate has given its room back when its turn came
+    if not any(job.pod_sets()):  # else allocate has given its room back when it was served
         cycle.nominations.release(job)
     reason = admission_reason(cycle, job)
     if reason is None and cycle.pipeline.gangs and (waits or not job_ready(cycle.ledger, job)):

@@ -55,7 +55,7 @@ def admission_reason(cycle: Cycle, job: Job) -> Reason | None:
 
 
 def _confined(cycle: Cycle, job: Job) -> bool:
-    """Whether the hard limits of a gang, if it has any, are minded by a plugin: what nobody minds must not pass.
+    """Whether the hard limits of a gang, if it has any, are minded by a plugin: what no plugin minds must not pass.
 
     Those of Volcano's podGroups on the tree of their language are an exception: without the plugin there are none.
     """

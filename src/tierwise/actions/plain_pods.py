@@ -136,7 +136,7 @@ class PlainPods:
         return pipeline.gangs and not searched and self._cycle.inspect is None
 
     def _in_order(self) -> bool:
-        """Whether nobody may be placed before a plain pod that finds no place now.
+        """Whether no pod may be placed before a plain pod that finds no place now.
 
         It may preempt, wait for what is being released, or have another reason to wait once its queue has used more.
         """
@@ -168,7 +168,7 @@ class PlainPods:
             yield jobs.pop()[0]
 
     def _pop_alike(self, job: Job, kind: Kind, queue: ServedQueue, *, in_order: bool) -> list[Job]:
-        """A plain pod, and those behind it in its queue that nobody distinguishes from it."""
+        """A plain pod, and those behind it in its queue that no plugin distinguishes from it."""
         if self._cycle.ledger.followed:
             return [job]  # what followers take, such as volumes, depends on the order
         in_batches = queue.following is not None or (in_order and _is_pinned(job))
@@ -225,7 +225,7 @@ class PlainPods:
             return -1
 
     def _place_run(self, alike: list[Job], *, in_order: bool) -> list[Job]:
-        """Place plain pods that nobody distinguishes on idle resources; returns those that are left over."""
+        """Place plain pods that no plugin distinguishes on idle resources; returns those that are left."""
         found = self._cycle.attempt(alike[0], lambda _: self._run(alike, in_order=in_order))
         if isinstance(found, Reason):
             return alike
@@ -307,7 +307,7 @@ class _Plan(msgspec.Struct):
 
 
 class RowsAhead:
-    """The rows of the next tasks of an ask, for as long as nobody but tasks of its shape is placed, and just there.
+    """The rows of the next tasks of an ask, for as long as only tasks of its shape are placed, and just there.
 
     Where queues take turns, or an elastic gang places one task in each of its turns, a task finds its row without a
     look at all nodes. A plan that was used to the end is followed by one of twice its length, any other by one of as
@@ -384,7 +384,7 @@ def _pinned_alike(one: Job, other: Job) -> bool:
 def _on_pins(cycle: Cycle, alike: Sequence[Job], *, in_order: bool) -> tuple[Sequence[Job], Ints]:
     """The pods whose nodes have room for them, and the row of each.
 
-    Filters are asked for all of them at once, as for a pod that may stand on any of these nodes. Nobody is placed by
+    Filters are asked for all of them at once, as for a pod that may stand on any of these nodes. No pod is placed by
     its pin where a pod that may stand on no node has one to go to: such a profile heeds no node affinity.
     """
     shapes = [_shape(job) for job in alike]

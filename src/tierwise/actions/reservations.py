@@ -44,7 +44,7 @@ Find = Callable[[Cycle, Job, Demand], SearchResult | NoPlace]
 Held = tuple[tuple[Shape, Ints, Ints], ...]
 
 _WITHOUT_MOMENT = 16
-"""Jobs for which a place without a moment is looked for; it holds nobody back, and finding it takes time."""
+"""Jobs for which a place without a moment is looked for; it holds no job back, and finding it takes time."""
 _SLACK = 60.0
 """Seconds by which a reservation may become later without a word: pods start some time after they are bound."""
 
@@ -64,7 +64,7 @@ class _Timeline:
 
     def __init__(self, runs: Sequence[_Run]) -> None:
         self.runs = sorted(runs, key=lambda run: (run.end.planned, run.since, run.key))
-        self.times = [-inf]  # by group; the first one stands for now
+        self.times = [-inf]  # by group; the first one is for now
         self.group: list[int] = []  # of each run
         for run in self.runs:
             if run.end.planned == inf or run.end.planned != self.times[-1]:
@@ -168,7 +168,7 @@ class Reservations:
     # -- who gets one
 
     def consider(self, job: Job, queue: str) -> None:
-        """Give a job of a queue that found no place a reservation, if it is its turn to have one."""
+        """Give a job of a queue that found no place a reservation, if it is entitled to one."""
         if not self._entitled(job, queue):
             return
         asked = demand(self._cycle, job)
@@ -185,7 +185,7 @@ class Reservations:
             self._served.add(queue)
 
     def _entitled(self, job: Job, queue: str) -> bool:
-        """Whether there is one more to give: those that hold nobody back use up nothing but the work to find them."""
+        """Whether there is one more to give: those that hold no job back use up nothing but the work to find them."""
         rules = self._rules
         if rules.mode == OFF or job.minimum < rules.pods or job.number in self._asked:
             return False
@@ -362,7 +362,7 @@ class Reservations:
         return self._ends.if_started(job, self._now) if started_at(job) is None else self._ends.of(job)
 
     def _leaves(self, job: Job, held: Reservation) -> bool:
-        """Whether a reservation need not be minded: it holds nobody of this kind back, or the job has ended by then."""
+        """Whether a reservation need not be minded: it does not hold this job back, or the job has ended by then."""
         return not _holds_back(held, job) or _ends_before(self._believed(job, held), held)
 
     def _believed(self, job: Job, held: Reservation) -> float:
@@ -485,7 +485,7 @@ def _last_one(run: _Run) -> str:
 
 
 def _holds_back(held: Reservation, job: Job) -> bool:
-    """Whether a reservation is one to mind for a job: none is for whom is more important than its owner."""
+    """Whether a reservation is one to mind for a job: none is for a job that is more important than its owner."""
     return held.holds and job.priority <= held.job.priority
 
 

@@ -87,10 +87,10 @@ def _ordered(found: dict[Reason, int]) -> Causes:
 def asked_pods(cycle: Cycle, job: Job, demand: Demand) -> str:
     """What a place is wanted for, in words: "its 4 pods", "the 2 pods that its minimum lacks", "3 more pods"."""
     number = demand.tasks
-    stands = current_domain(cycle, job) is not None
-    if cycle.pipeline.gangs and stands and not job_ready(cycle.ledger, job):
+    running = current_domain(cycle, job) is not None
+    if cycle.pipeline.gangs and running and not job_ready(cycle.ledger, job):
         return "the pod that its minimum lacks" if number == 1 else f"the {number} pods that its minimum lacks"
-    if stands:
+    if running:
         return count(number, "more pod")
     if number < sum(cycle.backlog.left(pod_set) for pod_set in job.pod_sets()):
         return f"its minimum of {count(number, 'pod')}"

@@ -251,7 +251,7 @@ def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) 
             told.add(task_group.sub.inner_group)
             yield Rejection("space", task_group.sub.key, Reason("SubGroupDoesNotFit", "allocate", text), short)
     alike: dict[object, bool] = {}
-    for number in reversed(range(1, len(job.inner_groups))):  # from the inside: a part stands for what is around it
+    for number in reversed(range(1, len(job.inner_groups))):  # from the inside: a part speaks for what is around it
         if number in told:
             told.add(job.inner_groups[number].parent)
             continue
@@ -305,7 +305,7 @@ def _inside(cycle: Cycle, domain: int) -> str:
 
 
 def too_wide(cycle: Cycle, gang: Job | SubJob) -> Reason | None:
-    """A gang that stands wider than its limit gets no more tasks; the reason says where it stands."""
+    """A gang that is placed wider than its limit gets no more tasks; the reason says where it is."""
     limit, here = cycle.pipeline.limit(gang), current_domain(cycle, gang)
     if limit is None or here is None or int(cycle.topology.tier[here]) <= limit:
         return None

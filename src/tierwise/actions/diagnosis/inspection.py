@@ -54,7 +54,7 @@ class PodInspector:
         self.inspection: PodInspection | None = None
 
     def inspect(self, cycle: Cycle, job: Job) -> None:
-        """Called by an action when a job's turn comes."""
+        """Called by an action when it serves a job."""
         if self.inspection is not None:
             return
         for sub in job.subs:

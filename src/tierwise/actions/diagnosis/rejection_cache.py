@@ -21,7 +21,7 @@ __all__ = ["RejectionCache"]
 Kind = tuple[int | tuple[object, ...], tuple[object, ...]]
 """Shape, and how sub-jobs are confined: size and tier limit, or nothing for a job that is one sub-job.
 
-For tasks of several shapes or roles, all that is asked for stands in place of the shape.
+For tasks of several shapes or roles, all that is asked for is in place of the shape.
 """
 
 

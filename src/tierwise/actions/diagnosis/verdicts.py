@@ -8,9 +8,9 @@ Labels, taints and cordons of nodes count as they are. Conditions that pass by t
 once nodes are ready again waits for them. If required pod affinity, or a rule that depends on running pods, could be
 satisfied by pods that are cleared, only counting may conclude *never*.
 
-What cleared nodes say of a kind of gang is kept from cycle to cycle (`framework.kept_refusals`), as long as somebody
-who waits has asked for it. It reads nothing but the kind (see `_kind`) and what is listed there, so it holds while
-these are the same. What depends on more is found out anew: jobs of which pods run, or ran; rules between pods; volumes,
+What cleared nodes say of a kind of gang is kept from cycle to cycle (`framework.kept_refusals`), as long as a waiting
+job has asked for it. It reads nothing but the kind (see `_kind`) and what is listed there, so it holds while these are
+the same. What depends on more is found out each time: jobs of which pods run, or ran; rules between pods; volumes,
 devices, spares; and all jobs where a plugin of another package decides, which may look at anything. What was made of a
 job's rejection is kept with it: as long as the job is the one of the last cycle and is rejected with the same words, it
 is told the same.
@@ -304,7 +304,7 @@ class _Judge:
         return tuple(left)
 
     def _kind(self, job: Job, asked: Demand, task_groups: Sequence[TaskGroup]) -> object | None:
-        """What the answer depends on; None where it depends on more than what is asked for, such as where it stands."""
+        """What the answer depends on; None where it depends on more than what is asked for, such as where it runs."""
         cycle = self._cycle
         if (
             current_domain(cycle, job) is not None

@@ -183,7 +183,7 @@ def keep_allowed(cycle: Cycle, preemptor: Preemptor, bundles: Bundles, breakable
     named[named] = cycle.pipeline.named(preemptor, bundles.victims[named])
     going &= bundles.safe | (bundles.numbers(named) == sizes)
     while True:
-        allowed = named & np.repeat(going, sizes)  # filters that count look only at those whom nothing else spares
+        allowed = named & np.repeat(going, sizes)  # filters that count are asked about the others alone
         allowed[allowed] = cycle.pipeline.counted(preemptor, bundles.victims[allowed])
         numbers = bundles.numbers(allowed)
         refused = np.flatnonzero((numbers < sizes) & going & ~bundles.safe)

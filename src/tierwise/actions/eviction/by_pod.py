@@ -123,7 +123,7 @@ class _Planner:
 
     @property
     def _by_node(self) -> bool:
-        """Whether single nodes are compared: Kubernetes looks for one, whatever stands on the others."""
+        """Whether single nodes are compared: Kubernetes looks for one, whatever the others hold."""
         return self._manner is VictimOrder.POD and self._asked.tasks == 1
 
     # -- where
@@ -161,7 +161,7 @@ class _Planner:
     def _cheapest_first(self, prices: NodeCosts, rows: Ints) -> Ints:
         """Rows by what all tasks of the demand cost there, then by name."""
         if not len(rows):
-            return rows  # nobody's going makes room: nothing was priced
+            return rows  # no eviction makes room: nothing was priced
         rank = self._cycle.nodes.rank[rows]
         if not self._by_node:
             return rows[np.lexsort((rank, prices.price[self._asked.tasks, rows]))]
@@ -197,7 +197,7 @@ class _Planner:
         if victims is not None and quota_allows(self._cycle, self._cause, victims):
             return self._as_plan(place, victims)
         if victims is None and self._prices is not None:
-            return None  # counting is exact: nobody's going makes enough room here
+            return None  # counting is exact: no evictions make enough room here
         return self._tried(place)
 
     def _cheapest(self, place: _Place) -> Ints | None:

@@ -38,12 +38,12 @@ __all__ = ["classic_evict"]
 
 _NOBODY = np.zeros(0, dtype=np.int64)
 
-Spot = tuple[SubJob, PodSet, int]
-"""A task of a part, and the row that it is to stand on."""
+Place = tuple[SubJob, PodSet, int]
+"""A task of a pod set, and the row that it is to be placed on."""
 
 
 def classic_evict(cycle: Cycle, purpose: Purpose, action: str, *, by_node: bool = False) -> None:
-    """Serve every starving job once, in queue and job order; `by_node` compares nodes by whom they would lose."""
+    """Serve every starving job once, in queue and job order; `by_node` compares nodes by their victims."""
     maker = _ClassicPreemptor(cycle, purpose, action, by_node=by_node)
     for job in starving_jobs(cycle):
         maker.serve_safely(job)
@@ -53,7 +53,7 @@ class _ClassicPreemptor(Evictor):
     def __init__(self, cycle: Cycle, purpose: Purpose, action: str, *, by_node: bool) -> None:
         super().__init__(cycle, purpose, action)
         self._by_node = by_node
-        self._futile: dict[object, Reason] = {}  # by kind of job and moment: why nobody went for it
+        self._futile: dict[object, Reason] = {}  # by kind of job and moment: why no pod was evicted for it
 
     def serve(self, job: Job) -> None:
         cycle = self._cycle
@@ -75,9 +75,9 @@ class _ClassicPreemptor(Evictor):
                 self._futile[kind] = why
             self._tell(job, why)
             return
-        spots, victims = found
-        victims = self._running.with_groups(self._needed(job, spots, victims), self._evicted)
-        need = np.sum([pod_set.shape.request for _, pod_set, _ in spots], axis=0)
+        places, victims = found
+        victims = self._running.with_groups(self._needed(job, places, victims), self._evicted)
+        need = np.sum([pod_set.shape.request for _, pod_set, _ in places], axis=0)
         preemptor = with_losses(cycle, Preemptor(self._purpose, job, need, gang=False, running=self._running))
         dear = self._declined(preemptor, victims)
         if not self._all_may_go(preemptor, victims):
@@ -85,25 +85,25 @@ class _ClassicPreemptor(Evictor):
         if dear is not None:
             self._tell(job, dear)
             return
-        self._carry_out(job, spots, victims)
+        self._carry_out(job, places, victims)
 
-    def _rehearsed(self, job: Job, gone: Bools) -> tuple[list[Spot], Ints] | None:
+    def _rehearsed(self, job: Job, gone: Bools) -> tuple[list[Place], Ints] | None:
         """Where a job would stand, and who would go for it besides those who count as gone; None if not enough can."""
         cycle, before = self._cycle, self._gone
         with cycle.ledger.statement():
             self._gone = gone.copy()
             try:
-                spots, victims = self._place_all(job)
+                places, victims = self._place_all(job)
             finally:
                 self._gone = before
-            subs = dict.fromkeys(sub.number for sub, _, _ in spots)
+            subs = dict.fromkeys(sub.number for sub, _, _ in places)
             whole = all(sub_ready(cycle.ledger, sub, waiting=True) for sub in job.subs if sub.number in subs)
             ready = whole and job_ready(cycle.ledger, job, waiting=True)
-            enough = bool(spots) and (ready or not cycle.pipeline.gangs_wait)
-        return (spots, victims) if enough else None
+            enough = bool(places) and (ready or not cycle.pipeline.gangs_wait)
+        return (places, victims) if enough else None
 
     def _kind(self, job: Job) -> object | None:
-        """What the answer depends on, the moment included; None for a job of which something stands already."""
+        """What the answer depends on, the moment included; None for a job of which tasks are placed already."""
         cycle = self._cycle
         if len(job.subs) != 1 or job.policies or job.roles or job.subs[0].ready or len(job.subs[0].held):
             return None
@@ -114,7 +114,7 @@ class _ClassicPreemptor(Evictor):
         return job.queue, job.priority, job.minimum, job.scheduler, sub.minimum, asked, best_effort, moment
 
     def _beyond_it(self, job: Job) -> Reason | None:
-        """Jobs that evict nobody, and jobs that are to stand close together, which single nodes cannot promise."""
+        """Jobs that must not evict, and jobs with a topology, which victims on single nodes cannot meet."""
         cycle = self._cycle
         if job.never_preempts:
             return Reason("NeverPreempts", self._action, marked(job))
@@ -155,10 +155,10 @@ class _ClassicPreemptor(Evictor):
         text = f"{text}: evicting on single nodes does not bring it to its minimum"
         return Reason("NotEnoughVictims", self._action, f"nothing was evicted: {text}")
 
-    def _carry_out(self, job: Job, spots: list[Spot], victims: Ints) -> None:
+    def _carry_out(self, job: Job, places: list[Place], victims: Ints) -> None:
         """Evict and place."""
         with self._cycle.ledger.statement() as statement:
-            placements = self._stand(job, spots, victims)
+            placements = self._place_on(job, places, victims)
             if placements is None:  # a plugin has changed its mind: what was tried a moment ago fits no longer
                 self._tell(job, self._why_not(job))
                 return
@@ -170,9 +170,9 @@ class _ClassicPreemptor(Evictor):
 
     # -- where
 
-    def _place_all(self, job: Job) -> tuple[list[Spot], Ints]:
+    def _place_all(self, job: Job) -> tuple[list[Place], Ints]:
         """Task after task while the job starves; a task that finds no node is passed over."""
-        spots: list[Spot] = []
+        places: list[Place] = []
         victims: list[int] = []
         best_effort_parts = {
             task_group.remaining[0].pod_set: task_group.need for task_group in slots(self._cycle, job).task_groups
@@ -196,8 +196,8 @@ class _ClassicPreemptor(Evictor):
                 self._gone[gone] = True
                 victims += gone.tolist()
                 self._put(Ask(pod_set.shape, sub, job), pod_set, row)
-                spots.append((sub, pod_set, row))
-        return spots, np.array(victims, dtype=np.int64)
+                places.append((sub, pod_set, row))
+        return places, np.array(victims, dtype=np.int64)
 
     def _evict(self, victims: Ints) -> None:
         if len(victims):
@@ -216,8 +216,8 @@ class _ClassicPreemptor(Evictor):
     def _node_for(self, ask: Ask) -> tuple[int, Ints] | None:
         """The best node that the task fits once enough victims there are gone, and who they are.
 
-        Nodes on which nobody has to go come first, then by score; or, where nodes are compared by whom they would
-        lose, as Kubernetes does.
+        Nodes without victims come first, then by score; or, where nodes are compared by their victims, as Kubernetes
+        compares them.
         """
         cycle, shape = self._cycle, ask.shape
         preemptor = Preemptor(self._purpose, ask.job, shape.request, gang=False, running=self._running)
@@ -250,7 +250,7 @@ class _ClassicPreemptor(Evictor):
     # -- who
 
     def _candidates(self, preemptor: Preemptor, *, slot: bool) -> Ints:
-        """Whom the purpose lets go; where a `slot` is all that is asked for, only tasks that hold nothing else."""
+        """The candidates of the purpose; where a `slot` is all that is asked for, only tasks that hold nothing else."""
         running, job = self._running, preemptor.job
         eligible = (self._fair(job) & ~self._settled.alone)[running.job]
         if self._purpose is Purpose.PREEMPT:  # less important tasks of the same job make room as well
@@ -315,7 +315,7 @@ class _ClassicPreemptor(Evictor):
         return found
 
     def _may_go(self, preemptor: Preemptor, here: Ints) -> Ints:
-        """Whom no filter spares, and no job that was just given more than its minimum loses more than that."""
+        """The victims that no filter protects; a job that has just been given surplus loses no more than that."""
         pipeline = self._cycle.pipeline
         if len(here):
             here = here[pipeline.alone(preemptor, here)]  # the others use up nothing that their gang can spare
@@ -361,23 +361,23 @@ class _ClassicPreemptor(Evictor):
             self._evict(victims)
             return bool(self._cycle.fits(ask, slice(row, row + 1), Pool.FUTURE_IDLE)[0])
 
-    def _needed(self, job: Job, spots: list[Spot], victims: Ints) -> Ints:
+    def _needed(self, job: Job, places: list[Place], victims: Ints) -> Ints:
         """Keep victims of one task that are no longer needed after evictions for another task."""
-        if len(spots) == 1:
+        if len(places) == 1:
             return victims
         for victim in victims[::-1].tolist():
             rest = victims[victims != victim]
             with self._cycle.ledger.statement():
-                if self._stand(job, spots, rest) is not None:
+                if self._place_on(job, places, rest) is not None:
                     victims = rest
         return victims
 
-    def _stand(self, job: Job, spots: list[Spot], victims: Ints) -> list[Placement] | None:
+    def _place_on(self, job: Job, places: list[Place], victims: Ints) -> list[Placement] | None:
         """Evict, and put every task on its row, on the ledger as it is; None where one of them does not fit."""
         cycle = self._cycle
         self._evict(victims)
         placements: dict[tuple[int, Pool], tuple[SubJob, PodSet, list[int]]] = {}
-        for sub, pod_set, row in spots:
+        for sub, pod_set, row in places:
             ask = Ask(pod_set.shape, sub, job)
             fits = cycle.fits(ask, slice(row, row + 1), Pool.FUTURE_IDLE)[0]
             if not fits or cycle.pipeline.quota_exceeded(job, pod_set.shape.request) is not None:

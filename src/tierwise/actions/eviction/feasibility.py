@@ -126,7 +126,7 @@ def _sizes(task_group: TaskGroup) -> dict[Shape, int]:
 
 
 def quota_allows(cycle: Cycle, preemptor: Preemptor, victims: Ints) -> bool:
-    """Whether the queues let the gang have its minimum once the victims count for nobody."""
+    """Whether the queues let the gang have its minimum once the victims are no longer charged to theirs."""
     return quota_objection(cycle, preemptor, victims) is None
 
 

@@ -162,7 +162,7 @@ class GangPreemptor(Evictor):
         cycle = self._cycle
         cycle.nominations.release(job)
         gone, kept = self._catch_up(), len(cycle.nominations)
-        if gone or self._kept != kept:  # room has come that nobody knew of
+        if gone or self._kept != kept:  # there is more room than when they were tried
             self._kept = kept
             self._in_vain.clear()
         wanted = demand(cycle, job)
@@ -362,7 +362,7 @@ class GangPreemptor(Evictor):
         return result
 
     def _to_spare(self, preemptor: Preemptor, local: Ints) -> Ints:
-        """Of some candidates, those whom their gangs can spare, and nobody protects by name."""
+        """Of some candidates, those that their gangs can spare, and that no filter protects by name."""
         running = self._running
         local = local[~running.not_preemptable[local]]
         local = local[self._cycle.pipeline.named(preemptor, local)]
@@ -396,7 +396,7 @@ class GangPreemptor(Evictor):
         return np.sort(np.concatenate(going))
 
     def _candidates(self, preemptor: Preemptor) -> Ints:
-        """Whom neither a mark nor a filter spares, each by itself."""
+        """The candidates that neither a mark nor a filter protects, each by itself."""
         eligible = np.flatnonzero(self._eligible(preemptor) & ~self._running.not_preemptable)
         going = np.zeros(len(self._running), dtype=bool)
         going[eligible[self._cycle.pipeline.may_go(preemptor, eligible)]] = True
@@ -481,7 +481,7 @@ class GangPreemptor(Evictor):
         victims, before = self._with_remainder(preemptor, plan), len(cycle.report.evictions)
         self._finish(job, found.placements, victims, found.score)
         cycle.report.add_eviction_attempt(job, replace(self._with_attempt(plan, looked), loss=loss))
-        if dragged.any():  # whom a group that falls as one makes needless stays, before anybody takes the room
+        if dragged.any():  # victims that a group which falls as one makes needless stay, before others take the room
             review(cycle, before)
             self._gone[victims] = self._evicted[victims] = False
             left = self._running.at(e.task for e in cycle.report.evictions[before:])
@@ -514,7 +514,7 @@ class GangPreemptor(Evictor):
         return f"to make room for {job.key}: {why}"
 
     def _why_not(self, preemptor: Preemptor, looked: tuple[str, ...]) -> Reason:
-        """What stood in the way, domain by domain: nobody who may go, vetoes, or room that stays short."""
+        """What the obstacle was, domain by domain: no candidates, protected pods, or too little room."""
         over = quota_objection(self._cycle, preemptor, self._candidates(preemptor)) if self._options.by_pod else None
         if over is not None:
             return Reason("NotEnoughVictims", self._action, f"nothing was evicted, as it would not help: {over.text}")

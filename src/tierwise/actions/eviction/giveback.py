@@ -47,7 +47,7 @@ def give_back(cycle: Cycle, *, enabled: bool) -> None:
         going = _allowed(cycle, plugin, debt, priced, left)
         if not len(going):
             continue
-        with cycle.ledger.statement() as statement, suppress(PluginError):  # nobody goes whom a plugin cannot follow
+        with cycle.ledger.statement() as statement, suppress(PluginError):  # a plugin that cannot follow keeps them
             cycle.ledger.evict(cycle.running, going, cycle.snapshot.jobs)
             statement.keep()
             _report(cycle, going.tolist(), debt.text)
@@ -59,7 +59,7 @@ def give_back(cycle: Cycle, *, enabled: bool) -> None:
 
 
 def _allowed(cycle: Cycle, plugin: Lending, debt: Debt, running: RunningTable, gone: Bools) -> Ints:
-    """Who pays: nobody beyond a disruption budget, and of a group that falls as one all or none."""
+    """The victims: none beyond a disruption budget, and of a group that falls as one all or none."""
     while True:
         firm = running.not_preemptable | ~running.whole(~running.not_preemptable & ~gone, gone)
         running = replace(running, not_preemptable=firm)
@@ -116,6 +116,6 @@ def _denied(cycle: Cycle) -> list[Job]:
 def _within_quota(cycle: Cycle, job: Job) -> bool:
     try:
         asked = demand(cycle, job)
-    except PluginError:  # it was told so when it had its turn
+    except PluginError:  # it was told so when it was served
         return False
     return bool(asked.task_groups) and cycle.pipeline.quota_exceeded(job, needs(asked, len(cycle.view.axis))) is None

@@ -53,7 +53,7 @@ class VictimOrder(enum.Enum):
 
 
 def by_importance(running: RunningTable, tasks: Ints, victim_order: VictimOrder) -> tuple[Ints, ...]:
-    """Keys for `lexsort`, the least significant first: the most important task stands in front."""
+    """Keys for `lexsort`, the least significant first: the most important task comes first."""
     if victim_order is VictimOrder.POD:  # the longer it runs, the more is lost
         single = ~running.jobs.together[running.job[tasks]]  # who takes its whole group along is spared before its like
         return running.rank[tasks], running.started[tasks], single, -running.priority[tasks]  # type: ignore[return-value]
@@ -182,7 +182,7 @@ def _without_room(left: Ints, rows: Ints, request: Ints) -> Bools:
         now = np.flatnonzero(turn == i)
         fits = (request[:, now] <= left[:, rows[now]]).all(axis=0)
         result[now[~fits]] = True
-        left[:, rows[now[fits]]] -= request[:, now[fits]]  # one candidate per row and turn: no row stands here twice
+        left[:, rows[now[fits]]] -= request[:, now[fits]]  # one candidate of each row at a time: no row is here twice
     return result
 
 

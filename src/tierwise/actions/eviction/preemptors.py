@@ -62,7 +62,7 @@ class Evictor(ABC):
         """Evict for a starving job and nominate it, or say why not."""
 
     def serve_safely(self, job: Job) -> None:
-        """The same where a plugin may fail, which costs the job its turn."""
+        """The same where a plugin may fail: then the job is not served."""
         failed = self._cycle.attempt(job, self.serve)
         if failed is not None:
             self._tell(job, failed)
@@ -71,7 +71,7 @@ class Evictor(ABC):
         self._cycle.report.add_eviction_attempt(job, EvictionAttempt(self._action, obstacle))
 
     def _catch_up(self) -> bool:
-        """Learn what was decided, and whether somebody has gone, since the last time."""
+        """Learn what was decided, and whether pods were evicted, since the last time."""
         fresh = self._cycle.report.evictions[self._seen :]
         self._settled.catch_up()
         gone = self._running.at(eviction.task for eviction in fresh)
@@ -106,11 +106,11 @@ class Evictor(ABC):
         jobs = self._running.jobs
         own = jobs.queue == jobs.queue[job.number]
         reclaimable = np.array([queue.reclaimable for queue in self._cycle.snapshot.queues.values()] + [False])
-        others: Bools = ~own & reclaimable[jobs.queue]  # the last one stands for jobs of no queue
+        others: Bools = ~own & reclaimable[jobs.queue]  # the last one is for jobs of no queue
         return own & (jobs.priority < job.priority) if self._purpose is Purpose.PREEMPT else others
 
     def _finish(self, job: Job, placements: Sequence[Placement], victims: Ints, score: float = 0.0) -> None:
-        """Report who goes, and bind a job for which nobody had to go where all that it needs has room now."""
+        """Report the victims, and bind a job without victims where all that it needs has room now."""
         cycle = self._cycle
         self._gone[victims] = self._evicted[victims] = True
         owners = [cycle.snapshot.jobs[number] for number in self._running.job[victims].tolist()]
@@ -131,7 +131,8 @@ class Evictor(ABC):
 class Notices:
     """Who was told that he goes: notice that was given is kept, as long as these are victims enough.
 
-    Two jobs that save their work in turn would else be the cheaper victim in turn, and no notice would ever run out.
+    Else two jobs that save their work one after the other would each become the cheaper victim, and no notice would
+    ever run out.
     """
 
     def __init__(self, cycle: Cycle) -> None:
@@ -142,7 +143,7 @@ class Notices:
             self._told[:] = [bool(task.noticed) and task.key not in moving for task in self._running.tasks]
 
     def first(self, gone: Bools) -> Iterator[Bools]:
-        """Whom else to count as gone while victims are looked for, before all are asked.
+        """Which other tasks count as gone while victims are looked for, before all are asked.
 
         First all who have no notice; then those who would have to be given one.
         """

@@ -254,7 +254,7 @@ class DomainBounds:
                 least[2] = np.maximum(least[2], _lowered(np.maximum(lacking[i], 0) * rate, 0.0))
 
     def _growth(self, useful: Bools, goes: Bools) -> _Growth:
-        """How the room of useful rows grows as gangs go that can spare nobody, the lowest priority first.
+        """How the room of useful rows grows as gangs without surplus go, the lowest priority first.
 
         Counted by the resources that every task of the demand takes some of.
         """
@@ -289,7 +289,7 @@ class DomainBounds:
     ) -> tuple[Floats, Floats]:
         """The first two numbers of the price for domains of one tier where so much of a resource is missing.
 
-        `units` of it must come from gangs that can spare nobody.
+        `units` of it must come from gangs without surplus.
         """
         segments = self._standing.in_tier(tier)
         if not len(segments.job):
@@ -308,7 +308,7 @@ class DomainBounds:
 
 
 class _Growth(msgspec.Struct, frozen=True):
-    """By how many tasks rows take more as gangs go that can spare nobody, in the order of rows and of priorities."""
+    """By how many tasks rows take more as gangs without surplus go, in the order of rows and of priorities."""
 
     had: Ints  # by row: how many tasks it takes before
     sizes: dict[int, tuple[int, Ints]]  # by resource: what each task takes at least, and what rows have before

@@ -5,7 +5,7 @@ replacements are made at once. A node is lost where it is not ready, gone, has a
 does not tolerate for good, or a condition that the profile lists. Where replacements find no place beside the rest of
 their gang, `Replacements` makes room: borrowers of its spares go first; else the smallest part of the gang moves that
 has a place elsewhere. Only jobs that say what they want, or profiles that say it for them, are repaired, and pods that
-nobody would make anew stay where they are.
+no controller would create again stay where they are.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str]) -
                 _evict(cycle, job, sub, task, f"{node} {why[task.key]}")
                 continue
             if task.created and task.created >= since:
-                continue  # it was made anew for this loss
+                continue  # it was created again for this loss
             if wish is OnNodeLoss.RESTART_ALL:
                 reason = f"the job restarts: {where} of pod {first.key} {why[first.key]}"
             elif wish is OnNodeLoss.RESTART_SUBGROUP and own is not None:

@@ -1,7 +1,7 @@
 """Look at the victims of an action once more, together: who is needless with the others gone stays.
 
 Each plan is made for one job. Victims of a later one may free so much where an earlier one is waited for that its own
-victims need not go. Those are spared for whom everything that was decided still has room where it is.
+victims need not go. Victims stay where all that was decided still has room with them there.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def _units(cycle: Cycle, evictions: list[Eviction]) -> list[list[Eviction]]:
     ready, lost = cycle.ledger.ready, Counter(eviction.job.key for eviction in evictions)
     for eviction in reversed(evictions):
         job = eviction.job
-        stands = int(ready[[sub.number for sub in job.subs]].sum())
-        falls = eviction.action not in EVICTING_BY_POD and stands < job.minimum <= stands + lost[job.key]
+        left = int(ready[[sub.number for sub in job.subs]].sum())
+        falls = eviction.action not in EVICTING_BY_POD and left < job.minimum <= left + lost[job.key]
         broken = job.together or falls
         units.setdefault(job.key if broken else eviction.task.key, []).append(eviction)
     return list(units.values())
@@ -71,7 +71,7 @@ def _have_room(cycle: Cycle, victims: Ints) -> bool:
 
 
 def _quotas_allow(cycle: Cycle, evictions: list[Eviction]) -> bool:
-    """Whether no job that somebody went for is now beyond its quota, in anything that it uses."""
+    """Whether no preemptor is now beyond its quota, in anything that it uses."""
     jobs: dict[str, Job] = {e.by.key: e.by for e in evictions if e.by is not None}
     for job in jobs.values() if cycle.pipeline.quota_exceeded else ():
         held = cycle.ledger.job_used[:, job.number].copy()

@@ -88,7 +88,7 @@ def first_of(plans: Sequence[EvictionPlan]) -> EvictionPlan:
     plans = [plan for plan in plans if plan.price[0] == least]
     if not all(plan.cost for plan in plans):
         return min(plans, key=lambda plan: plan.price)
-    enough = min(plan.gain for plan in plans)  # each of them makes room, so nobody gains by more
+    enough = min(plan.gain for plan in plans)  # each of them makes room, so none gains by more
     best = max(enough / plan.cost for plan in plans)
     return min((p for p in plans if best - enough / p.cost < ALIKE), key=lambda plan: (plan.rank, plan.price))
 
@@ -124,7 +124,7 @@ def _needed(bundles: Bundles, chosen: Ints, fits: Feasibility) -> Ints:
 
 
 def _without_surplus(bundles: Bundles, left: Ints, fits: Feasibility) -> tuple[Ints, Ints]:
-    """These bundles without safe tasks that are not needed: which of them still lose somebody, and whom."""
+    """These bundles without safe tasks that are not needed: which of them still lose tasks, and which tasks."""
     safe = left[bundles.safe[left]]
     return _tasks(bundles, left, np.flip(bundles.pick(safe).victims), fits)
 

@@ -162,7 +162,7 @@ class _Slices(Ground):
         return chain
 
     def write(self, chosen: Chosen) -> list[Placement] | None:
-        """None where releasing room, which is counted per node, fits in sum and not in turn."""
+        """None where releasing room, which is counted per node, fits in sum and not one by one."""
         depth = self._cycle.topology.chains
         groups = [(part.task_group, option.place) for part, option in chosen if part.task_group is not None]
         placements: list[Placement] = []

@@ -1,7 +1,7 @@
 """Place a job whose constraints are on several trees, or whose sub-groups have theirs on another than rows follow.
 
 Constraints become limits that rows know (`limits`). A limit knows nothing of trees: it gives each row the domain that
-the row stands in, -1 for none. Rows that no limit tells apart form a *cell*, so what is counted are cells, of which
+the row is in, -1 for none. Rows that no limit tells apart form a *cell*, so what is counted are cells, of which
 there are few, and their capacity. A place of a part is what one domain of each of its limits has in common. The search
 of `assign` runs on two grounds, both within one budget. `Cells` chooses places from the outside inwards; a flow says
 whether the tasks fit into the cells that are left, exactly for one plain shape (`tests/support/several_trees.py` states
@@ -250,7 +250,7 @@ class Cells(Search):
         ]
 
     def deal(self) -> list[Dealt] | None:
-        """Rows for what is chosen now; None where it does not fit, or stands in too few domains."""
+        """Rows for what is chosen now; None where it does not fit, or is in too few domains."""
         supplies = self._supplies()
         counts = self._spread_out(supplies, self._spreads)
         if counts is None:
@@ -494,7 +494,7 @@ class _Tasks(Search):
         return all(int(room.sum()) >= left[frame.next] for room, left in rooms)
 
     def state(self, frame: Frame) -> tuple[object, ...]:
-        """What stands on rows of each kind: rows that were alike at first may change places."""
+        """What is placed on rows of each kind: rows that were alike at first may change places."""
         if self._apart:
             return (object(),)
         on_row: dict[int, list[int]] = {}

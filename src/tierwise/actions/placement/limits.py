@@ -32,8 +32,8 @@ def homes_of(cycle: Cycle, constraint: Constraint, tier: int | None = None) -> I
     snapshot, rows = cycle.snapshot, len(cycle.nodes)
     alternate = snapshot.alternate_topology(constraint)
     if alternate is None and not snapshot.knows(constraint):
-        nobody = constraint.kind == HYPERNODES  # without any hyperNode Volcano has a virtual root around all nodes
-        return None if nobody or not constraint.hard else np.full(rows, -1, dtype=np.int64)
+        virtual = constraint.kind == HYPERNODES  # without any hyperNode Volcano has a virtual root around all nodes
+        return None if virtual or not constraint.hard else np.full(rows, -1, dtype=np.int64)
     topology = cycle.topology if alternate is None else alternate.topology
     limit = _tier(constraint, topology) if tier is None else tier
     if limit is None:

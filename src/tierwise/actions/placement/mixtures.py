@@ -139,7 +139,7 @@ class Axes:
         """A number for each row that alike rows share; and what tells each kind: what is free, how much alone fits."""
         fit_counts = np.stack([np.minimum(room[rows], most) for room, most in zip(self._rooms, self.most, strict=True)])
         free = self._cycle.ledger.free(self._asked, rows, self._pool)
-        useful = np.minimum(free, (np.array(self.most) @ self._requests)[:, None])  # what nobody asks for tells nothing
+        useful = np.minimum(free, (np.array(self.most) @ self._requests)[:, None])  # the rest does not matter
         useful[:, ~fit_counts.any(axis=0)] = 0
         alike, kinds = np.unique(np.concatenate((useful, fit_counts)), axis=1, return_inverse=True)
         return kinds.ravel(), alike.T
@@ -338,7 +338,7 @@ def _by_preference(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, s
     room = cycle.fit_counts.of(shape)
     ask = Ask(shape, task_group.sub, job, distance_decided=True)
     scores = np.rint(cycle.pipeline.score(ask, span, room.rows(pool)[span] > 0) * 2.0**20)
-    standing = [stands[0] for stands in map(cycle.ledger.placed_rows, job.subs) if stands is not None]
+    standing = [placed[0] for placed in map(cycle.ledger.placed_rows, job.subs) if placed is not None]
     far = (
         topology.meeting_tiers(topology.meet_rows(np.concatenate(standing)))[leaf] if standing else np.zeros(len(leaf))
     )

@@ -71,10 +71,10 @@ class SlotTree(msgspec.Struct, frozen=True, dict=True):
 
 def slot_tree(cycle: Cycle, sub: SubJob, job: Job, room: Ints) -> SlotTree:
     """The job's tree as tasks see it that find so much room on each row of the cluster."""
-    nodes, stands, alternate = len(cycle.nodes), cycle.ledger.placed_rows(sub), cycle.alternate_topology(job)
+    nodes, placed, alternate = len(cycle.nodes), cycle.ledger.placed_rows(sub), cycle.alternate_topology(job)
     standing = np.zeros(nodes, dtype=np.int64)
-    if stands is not None:
-        standing += np.bincount(*stands, minlength=nodes).astype(np.int64)
+    if placed is not None:
+        standing += np.bincount(*placed, minlength=nodes).astype(np.int64)
     drawn = standing if job.gather is None else standing + np.bincount(job.gather.drawn, minlength=nodes)
     topology, rows = (cycle.topology, np.arange(nodes)) if alternate is None else (alternate.topology, alternate.rows)
     return SlotTree(topology, cycle.nodes.rank[rows], room[rows], drawn[rows], standing[rows], rows)

@@ -113,7 +113,7 @@ class Search(ABC):
     def _choices(self, frame: Frame, chosen: Chosen) -> Iterator[Frame | None]:
         """Every way to go on, each in force until the next one is asked for: a place for the next part, or none.
 
-        None stands for the end: all that is needed has a place.
+        None is the end: all that is needed has a place.
         """
         parts, this = frame.part.parts, frame.next
         if this == len(parts) or not self.hopeful(frame):
@@ -191,7 +191,7 @@ class Ground(Search):
         """Place all that is needed, within the budget and so many choices."""
         for chosen in self.solutions(budget, most):
             placements = self.write(chosen)
-            if placements is None:  # what was counted together may not fit in turn
+            if placements is None:  # what was counted together may not fit one after the other
                 return NoPlace.BOUNDED
             return SearchResult(self._domain, tuple(placements), sum(option.worth for _, option in chosen))
         return NoPlace.of(bounded=self._bounded)

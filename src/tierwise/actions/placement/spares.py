@@ -30,7 +30,7 @@ from tierwise.model.topology import ROOT
 __all__ = ["Spares", "like_nodes"]
 
 _OPENINGS = 20_000
-"""How often spares are opened to borrowers in one cycle; beyond that these wait for the next, and nobody for them."""
+"""How often spares are opened to borrowers in one cycle; beyond that these wait for the next cycle."""
 _NOBODY: Ints = np.zeros(0, dtype=np.int64)
 _UNKNOWN = "annotation {key}: no tier is called {tier}, so no spares are kept for it"
 _FEWER = "annotation {key}: {asked} asked for, and the profile keeps at most {most} for {pods}"
@@ -79,7 +79,7 @@ class Spares:
     def serve(self, job: Job | None) -> None:
         """From now on they are open to a job if it is their owner, more important than that, or may borrow them.
 
-        To None they are closed, as to anybody of whom nothing is known.
+        To None they are closed, as to any job of which nothing is known.
         """
         borrows = job is not None and job.repair is not None and job.repair.borrows and self._openings < _OPENINGS
         self._openings += len(self._owners) if borrows else 0
@@ -135,7 +135,7 @@ class Spares:
             self._charge(job, -shape.request * int(counts.sum()))
 
     def _keep_again(self, job: Job) -> None:
-        """Set aside what was kept before, where that is still free and can be paid for; else look for it anew."""
+        """Set aside what was kept before, where that is still free and can be paid for; else look for it again."""
         found = self._before.get(job.number)
         if found is None:
             self._keep(job)

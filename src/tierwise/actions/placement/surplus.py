@@ -123,7 +123,7 @@ def place_surplus_group(cycle: Cycle, job: Job, asked: Demand) -> list[Placement
 
 
 def _domains(cycle: Cycle, job: Job, inner_group: int) -> list[int]:
-    """The domains that the job may use: the widest around its placed tasks, or each candidate in turn.
+    """The domains that the job may use: the widest around its placed tasks, or one candidate after the other.
 
     For a part of an inner group, those that this group may use inside them, and inside the groups around it.
     """

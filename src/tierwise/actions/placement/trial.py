@@ -113,7 +113,7 @@ def close_others(cycle: Cycle, rows: Ints) -> None:
 
 
 def _orders(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]) -> Iterator[TaskGroup]:
-    """The task group as it is, with its largest tasks first, and, where filters move so that nobody counts mixtures,
+    """The task group as it is, with its largest tasks first, and, where filters move so that mixtures are not counted,
     with the tasks first that the fewest nodes take: all of these, then each kind of them that is among the fewest.
     """
     yield task_group
@@ -236,10 +236,10 @@ def _by_score(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Pi
     return place(cycle, ask, count, cycle.topology.span(domain), pool)
 
 
-# Tasks that go where the first of them stands.
+# Tasks that go where the first of them is.
 #
 # Required pod affinity ties tasks to a place, such as a zone, by those that stand there already, and so does a claim of
-# devices that several pods share. Where none stands yet, the first task decides for all that follow, and the scores
+# devices that several pods share. Where none is placed yet, the first task decides for all that follow, and the scores
 # that choose its node know nothing of them: it may go to a place that is too small. So a first task of each shape
 # concerned is put into one place, then the others are fitted, and if they find no room the next place is tried.
 
