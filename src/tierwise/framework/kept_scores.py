@@ -5,7 +5,7 @@ what each node scores by itself for each shape, and scores the rows again that h
 score by their domain is added each time, since a task moves the domains around it, and so all scores by a little.
 Where tasks raise their own node most, a node that was the best stays so while all tasks go there and it has room.
 
-The row is the one that `placer.reference` chooses for one task: a property compares both.
+The row is the one that `placer.best_row` chooses for one task: a property compares both.
 """
 
 from __future__ import annotations
