@@ -55,10 +55,11 @@ def test_actions_are_known_however_they_are_spelled() -> None:
     assert ("allocate", "gangpreempt") == check_profile(profile("gang", actions="allocate gang-Preempt")).actions
 
 
+@pytest.mark.parametrize("minimum", [1, 2])
 @pytest.mark.parametrize("actions", ["enqueue backfill allocate", "backfill allocate", "backfill gangpreempt allocate"])
-def test_best_effort_pods_of_a_gang_wait_for_no_other_cycle(actions: str) -> None:
-    """They go where their gang goes, also where backfill stands before the action that places it."""
-    mixed = gang("g", roles=(role("main", 1, "cpu=1"), role("probe", 1, "")))
+def test_best_effort_pods_of_a_gang_wait_for_no_other_cycle(actions: str, minimum: int) -> None:
+    """Those it needs and those beyond its minimum start with it, also where backfill comes before what places it."""
+    mixed = gang("g", roles=(role("main", 1, "cpu=1", minimum=1), role("probe", 1, "")), minimum=minimum)
     outcome = allocate(draw("r0[n0]"), mixed, profile=replace(DEFAULT, actions=tuple(actions.split())))
 
     assert {"g-main-0", "g-probe-0"} == set(outcome.bindings)
