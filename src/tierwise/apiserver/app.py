@@ -37,7 +37,7 @@ _LOOK: Final = 10.0
 """Seconds after which a quiet watch looks whether its client is still there."""
 
 _LONGEST_WATCH: Final = 3600.0
-"""Seconds after which a watch ends, and is begun anew by whoever needs it."""
+"""Seconds after which a watch ends, and is begun again by whoever needs it."""
 
 _PATH: Final = re.compile(
     r"/(?:api/(?P<core>v1)|apis/(?P<group>[^/]+)/(?P<version>[^/]+))"

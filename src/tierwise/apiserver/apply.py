@@ -1,4 +1,4 @@
-"""Server-side apply: who said which field, and what becomes of an object when somebody says it again.
+"""Server-side apply: who said which field, and what becomes of an object when it is said again.
 
 A manager owns the fields that it applied last. Fields that it no longer names are removed, unless another manager owns
 them as well; a field of another manager with another value is a conflict, unless the request is forced. Ownership is
@@ -216,9 +216,9 @@ def _with(value: object, path: Path, leaf: object, work: Work) -> object:
 
 
 def _without(value: object, path: Path, kept: Set[Path], work: Work, above: Path = ()) -> object:
-    """A copy without a field; an item of a list goes with the last field of it that somebody owned.
+    """A copy without a field; an item of a list goes with the last field of it that has an owner.
 
-    `kept` are the fields that somebody owns, and all that they are in.
+    `kept` are the fields that have owners, and all that they are in.
     """
     step, rest, here = path[0], path[1:], (*above, path[0])
     work.take(len(value) if isinstance(value, dict) else 0)

@@ -60,5 +60,5 @@ def invalid(kind: str, name: str, causes: Sequence[tuple[str, str]]) -> ApiFailu
 
 
 def expired(message: str) -> ApiFailure:
-    """A version that is no longer known: the client lists anew."""
+    """A version that is no longer known: the client lists again."""
     return ApiFailure(410, "Expired", message)

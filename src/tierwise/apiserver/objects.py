@@ -39,7 +39,7 @@ from tierwise.sim.cluster.store import grace
 __all__ = ["Answer", "ObjectApi", "Place", "number"]
 
 _LISTS: Final = 16
-"""Lists that are read page by page at a time, at most: beyond that the oldest must be begun anew."""
+"""Lists that are read page by page at a time, at most: beyond that the oldest must be begun again."""
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME: Final = 253
@@ -106,7 +106,7 @@ class ObjectApi:
 
     def get(self, place: Place) -> Raw:
         """One object."""
-        return self._shown(place, self._held(place))
+        return self.shown(place, self._held(place))
 
     def list(self, place: Place, query: Mapping[str, str]) -> Raw:
         """Objects of a kind in natural order, all or a page of them."""
@@ -117,7 +117,7 @@ class ObjectApi:
         else:
             wanted = self.selected(place, query)
             found, version = self.cluster.all(place.served.group, place.served.kind)
-            left = [self._shown(place, raw) for key, raw in found if _within(place, key) and wanted(raw)]
+            left = [self.shown(place, raw) for key, raw in found if _within(place, key) and wanted(raw)]
         meta: Raw = {"resourceVersion": str(version)}
         if limit and len(left) > limit:
             meta |= {"continue": self._keep(left[limit:], version), "remainingItemCount": len(left) - limit}
@@ -145,9 +145,6 @@ class ObjectApi:
 
     def shown(self, place: Place, raw: Raw) -> Raw:
         """An object in the version that was asked for, with what an API server adds where nothing is said."""
-        return self._shown(place, raw)
-
-    def _shown(self, place: Place, raw: Raw) -> Raw:
         return _in_version(place, _defaulted(place.served, raw))
 
     def _held(self, place: Place) -> Raw:
@@ -229,12 +226,12 @@ class ObjectApi:
         raw, told = self._admitted(place, raw, old)
         _check_readable(place, raw)
         if _dry(query):
-            return Answer(self._shown(place, self.cluster.preview(key, raw)), code, (*warnings, *told))
+            return Answer(self.shown(place, self.cluster.preview(key, raw)), code, (*warnings, *told))
         kept = self.cluster.put(key, raw)
         meta = meta_of(kept)
         if old is not None and meta.get("deletionTimestamp") and not _finalizers(kept) and not _holds_node(kept):
             self._let_go(place)
-        return Answer(self._shown(place, kept), code, (*warnings, *told))
+        return Answer(self.shown(place, kept), code, (*warnings, *told))
 
     def _admitted(self, place: Place, raw: Raw, old: Raw | None) -> tuple[Raw, Sequence[str]]:
         """Defaults and checks of tierwise's webhook, for the kinds that it is asked about on a real cluster."""
@@ -277,7 +274,7 @@ class ObjectApi:
                 if not response.allowed:
                     raise _denied(place, response)
             if _dry(asked):
-                return Answer(self._shown(place, raw))
+                return Answer(self.shown(place, raw))
             return self._delete(place, raw, asked)
 
     def _delete(self, place: Place, raw: Raw, asked: Mapping[str, object]) -> Answer:
@@ -290,7 +287,7 @@ class ObjectApi:
                 seconds = grace(pod) if patience is None else min(patience, grace(pod))
                 marks = {"deletionTimestamp": stamp(now + seconds), "deletionGracePeriodSeconds": seconds}
                 raw = self.cluster.put(key, {**raw, "metadata": {**meta_of(raw), **marks}})
-            return Answer(self._shown(place, raw))
+            return Answer(self.shown(place, raw))
         if (key.group, key.kind) == ("", "Namespace") and key.name in _LASTING:
             raise ApiFailure(
                 403, "Forbidden", f'namespaces "{key.name}" is forbidden: this namespace may not be deleted'
@@ -298,7 +295,7 @@ class ObjectApi:
         if (key.group, key.kind) == ("", "Namespace") or _finalizers(raw):
             status = {"status": {**_part(raw, "status"), "phase": "Terminating"}} if key.kind == "Namespace" else {}
             meta = {"deletionTimestamp": stamp(now), "deletionGracePeriodSeconds": 0, **meta_of(raw)}
-            return Answer(self._shown(place, self.cluster.put(key, {**raw, **status, "metadata": meta})))
+            return Answer(self.shown(place, self.cluster.put(key, {**raw, **status, "metadata": meta})))
         self._let_go(place)
         done: Raw = {
             "name": place.name,

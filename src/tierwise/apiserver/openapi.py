@@ -1,7 +1,7 @@
 """OpenAPI documents: what kinds look like, for `kubectl explain`, and what the server checks, for `kubectl apply`.
 
 Custom resources have the schemas of their definitions, Kubernetes' own kinds the fields and types of `protobuf`, and
-other kinds are open. Made when somebody asks, and kept.
+other kinds are open. Made when asked for, and kept.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from tierwise.sim.cluster.store import Batch, EmbeddedCluster
 __all__ = ["Change", "ServedCluster", "established", "meta_of"]
 
 _WINDOW: Final = 20_000
-"""Changes that are remembered: somebody who has missed more lists anew."""
+"""Changes that are remembered: a client that has missed more lists again."""
 
 _EVENTS: Final = 10_000
 """Events that are kept; the oldest go first."""

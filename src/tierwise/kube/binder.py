@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -46,14 +45,16 @@ _UNKNOWN: Final = "the outcome is unknown: the pod is looked up until there is a
 class Binder:
     """Binds pods through an API server."""
 
-    def __init__(self, client: Client, store: Store, pods: Resource, may: Callable[[], bool]) -> None:
+    def __init__(
+        self, client: Client, store: Store, pods: Resource, under_way: BindsUnderWay, may: Callable[[], bool]
+    ) -> None:
         self._client = client
         self._store = store
         self._pods = pods
         self._may = may  # whether we may still write
         self._slots = asyncio.Semaphore(IN_FLIGHT)  # of all batches together: who came first is sent first
         self._lookups: set[asyncio.Task[None]] = set()
-        self.under_way = BindsUnderWay(time.monotonic)
+        self._under_way = under_way
 
     async def bind(self, binds: Sequence[Bind]) -> list[Outcome]:
         """Bind pods; one outcome each, in order. Others may be under way."""
@@ -145,7 +146,7 @@ class Binder:
             },
             "target": {"apiVersion": "v1", "kind": "Node", "name": bind.node},
         }
-        with self.under_way:
+        with self._under_way:
             await self._client.send(
                 "POST",
                 f"{self._pods.at(bind.pod)}/binding",

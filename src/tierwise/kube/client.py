@@ -14,7 +14,7 @@ import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from types import TracebackType
-from typing import Final, TypeVar, cast
+from typing import Final, TypedDict, TypeVar, Unpack, cast
 from urllib.parse import quote
 
 import aiohttp
@@ -86,6 +86,16 @@ def always() -> bool:
     return True
 
 
+class _Options(TypedDict, total=False):
+    """What a request may say besides its path and its body; see `Client.send`."""
+
+    query: Mapping[str, str] | None
+    kind: str
+    within: int
+    may: Callable[[], bool]
+    expects: str | tuple[str, ...]
+
+
 class Client:
     """Requests to one API server; an asynchronous context manager."""
 
@@ -108,24 +118,11 @@ class Client:
     ) -> None:
         await self._transport.close()
 
-    async def ask(
-        self,
-        method: str,
-        path: str,
-        body: object = None,
-        *,
-        query: Mapping[str, str] | None = None,
-        kind: str = "application/json",
-        within: int = ON_SERVER,
-        may: Callable[[], bool] = always,
-        expects: str | tuple[str, ...] = "",
-    ) -> bytes:
+    async def ask(self, method: str, path: str, body: object = None, **options: Unpack[_Options]) -> bytes:
         """The answer to a request that does no harm when it is made twice: again while the refusal may pass."""
         for attempt in range(_ATTEMPTS):
             try:
-                return await self.send(
-                    method, path, body, query=query, kind=kind, within=within, may=may, expects=expects
-                )
+                return await self.send(method, path, body, **options)
             except ApiError as error:
                 if not error.passing or attempt == _ATTEMPTS - 1:
                     raise

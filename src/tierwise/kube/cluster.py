@@ -28,6 +28,7 @@ import msgspec
 
 from tierwise.api import codec
 from tierwise.kube.auth import Access
+from tierwise.kube.behind_binds import BindsUnderWay
 from tierwise.kube.client import Client, pause
 from tierwise.kube.errors import ApiError, UnreachableError, understood
 from tierwise.kube.events import Recorder
@@ -128,6 +129,7 @@ class KubeCluster:
         self._resources: dict[tuple[str, str], Resource] = {}
         self._reflectors: dict[tuple[str, str], Reflector] = {}
         self._lease: Lease | None = None
+        self._binds = BindsUnderWay(time.monotonic)
         self._following = asyncio.Event()  # set once there is a reflector for each kind that is served
         self._terms = 0  # how often we took the lease or lost it
         self._term = 0  # the term in which pods and nodes have been listed; 0 while there is none
@@ -243,7 +245,7 @@ class KubeCluster:
         now, reflectors = time.monotonic(), dict(self._reflectors)
         return ConnectionFigures(
             leading=self.leading(),
-            binds=self._writer.binds if self._synced.is_set() and self._failure is None else 0,
+            binds=self._binds.number,
             lag={kind: now - reflector.heard for (_, kind), reflector in reflectors.items()},
             missed={kind: reflector.missed for (_, kind), reflector in reflectors.items()},
             losses=self._lease.losses if self._lease is not None else 0,
@@ -285,8 +287,10 @@ class KubeCluster:
                     Client(self._access) as leader,
                     asyncio.TaskGroup() as tasks,
                 ):
-                    self._recorder = Recorder(client, self._store, self._options.component, self._binding)
-                    self._publisher = Publisher(self._status, self._recorder, self._binding)
+                    self._recorder = Recorder(client, self._store, self._options.component, self._binds.lately)
+                    self._publisher = Publisher(
+                        lambda told: self._writer.status(told), self._recorder, self._binds.lately
+                    )
                     tasks.create_task(self._end())
                     tasks.create_task(_kept("events", self._recorder.run))
                     tasks.create_task(_kept("statuses", self._publisher.run))
@@ -298,12 +302,6 @@ class KubeCluster:
             except BaseExceptionGroup as several:
                 raise several.exceptions[0] from None
 
-    def _binding(self) -> bool:
-        return self._writer.binding()
-
-    async def _status(self, effect: PatchStatus) -> Outcome:
-        return await self._writer.status(effect)
-
     async def _open(self, tasks: asyncio.TaskGroup, client: Client) -> None:
         """Start everything, and wait until every kind has been listed."""
         self._client = client
@@ -313,6 +311,7 @@ class KubeCluster:
             self._store,
             self._resources,
             recorder=self._recorder,
+            binds=self._binds,
             may=self.leading,
             by_eviction=self._options.by_eviction,
         )

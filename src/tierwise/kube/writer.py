@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
 from tierwise.api.meta import format_time
+from tierwise.kube.behind_binds import BindsUnderWay
 from tierwise.kube.binder import Binder
 from tierwise.kube.client import IN_FLIGHT, PATIENT, Client, each
 from tierwise.kube.decoding import LEAN, read
@@ -57,6 +58,7 @@ class Writer:
         resources: Mapping[tuple[str, str], Resource],
         *,
         recorder: Recorder,
+        binds: BindsUnderWay,
         may: Callable[[], bool],
         by_eviction: bool,
     ) -> None:
@@ -66,16 +68,7 @@ class Writer:
         self._recorder = recorder
         self._may = may
         self._by_eviction = by_eviction
-        self._binder = Binder(client, store, resources[_POD], may)
-
-    @property
-    def binds(self) -> int:
-        """Binds that await their answer."""
-        return self._binder.under_way.number
-
-    def binding(self) -> bool:
-        """Whether pods are being bound, or were a moment ago."""
-        return self._binder.under_way.lately()
+        self._binder = Binder(client, store, resources[_POD], binds, may)
 
     def assume(self, binds: Sequence[Bind]) -> None:
         """Let reads show binds as done before they are sent; may be called from any thread."""

@@ -34,7 +34,7 @@ _BURST: Final = 1000
 """Requests that may come at once."""
 
 _CLIENTS: Final = 1024
-"""Clients whose requests are counted; of more, those that were quiet for longest begin anew."""
+"""Clients whose requests are counted; of more, those that were quiet for longest begin again."""
 
 _COOKIE: Final = "tierwise-token"
 _FORWARDED: Final = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "Via")

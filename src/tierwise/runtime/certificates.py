@@ -152,7 +152,7 @@ class _Asks(Protocol):
 
 
 async def secure(client: _Asks, names: CertificateNames, now: datetime) -> Bundle:
-    """A certificate that is good for a while yet, known to the API server; made anew where there is none."""
+    """A certificate that is good for a while yet, known to the API server; made where there is none."""
     for _ in range(_ATTEMPTS):
         secret = await _find(client, names)
         present = _bundle(secret) if secret is not None else None
@@ -207,7 +207,7 @@ def _bundle(secret: Mapping[str, Any]) -> Bundle | None:
 async def _renew(
     client: _Asks, names: CertificateNames, secret: dict[str, Any] | None, present: Bundle | None, now: datetime
 ) -> Bundle | None:
-    """A new certificate in the Secret; None where somebody else was faster."""
+    """A new certificate in the Secret; None where another was faster."""
     made = issue(names.hosts(), now)
     before = present.authority.partition(_END) if present is not None else (b"", b"", b"")
     made = Bundle(made.authority + before[0] + before[1], made.certificate, made.key)
@@ -252,7 +252,7 @@ def _secrets(names: CertificateNames) -> str:
     return f"/api/v1/namespaces/{names.namespace}/secrets"
 
 
-# The certificate that a server shows, read anew when its files change.
+# The certificate that a server shows, read again when its files change.
 #
 # A mounted Secret changes by swapping a link, sometimes between reading the certificate and the key: a pair that does
 # not match is not taken, the old one stays, and the next look tries again.

@@ -66,7 +66,7 @@ class DefragExecutor:
         self.refused: tuple[str, ...] = ()  # what the last step could not do
 
     def record(self, read: Objects | None = None) -> DefragRecord | None:
-        """As it is now; None where there is none. InputError where it is somebody else's ConfigMap."""
+        """As it is now; None where there is none. InputError where the ConfigMap is another's."""
         config = self._config(read)
         try:
             return read_record(config) if config is not None else None
@@ -98,7 +98,7 @@ class DefragExecutor:
             raise InputError(f"it cannot be written: {outcome.error}", obj=str(self._key))
 
     def take_over(self) -> DefragRecord:
-        """Go on with an execution that somebody else has begun; InputError where there is none."""
+        """Go on with an execution that another has begun; InputError where there is none."""
         read = self._cluster.read()
         record = self.record(read)
         if record is None or record.over:
@@ -128,7 +128,7 @@ class DefragExecutor:
         self.refused = ()
         if found.record != record or any(isinstance(effect, Evict) for effect in found.effects):
             outcome = self._put(found.record, config)
-            if not outcome.ok:  # somebody else was faster: what to do is decided anew
+            if not outcome.ok:  # another was faster: what to do is decided again
                 self.refused = (outcome.error,)
                 return record
             self._cluster.tell(self._events(record, found.record))
@@ -202,7 +202,7 @@ class DefragController:
                     self._executor.take_over()
                 self._executor.step()
                 return
-        except InputError as error:  # the ConfigMap is somebody else's, or cannot be written
+        except InputError as error:  # the ConfigMap is another's, or cannot be written
             if str(error) != self._said:
                 log.error("defragmentation: %s", error)
             self._said = str(error)

@@ -44,7 +44,7 @@ class ForecastWriter:
         self._due = ticks()
 
     def saw(self, turn: LoopPass) -> None:
-        """Write what is ready; begin anew where it is time."""
+        """Write what is ready; begin again where it is time."""
         self._learn(turn.snapshot)
         if self._working is not None and self._working[1].done():
             (profile, done), self._working = self._working, None

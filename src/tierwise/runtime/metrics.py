@@ -214,7 +214,7 @@ class Metrics:
         self._lag.labels(kind).set(seconds)
 
     def cache_drift(self, kind: str, objects: int) -> None:
-        """Listing a kind anew found so many objects that the cache had wrong, or not at all."""
+        """Listing a kind again found so many objects that the cache had wrong, or not at all."""
         self._drift.labels(kind).set(objects)
 
     def crash(self, stage: str, kind: str) -> None:

@@ -1,7 +1,7 @@
 """What a process tells about itself over plain HTTP: /metrics, /healthz, /readyz; and /debug/cycle on a port apart.
 
 Aiohttp applications that the loop and the webhook serve. They change nothing. /debug/cycle names the jobs and nodes of
-all namespaces, so it is served only where somebody asked for it, and to this machine alone.
+all namespaces, so it is served only where it was asked for, and to this machine alone.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ __all__ = [
 log = logging.getLogger(__name__)
 
 _CHECK: Final = 1800.0
-"""Seconds between two checks of the snapshot against one of everything read anew."""
+"""Seconds between two checks of the snapshot against one that is read from the beginning."""
 
 _SHOWN: Final = 5
 
@@ -124,7 +124,7 @@ class Observer(Protocol):
     """What is told of each iteration: metrics, logs, a page."""
 
     def saw(self, turn: LoopPass) -> None:
-        """Called after the turn's effects were applied."""
+        """Called after the effects of a cycle were applied."""
 
     def crashed(self, crash: Crash) -> None:
         """Called when a stage has raised, with the object that was set aside for it."""
@@ -284,7 +284,7 @@ class ProfileRun:
         return Reader(self._own.profile, schedulers=self._own.schedulers)
 
     def rehearse(self, objects: Objects) -> None:
-        """Everything that a turn computes, anew and without effects: raises where an object makes the turn raise."""
+        """All that an iteration computes, without effects: raises where an object makes the iteration raise."""
         with self._loop.computes("scheduling"):
             self._rehearse(objects)
 
@@ -325,7 +325,7 @@ class ProfileRun:
         binds, under_way = [effect for effect in asked if isinstance(effect, Bind)], self.under_way
         alone = len(binds) == len(asked)
         # What is more than binds may build on all that was asked for before.
-        while under_way and not (alone and sum(turn.pods for turn in under_way) <= _MOST_BINDS):
+        while under_way and not (alone and sum(one.pods for one in under_way) <= _MOST_BINDS):
             self.conclude_oldest()
         begun = self._loop.ticks()
         sent = self._loop.cluster.begin(binds) if binds and alone else Ended(self._loop.cluster.apply(asked))
@@ -344,28 +344,28 @@ class ProfileRun:
 
     def conclude_oldest(self) -> None:
         """Wait for the binds of a cycle, and see to what follows; an object that is in the way of that is set aside."""
-        turn = self.under_way.pop(0)
-        outcomes = turn.binds()
+        one = self.under_way.pop(0)
+        outcomes = one.binds()
         applied = self._loop.ticks()
         self._loop.refused.note(outcomes, applied)
-        act = partial(self._conclude, turn, outcomes, applied)
-        self._loop.guard.run("binding", self._loop.cluster.read(), lambda _: act(), partial(self.rehearse))
+        act = partial(self._conclude, one, outcomes, applied)
+        self._loop.guard.run("binding", self._loop.cluster.read(), lambda _: act(), self.rehearse)
 
-    def _conclude(self, turn: _UnderWay, done: Sequence[Outcome], applied: float) -> None:
-        """See to what follows from the outcomes of a cycle: statuses and events, and who is told of the turn."""
-        snapshot, outcomes = turn.snapshot, list(done)
-        report = amended(turn.report, outcomes)
-        waiting = turn.at_once and self._may_tell(report)
-        outcomes += self._publish(snapshot, report, outcomes, placed=turn.jobs, waiting=waiting)
+    def _conclude(self, one: _UnderWay, done: Sequence[Outcome], applied: float) -> None:
+        """See to what follows from the outcomes of a cycle: statuses and events, and the observers."""
+        snapshot, outcomes = one.snapshot, list(done)
+        report = amended(one.report, outcomes)
+        waiting = one.at_once and self._may_tell(report)
+        outcomes += self._publish(snapshot, report, outcomes, placed=one.jobs, waiting=waiting)
         complain(outcomes)
-        seconds = turn.seconds | {"apply": applied - turn.begun, "publish": self._loop.ticks() - applied}
-        drift = self._drift(turn.objects, snapshot)
-        told = LoopPass(snapshot, report, outcomes, self._own.profile, seconds, drift, turn.objects, turn.report)
+        seconds = one.seconds | {"apply": applied - one.begun, "publish": self._loop.ticks() - applied}
+        drift = self._drift(one.objects, snapshot)
+        told = LoopPass(snapshot, report, outcomes, self._own.profile, seconds, drift, one.objects, one.report)
         for observer in self._loop.observers:
             self._loop.guard.call("telling of a turn", partial(observer.saw, told))
 
     def _drift(self, objects: Objects, snapshot: Snapshot) -> list[str] | None:
-        """Now and then: what the snapshot tells otherwise than one of everything read anew; who differs starts anew."""
+        """Now and then: where the snapshot differs from a fresh one, which takes its place then."""
         if self._loop.ticks() - self._checked < _CHECK:
             return None
         self._checked = self._loop.ticks()
@@ -377,7 +377,7 @@ class ProfileRun:
         return found
 
     def _may_tell(self, report: CycleReport) -> bool:
-        """Whether it is time to tell all who wait; where it is not, a turn comes when it is.
+        """Whether it is time to tell all who wait; where it is not, an iteration comes when it is.
 
         Where the next cycle follows at once, statuses wait for it: it asks for those again that still hold.
         """
@@ -408,7 +408,7 @@ class ProfileRun:
         asked: list[Effect] = []
         released: list[Outcome] = []
         later: set[Key] = set()
-        under_way = frozenset().union(*(turn.jobs for turn in self.under_way))
+        under_way = frozenset().union(*(one.jobs for one in self.under_way))
         if waiting:
             fresh, statuses, conditions = (
                 self._fresh(snapshot, report),
@@ -447,7 +447,7 @@ class ProfileRun:
         report: CycleReport,
         whose: Container[str] | None = None,
     ) -> tuple[list[Outcome], set[Key]]:
-        """Release gangs that stay a part; and about whom something is left to do in a turn that follows at once."""
+        """Release gangs that stay a part; and the objects about which something is left to do in the next iteration."""
         wanted = release(objects, snapshot, report, partial(decision_id, snapshot.now), self._marks, whose)
         back = fairly(wanted, self._loop.most_writes)
         self._loop.unfinished = self._loop.unfinished or len(back) < len(wanted)
@@ -456,7 +456,7 @@ class ProfileRun:
 
     def _fresh(self, snapshot: Snapshot, report: CycleReport) -> set[str]:
         """Gangs that are told nothing yet: the group is not known, or too few pods of it are, and has
-        not been so for long with as many pods as now. The next turn comes when the first of them has been.
+        not been so for long with as many pods as now. The next iteration comes when the first of them has been.
         """
         arriving = {lone_gang(path): 1 for path in snapshot.orphans}  # with how many pods
         for job in snapshot.waiting:

@@ -39,7 +39,7 @@ __all__ = ["CYCLE_LIMIT", "LoopRunner", "LoopTiming", "SteadyClock"]
 
 # The time of a process: right in the long run, and never in a hurry.
 #
-# Wall clocks jump: somebody sets them, a machine wakes up, its time is corrected. Whatever counts seconds by them
+# Wall clocks jump: they are set, a host wakes up, its time is corrected. Whatever counts seconds by them
 # would find all its time over at once, or none for an hour. `SteadyClock` starts at the wall clock's time, goes on by
 # a clock that never jumps, and makes up for a difference little by little, so that every second of it lasts about a
 # second.
@@ -164,7 +164,7 @@ class LoopRunner:
         self._cluster.wake()
 
     def live(self) -> str:
-        """Why nothing is scheduled here, so that somebody else should; "" where all is well."""
+        """Why nothing is scheduled here, so that another replica should; "" where all is well."""
         return next(filter(None, (check() for check in self._checks)), "")
 
     def _ends(self) -> str:

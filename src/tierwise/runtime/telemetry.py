@@ -57,7 +57,7 @@ class Telemetry:
         if turn.drift is not None:
             self._metrics.cache_drift("Snapshot", len(turn.drift))
         self._log(turn)
-        self._last = lambda: cycle_wire(turn.snapshot, turn.report, turn.seconds)  # made when somebody asks
+        self._last = lambda: cycle_wire(turn.snapshot, turn.report, turn.seconds)  # made when it is asked for
 
     def _count_moves(self, objects: Objects) -> None:
         """The defragmentation that is under way or was the last, by its record."""

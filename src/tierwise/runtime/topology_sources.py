@@ -34,7 +34,7 @@ class _Known(msgspec.Struct, frozen=True):
 
     source: OtherSource
     manifest: Raw | None
-    record: FetchRecord | None  # None as well where somebody else wrote the manifest
+    record: FetchRecord | None  # None as well where another wrote the manifest
 
 
 class _Ended(msgspec.Struct, frozen=True):
@@ -93,7 +93,7 @@ class Fetching:
         return min(moments, default=None)
 
     def _known(self, objects: Objects) -> list[_Known]:
-        """The sources that are fetched; read anew where a ConfigMap has changed."""
+        """The sources that are fetched; read again where a ConfigMap has changed."""
         if self._seen is None or not objects.alike(self._seen[0], ConfigMap):
             configs = objects.every(ConfigMap).values()
             found = [_look(objects, source) for source in other_sources(configs) if source.kind in FETCHED]

@@ -1,6 +1,6 @@
 """A cycle that does not end: it is noticed by the clock, named, and remembered, so that the next process does better.
 
-The core counts steps and knows no clock; a plugin of somebody else, or a defect, may still keep it for ever, and a
+The core counts steps and knows no clock; a plugin of another package, or a defect, may still keep it for ever, and a
 thread of Python cannot be stopped. A `Watchdog` looks from another thread. When a stage has computed for too long, it
 reads from the stack who is being asked about what, and the process ends; a standby or a restart goes on.
 
@@ -88,7 +88,7 @@ class Caught(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def recalled(text: str) -> Caught | None:
-    """What was remembered; None where nothing was, or somebody else wrote it."""
+    """What was remembered; None where nothing was, or another wrote it."""
     try:
         return msgspec.json.decode(text, type=Caught) if text else None
     except (msgspec.MsgspecError, UnicodeError):
@@ -181,7 +181,7 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _asked(local: dict[str, Any]) -> dict[str, str]:
-    """The plugin that somebody with these variables was calling, and its method."""
+    """The plugin that a frame with these variables was calling, and its method."""
     asked = local.get("asked")
     if isinstance(asked, Asked):
         return {"plugin": asked.name, "method": asked.method}

@@ -79,7 +79,7 @@ def _tell(path: str, answer: ReviewResponse) -> None:
 
 
 class Webhook(msgspec.Struct, frozen=True):
-    """A server that shows a certificate, and reads it anew when its files change."""
+    """A server that shows a certificate, and reads it again when its files change."""
 
     app: web.Application
     certificate: Certificate

@@ -75,7 +75,7 @@ class LookAgain(msgspec.Struct, frozen=True):
 
 
 class Due(msgspec.Struct, frozen=True):
-    """Something has to be done, by somebody who will say what when he is asked."""
+    """Something has to be done, by an agent that says what when it is asked."""
 
     whose: str
 

@@ -94,7 +94,7 @@ class EmbeddedDriver:
         amend: Amend | None = None,
         reader: Reader | None = None,
     ) -> None:
-        """A `reader` for the profile that knows most of the objects spares reading them anew."""
+        """A `reader` for the profile that knows most of the objects makes reading them again needless."""
         self.cluster, self.profile, self._plugins, self._amend = cluster, profile, plugins, amend
         self.reader = reader  # None at first, and where one has failed
         self.guard = Guard(tell=self._tell)

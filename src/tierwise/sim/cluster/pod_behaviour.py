@@ -35,14 +35,14 @@ class Pace(msgspec.Struct, frozen=True):
     """How a cluster plays its pods: so many times as fast as they ask for, and for how long those that do not say."""
 
     speed: float = 1.0
-    run: int | None = None  # seconds, for pods that are meant to end; None: until somebody ends them
+    run: int | None = None  # seconds, for pods that are meant to end; None: until they are ended
 
 
 class PodBehaviour(msgspec.Struct, frozen=True):
     """Whole seconds, as the API counts them: from the node's word to the start, from there to the end, and to stop."""
 
     start: int = _MOMENT
-    run: int | None = None  # None: until somebody ends it
+    run: int | None = None  # None: until it is ended
     exit_code: int = 0
     stop: int = _MOMENT
 

@@ -96,7 +96,7 @@ class Simulation(EmbeddedDriver):
         self._observe = observe
         self.chronicle = EventLog(self.start)
         self._log = log
-        self._watched = log or observe is not None  # whether somebody wants to see what every moment leads to
+        self._watched = log or observe is not None  # whether an observer sees what every moment leads to
         self._user = user
         self._agenda = Agenda(self.start)
         for incident in incidents:
@@ -155,7 +155,7 @@ class Simulation(EmbeddedDriver):
         raise RuntimeError(f"the cluster does not come to rest at {now - self.start:.0f}s")
 
     def _has_news(self) -> bool:
-        """Whether another cycle may decide something, or somebody wants to hear what it sees."""
+        """Whether another cycle may decide something, or an observer hears what it sees."""
         objects, seen = self.cluster.read(), self._seen
         if self._looks or seen is None:
             return True

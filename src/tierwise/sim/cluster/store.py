@@ -205,7 +205,7 @@ class EmbeddedCluster:
         self._objects = objects
         self._start = start
         self.clock = clock  # None: time does not pass
-        self.done: list[Effect] = []  # what was carried out since somebody took note; kept with a clock alone
+        self.done: list[Effect] = []  # what was carried out since the list was last taken; kept with a clock alone
         self.events: list[RecordEvent] = []
         self.touched: dict[Key, None] = {}  # objects changed or created since the start, in order
 
