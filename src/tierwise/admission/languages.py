@@ -15,7 +15,6 @@ from tierwise.api.kai import Queue as KaiQueue
 from tierwise.api.kai import Topology, TopologyConstraint
 from tierwise.api.kueue import GROUP as KUEUE
 from tierwise.api.kueue import Level
-from tierwise.api.kueue import Level as KueueLevel
 from tierwise.api.limits import PODS
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.volcano import Queue
@@ -183,7 +182,7 @@ def admit_grove(record: PodGang, key: Key, around: Surroundings) -> Iterator[Iss
     yield from around.cluster.priority_class("spec.priorityClassName", record.spec.priority_class_name)
 
 
-def check_levels(levels: Sequence[Level | KueueLevel]) -> Iterator[Issue]:
+def check_levels(levels: Sequence[Level]) -> Iterator[Issue]:
     """Issues of the levels of a Topology, KAI's or Kueue's."""
     if not levels:
         yield error("spec.levels", "no level is listed")

@@ -131,12 +131,19 @@ def _of_workload(objects: Objects, path: str) -> Group | None:
 
 
 def _of_pod_group(path: str, record: PodGroup) -> Group:
-    namespace, _, name = path.partition("/")
     spec = record.spec
+    refusal = _no_policy(spec.scheduling_policy) or _claims([record]) or _wrong_constraints(spec.scheduling_constraints)
+    return replace(_declared(path, record), minimum=_minimum(spec.scheduling_policy), refusal=refusal)
+
+
+def _declared(path: str, record: PodGroup | CompositePodGroup) -> Group:
+    """What a PodGroup and a composite say in the same fields."""
+    namespace, _, name = path.partition("/")
+    spec, composite = record.spec, isinstance(record, CompositePodGroup)
     return Group(
-        key=Key(GROUP, "PodGroup", namespace, name),
-        minimum=_minimum(spec.scheduling_policy),
-        phase=_phase(record, *SCHEDULED),
+        key=Key(GROUP, "CompositePodGroup" if composite else "PodGroup", namespace, name),
+        minimum=1,
+        phase=_phase(record, (COMPOSITE_SCHEDULED,) if composite else SCHEDULED),
         created=created(record.metadata),
         annotations=marked(record.metadata),
         constraint=_constraint(spec.scheduling_constraints),
@@ -145,39 +152,26 @@ def _of_pod_group(path: str, record: PodGroup) -> Group:
         forbears="preemptionPolicy Never" if spec.preemption_policy == "Never" else "",
         together=_together(spec.disruption_mode),
         uniform=True,
-        refusal=_no_policy(spec.scheduling_policy)
-        or _claims([record])
-        or _wrong_constraints(spec.scheduling_constraints),
     )
 
 
 def _of_composite(path: str, record: CompositePodGroup, inside: Inside, groups: list[PodGroup]) -> Group:
     """A composite and all PodGroups below it, at whatever depth."""
-    namespace, _, name = path.partition("/")
-    spec = record.spec
     subs = tuple(_children(path, inside, DEEPEST))
-    gang = spec.scheduling_policy.gang
+    gang = record.spec.scheduling_policy.gang
     least = max(gang.min_group_count, 1) if gang is not None else 1
-    own = spec.scheduling_constraints
+    own, declared = record.spec.scheduling_constraints, _declared(path, record)
     refusal = next(filter(None, (_no_policy(g.spec.scheduling_policy) for g in groups)), None) or _claims(groups)
     refusal = refusal or next(
         filter(None, map(_wrong_constraints, (own, *(g.spec.scheduling_constraints for g in groups)))), None
     )
     refusal = refusal or next(filter(None, (read_marks(g.metadata, LABELS).refusal for g in groups)), None)
-    return Group(
-        key=Key(GROUP, "CompositePodGroup", namespace, name),
+    return replace(
+        declared,
         minimum=smallest(subs, least),
-        phase=_phase(record, COMPOSITE_SCHEDULED),
-        created=created(record.metadata),
-        annotations=marked(record.metadata),
-        constraint=_constraint(own),
         sub_groups=subs,
         min_sub_groups=least,
-        priority_class=spec.priority_class_name,
-        priority=spec.priority,
-        forbears="preemptionPolicy Never" if spec.preemption_policy == "Never" else "",
-        together=_together(spec.disruption_mode) or any(_together(g.spec.disruption_mode) for g in groups),
-        uniform=True,
+        together=declared.together or any(_together(g.spec.disruption_mode) for g in groups),
         refusal=refusal,
     )
 
@@ -278,7 +272,7 @@ def _together(mode: str | DisruptionMode | None) -> bool:
     return mode.all is not None if isinstance(mode, DisruptionMode) else mode == "PodGroup"
 
 
-def _phase(record: PodGroup | CompositePodGroup, *conditions: str) -> Phase:
+def _phase(record: PodGroup | CompositePodGroup, conditions: Sequence[str]) -> Phase:
     """What a condition has said once holds for good."""
     started = any(c.type in conditions and c.status == "True" for c in record.status.conditions)
     return Phase.RUNNING if started else Phase.PENDING

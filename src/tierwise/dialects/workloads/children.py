@@ -137,6 +137,12 @@ class Owner(msgspec.Struct, frozen=True):
         given = self.fields.at("metadata").text("uid")
         return given or made_up_uid(self.kind, self.namespace, self.name)
 
+    @property
+    def conditions(self) -> set[str]:
+        """The conditions of its status that hold."""
+        listed = self.fields.at("status").each("conditions")
+        return {entry.text("type") for entry in listed if entry.text("status") == "True"}
+
     def suspended(self, *fields: Fields) -> bool:
         """Whether one of the fields says so; in a queue of Kueue's that is Kueue's gate, which stays shut here."""
         asked = any(part.flag("suspend") for part in fields or (self.spec,))

@@ -56,14 +56,13 @@ def _replica_types(owner: Owner, field: str) -> list[tuple[str, Fields, int]]:
 
 def _idle(owner: Owner) -> Expansion | None:
     """What becomes of a job that makes nothing now: suspended, over, or managed by another controller."""
-    policy, status = owner.spec.at("runPolicy"), owner.fields.at("status")
+    policy = owner.spec.at("runPolicy")
     if owner.suspended(policy, owner.spec):
         return Expansion(note="it is suspended")
     manager = policy.text("managedBy") or owner.spec.text("managedBy")
     if manager and not manager.startswith(("kubeflow.org/", "trainer.kubeflow.org/")):
         return Expansion(note=f"it is managed by {manager}")
-    ended = {entry.text("type") for entry in status.each("conditions") if entry.text("status") == "True"}
-    return Expansion() if ended & {"Succeeded", "Failed", "Complete"} else None
+    return Expansion() if owner.conditions & {"Succeeded", "Failed", "Complete"} else None
 
 
 def _replica(owner: Owner, entry: Fields, kind: str, index: int, operator: str) -> Child:

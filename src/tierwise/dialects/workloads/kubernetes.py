@@ -230,9 +230,8 @@ def _of_index(owner: Owner, template: Fields, labels: dict[str, str], index: int
 
 
 def _is_over(owner: Owner) -> bool:
-    status = owner.fields.at("status")
-    ended = {entry.text("type") for entry in status.each("conditions") if entry.text("status") == "True"}
-    return bool(status.text("completionTime") or ended & {"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
+    ends = {"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"}
+    return bool(owner.fields.at("status").text("completionTime") or owner.conditions & ends)
 
 
 def _index(one: Pod) -> int:

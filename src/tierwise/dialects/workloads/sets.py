@@ -88,9 +88,7 @@ def _job(owner: Owner, template: Fields, name: str, marks: dict[str, str]) -> Ra
 
 
 def _is_over(owner: Owner) -> bool:
-    status = owner.fields.at("status")
-    ended = {entry.text("type") for entry in status.each("conditions") if entry.text("status") == "True"}
-    return bool(status.text("terminalState") or ended & {"Completed", "Failed"})
+    return bool(owner.fields.at("status").text("terminalState") or owner.conditions & {"Completed", "Failed"})
 
 
 def _alone(raw: Raw, label: str, value: str, topology: str) -> Raw:
