@@ -221,7 +221,7 @@ class _Checks:
             case PersistentVolumeClaim():
                 return storage.check_claim(record, self._objects)
             case PersistentVolume():
-                return storage.check_volume(record)
+                return storage.check_modes(record)
             case StorageClass():
                 return storage.check_class(record)
             case Node():

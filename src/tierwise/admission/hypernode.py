@@ -14,7 +14,7 @@ from tierwise.api.core import Node
 from tierwise.api.fabric import FABRIC, fabric_name_fault, fabric_of
 from tierwise.api.limits import MEMBERS, TIER
 from tierwise.api.meta import ObjectMeta
-from tierwise.api.volcano import HyperNode, MemberSelector, MemberSpec
+from tierwise.api.volcano import HyperNode, MemberSelector
 from tierwise.dialects.volcano.hypernodes import declare, pattern_fault
 from tierwise.model.topology import Topology
 from tierwise.model.tree import build_tree
@@ -46,12 +46,8 @@ def check(hypernode: HyperNode, raw: Raw) -> Iterator[Issue]:
     for index, member in enumerate(spec.members):
         entry = members[index] if isinstance(members, list) else None
         named = entry.get("name") if isinstance(entry, dict) else None
-        yield from _check_member(f"spec.members[{index}]", member, str(named or ""))
-
-
-def _check_member(path: str, member: MemberSpec, named: str) -> Iterator[Issue]:
-    yield from one_of(f"{path}.type", member.type, _MEMBER_TYPES)
-    yield from _check_selector(f"{path}.selector", member.selector, named)
+        yield from one_of(f"spec.members[{index}].type", member.type, _MEMBER_TYPES)
+        yield from _check_selector(f"spec.members[{index}].selector", member.selector, str(named or ""))
 
 
 def _check_selector(path: str, selector: MemberSelector, named: str) -> Iterator[Issue]:

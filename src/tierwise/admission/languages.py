@@ -21,9 +21,12 @@ from tierwise.api.volcano import Queue
 from tierwise.api.workload import (
     CompositePodGroup,
     CompositePodGroupSpec,
+    CompositePolicy,
     DisruptionMode,
+    GangPolicy,
     PodGroup,
     PodGroupSpec,
+    SchedulingPolicy,
     Workload,
 )
 from tierwise.dialects.groups import Group
@@ -73,41 +76,25 @@ def admit_kubernetes(
     record: PodGroup | CompositePodGroup | Workload, key: Key, around: Surroundings
 ) -> Iterator[Issue]:
     """Issues of a group of Kubernetes' own."""
-    match record:
-        case PodGroup():
-            yield from _check_pod_group(record, around.cluster)
-        case CompositePodGroup():
-            yield from _check_composite(record, around.cluster)
-        case Workload():
-            for index, group in enumerate(record.spec.pod_groups):
-                path = f"spec.podGroups[{index}].policy"
-                yield from _one_policy(path, group.policy.basic, group.policy.gang)
-                if group.policy.gang is not None:
-                    yield from at_least(f"{path}.gang.minCount", group.policy.gang.min_count, 1)
+    if isinstance(record, Workload):
+        for index, group in enumerate(record.spec.pod_groups):
+            yield from _check_policy(f"spec.podGroups[{index}].policy", group.policy)
+        return
+    yield from _check_policy("spec.schedulingPolicy", record.spec.scheduling_policy)
+    if isinstance(record, PodGroup) and record.spec.scheduling_policy.gang is not None:
+        yield from at_most("spec.schedulingPolicy.gang.minCount", record.spec.scheduling_policy.gang.min_count, PODS)
+    yield from _check_shared(record.spec, around.cluster)
+    if isinstance(record, PodGroup) and isinstance(record.spec.disruption_mode, str):
+        yield from one_of("spec.disruptionMode", record.spec.disruption_mode, frozenset({"Pod", "PodGroup"}))
 
 
-def _check_pod_group(record: PodGroup, context: ClusterContext) -> Iterator[Issue]:
-    spec, path = record.spec, "spec.schedulingPolicy"
-    yield from _one_policy(path, spec.scheduling_policy.basic, spec.scheduling_policy.gang)
-    if spec.scheduling_policy.gang is not None:
-        yield from at_least(f"{path}.gang.minCount", spec.scheduling_policy.gang.min_count, 1)
-        yield from at_most(f"{path}.gang.minCount", spec.scheduling_policy.gang.min_count, PODS)
-    yield from _check_shared(spec, context)
-    if isinstance(spec.disruption_mode, str):
-        yield from one_of("spec.disruptionMode", spec.disruption_mode, frozenset({"Pod", "PodGroup"}))
-
-
-def _check_composite(record: CompositePodGroup, context: ClusterContext) -> Iterator[Issue]:
-    spec, path = record.spec, "spec.schedulingPolicy"
-    yield from _one_policy(path, spec.scheduling_policy.basic, spec.scheduling_policy.gang)
-    if spec.scheduling_policy.gang is not None:
-        yield from at_least(f"{path}.gang.minGroupCount", spec.scheduling_policy.gang.min_group_count, 1)
-    yield from _check_shared(spec, context)
-
-
-def _one_policy(path: str, basic: object, gang: object) -> Iterator[Issue]:
-    if (basic is None) is (gang is None):
+def _check_policy(path: str, policy: SchedulingPolicy | CompositePolicy) -> Iterator[Issue]:
+    if (policy.basic is None) is (policy.gang is None):
         yield error(path, "exactly one of basic and gang must be set")
+    if isinstance(policy.gang, GangPolicy):
+        yield from at_least(f"{path}.gang.minCount", policy.gang.min_count, 1)
+    elif policy.gang is not None:
+        yield from at_least(f"{path}.gang.minGroupCount", policy.gang.min_group_count, 1)
 
 
 def _check_shared(spec: PodGroupSpec | CompositePodGroupSpec, context: ClusterContext) -> Iterator[Issue]:

@@ -8,6 +8,7 @@ from typing import Final
 from tierwise.admission.context import ROOT_QUEUE
 from tierwise.admission.findings import Issue, at_least, error, one_of, warning
 from tierwise.admission.names import check_terms, dns_subdomain
+from tierwise.api import plurals
 from tierwise.api.core import ResourceList
 from tierwise.api.limits import DEPTH
 from tierwise.api.quantity import amount, show
@@ -46,11 +47,11 @@ def check_deletion(queue: Queue, objects: Objects) -> Iterator[Issue]:
         return
     below = sorted(other for other, child in objects.every(Queue).items() if child.spec.parent == name != other)
     if below:
-        what = "1 queue" if len(below) == 1 else f"{len(below)} queues"
+        what = plurals.count(len(below), "queue")
         yield error("metadata.name", f'queue "{name}" has {what} below it ({_some(below)}): delete or move them first')
     jobs = sorted(_jobs_in(name, objects))
     if jobs:
-        what = "1 job" if len(jobs) == 1 else f"{len(jobs)} jobs"
+        what = plurals.count(len(jobs), "job")
         yield error("metadata.name", f'queue "{name}" has {what} in it ({_some(jobs)}): delete or finish them first')
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from tierwise.admission.findings import Issue, one_of, warning
@@ -11,7 +11,7 @@ from tierwise.api.storage import NO_PROVISIONER, PersistentVolume, PersistentVol
 from tierwise.api.volcano import Job
 from tierwise.port import Objects
 
-__all__ = ["check_claim", "check_class", "check_job", "check_pod", "check_volume"]
+__all__ = ["check_claim", "check_class", "check_job", "check_modes", "check_pod"]
 
 _BINDING: Final = frozenset({"Immediate", "WaitForFirstConsumer"})
 _ACCESS: Final = frozenset({"ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"})
@@ -49,21 +49,21 @@ def _named(where: str, spec: PodSpec, namespace: str, objects: Objects) -> Itera
 
 def check_claim(claim: PersistentVolumeClaim, objects: Objects) -> Iterator[Issue]:
     """A claim of a class that does not exist, or on a volume that does not, is never bound."""
-    for i, mode in enumerate(claim.spec.access_modes):
-        yield from one_of(f"spec.accessModes[{i}]", mode, _ACCESS)
-    yield from one_of("spec.volumeMode", claim.spec.volume_mode, _MODES)
+    yield from check_modes(claim)
     named = claim.spec.volume_name
     if named and named not in objects.every(PersistentVolume):
         yield warning("spec.volumeName", f'volume "{named}" does not exist')
-    if not named and class_of(claim):
-        yield from _class("spec.storageClassName", class_of(claim), objects.every(StorageClass))
+    name = class_of(claim)
+    if not named and name and name not in objects.every(StorageClass):
+        text = f'storage class "{name}" does not exist; pods with the claim will wait (VolumeClaimUnbound)'
+        yield warning("spec.storageClassName", text)
 
 
-def check_volume(volume: PersistentVolume) -> Iterator[Issue]:
-    """A volume in unknown modes fits no claim."""
-    for i, mode in enumerate(volume.spec.access_modes):
+def check_modes(record: PersistentVolume | PersistentVolumeClaim) -> Iterator[Issue]:
+    """A volume in unknown modes fits no claim, and a claim no volume."""
+    for i, mode in enumerate(record.spec.access_modes):
         yield from one_of(f"spec.accessModes[{i}]", mode, _ACCESS)
-    yield from one_of("spec.volumeMode", volume.spec.volume_mode, _MODES)
+    yield from one_of("spec.volumeMode", record.spec.volume_mode, _MODES)
 
 
 def check_class(record: StorageClass) -> Iterator[Issue]:
@@ -71,10 +71,3 @@ def check_class(record: StorageClass) -> Iterator[Issue]:
     yield from one_of("volumeBindingMode", record.volume_binding_mode, _BINDING)
     if record.provisioner == NO_PROVISIONER and record.allowed_topologies:
         yield warning("allowedTopologies", "no volumes are made, so nothing is limited by it")
-
-
-def _class(path: str, name: str, classes: Mapping[str, StorageClass]) -> Iterator[Issue]:
-    if name not in classes:
-        yield warning(
-            path, f'storage class "{name}" does not exist; pods with the claim will wait (VolumeClaimUnbound)'
-        )

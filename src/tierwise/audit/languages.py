@@ -73,10 +73,7 @@ def _pod_groups(objects: Objects) -> Iterator[Finding]:
         said = any(c.type in _STARTED and c.status == "True" for c in record.status.conditions)
         if policy is not None and not was_whole(record.metadata, said=said):
             yield from _part(f"PodGroup {path}", len(standing), policy.min_count)
-        for entry in record.spec.scheduling_constraints.topology:
-            yield from _apart(objects, f"PodGroup {path}", standing, entry.key)
-        level = next((entry.key for entry in record.spec.scheduling_constraints.topology), "")
-        yield from fabrics.findings(record.metadata, f"PodGroup {path}", standing, level=level)
+        yield from _far(objects, fabrics, f"PodGroup {path}", record, standing)
 
 
 def _composites(objects: Objects) -> Iterator[Finding]:
@@ -124,10 +121,17 @@ def _composites(objects: Objects) -> Iterator[Finding]:
         if policy is not None and pods and whole < policy.min_group_count and not started(path, _DEEPEST):
             text = f"{whole} of {policy.min_group_count} groups stand whole"
             yield Finding("part-of-gang", f"CompositePodGroup {path}", text)
-        for entry in record.spec.scheduling_constraints.topology:
-            yield from _apart(objects, f"CompositePodGroup {path}", pods, entry.key)
-        level = next((entry.key for entry in record.spec.scheduling_constraints.topology), "")
-        yield from fabrics.findings(record.metadata, f"CompositePodGroup {path}", pods, level=level)
+        yield from _far(objects, fabrics, f"CompositePodGroup {path}", record, pods)
+
+
+def _far(
+    objects: Objects, fabrics: Fabrics, subject: str, record: KubernetesGroup | Composite, pods: list[Pod]
+) -> Iterator[Finding]:
+    """Pods of a group that are further apart than its constraints allow."""
+    keys = [entry.key for entry in record.spec.scheduling_constraints.topology]
+    for key in keys:
+        yield from _apart(objects, subject, pods, key)
+    yield from fabrics.findings(record.metadata, subject, pods, level=keys[0] if keys else "")
 
 
 def _workloads(objects: Objects) -> Iterator[Finding]:

@@ -132,23 +132,17 @@ class Quotas:
         kept: dict[str, ElasticQuota] = {}
         for record in sorted(records, key=_age):
             name = record.metadata.name
-            older = kept.setdefault(name, record)
-            if older is not record:
-                where = older.metadata.namespace or "default"
-                self._fault(record, "QuotaNameClash", f"namespace {where} has an older quota of this name: that counts")
-            elif namespace and name in self._trusted.records:
-                other = self._trusted.records[name]
+            other = kept.get(name) or (self._trusted.records.get(name) if namespace else None)
+            if other is None or _age(record) <= _age(other):
+                kept[name] = record
+            if other is not None:
                 where = other.metadata.namespace or "default"
-                if _age(other) < _age(record):
-                    del kept[name]
-                    self._fault(
-                        record, "QuotaNameClash", f"namespace {where} has an older quota of this name: that counts"
-                    )
-                else:
+                text = f"namespace {where} has an older quota of this name: that counts"
+                if kept.get(name) is record:
                     text = (
                         f"namespace {where} has a younger quota of this name: in namespace {namespace} this one counts"
                     )
-                    self._fault(record, "QuotaNameClash", text)
+                self._fault(record, "QuotaNameClash", text)
         lists: dict[str, str] = {}
         for name, record in kept.items():
             for listed in read_list(record.metadata, NAMESPACES) or ():
