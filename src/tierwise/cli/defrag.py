@@ -17,6 +17,7 @@ from tierwise.api.errors import InputError
 from tierwise.cli import options
 from tierwise.cli.inputs import Given, Inputs, LiveCluster, profile_of
 from tierwise.cli.options import Format, option, verb
+from tierwise.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,8 +73,6 @@ def defrag(
     job is touched. Disruption budgets and minimum run times are kept. Without --execute nothing is changed. Ctrl-C and
     SIGTERM end an execution after the move in hand; the exit status is 1 where the room was not opened.
     """
-    from tierwise.cli.progress import show_progress
-
     if (room is None) == (not resume):
         raise click.UsageError("either --for or --resume is needed")
     if (execute or resume) and not inputs.source.filenames:
@@ -136,7 +135,6 @@ def _ended(plan: DefragPlan | None, record: DefragRecord, output: Format) -> Non
 
 def _rehearse(given: Given, room: str, step_seconds: float, output: Format) -> None:
     """The execution on a cluster in memory that begins as the manifests say."""
-    from tierwise.cli.progress import show_progress
     from tierwise.runtime.defrag_rehearsal import Rehearsal
 
     rehearsal = Rehearsal(*given)
@@ -231,7 +229,6 @@ def _carry_out(
 
 
 def _sync(cluster: KubeCluster, stopping: threading.Event) -> None:
-    from tierwise.cli.progress import show_progress
 
     with show_progress("reading the cluster"):
         while not cluster.synced(timeout=0.5):

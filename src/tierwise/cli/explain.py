@@ -10,6 +10,7 @@ import click
 from tierwise.api.errors import InputError
 from tierwise.cli.inputs import Given, Inputs, tell_crashes
 from tierwise.cli.options import Output, argument, option, verb
+from tierwise.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from tierwise.actions.diagnosis.inspection import PodInspection
@@ -49,7 +50,6 @@ def explain(
 
 
 def _tell_pod(given: Given, pod: str, output: Output) -> None:
-    from tierwise.cli.progress import show_progress
     from tierwise.sim.cluster.rounds import look
 
     with show_progress("looking"):
@@ -81,7 +81,6 @@ def show_pod(seen: PodInspection, snapshot: Snapshot, report: CycleReport, cycle
 
 
 def _tell_job(given: Given, name: str, output: Output) -> None:
-    from tierwise.cli.progress import show_progress
     from tierwise.explain.text.schedule import Run
     from tierwise.sim.cluster.rounds import schedule
 

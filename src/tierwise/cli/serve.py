@@ -17,6 +17,7 @@ from tierwise.cli.connection import connect, missing, place
 from tierwise.cli.inputs import Inputs, LiveCluster
 from tierwise.cli.options import option, verb
 from tierwise.cli.pages import PLACE, hosts, opening, play, until_interrupted
+from tierwise.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
@@ -80,7 +81,6 @@ def serve(
 
 def recorded(folder: Path, title: str = "") -> Recording:
     """The moments of a journal, read once for their figures."""
-    from tierwise.cli.progress import show_progress
     from tierwise.web.journal import JournalRecording
 
     with show_progress("reading the journal") as progress:
@@ -95,7 +95,6 @@ def manifest_source(
     `questions` says whether those of the kind "what if" are answered.
     """
     from tierwise.cli.inputs import introduce, load, moment, profile_of
-    from tierwise.cli.progress import show_progress
     from tierwise.web.views import WatchedSource
 
     again = _again(filenames, config_file)

@@ -9,6 +9,7 @@ import msgspec
 
 from tierwise.cli.inputs import Inputs, load, profile_of, tell_crashes
 from tierwise.cli.options import Output, option, verb
+from tierwise.cli.progress import show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +77,6 @@ def what_if(
     The cluster is scheduled in memory until nothing changes, as it is and with the changes, and the two are compared.
     Changes are made in the order of the options above. Nothing outside is touched.
     """
-    from tierwise.cli.progress import show_progress
     from tierwise.explain.text.what_if import what_if_lines
     from tierwise.sim.what_if.runs import prepared, what_if, what_if_wire
 
@@ -100,7 +100,6 @@ def what_if(
 
 def _least(scenario: Scenario, changes: list[Change], name: str, output: Output) -> None:
     """The inverse question, on the cluster with the changes."""
-    from tierwise.cli.progress import show_progress
     from tierwise.explain.comparison import least_change_wire
     from tierwise.explain.text.what_if import least_change_lines
     from tierwise.sim.what_if.least_change import least_change
