@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tierwise.actions.enqueue import admission_reason
 from tierwise.actions.placement.commit import commit
-from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
+from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready
@@ -50,7 +50,7 @@ def _place(cycle: Cycle, job: Job, sub: SubJob, pod_set: PodSet) -> None:
     known = cycle.report.rejections.get(job.key)
     wanted = cycle.backlog.left(pod_set)
     allowed = cycle.pipeline.headroom(job, pod_set.shape.request, wanted)
-    placements = place_surplus(cycle, job, _place_group(sub, pod_set, allowed)) if allowed else []
+    placements = place_surplus(cycle, job, TaskGroup.of(sub, pod_set, allowed)) if allowed else []
     if placements:
         commit(cycle, job, placements, action="backfill", score=0.0, bound=True)
     left = cycle.backlog.left(pod_set)
@@ -61,8 +61,4 @@ def _place(cycle: Cycle, job: Job, sub: SubJob, pod_set: PodSet) -> None:
     elif left:
         from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
 
-        cycle.report.reject(job, diagnose(cycle, job, Demand((_place_group(sub, pod_set, left),)), bounded=False))
-
-
-def _place_group(sub: SubJob, pod_set: PodSet, count: int) -> TaskGroup:
-    return TaskGroup(sub, (RemainingTasks(pod_set, count),), count)
+        cycle.report.reject(job, diagnose(cycle, job, Demand((TaskGroup.of(sub, pod_set, left),)), bounded=False))

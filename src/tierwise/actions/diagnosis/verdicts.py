@@ -32,7 +32,6 @@ from tierwise.actions.placement.bounds import Room, may_hold
 from tierwise.actions.placement.choose import current_domain
 from tierwise.actions.placement.demand import (
     Demand,
-    RemainingTasks,
     TaskGroup,
     asks_beyond,
     demand,
@@ -247,10 +246,9 @@ class _Judge:
         least = job.min_resources
         if least is None:
             return None
-        limit, topology = self._cycle.pipeline.limit(job), self._cycle.topology
-        groups = (np.array([ROOT]),) if limit is None else tuple(topology.by_tier(ROOT, limit))
-        total = self._cycle.ledger.domain_allocatable
-        if any((total[:, group] >= least[:, None]).all(axis=0).any() for group in groups):
+        limit = self._cycle.pipeline.limit(job)
+        total = self._cycle.ledger.domain_allocatable[:, self._within(limit)]
+        if (total >= least[:, None]).all(axis=0).any():
             return None
         where = "it does not have" if limit is None else f"no hyperNode of tier {limit} or below has"
         text = f"even if the cluster were empty, {where} what its minResources ask for"
@@ -279,12 +277,14 @@ class _Judge:
         key, lasts = (*self._here, shape, limit), self._lasts(shape)
         known = self._known.get(key, lasts=lasts)
         if not isinstance(known, int):
-            cycle, topology = self._cycle, self._cycle.topology
-            held = Room(cycle, Pool.FUTURE_IDLE, free=self._amounts).domains(shape)
-            groups = (np.array([ROOT]),) if limit is None else tuple(topology.by_tier(ROOT, limit))
-            known = max((int(held[group].max()) for group in groups), default=0)
+            held = Room(self._cycle, Pool.FUTURE_IDLE, free=self._amounts).domains(shape)
+            known = int(held[self._within(limit)].max(initial=0))
             self._known.put(key, known, lasts=lasts)
         return known
+
+    def _within(self, limit: int | None) -> Ints:
+        """All domains within a limit; the whole cluster where there is none."""
+        return np.array([ROOT]) if limit is None else np.flatnonzero(self._cycle.topology.tier <= limit)
 
     def _surplus(self, job: Job) -> tuple[TaskGroup, ...]:
         """What is left of a job that has its minimum, best-effort tasks included."""
@@ -294,13 +294,7 @@ class _Judge:
         left = [task_group for task_group in surplus(cycle, job) if task_group.need]
         for number, pod_set in job.best_effort_pod_sets:
             if cycle.backlog.left(pod_set):
-                left.append(
-                    TaskGroup(
-                        job.subs[number],
-                        (RemainingTasks(pod_set, cycle.backlog.left(pod_set)),),
-                        cycle.backlog.left(pod_set),
-                    )
-                )
+                left.append(TaskGroup.of(job.subs[number], pod_set, cycle.backlog.left(pod_set)))
         return tuple(left)
 
     def _kind(self, job: Job, asked: Demand, task_groups: Sequence[TaskGroup]) -> object | None:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from tierwise.actions.enqueue import admission_reason, queue_reason
 from tierwise.actions.eviction.losses import declined
 from tierwise.actions.placement.commit import commit
-from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
+from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.problem import Placement
 from tierwise.actions.placement.quotas import over_quota_now
 from tierwise.api.plurals import count, verb
@@ -202,7 +202,7 @@ def slots(cycle: Cycle, job: Job) -> Demand:
     for number, pod_set in job.best_effort_pod_sets:
         count = min(missing, cycle.backlog.left(pod_set))
         if count > 0:
-            task_groups.append(TaskGroup(job.subs[number], (RemainingTasks(pod_set, count),), count))
+            task_groups.append(TaskGroup.of(job.subs[number], pod_set, count))
             missing -= count
     return Demand(tuple(task_groups))
 

@@ -56,6 +56,11 @@ class TaskGroup(msgspec.Struct, frozen=True):
     roles: dict[int, int] = {}
     extra: bool = False  # beyond the sub-job's minimum: counts only once that is placed
 
+    @classmethod
+    def of(cls, sub: SubJob, pod_set: PodSet, count: int) -> TaskGroup:
+        """So many tasks of one pod set."""
+        return cls(sub, (RemainingTasks(pod_set, count),), count)
+
     @property
     def enough(self) -> bool:
         """Whether so many tasks are left, of each role too."""
@@ -159,7 +164,7 @@ def surplus(cycle: Cycle, job: Job) -> Iterator[TaskGroup]:
                 yield _affordable_group(cycle, job, TaskGroup(sub, remaining, missing))
             continue
         for tasks_left in remaining:
-            yield TaskGroup(sub, (tasks_left,), tasks_left.left)
+            yield TaskGroup.of(sub, tasks_left.pod_set, tasks_left.left)
 
 
 def _affordable_group(cycle: Cycle, job: Job, task_group: TaskGroup) -> TaskGroup:
