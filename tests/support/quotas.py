@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 from tests.support.koordinator import objects_of
-from tests.support.sight import saw
+from tests.support.sight import schedule
 
 from tierwise.api.codec import Raw
 from tierwise.api.elastic_quota import RUNTIME, ElasticQuota
@@ -20,7 +20,6 @@ from tierwise.config.kube import read_kube
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.explain.wire import pending_wire
 from tierwise.sim.cluster.driver import reconcile
-from tierwise.sim.cluster.rounds import schedule
 from tierwise.sim.cluster.store import EmbeddedCluster
 
 __all__ = ["GPU", "Outcome", "koordinator", "nodes", "quota", "runtimes", "settle", "worker"]
@@ -143,7 +142,6 @@ def settle(*manifests: Sequence[Raw], profile: Profile | None = None, cycles: in
     objects = objects_of(*(list(part) for part in manifests))
     history = schedule(objects, profile if profile is not None else koordinator(), now=0.0, cycles=cycles)
     assert history.report is not None
-    saw(cycles=history.cycles, evictions=len(history.evictions), binds=len(history.bindings))
     waiting = pending_wire(history.after(0.0), history.report, history.nominations)
     return Outcome(
         {_short(pod): node for pod, node in history.bindings.items()},

@@ -6,18 +6,25 @@
 
 Whoever runs cycles for a property (`schedule` and `cycle` here, `once`, `settle`) says what came of them; a property
 may say more (`saw`). The least numbers hold for the examples of every profile, the few of `make test` included.
+With `TIERWISE_SIGHT=FILE` each property writes down what it saw, and `python -m tests.support.sight FILE` prints that
+as a table.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from tierwise import scheduler
 from tierwise.config.profile import Profile
 from tierwise.framework.report import CycleReport
+from tierwise.model.job import Status
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Objects
 from tierwise.sim.cluster import rounds
@@ -42,6 +49,9 @@ def sees(**least: int) -> Callable[[F], F]:
         def run(*args: Any, **named: Any) -> None:
             _SEEN.clear()
             test(*args, **named)
+            if log := os.environ.get("TIERWISE_SIGHT"):
+                with Path(log).open("a") as out:
+                    out.write(json.dumps({"test": f"{test.__module__}::{test.__name__}", **_SEEN}) + "\n")
             short = {name: f"{_SEEN[name]} of {number}" for name, number in least.items() if _SEEN[name] < number}
             assert {} == short, f"{test.__name__} saw too little of what it is about: {short}"
 
@@ -55,6 +65,8 @@ def schedule(objects: Objects, profile: Profile, **named: Any) -> rounds.Rounds:
     history = rounds.schedule(objects, profile, **named)
     waiting = history.report.rejections if history.report is not None else ()
     saw(cycles=history.cycles, binds=len(history.bindings), evictions=len(history.evictions), refusals=len(waiting))
+    saw(second_cycles=max(history.cycles - 1, 0), half_gangs=sum(_half(seen) for seen, _ in history.reports))
+    saw(reclaims=sum("reclaim" in eviction.action for eviction in history.evictions))
     return history
 
 
@@ -62,4 +74,31 @@ def cycle(snapshot: Snapshot, profile: Profile, **named: Any) -> CycleReport:
     """One cycle."""
     report = scheduler.cycle(snapshot, profile, **named)
     saw(cycles=1, decisions=len(report.decisions), evictions=len(report.evictions), refusals=len(report.rejections))
+    saw(half_gangs=_half(snapshot), reclaims=sum("reclaim" in eviction.action for eviction in report.evictions))
     return report
+
+
+def _half(snapshot: Snapshot) -> int:
+    """Gangs of which some pods stand and some wait."""
+    states = ({task.status for task in job.tasks} for job in snapshot.jobs if len(job.tasks) > 1)
+    return sum({Status.RUNNING, Status.PENDING} <= found for found in states)
+
+
+def table(path: Path) -> Iterator[str]:
+    """What properties wrote down, a row for each, those that saw most evictions first; properties that saw none of
+    these are one row.
+    """
+    columns = ("cycles", "second_cycles", "half_gangs", "evictions", "reclaims")
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    few = [row for row in rows if not any(row.get(name) for name in columns)]
+    yield "| Property | cycles | of which second and later | half gangs | evictions | reclaims |"
+    yield "|---|---|---|---|---|---|"
+    for row in sorted((row for row in rows if row not in few), key=lambda row: (-row.get("evictions", 0), row["test"])):
+        name = row["test"].rpartition("::")[2].removeprefix("test_").replace("_", " ")
+        yield f"| {name} | {' | '.join(str(row.get(column, 0)) for column in columns)} |"
+    if few:
+        yield f"| {len(few)} others, which count other things | {' | '.join('0' for _ in columns)} |"
+
+
+if __name__ == "__main__":
+    print(*table(Path(sys.argv[1])), sep="\n")
