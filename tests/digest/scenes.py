@@ -504,7 +504,7 @@ def _half(pick: Random) -> Case:
 
 def _everything(pick: Random) -> Case:
     world = drawn_world.World(pick)
-    config = configuration(pick, world.has)
+    config = configuration(pick, world.has, world.scene)
     raws = [*world.cluster(), *world.arrivals(pick.randint(4, 9), low=True)]
     world.now += 5
     raws += world.arrivals(pick.randint(1, 4), low=False)

@@ -161,8 +161,8 @@ def main(given: Sequence[str] | None = None) -> int:
         print(f"{one.name}: {told} ({time.monotonic() - started:.1f} s)", flush=True)
     print(f"{len(chosen) - missed} of {len(chosen)} breaks are noticed")
     if options.name is None and step == 1:
-        known = ", ".join(entry["name"] for entry in tomllib.loads(BREAKS.read_text()).get("open", ()))
-        print(f"known not to be noticed yet: {known}")
+        for entry in tomllib.loads(BREAKS.read_text()).get("open", ()):
+            print(f"known not to be noticed yet: {entry['name']}")
     return 1 if missed else 0
 
 

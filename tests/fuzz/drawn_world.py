@@ -17,7 +17,17 @@ from typing import Any, Final
 
 from tests.support import devices, languages, volumes
 
-__all__ = ["FEATURES", "LANGUAGES", "NAMESPACES", "NOT_DRAWN_KEYS", "NOT_DRAWN_KINDS", "Manifest", "World", "stamp"]
+__all__ = [
+    "FEATURES",
+    "LANGUAGES",
+    "NAMESPACES",
+    "NOT_DRAWN_KEYS",
+    "NOT_DRAWN_KINDS",
+    "SCENES",
+    "Manifest",
+    "World",
+    "stamp",
+]
 
 Manifest = dict[str, Any]
 
@@ -90,12 +100,17 @@ class World:
         # Each by a chance of its own, so that a new feature leaves worlds without it as they are.
         # Some worlds are plain: where everything is in the way of a gang, nobody is evicted for it.
         key, chance = pick.random(), pick.choice((0.1, 0.35))
-        self.has = {name: name in always or Random(f"{key} {name}").random() < chance for name in FEATURES}
+        scene = Random(f"{key} scene")
+        drawn = scene.choice(sorted(SCENES)) if not always and scene.random() < 0.25 else ""
+        self.scene = next((name for name in SCENES if name in always), drawn)
+        sure = {*always, *SCENES.get(self.scene, ())}
+        self.has = {name: name in sure or Random(f"{key} {name}").random() < chance for name in FEATURES}
         self.trees = pick.choice(("hypernodes", "hypernodes", "layers", "labels", "both"))
         self.trees = next((name for name in TREES if name in always), self.trees)
         # Gangs of one language meet each other: half of a world's are in one.
         language = pick.choice(("volcano", *sorted(LANGUAGES)))
-        self.language = next((name for name in LANGUAGES if name in always), language)
+        self.language = next((name for name in LANGUAGES if name in always), "volcano" if self.scene else language)
+        self._owners = Random(f"{key} owners")
 
     # -- what is there before anybody comes
 
@@ -141,6 +156,7 @@ class World:
             GPU: str(pick.choice((0, 2, 2))),
             "pods": "12",
         }
+        amounts["cpu"] = _NODE_CPU.get(self.scene, amounts["cpu"])
         spec: Manifest = {}
         if self.has["taints"] and pick.random() < 0.4:
             spec["taints"] = [{"key": "pool", "value": "gpu", "effect": pick.choice(("NoSchedule", "NoExecute"))}]
@@ -189,6 +205,8 @@ class World:
         default: Manifest = {"weight": 1, "reclaimable": True}
         if self.has["rivals"] and self.has["capability"]:
             default["capability"] = {"cpu": str(pick.randint(3, 9))}
+        if self.scene == "a queue that reserves":  # enough for one large pod on each node, and one small one
+            default["capability"] = {"cpu": str(2 * len(self.nodes) + pick.choice((2, 3)))}
         yield _object(_VOLCANO, "Queue", "default", default)
         names = ("q0", "q1", "q2")
         for name in names:
@@ -203,6 +221,10 @@ class World:
                 spec["guarantee"] = {"resource": {"cpu": str(pick.randint(1, 3))}}
             if self.has["queue-tree"] and name != "q0":
                 spec["parent"] = "q0"
+            if self.scene == "a queue with spares" and name == "q1":  # as much as half of the nodes have
+                spec["capability"] = {"cpu": str(2 * len(self.nodes))}
+            if self.scene == "a queue near its guarantee" and name == "q1":  # less than a pod is between it and all
+                spec["deserved"], spec["guarantee"] = {"cpu": "3"}, {"resource": {"cpu": "3"}}
             yield _object(_VOLCANO, "Queue", name, spec)
         for name in ("e0", "e1") if self.has["elastic-quotas"] else ():
             quota = {"max": {"cpu": str(pick.randint(2, 6))}, "min": {"cpu": str(pick.choice((0, 1, 3)))}}
@@ -274,7 +296,8 @@ class World:
         found: list[Manifest] = []
         for _ in range(number):
             chance, other = self.pick.random(), self.pick.choice(sorted(LANGUAGES))
-            queued = chance < (0.8 if self.has["borrowing"] else 0.2)  # queues meet only where several gangs have them
+            # Queues meet only where several gangs have them.
+            queued = chance < (0.8 if self.has["borrowing"] or self.scene else 0.2)
             found += self.gang("volcano" if queued else self.language if chance < 0.7 else other, low=low)
         return found
 
@@ -286,11 +309,14 @@ class World:
         made: list[Any] = LANGUAGES[language](self, name)
         rivals = self.has["rivals"]
         priority = pick.choice((0, 0, 1)) if low else pick.choice((1, 1, 5, 9) if rivals else (1, 4, 5, 9))
+        priority = (
+            1 if self.scene == "a queue with spares" and (low or priority < 9) else priority
+        )  # which equals leave alone
         space = "default" if language in _AT_HOME else pick.choice(NAMESPACES)
         app = pick.choice(("a", "a", "b") if rivals else ("", "a", "b"))
         firm = pick.random() < (0.3 if language in _ELASTIC else 0.2 if rivals else 0.08)
         # Pods of a gang mostly are of one kind.
-        kinds = [self._kind(language, space, app) for _ in range(pick.choice((1, 1, 1, 2)))]
+        kinds = [self._kind(language, space, app, priority) for _ in range(pick.choice((1, 1, 1, 2)))]
         quota = pick.choice(("", "e0", "e1")) if self.has["elastic-quotas"] and language in _ELASTIC else ""
         marks = self._marks() if language not in ("plain", "pods") else {}
         for raw in made:
@@ -306,6 +332,15 @@ class World:
                     inner["labels"] |= {f"{_QUOTA}name": quota}
                     inner["labels"] |= {f"{_QUOTA}preemptible": "false"} if firm else {}
                 self._dress(pod, pick.choice(kinds), priority)
+            if raw["kind"] == "Pod" and language not in _BY_THEMSELVES and self._owners.random() < 0.8:
+                made_by = {
+                    "apiVersion": "apps/v1",
+                    "kind": "StatefulSet",
+                    "name": name,
+                    "uid": name,
+                    "controller": True,
+                }
+                meta["ownerReferences"] = [made_by]
             if raw["kind"] != "Pod":
                 meta["annotations"] = {**meta.get("annotations", {}), **marks}
             if raw["kind"] in ("PodGroup", "Job") and raw["apiVersion"].split("/")[0].endswith("volcano.sh"):
@@ -323,7 +358,8 @@ class World:
         for key, values in _OWN.items():
             wanted = self.has["spares"] and key in ("spares", "on-node-loss")
             wanted |= self.has["reservations"] and key == "expected-duration"
-            if (self.has["own-keys"] or wanted) and pick.random() < (0.5 if wanted else 0.2):
+            chance = _MARKED.get((self.scene, self._low, key), 0.5 if wanted else 0.2)
+            if (self.has["own-keys"] or wanted) and pick.random() < chance:
                 found[f"tierwise.io/{key}"] = pick.choice(values)
         if "tierwise.io/checkpointed-at" in found:
             found["tierwise.io/checkpointed-at"] = stamp(max(self.now - 60, 0))
@@ -332,10 +368,14 @@ class World:
             found["tierwise.io/topology-constraints"] = f'[{{"fabric": "nvlink", "tier": 1, "mode": "{mode}"{spread}}}]'
         return found
 
-    def _kind(self, language: str, space: str, app: str) -> Manifest:
+    def _kind(self, language: str, space: str, app: str, priority: int) -> Manifest:
         """What the pods of one kind ask for, and which rules they have."""
         pick, spec = self.pick, dict[str, Any]()
         spec["asks"] = dict(pick.choice(_SIZES))
+        if self.scene in _POD_CPU:
+            spec["asks"] = {"cpu": _POD_CPU[self.scene]}
+        if self.scene == "a queue that reserves" and not self._low and priority < 2:
+            spec["asks"] = {"cpu": pick.choice(("500m", "1", "1"))}  # fits beside large ones, which wait for a moment
         if self.has["ports"] and pick.random() < 0.3:
             spec["port"] = pick.choice(self._ports)
         if self.has["taints"] and pick.random() < 0.6:
@@ -380,6 +420,8 @@ class World:
             "priority": priority,
             "priorityClassName": f"p{priority}",
         }
+        if pod["metadata"].get("annotations", {}).get("volcano.sh/task-spec") == "lead":
+            box["resources"]["requests"]["cpu"] = "3"  # harder to place than those whom it leads
         sides = {s: kind[s] for s in ("nodeAffinity", "podAffinity", "podAntiAffinity") if s in kind}
         spec |= {"affinity": sides} if sides else {}
         spec |= {"tolerations": kind["tolerations"]} if "tolerations" in kind else {}
@@ -400,12 +442,18 @@ class World:
         pick, count = self.pick, self.pick.randint(1, 4)
         if not self._low and (self.has["borrowing"] or self.has["rivals"]):
             count = min(count, 2)
+        if self.scene == "restarts" and self._low:
+            count = max(count, 3)  # so that some are not on the node that is lost
         made: list[Any] = languages.volcano_gang(name, count, least=pick.choice((count, count, pick.randint(1, count))))
         spec = made[0]["spec"]
         spec["queue"] = pick.choice(("default", "q0", "q1", "q2"))
         if self.has["borrowing"] and pick.random() < 0.8:  # one queue has all before another comes
             spec["queue"], spec["minMember"] = ("q1", 1) if self._low else ("q2", count)
-        elif self.has["rivals"]:  # all in one queue, and what comes is small enough to find victims
+        elif self.scene == "a queue with spares":
+            spec["queue"] = "q1" if self._low else "q2"
+        elif (
+            self.has["rivals"] or self.scene == "a queue that reserves"
+        ):  # all in one queue, and what comes is small enough to find victims
             spec["queue"] = "default"
         if self.trees in ("hypernodes", "both") and pick.random() < 0.5:
             spec["networkTopology"] = {"mode": pick.choice(("hard", "soft")), "highestTierAllowed": pick.choice((1, 2))}
@@ -424,6 +472,7 @@ class World:
                 pod["metadata"]["labels"] = {"part": str(i // 2)}
         elif count > 1 and pick.random() < 0.3:
             spec["minTaskMember"] = {"lead": 1}
+            spec["minMember"] = min(spec["minMember"], count - 1)  # the others are enough but for it
             for i, pod in enumerate(made[1:]):
                 pod["metadata"]["annotations"]["volcano.sh/task-spec"] = "lead" if i == 0 else "work"
         if pick.random() < 0.2:
@@ -579,6 +628,8 @@ _SIZES: Final[tuple[Mapping[str, str], ...]] = (
 """What pods ask for; the last of them for nothing."""
 
 _CLAIMS: Final = (*(f"claim{i}" for i in range(6)), "late0", "late1")
+_BY_THEMSELVES: Final = ("kueue", "kueue workload", "plain", "pods")
+"""Languages whose pods are told by their owners, or that have one."""
 _AT_HOME: Final = ("kueue", "kueue workload", "kai", "koordinator together")
 _ELASTIC: Final = ("koordinator", "koordinator by annotation", "plain", "pods")
 
@@ -604,5 +655,25 @@ _NAMES: Final = """
 """
 FEATURES: Final = tuple(_NAMES.split())
 """What a world may have beside nodes, queues and gangs; some are of its configuration."""
+SCENES: Final[Mapping[str, tuple[str, ...]]] = {
+    "a queue with spares": ("spares", "capability"),
+    "restarts": ("spares", "budgets"),
+    "a queue that reserves": ("reservations", "capability", "rivals"),
+    "a queue near its guarantee": ("borrowing", "guarantee"),
+}
+"""What some worlds are about, each with the features that it needs; what chance alone brings together too rarely."""
+_NODE_CPU: Final[Mapping[str, str]] = {"a queue with spares": "4", "a queue that reserves": "3"}
+_POD_CPU: Final[Mapping[str, str]] = {
+    "a queue with spares": "1",
+    "a queue that reserves": "2",
+    "a queue near its guarantee": "2",
+}
+_MARKED: Final[Mapping[tuple[str, bool, str], float]] = {
+    ("a queue with spares", True, "spares"): 0.8,
+    ("restarts", True, "on-node-loss"): 0.9,
+    ("a queue that reserves", True, "expected-duration"): 0.9,
+    ("a queue that reserves", False, "expected-duration"): 0.1,
+}
+"""How many of a scene's gangs, unimportant or not, have an annotation."""
 TREES: Final = ("hypernodes", "layers", "labels", "both")
 """By what nodes are near each other."""

@@ -81,11 +81,13 @@ class Total:
 # -- configurations
 
 
-def configuration(pick: Random, has: Mapping[str, bool]) -> Manifest:
+def configuration(pick: Random, has: Mapping[str, bool], scene: str = "") -> Manifest:
     """A configuration file in one of the formats, with actions in any order; for a world that `has` some features."""
     if pick.random() < 0.2 and not any(has[name] for name in ("borrowing", "spares", "reservations")):
         return _kube(pick)
     evicting = pick.choice([text for text in _EVICTING if "reclaim" in text or not has["borrowing"]]).split()
+    if scene == "a queue that reserves" and pick.random() < 0.7:
+        evicting = []  # whoever is made room for waits for no moment
     later = ["allocate", "backfill", *evicting]
     if pick.random() < 0.5:
         pick.shuffle(later)
@@ -264,8 +266,8 @@ _OF_GANGS = ("part-of-gang", "too-wide")
 
 
 def _of(pod: str, subject: str) -> bool:
-    """Whether a pod is of the gang that a finding is about; worlds name pods after their gangs."""
-    return f"{pod}-".startswith(f"{subject.rpartition('/')[2]}-")
+    """Whether a pod is of the gang that a finding is about; worlds name pods and groups after their gangs."""
+    return pod.partition("-")[0] == subject.rpartition("/")[2].partition("-")[0]
 
 
 # -- spares
@@ -274,7 +276,8 @@ def _of(pod: str, subject: str) -> bool:
 def _spared(step: Step, now: float, profile: Profile) -> list[str]:
     """What spares keep from others: nothing from who is more important, and nothing that their queue cannot pay for.
 
-    Judged by running the cycle once more without them.
+    Judged by running the cycle once more without them: who is bound then beside all who are bound with them, on the
+    nodes that those have, waits for the spares.
     """
     owners = [raw for raw in step.before if _keeps_spares(raw)]
     if not owners:
@@ -286,12 +289,12 @@ def _spared(step: Step, now: float, profile: Profile) -> list[str]:
     placed = {*step.bound, *step.nominated, *step.awaited}
     waiting = {path for path in step.pending if path in priorities} - placed
     if any(priorities[path] > most for path in waiting):
-        for path in sorted(_bound_without(step, owners, now, profile) - placed):
+        for path in sorted(_more_without(step, owners, now, profile) - placed):
             if priorities[path] > most:
                 faults.append(f"spares: {path} of priority {priorities[path]} waits for those of {most}")
     poor = [raw for raw in owners if _at_its_capability(step, raw)]
     if poor and waiting:
-        lost = _bound_without(step, poor, now, profile) - placed
+        lost = _more_without(step, poor, now, profile) - placed
         faults += [f"spares: {path} waits for those of a queue at its capability" for path in sorted(lost)]
     return faults
 
@@ -307,8 +310,11 @@ def _path(raw: Manifest) -> str:
     return f"{meta.get('namespace') or 'default'}/{meta['name']}"
 
 
-def _bound_without(step: Step, owners: Sequence[Manifest], now: float, profile: Profile) -> set[str]:
-    """The pods that the cycle binds where these owners have no spares; they still want lost pods replaced."""
+def _more_without(step: Step, owners: Sequence[Manifest], now: float, profile: Profile) -> set[str]:
+    """The pods that the cycle binds, beside all that it did, where these owners have no spares.
+
+    They still want lost pods replaced. None where the cycle takes another course: that says nothing of the spares.
+    """
     changed: list[Any] = []
     for raw in step.before:
         if raw in owners:
@@ -318,11 +324,14 @@ def _bound_without(step: Step, owners: Sequence[Manifest], now: float, profile: 
             del marks["annotations"]["tierwise.io/spares"]
         changed.append(raw)
     decided = _decide(build(_objects(changed), now, profile), profile)
-    return {effect.pod.path for effect in decided.asked if isinstance(effect, Bind)}
+    bound = {effect.pod.path: effect.node for effect in decided.asked if isinstance(effect, Bind)}
+    gone = {eviction.task.key for eviction in decided.report.evictions}
+    same = step.bound.items() <= bound.items() and gone == {path for path, _, _ in step.evicted}
+    return set(bound) if same else set()
 
 
 def _at_its_capability(step: Step, group: Manifest) -> bool:
-    """Whether the queue of a group has no cpu left for one more of its pods."""
+    """Whether the queue of a group has no cpu left for one more of its pods, once all who are evicted have left."""
     facts = Facts(step)
     spec = group["spec"]
     queue = next(
@@ -335,7 +344,8 @@ def _at_its_capability(step: Step, group: Manifest) -> bool:
         _path(raw) for raw in step.before if raw["kind"] == "PodGroup" and raw["spec"].get("queue") == spec["queue"]
     }
     pods = [p for p in facts.old.values() if f"{p.space}/{p.marks.get('scheduling.k8s.io/group-name')}" in groups]
-    used = sum(p.need["cpu"] for p in pods if p.holds and not p.leaving and p.node in facts.nodes)
+    stay = [p for p in pods if p.holds and not p.leaving and p.node in facts.nodes and p.path not in facts.victims]
+    used = sum(p.need["cpu"] for p in stay)
     own = [
         p for p in pods if f"{p.space}/{p.marks.get('scheduling.k8s.io/group-name')}" == _path(group) and p.need["cpu"]
     ]
@@ -352,7 +362,7 @@ class _History:
         self.seed, self.total = seed, total
         self.pick = Random(seed)
         self.world = World(self.pick, always)
-        self.config = configuration(self.pick, self.world.has)
+        self.config = configuration(self.pick, self.world.has, self.world.scene)
         self.profile = _profile(self.config)
         crowd = [*self.world.cluster(), *self.world.arrivals(self.pick.randint(4, 8), low=True)]
         self.cluster = EmbeddedCluster(_objects(crowd), clock=_START)
@@ -553,10 +563,20 @@ _FORCED: Mapping[int, tuple[str, ...]] = {0: ("borrowing",), 1: ("rivals",)}
 """What every fifth history has for certain, so that each run sees evictions of both kinds."""
 
 
-def fuzz(cycles: int, seed: int, *, say: Callable[[Fault], None] | None = None) -> Total:
-    """Histories from a seed on until there are so many cycles."""
+def fuzz(
+    cycles: int,
+    seed: int,
+    *,
+    say: Callable[[Fault], None] | None = None,
+    least: Mapping[str, int] | None = None,
+) -> Total:
+    """Histories from a seed on until there are so many cycles, and up to three times as many where too little was seen.
+
+    `least` says of what how much: another rotation of seeds may begin with histories in which little happens.
+    """
     total = Total()
-    while total.seen.cycles < cycles:
+    wanted = least or {}
+    while total.seen.cycles < cycles or (total.seen.cycles < 3 * cycles and total.seen.lacks(wanted)):
         told = len(total.faults)
         history(seed, total, _FORCED.get(seed % 5, ()))
         seed += 1

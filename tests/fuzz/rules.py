@@ -77,6 +77,10 @@ class Seen:
     restarts: int = 0
     read_anew: int = 0  # cycles that were decided a second time by a reader that began anew
 
+    def lacks(self, least: Mapping[str, int]) -> dict[str, int]:
+        """What of some things a run saw less than so often, and how often that was."""
+        return {name: vars(self)[name] for name, number in least.items() if vars(self)[name] < number}
+
     def add(self, other: Seen) -> None:
         """Count another run as well."""
         for name, number in vars(other).items():
@@ -383,12 +387,14 @@ def _whole_disruption(facts: Facts) -> Iterator[str]:
 
 
 def _preemptable(facts: Facts) -> Iterator[str]:
-    """Nobody takes from a group of Volcano's that says it is not preemptable."""
+    """Nobody takes from a group of Volcano's that says it is not preemptable, unless it asks for its repair itself."""
     for raw in _kind(facts.step.before, "PodGroup", "scheduling.volcano.sh"):
-        if (raw["metadata"].get("annotations") or {}).get("volcano.sh/preemptable") != "false":
+        marks = raw["metadata"].get("annotations") or {}
+        if marks.get("volcano.sh/preemptable") != "false":
             continue
         name, space = raw["metadata"]["name"], raw["metadata"]["namespace"]
-        for path in sorted(facts.victims):
+        asked = "tierwise.io/on-node-loss" in marks
+        for path in sorted({path for path, _, action in facts.step.evicted if not (asked and action == "repair")}):
             pod = facts.old[path]
             if pod.space == space and pod.marks.get("scheduling.k8s.io/group-name") == name and not _lost(facts, pod):
                 yield f"not preemptable: {path}"
@@ -511,7 +517,7 @@ def _reserved(facts: Facts) -> Iterator[str]:
     pods = {pod.path: pod for pod in facts.new.values()}
     for job, held in facts.step.reserved.items():
         owner = next((pods[path] for path in held.pods if path in pods), None)
-        if owner is None or not held.holds:
+        if owner is None or not held.holds or not queues.named(owner):
             continue
         later = [p for p in facts.fresh if queues.named(p) and queues.of(p) == queues.of(owner)]
         later = [p for p in later if p.priority < owner.priority and p.need["cpu"]]

@@ -72,7 +72,7 @@ def volcano_gang(name: str, pods: int, *, least: int | None = None, on: Mapping[
         "spec": {"minMember": pods if least is None else least},
     }
     marks = {"scheduling.k8s.io/group-name": name}
-    return [group, *(pod(f"{name}-{i}", on=(on or {}).get(i, ""), annotations=marks) for i in range(pods))]
+    return [group, *(pod(f"{name}-{i}", on=(on or {}).get(i, ""), annotations=dict(marks)) for i in range(pods))]
 
 
 def label_pods(name: str, pods: int, label: str, on: Mapping[int, str] | None = None) -> list[Raw]:

@@ -85,19 +85,20 @@ def _half(snapshot: Snapshot) -> int:
 
 
 def table(path: Path) -> Iterator[str]:
-    """What properties wrote down, a row for each, those that saw most evictions first; properties that saw none of
-    these are one row.
-    """
+    """What properties wrote down: a row for each that saw evictions, and the sum of all others."""
     columns = ("cycles", "second_cycles", "half_gangs", "evictions", "reclaims")
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    few = [row for row in rows if not any(row.get(name) for name in columns)]
+    seen: dict[str, Counter[str]] = {}
+    for line in path.read_text().splitlines():
+        row = json.loads(line)
+        seen.setdefault(row.pop("test"), Counter()).update(row)
+    rows = {test.rpartition("::")[2].removeprefix("test_").replace("_", " "): row for test, row in seen.items()}
+    few = [name for name, row in rows.items() if not row["evictions"]]
+    rest = sum((rows.pop(name) for name in few), Counter[str]())
     yield "| Property | cycles | of which second and later | half gangs | evictions | reclaims |"
     yield "|---|---|---|---|---|---|"
-    for row in sorted((row for row in rows if row not in few), key=lambda row: (-row.get("evictions", 0), row["test"])):
-        name = row["test"].rpartition("::")[2].removeprefix("test_").replace("_", " ")
-        yield f"| {name} | {' | '.join(str(row.get(column, 0)) for column in columns)} |"
-    if few:
-        yield f"| {len(few)} others, which count other things | {' | '.join('0' for _ in columns)} |"
+    shown = sorted(rows.items(), key=lambda entry: (-entry[1]["evictions"], entry[0]))
+    for name, row in (*shown, (f"{len(few)} others, which are about no evictions", rest)):
+        yield f"| {name} | {' | '.join(str(row[column]) for column in columns)} |"
 
 
 if __name__ == "__main__":
