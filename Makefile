@@ -17,7 +17,7 @@ export PIP_NO_INPUT := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help run test properties test-deep e2e mutants compare docs dist chart image fresh bench bench-kube soak lint style types format lock clean check-python
+.PHONY: help run test properties test-deep browser e2e mutants compare docs dist chart image fresh bench bench-kube soak lint style types format lock clean check-python
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ properties: $(READY) ## Run the properties and the fuzzers with more examples, a
 # And what both leave out: many more examples, new ones each time, and larger worlds.
 test-deep: $(READY) ## Run the tests at full size, for new counter-examples: an hour or more
 	@HYPOTHESIS_PROFILE=deep $(BIN)/pytest -n $(WORKERS) --maxprocesses 8 --dist worksteal $(ARGS)
+
+# Not part of `test`, which takes as long on a machine with a browser as on one without.
+browser: $(READY) ## Use the pages in a real browser, where chromium or google-chrome is installed
+	@$(BIN)/pytest -n 0 $(ALONE) tests/browser $(ARGS)
 
 # Not part of `test`: the control plane takes minutes to build where nobody provides one (KUBEBUILDER_ASSETS).
 e2e: $(READY) ## Run the end-to-end tests on a real kube-apiserver
@@ -95,8 +99,9 @@ bench-kube: $(READY) ## Measure our client and the scheduler on a real kube-apis
 	@tools/control_plane --with kube-scheduler || tools/control_plane
 	@PYTHONPATH=. $(BIN)/python -m tests.e2e.load $(ARGS)
 
-# The end-to-end tests are left out of a plain run of pytest, and asked for by their path here.
-E2E := -o addopts="-q --import-mode=importlib --strict-markers --strict-config" tests/e2e
+# Folders that are left out of a plain run of pytest, and asked for by their path.
+ALONE := -o addopts="-q --import-mode=importlib --strict-markers --strict-config"
+E2E := $(ALONE) tests/e2e
 
 lint: style types ## Check style, types and layers
 
