@@ -6,7 +6,7 @@ informers. Refuses nothing for its meaning: unknown enumeration values and numbe
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
@@ -53,6 +53,7 @@ __all__ = [
     "kind_of",
     "label",
     "lists",
+    "part",
     "register",
     "said",
     "tidy",
@@ -201,6 +202,13 @@ def _with_text_status(condition: object) -> object:
 
 Raw = dict[str, object]
 """A manifest as JSON or YAML reads it."""
+
+
+def part(raw: Mapping[str, object], name: str) -> Raw:
+    """A map inside a manifest; an empty one where there is none."""
+    found = raw.get(name)
+    return found if isinstance(found, dict) else {}
+
 
 R = TypeVar("R")
 

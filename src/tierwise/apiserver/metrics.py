@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.errors import InputError
 from tierwise.api.quantity import amount
 from tierwise.apiserver.failures import not_found
@@ -36,7 +36,7 @@ def node_metrics(cluster: ServedCluster, name: str, query: Mapping[str, str]) ->
     """Nodes, with the sum over the pods that run on each."""
     sums: dict[str, dict[str, int]] = {}
     for raw in _running(cluster):
-        used = sums.setdefault(str(_part(raw, "spec").get("nodeName")), dict.fromkeys(_SHOWN, 0))
+        used = sums.setdefault(str(part(raw, "spec").get("nodeName")), dict.fromkeys(_SHOWN, 0))
         for one in _containers(raw):
             for resource, number in _asked(one).items():
                 used[resource] += number
@@ -52,18 +52,18 @@ def node_metrics(cluster: ServedCluster, name: str, query: Mapping[str, str]) ->
 
 
 def _running(cluster: ServedCluster) -> Iterator[Raw]:
-    return (raw for _, raw in cluster.all("", "Pod")[0] if _part(raw, "status").get("phase") == "Running")
+    return (raw for _, raw in cluster.all("", "Pod")[0] if part(raw, "status").get("phase") == "Running")
 
 
 def _containers(raw: Raw) -> Iterator[Raw]:
-    listed = _part(raw, "spec").get("containers")
+    listed = part(raw, "spec").get("containers")
     return (one for one in (listed if isinstance(listed, list) else ()) if isinstance(one, dict))
 
 
 def _asked(container: Raw) -> dict[str, int]:
     """Cpu in thousandths and memory in bytes; what cannot be read, which admission lets through nowhere, as none."""
-    resources = _part(container, "resources")
-    asked = {**_part(resources, "limits"), **_part(resources, "requests")}
+    resources = part(container, "resources")
+    asked = {**part(resources, "limits"), **part(resources, "requests")}
     found = dict.fromkeys(_SHOWN, 0)
     for name in _SHOWN:
         try:
@@ -87,8 +87,3 @@ def _answer(kind: str, plural: str, name: str, found: list[Raw]) -> Raw:
     if not found:
         raise not_found(f"{plural}.metrics.k8s.io", name)
     return found[0]
-
-
-def _part(raw: Raw, name: str) -> Raw:
-    found = raw.get(name)
-    return found if isinstance(found, dict) else {}

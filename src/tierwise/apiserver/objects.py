@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from tierwise.api import codec, field_names
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.core import Pod, PodDisruptionBudget
 from tierwise.api.errors import InputError
 from tierwise.api.meta import read_number
@@ -293,7 +293,7 @@ class ObjectApi:
                 403, "Forbidden", f'namespaces "{key.name}" is forbidden: this namespace may not be deleted'
             )
         if (key.group, key.kind) == ("", "Namespace") or _finalizers(raw):
-            status = {"status": {**_part(raw, "status"), "phase": "Terminating"}} if key.kind == "Namespace" else {}
+            status = {"status": {**part(raw, "status"), "phase": "Terminating"}} if key.kind == "Namespace" else {}
             meta = {"deletionTimestamp": stamp(now), "deletionGracePeriodSeconds": 0, **meta_of(raw)}
             return Answer(self.shown(place, self.cluster.put(key, {**raw, **status, "metadata": meta})))
         self._let_go(place)
@@ -347,12 +347,12 @@ class ObjectApi:
 
     def bind(self, place: Place, binding: Raw) -> Answer:
         """A pod on a node, as another scheduler would say it."""
-        node = _part(binding, "target").get("name")
+        node = part(binding, "target").get("name")
         if not isinstance(node, str) or not node:
             raise invalid("Binding", place.name, [("target.name", "Required value")])
         with self.cluster.lock:
             raw = self._held(place)
-            bound = _part(raw, "spec").get("nodeName")
+            bound = part(raw, "spec").get("nodeName")
             if bound or meta_of(raw).get("deletionTimestamp"):
                 why = f"pod {place.name} is already assigned to node {bound}" if bound else "it is being deleted"
                 raise conflict("pods/binding", place.name, why)
@@ -375,7 +375,7 @@ class ObjectApi:
                     status = budget_status(budget, objects.every(Pod).values())
                     if status["disruptionsAllowed"] == 0:
                         raise _too_many(budget.metadata.name, status)
-            self.delete(place, _part(eviction, "deleteOptions"), query)
+            self.delete(place, part(eviction, "deleteOptions"), query)
         return Answer({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}, 201)
 
     def scale(self, place: Place) -> Raw:
@@ -394,7 +394,7 @@ class ObjectApi:
                 raise invalid("Scale", place.name, [("spec.replicas", text)])
             asked = meta_of(wanted if isinstance(wanted, dict) else {}).get("resourceVersion")
             meta = {**meta_of(old), "resourceVersion": asked or meta_of(old).get("resourceVersion")}
-            new = {**_in_version(place, old), "metadata": meta, "spec": {**_part(old, "spec"), "replicas": replicas}}
+            new = {**_in_version(place, old), "metadata": meta, "spec": {**part(old, "spec"), "replicas": replicas}}
             answer = self._write(place, new, old, query)
         return Answer(_scale(place, answer.body), warnings=answer.warnings)
 
@@ -430,11 +430,6 @@ def _within(place: Place, key: Key) -> bool:
     return (not place.namespace or key.namespace == place.namespace) and place.name in ("", key.name)
 
 
-def _part(raw: Mapping[str, object], name: str) -> Raw:
-    found = raw.get(name)
-    return found if isinstance(found, dict) else {}
-
-
 def _patched(place: Place, old: Raw, patch: object, kind: str) -> Raw:
     match kind:
         case ObjectApi.JSON_PATCH:
@@ -463,7 +458,7 @@ def _kept(place: Place, new: Raw, old: Raw, sub: str) -> Raw:
             notes |= {"annotations": meta_of(new)["annotations"]} if "annotations" in meta_of(new) else {}
         status = new.get("status", {})
         if place.served.kind == "Node" and isinstance(status, dict):
-            status = _as_kubelet(status, _part(old, "status"))
+            status = _as_kubelet(status, part(old, "status"))
         return {**_in_version(place, old), "metadata": {**meta, **notes}, "status": status}
     if not place.served.status:
         return new
@@ -476,8 +471,8 @@ def _as_kubelet(status: Raw, before: Raw) -> Raw:
 
     That is how people advertise a resource that no device plugin has: they patch the capacity alone.
     """
-    capacity, known = _part(status, "capacity"), _part(before, "capacity")
-    given, had = _part(status, "allocatable"), _part(before, "allocatable")
+    capacity, known = part(status, "capacity"), part(before, "capacity")
+    given, had = part(status, "allocatable"), part(before, "allocatable")
     changed = {
         name: capacity.get(name)
         for name in {**known, **capacity}
@@ -571,7 +566,7 @@ def _begun(served: ServedKind, raw: Raw) -> Raw:
     if (served.group, served.kind) == ("", "Service"):
         return {**fresh, "spec": _addressed(raw), "status": {"loadBalancer": {}}}
     if (served.group, served.kind) == ("", "Namespace"):
-        labels = {**_part(meta_of(raw), "labels"), "kubernetes.io/metadata.name": meta_of(raw).get("name")}
+        labels = {**part(meta_of(raw), "labels"), "kubernetes.io/metadata.name": meta_of(raw).get("name")}
         return {**fresh, "metadata": {**meta_of(raw), "labels": labels}, "status": {"phase": "Active"}}
     return fresh
 
@@ -610,15 +605,15 @@ def _idle(served: ServedKind, raw: Raw) -> Iterator[str]:
     if served.kind in IDLE:
         yield f"{served.plural} are kept, and nothing acts on them here"
     if (served.group, served.kind) == DEFINITION:
-        spec = _part(raw, "spec")
-        group, kind = str(spec.get("group", "")), str(_part(spec, "names").get("kind", ""))
+        spec = part(raw, "spec")
+        group, kind = str(spec.get("group", "")), str(part(spec, "names").get("kind", ""))
         if of_kind(group, kind) is None:
             yield f"the definition is kept, and objects of kind {kind} are not served: tierwise does not know it"
 
 
 def _addressed(service: Raw) -> Raw:
     """What a service gets beside what it asks for: a type, an address, and ports of nodes. Nothing answers there."""
-    spec = {"type": "ClusterIP", **_part(service, "spec")}
+    spec = {"type": "ClusterIP", **part(service, "spec")}
     mark = hashlib.sha256(f"{meta_of(service).get('namespace')}/{meta_of(service).get('name')}".encode()).digest()
     if spec["type"] != "ExternalName" and not spec.get("clusterIP"):
         address = f"10.96.{mark[0]}.{1 + mark[1] % 254}"
@@ -634,12 +629,12 @@ def _addressed(service: Raw) -> Raw:
 
 def _check_change(place: Place, raw: Raw, old: Raw) -> None:
     """Fields that stay as they were when the object was made."""
-    spec, before = _part(raw, "spec"), _part(old, "spec")
+    spec, before = part(raw, "spec"), part(old, "spec")
     kind = (place.served.group, place.served.kind)
     wrong = [field for field in _IMMUTABLE.get(kind, ()) if spec.get(field) != before.get(field)]
     if wrong:
         raise invalid(place.served.kind, place.name, [(f"spec.{field}", "field is immutable") for field in wrong])
-    whole, held = (_part(_defaulted(place.served, one), "spec") for one in (raw, old))
+    whole, held = (part(_defaulted(place.served, one), "spec") for one in (raw, old))
     if kind == ("", "Pod") and _fixed(whole) != _fixed(held):
         allowed = ", ".join(f"spec.{field}" for field in ("containers[*].image", *_MUTABLE_IN_PODS))
         raise invalid(
@@ -696,8 +691,8 @@ def _finalizers(raw: Raw) -> list[str]:
 
 
 def _holds_node(raw: Raw) -> bool:
-    ended = _part(raw, "status").get("phase") in _ENDED
-    return raw.get("kind") == "Pod" and bool(_part(raw, "spec").get("nodeName")) and not ended
+    ended = part(raw, "status").get("phase") in _ENDED
+    return raw.get("kind") == "Pod" and bool(part(raw, "spec").get("nodeName")) and not ended
 
 
 def _dependents(objects: Objects, uid: str) -> Iterable[Key]:
@@ -712,8 +707,8 @@ def _dependents(objects: Objects, uid: str) -> Iterable[Key]:
 
 
 def _scale(place: Place, raw: Raw) -> Raw:
-    meta, spec = meta_of(raw), _part(raw, "spec")
-    labels = _part(_part(spec, "selector"), "matchLabels")
+    meta, spec = meta_of(raw), part(raw, "spec")
+    labels = part(part(spec, "selector"), "matchLabels")
     replicas = spec.get("replicas", 1)
     shared = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     return {
@@ -722,7 +717,7 @@ def _scale(place: Place, raw: Raw) -> Raw:
         "metadata": {field: meta[field] for field in shared if field in meta},
         "spec": {"replicas": replicas},
         "status": {
-            "replicas": _part(raw, "status").get("replicas", 0),
+            "replicas": part(raw, "status").get("replicas", 0),
             "selector": ",".join(f"{key}={value}" for key, value in labels.items()),
         },
     }

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tierwise.api import codec
-from tierwise.api.codec import Object, Raw
+from tierwise.api.codec import Object, Raw, part
 from tierwise.api.definitions import DEFINITIONS
 from tierwise.apiserver.kinds import ASIDE, DEFINITION, of_kind
 from tierwise.controllers.stamp import stamp
@@ -304,8 +304,7 @@ def _meant(effect: Effect) -> tuple[tuple[Key, str], ...]:
 
 def meta_of(raw: Mapping[str, object]) -> Raw:
     """The metadata of a manifest."""
-    meta = raw.get("metadata")
-    return meta if isinstance(meta, dict) else {}
+    return part(raw, "metadata")
 
 
 def _body(raw: Mapping[str, object]) -> Raw:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from tierwise.api.codec import Object, Raw, api_group
+from tierwise.api.codec import Object, Raw, api_group, part
 from tierwise.api.core import Pod
 from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.limits import PODS, TIER
@@ -165,14 +165,14 @@ def followed(raw: Raw, wanted: Raw) -> Raw:
 
     The API server drops maps that are empty, so an empty one is no difference to none.
     """
-    present = _part(raw, "metadata")
+    present = part(raw, "metadata")
     marks = {field: _marks(raw, wanted, field) for field in ("labels", "annotations")}
     return {
         **raw,
         "metadata": {**present, **{field: kept for field, kept in marks.items() if kept or field in present}},
         "spec": {
-            **{field: value for field, value in _part(raw, "spec").items() if field not in _OWNED},
-            **_part(wanted, "spec"),
+            **{field: value for field, value in part(raw, "spec").items() if field not in _OWNED},
+            **part(wanted, "spec"),
         },
     }
 
@@ -196,15 +196,10 @@ def _inherited(marks: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 def _marks(raw: Raw, wanted: Raw, field: str) -> Raw:
     """Labels or annotations: the inherited ones as wanted, those of others as they are, and what it was made for."""
-    present = _part(_part(raw, "metadata"), field)
+    present = part(part(raw, "metadata"), field)
     kept = {key: value for key, value in present.items() if not key.startswith(_INHERITED)}
     made = {MADE_FOR: present[MADE_FOR]} if MADE_FOR in present else {}
-    return kept | _part(_part(wanted, "metadata"), field) | made
-
-
-def _part(raw: Raw, field: str) -> Raw:
-    found = raw.get(field)
-    return found if isinstance(found, dict) else {}
+    return kept | part(part(wanted, "metadata"), field) | made
 
 
 def _reference(owner: OwnerReference) -> Raw:

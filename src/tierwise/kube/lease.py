@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.meta import format_micro_time
 from tierwise.kube.client import Client
 from tierwise.kube.errors import ApiError, UnreachableError, UnreadableError, understood
@@ -125,7 +125,7 @@ class Lease:
         for last in (False, False, True):
             try:
                 lease = await self._read()
-                if _spec(lease).get("holderIdentity") == self._identity:
+                if part(lease, "spec").get("holderIdentity") == self._identity:
                     await self._write(lease, {"holderIdentity": "", "leaseDurationSeconds": 1})
             except (ApiError, UnreachableError) as error:
                 # A renewal of our own may have been under way, or something has answered in the server's place.
@@ -146,7 +146,7 @@ class Lease:
                 raise
             await self._create(begun)
             return
-        spec = _spec(lease)
+        spec = part(lease, "spec")
         self.holder = str(spec.get("holderIdentity") or "")
         if self.holder != self._identity:
             self.note = _note(lease)
@@ -187,11 +187,10 @@ class Lease:
 
     async def _write(self, lease: Raw, change: Raw) -> None:
         """The resource version in the manifest makes sure that no other writer came in between (409)."""
-        written = {**lease, "spec": {**_spec(lease), **change}}
+        written = {**lease, "spec": {**part(lease, "spec"), **change}}
         if self.note != _note(lease):
-            meta = lease.get("metadata")
-            about: Raw = meta if isinstance(meta, dict) else {}
-            written["metadata"] = {**about, "annotations": {**_annotations(lease), _NOTE: self.note}}
+            meta = part(lease, "metadata")
+            written["metadata"] = {**meta, "annotations": {**part(meta, "annotations"), _NOTE: self.note}}
         await self._send("PUT", f"{self._path}/{self._name}", written)
 
     async def _send(self, method: str, path: str, lease: Raw) -> None:
@@ -204,19 +203,8 @@ class Lease:
         self._unanswered = False
 
 
-def _spec(lease: Raw) -> Raw:
-    spec = lease.get("spec")
-    return spec if isinstance(spec, dict) else {}
-
-
-def _annotations(lease: Raw) -> Raw:
-    meta = lease.get("metadata")
-    found = meta.get("annotations") if isinstance(meta, dict) else None
-    return found if isinstance(found, dict) else {}
-
-
 def _note(lease: Raw) -> str:
-    return str(_annotations(lease).get(_NOTE) or "")
+    return str(part(part(lease, "metadata"), "annotations").get(_NOTE) or "")
 
 
 def _now() -> str:

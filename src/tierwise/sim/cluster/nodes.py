@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, part
 from tierwise.api.core import Node, Pod
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
@@ -216,7 +216,7 @@ def _marked(objects: Objects, node: Node, now: float, *, lost: bool) -> list[Eff
         "message": reason[1],
         "lastTransitionTime": stamp(now),
     }
-    status, spec = _part(raw, "status"), _part(raw, "spec")
+    status, spec = part(raw, "status"), part(raw, "spec")
     others = [c for c in _items(status, "conditions") if c.get("type") != "Ready"]
     taints = [t for t in _items(spec, "taints") if t.get("key") != _TAINT]
     if lost:
@@ -229,11 +229,6 @@ def _marked(objects: Objects, node: Node, now: float, *, lost: bool) -> list[Eff
     text = f"not heard of for {NOTICED_AFTER}s" if lost else "heard of again"
     kind, word = ("Warning", "NodeNotReady") if lost else ("Normal", "NodeReady")
     return [Update(key_of(node), changed), RecordEvent(key_of(node), kind, word, text)]
-
-
-def _part(raw: Raw, name: str) -> Raw:
-    found = raw.get(name)
-    return found if isinstance(found, dict) else {}
 
 
 def _items(raw: Raw, name: str) -> list[Raw]:
