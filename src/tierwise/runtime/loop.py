@@ -131,10 +131,11 @@ class Loop(LoopState):
         """What comes together is decided together: a gang's pods arrive one by one. `rest` seconds at most.
 
         The longer reading and deciding took the last time, the longer must nothing come: else a large cluster in which
-        something changes all the time would be read all the time. Where changes come without end, twice that is enough.
+        something changes all the time would be read all the time. Where changes come without end, half of the time goes
+        into reading and deciding.
         """
-        lull = min(rest, max(_LULL, self.took))
-        left = min(rest, 2 * lull)
+        lull = min(rest, max(_LULL, self.took / 2))
+        left = min(rest, max(2 * _LULL, self.took))
         while left > 0.0:
             latest = self.cluster.wait(_NEVER, min(lull, left))
             if latest == version:
