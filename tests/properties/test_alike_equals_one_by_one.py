@@ -12,7 +12,7 @@ from tests.support.strategies import Scene, node_names, trees
 from tierwise.actions.placement.alike import place_alike
 from tierwise.actions.placement.bounds import Room, held
 from tierwise.actions.placement.build import parts_of
-from tierwise.actions.placement.choose import candidates, search_group
+from tierwise.actions.placement.choose import gradients_of, search_group
 from tierwise.actions.placement.demand import Demand, demand
 from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Placement, SearchResult
 from tierwise.config.profile import DEFAULT
@@ -47,7 +47,7 @@ def _at_once(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | None:
     assert whole is not None
     assert whole.kind is not None
     with cycle.ledger.statement():
-        found = place_alike(cycle, job, whole, tuple(candidates(cycle, job, ROOT)))
+        found = place_alike(cycle, job, whole, tuple(gradients_of(cycle, job, ROOT)))
     return found if isinstance(found, SearchResult) else None
 
 
@@ -74,7 +74,7 @@ def test_feasible_exactly_where_one_by_one_is(scene: Scene) -> None:
     cycle, job, asked = _open(scene)
     found = _at_once(cycle, job, asked)
     first = None
-    for group in candidates(cycle, job, ROOT):
+    for group in gradients_of(cycle, job, ROOT):
         if any(_in_turn(cycle, job, asked, domain) is not None for domain in group.tolist()):
             first = int(cycle.topology.tier[group[0]])
             break

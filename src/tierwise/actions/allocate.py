@@ -64,7 +64,7 @@ _HELD_BACK = Reason("NotEnoughPods", "gang", "too few of its pods can be placed 
 
 
 class Repair(Protocol):
-    """What gangs that lose nodes need besides a place."""
+    """Makes room for a rejected job that has lost nodes."""
 
     def make_room(self, job: Job) -> bool:
         """Whether room was made for a job that was refused; a gang to repair is told why not."""
@@ -153,26 +153,29 @@ class _Allocation:
 
     def _place_minimum(self, job: Job, asked: Demand, *, nominated: bool) -> bool:
         """Bind or nominate a gang with all that its minimum lacks, or refuse it."""
+        started = self._start_minimum(job, asked, nominated=nominated)
+        return self._refuse(job, started) if isinstance(started, Rejection) else started
+
+    def _start_minimum(self, job: Job, asked: Demand, *, nominated: bool) -> bool | Rejection:
+        """Bind or nominate a gang with all that its minimum lacks: whether it has more to place; or why it cannot."""
         over = over_quota(self._cycle, job, asked)
         known = self._rejection_cache.lookup(job, asked) if over is None else self._quota_rejection(job, over)
         if known is not None:
-            return self._refuse(job, known)
+            return known
         with self._cycle.ledger.statement() as statement:
             found, over = self._find_within_quotas(job, asked, statement, nominated=nominated)
             if isinstance(found, SearchResult) and over is None and job_ready(self._cycle.ledger, job, waiting=True):
                 return self._start(job, found, statement, nominated=nominated)
         if isinstance(found, Reason):
-            self._cycle.report.reject(job, Rejection("place", job.key, found))
-            self._consider_reserving(job)
-            return False
+            return Rejection("place", job.key, found)
         if over is not None:
-            return self._refuse(job, self._quota_rejection(job, over))
-        return self._refuse(job, self._diagnose(job, asked, bounded=found is NoPlace.BOUNDED))
+            return self._quota_rejection(job, over)
+        return self._diagnose(job, asked, bounded=found is NoPlace.BOUNDED)
 
     def _find_within_quotas(
         self, job: Job, asked: Demand, statement: Statement, *, nominated: bool
     ) -> tuple[SearchResult | NoPlace | Reason, Reason | None]:
-        """A place for tasks that the quotas allow, or what the first selection of tasks finds and why it may not."""
+        """A place within quotas, and None; or what was found first, off the ledger, and the quota that forbids it."""
         cycle = self._cycle
         found = self._find_beside_reservations(job, asked, statement, nominated=nominated)
         over = over_quota_as_placed(cycle, job, asked, found.placements) if isinstance(found, SearchResult) else None
@@ -228,9 +231,12 @@ class _Allocation:
     # The refusal: a reason, then room that is made at once, or a reservation.
 
     def _refuse(self, job: Job, rejection: Rejection) -> bool:
-        """Reject a job's minimum; then preempt for it where the profile does so immediately, else reserve a place."""
+        """Reject a job's minimum; then preempt for it where the profile does so immediately, else reserve a place.
+
+        Nobody is evicted for a job that has to leave its place to reservations.
+        """
         self._cycle.report.reject(job, rejection)
-        more = self._make_room(job)
+        more = self._make_room(job) if rejection.stage != "place" else False
         if not more and rejection.stage != "quota" and job.key in self._cycle.report.rejections:
             self._consider_reserving(job)
         return more
@@ -241,16 +247,12 @@ class _Allocation:
             with self._beside_reservations(job):
                 if self._repair.make_room(job):
                     return False
-        preempt, self._preempt = self._preempt, None
-        if preempt is None:
+        if self._preempt is None:
             return False
-        try:
-            more = self._replace_nominated(job)
-        finally:
-            self._preempt = preempt
+        more = self._replace_nominated(job)
         if more is None:
             with self._beside_reservations(job):
-                preempt(job)
+                self._preempt(job)
         return more or False
 
     def _beside_reservations(self, job: Job) -> AbstractContextManager[None]:
@@ -268,8 +270,8 @@ class _Allocation:
             withdrawn = cycle.nominations.withdraw_below(job)
             if not withdrawn:
                 return None
-            more = self._place_minimum(job, demand(cycle, job), nominated=False)
-            if len(cycle.report.decisions) > made:
+            more = self._start_minimum(job, demand(cycle, job), nominated=False)
+            if not isinstance(more, Rejection) and len(cycle.report.decisions) > made:
                 statement.keep()
                 return more
         cycle.nominations.restore(withdrawn)

@@ -80,7 +80,7 @@ class QueuedJobs:
         return found
 
     def are_alike(self, kind: Kind, number: int) -> bool:
-        """Whether so many jobs wait and the next ones are of a kind, or the first and the last of them at least."""
+        """A guess whether the next `number` jobs are all of a kind: the first and the last of them are compared."""
         waiting = self._sorted
         return len(waiting) >= number and waiting[-number][3] == kind and waiting[-1][3] == kind
 

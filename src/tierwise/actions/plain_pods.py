@@ -307,7 +307,7 @@ class _Plan(msgspec.Struct):
 
 
 class RowsAhead:
-    """The rows of the next tasks of an ask, for as long as only tasks of its shape are placed, and just there.
+    """The rows of the next tasks of an ask, valid until anything else changes the ledger.
 
     Where queues take turns, or an elastic gang places one task in each of its turns, a task finds its row without a
     look at all nodes. A plan that was used to the end is followed by one of twice its length, any other by one of as

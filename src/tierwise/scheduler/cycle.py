@@ -212,8 +212,8 @@ def cycle(
 ) -> CycleReport:
     """Run the profile's actions once over a snapshot; `plugins` says what its names of plugins mean.
 
-    Where `most_pods` are given, no further job is served after so many pods were placed, and no later action runs: the
-    report is unfinished, and the next cycle goes on where this one ended.
+    Where `most_pods` are given, no further job is served after so many pods were bound, and no later action runs: the
+    report is unfinished, and the next cycle goes on where this one ended. Where shares order queues they do not count.
     """
     opened = open_cycle(snapshot, profile, inspect=inspect, watch=watch, plugins=plugins)
     current = replace(opened, most_pods=most_pods) if most_pods is not None else opened
@@ -227,7 +227,7 @@ def cycle(
         own = plugins is PLUGINS and all(plugin.name in PLUGINS.built_in for plugin in profile.plugins())
         usual = own and not current.pipeline.failures  # one that could not be made keeps its jobs out
         current = replace(current, kept=KeptRefusals(snapshot, profile if usual else None))
-    done: dict[str, tuple[int, int] | None] = {}  # actions that have run; those that ran early with what was new
+    done: dict[str, tuple[int, int] | None] = {}  # actions that have run; with the news of then where they ran early
     filled = 0  # decisions that backfill has seen
 
     def run(action: str) -> None:

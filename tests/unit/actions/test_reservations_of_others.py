@@ -165,6 +165,25 @@ def test_what_is_reserved_is_left_alone_by_preemption_at_once(action: str, lasts
     assert expected == {eviction.task.key for eviction in found.evictions}
 
 
+def _nominated(raws: list[Raw], node: str) -> list[Raw]:
+    """The same with pods that a node is kept for."""
+    for raw in raws:
+        if raw["kind"] == "Pod":
+            raw["status"] = {"phase": "Pending", "nominatedNodeName": node}
+    return raws
+
+
+@pytest.mark.parametrize("action", ["podpreempt", "jobpreempt"])
+def test_what_preemption_at_once_makes_room_for_reserves_nothing(action: str) -> None:
+    """Whose place is kept by a nomination needs no reservation, also where less important jobs were nominated."""
+    chosen = replace(profile(), actions=("enqueue", "allocate", action), immediate_preemption=True)
+    busy = [raw for number in range(3) for raw in running(f"a{number}", f"n{number}", ends_in=HOUR, priority=-2)]
+    found = _report(chosen, busy, _nominated(job("low", priority=-1), "n3"), job("x", 3, turn=2))
+
+    assert 3 == len(found.evictions)
+    assert [] == [one.job.key for one in found.reservations if one.job.key == "default/x"]
+
+
 @pytest.mark.parametrize(
     ("namespace", "deadline", "trusted", "expected"),
     [

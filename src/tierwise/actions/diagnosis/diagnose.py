@@ -17,7 +17,7 @@ from tierwise.actions.diagnosis.causes import Causes, asked_pods, causes, once_f
 from tierwise.actions.placement.alike import holds
 from tierwise.actions.placement.bounds import Room, held
 from tierwise.actions.placement.build import parts_of
-from tierwise.actions.placement.choose import candidates, current_domain, search_group
+from tierwise.actions.placement.choose import current_domain, gradients_of, search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup, everything, least_needs
 from tierwise.actions.placement.problem import BOTH, NoPlace, SearchResult
 from tierwise.actions.placement.quanta import Quanta, SlotTree, slot_tree
@@ -271,14 +271,14 @@ def _demand_of(job: Job, demand: Demand, number: int) -> Demand:
     mine = {sub.number for sub in group_job(job, number).subs}
     chosen, spares = (
         tuple(task_group for task_group in task_groups if task_group.sub.number in mine)
-        for task_groups in (demand.task_groups, demand.spares)
+        for task_groups in (demand.task_groups, demand.substitutes)
     )
     return Demand(chosen, spares, inner_group=number)
 
 
 def _sizes(demand: Demand) -> tuple[tuple[int, object, tuple[int, ...]], ...]:
     """What task groups ask for: groups with the same in the same order are alike."""
-    every = (*demand.task_groups, *demand.spares)
+    every = (*demand.task_groups, *demand.substitutes)
     return tuple((g.need, g.sub.constraint, tuple(p.pod_set.shape.number for p in g.remaining)) for g in every)
 
 
@@ -347,7 +347,7 @@ def _searched_for(cycle: Cycle, gang: Job | SubJob, within: int) -> Iterable[Int
     if limit is None:
         return (np.array([within]),)
     if current_domain(cycle, gang) is not None:
-        return tuple(candidates(cycle, gang, within))
+        return tuple(gradients_of(cycle, gang, within))
     return cycle.topology.by_tier(within, limit)
 
 

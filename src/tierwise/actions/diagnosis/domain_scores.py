@@ -32,7 +32,7 @@ def score_domains(cycle: Cycle, job: Job, sub: SubJob) -> dict[str, float]:
 
 
 def _task_group_of(cycle: Cycle, job: Job, sub: SubJob, asked: Demand) -> TaskGroup | None:
-    task_groups = (*asked.task_groups, *asked.spares, *surplus(cycle, job))
+    task_groups = (*asked.task_groups, *asked.substitutes, *surplus(cycle, job))
     return next((task_group for task_group in task_groups if task_group.sub is sub), None)
 
 

@@ -165,7 +165,7 @@ class RejectionCache:
             return None if job.policies else (_mixture(first), ())
         if not job.policies:
             return (shape.number, ()) if first.remaining[0].left >= first.need else None
-        if len(job.policies) > 1 or job.inner_groups or asked.spares or asked.alternatives is not None:
+        if len(job.policies) > 1 or job.inner_groups or asked.substitutes or asked.alternatives is not None:
             return None
         sizes = {
             (task_group.need, task_group.remaining[0].pod_set.shape.number, len(task_group.remaining))
@@ -177,7 +177,7 @@ class RejectionCache:
 def _on_several_trees(job: Job, asked: Demand) -> tuple[object, ...]:
     """All that a job on several trees asks for, and where: as for mixtures, who asks for the same is answered alike."""
     groups = tuple((_mixture(group), group.sub.policy, group.sub.inner_group) for group in asked.task_groups)
-    kept = bool(asked.spares), asked.alternatives is not None
+    kept = bool(asked.substitutes), asked.alternatives is not None
     return job.constraint, job.further, job.policies, job.inner_groups, groups, kept
 
 

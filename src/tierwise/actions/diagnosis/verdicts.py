@@ -224,7 +224,7 @@ class _Judge:
         kind = self._kind(job, asked, task_groups)
         if kind is None:
             return self._on_cleared_nodes(job, asked, task_groups)
-        lasts = self._lasting = all(map(self._lasts, shapes_of((*task_groups, *asked.spares))))
+        lasts = self._lasting = all(map(self._lasts, shapes_of((*task_groups, *asked.substitutes))))
         groups = (f"{job.key}/{group.path}" for group in job.inner_groups)
         subjects = (job.key, *groups, *(task_group.sub.key for task_group in task_groups))
         known = self._known.get(kind, lasts=lasts)
@@ -318,7 +318,7 @@ class _Judge:
                 tuple(sorted((role[number], least) for number, least in task_group.roles.items())),
                 tuple((p.pod_set.shape, role.get(p.pod_set.role_number), p.left) for p in task_group.remaining),
             )
-            for task_group in (*task_groups, *asked.spares)
+            for task_group in (*task_groups, *asked.substitutes)
         )
         pods = sum(cycle.backlog.left(pod_set) for pod_set in job.pod_sets())
         counts = len(task_groups), bool(asked.task_groups), len(job.tasks) == 1, pods

@@ -114,7 +114,7 @@ class _Planner:
     def _priced(self) -> NodeCosts | None:
         """Prices on every node; None where counting would not be exact."""
         asked = self._asked
-        several = len(asked.task_groups) > 1 or len(asked.shapes) > 1 or asked.spares or self._cause.job.policies
+        several = len(asked.task_groups) > 1 or len(asked.shapes) > 1 or asked.substitutes or self._cause.job.policies
         return None if several or self._cycle.pipeline.moving(asked.shapes[0]) else self._prices_of_first()
 
     def _prices_of_first(self) -> NodeCosts:

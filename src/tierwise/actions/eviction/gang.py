@@ -38,7 +38,7 @@ from tierwise.actions.eviction.price_bounds import DomainBounds, Price, Standing
 from tierwise.actions.eviction.review import review
 from tierwise.actions.eviction.victims import EvictionPlan, first_of, make_plan
 from tierwise.actions.placement.bounds import Room, may_hold_all
-from tierwise.actions.placement.choose import candidates, current_domain
+from tierwise.actions.placement.choose import current_domain, gradients_of
 from tierwise.actions.placement.demand import Demand, demand, least_needs, needs, shapes_of
 from tierwise.api.plurals import count
 from tierwise.config.actions import ACTIONS
@@ -351,7 +351,7 @@ class GangPreemptor(Evictor):
         All of everything where their queue or rules must have it.
         """
         cycle = self._cycle
-        shapes = shapes_of((*asked.task_groups, *asked.spares))
+        shapes = shapes_of((*asked.task_groups, *asked.substitutes))
         result = np.zeros((len(cycle.view.axis), len(cycle.nodes)), dtype=bool)
         if cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need) or any(map(cycle.pipeline.moving, shapes)):
             return ~result
@@ -458,7 +458,7 @@ class GangPreemptor(Evictor):
         if self._cycle.pipeline.limit(job) is None:
             return np.array([ROOT])
         if current_domain(self._cycle, job) is not None:
-            groups = tuple(candidates(self._cycle, job, ROOT))
+            groups = tuple(gradients_of(self._cycle, job, ROOT))
         else:
             groups = tuple(self._cycle.pipeline.gradients(job, evicting=True))
         return np.concatenate(groups) if groups else np.zeros(0, dtype=np.int64)

@@ -259,11 +259,11 @@ def without_never_preempting(job: Job, asked: Demand) -> Demand | None:
     """The demand without pods that must not cause evictions; None where its minimum cannot do without them."""
     if job.never_preempts:
         return None
-    task_groups, spares = (
-        tuple(map(_group_without_never_preempting, groups)) for groups in (asked.task_groups, asked.spares)
+    task_groups, substitutes = (
+        tuple(map(_group_without_never_preempting, groups)) for groups in (asked.task_groups, asked.substitutes)
     )
     enough = all(task_group.enough for task_group in task_groups)
-    return Demand(task_groups, tuple(spare for spare in spares if spare.enough)) if enough else None
+    return Demand(task_groups, tuple(group for group in substitutes if group.enough)) if enough else None
 
 
 def _group_without_never_preempting(task_group: TaskGroup) -> TaskGroup:

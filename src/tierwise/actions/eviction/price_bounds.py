@@ -207,7 +207,7 @@ class DomainBounds:
     def _countable(self) -> bool:
         """Whether it is known what must be placed, and tasks free what they ask for and no more."""
         moving = any(map(self._cycle.pipeline.moving, self._shapes))
-        return not (self._asked.spares or self._asked.alternatives is not None or moving)
+        return not (self._asked.substitutes or self._asked.alternatives is not None or moving)
 
     def at_once(self, domains: Ints) -> dict[int, Price]:
         """The bounds of these domains, all at once; none where no plan can be made."""

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.bounds import Room, held
 from tierwise.actions.placement.choose import (
-    candidates,
     current_domain,
+    gradients_of,
     group_units,
     picks_of,
     preference,
@@ -102,7 +102,7 @@ def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) ->
 def _place_group(cycle: Cycle, job: Job, part: Part, within: int, near: int | None) -> list[Placement] | None:
     """Place a group in the best domain of its tightest gradient inside another."""
     able = held(Room(cycle, Pool.IDLE), part.parts[0])
-    gradients = (group[able[group] >= part.chosen] for group in candidates(cycle, part.gang, within))
+    gradients = (group[able[group] >= part.chosen] for group in gradients_of(cycle, part.gang, within))
     feasible = next((group for group in gradients if len(group)), None)
     return None if feasible is None else _place(cycle, job, part, _best(cycle, part, feasible, near)[0], near)
 

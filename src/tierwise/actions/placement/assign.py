@@ -135,7 +135,7 @@ class _Slices(Ground):
         """What tells a place from its siblings: the rooms and tiers in it, and itself where a sub-job is tied to it."""
         topology = self._cycle.topology
         inner = topology.below(place)
-        own = (place,) if self.is_tied(place) else ()
+        own = (place,) if self.has_placed_tasks(place) else ()
         return (int(topology.parent[place]), *own, *self._room[inner], *topology.tier[inner].tolist())
 
     def put(self, part: Part, option: Option) -> bool:

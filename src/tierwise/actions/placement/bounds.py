@@ -23,7 +23,7 @@ __all__ = ["Room", "held", "may_hold", "may_hold_all"]
 
 
 class Room:
-    """What is free on rows: of a pool, or of it once so much is `freed`, or so much, (resources x rows)."""
+    """What is free on rows: a pool; a pool plus what is `freed`; or just `free`. Arrays are (resources x rows)."""
 
     def __init__(self, cycle: Cycle, pool: Pool, *, freed: Ints | None = None, free: Ints | None = None) -> None:
         self.cycle = cycle
@@ -87,8 +87,8 @@ def may_hold_all(room: Room, demand: Demand, domains: Ints) -> Bools:
     """Which domains may hold a demand: each task group by itself, those of one shape together, and by amounts all tasks
     that are placed in any case. Where spares may replace task groups, which domains may hold any of them.
     """
-    if demand.spares:
-        every = (*demand.task_groups, *demand.spares)
+    if demand.substitutes:
+        every = (*demand.task_groups, *demand.substitutes)
         any_of_them: Bools = np.logical_or.reduce([may_hold(room, task_group, domains) for task_group in every])
         return any_of_them
     fits = np.ones(len(domains), dtype=bool)

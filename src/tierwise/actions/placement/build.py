@@ -47,7 +47,7 @@ def _two_levels(cycle: Cycle, job: Job, demand: Demand) -> Part:
         return tuple(counts)
 
     chosen = sorted(demand.task_groups, key=lambda task_group: tightness(cycle, task_group))
-    parts = tuple(_leaf(cycle, i + 1, group, adds(group)) for i, group in enumerate((*chosen, *demand.spares)))
+    parts = tuple(_leaf(cycle, i + 1, group, adds(group)) for i, group in enumerate((*chosen, *demand.substitutes)))
     lacks = (
         job.minimum - sum(ready.values()),
         *(policy.minimum - have for policy, have in zip(job.policies, whole, strict=True)),
@@ -62,7 +62,7 @@ def _two_levels(cycle: Cycle, job: Job, demand: Demand) -> Part:
         lacks=lacks,
         parts=parts,
         chosen=len(chosen),
-        optional=bool(demand.spares),
+        optional=bool(demand.substitutes),
         kind=_kind_of_job(cycle, demand, parts),
     )
 
@@ -85,7 +85,7 @@ def _nested(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
     lacking = lacking_parts(job, (sub_ready(cycle.ledger, sub) for sub in job.subs))
     chosen = {task_group.sub.number for task_group in demand.task_groups}
     found: list[list[tuple[bool, int, Part]]] = [[] for _ in lacking]  # whether it is a spare, its place, and the part
-    for i, task_group in enumerate((*demand.task_groups, *demand.spares)):
+    for i, task_group in enumerate((*demand.task_groups, *demand.substitutes)):
         if task_group.sub.inner_group >= 0:
             spare = task_group.sub.number not in chosen
             found[task_group.sub.inner_group].append((spare, i, _leaf(cycle, i + len(lacking), task_group, (1,))))

@@ -53,9 +53,9 @@ def _interchangeable(asked: Demand) -> bool:
     """Whether other selections of sub-groups would fare no better, each being like those that were selected."""
     kinds = {
         (g.need, g.sub.policy, g.sub.inner_group, tuple(r.pod_set.shape.number for r in g.remaining))
-        for g in (*asked.task_groups, *asked.spares)
+        for g in (*asked.task_groups, *asked.substitutes)
     }
-    return asked.alternatives is None and not asked.open and (not asked.spares or len(kinds) == 1)
+    return asked.alternatives is None and not asked.open and (not asked.substitutes or len(kinds) == 1)
 
 
 def _placed(cycle: Cycle, job: Job, whole: Part, pool: Pool, budget: Budget) -> list[Placement] | NoPlace:
@@ -129,7 +129,7 @@ _Spread = tuple[Part, Limit, Ints]
 
 
 class Cells(Search):
-    """All parts of a tree that has one part below its root: the job itself, on rows with so much room."""
+    """Chooses a place, which is a set of cells, for every part of a job, and checks by a flow that all tasks fit."""
 
     cost = 5
 

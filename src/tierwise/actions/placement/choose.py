@@ -29,8 +29,8 @@ from tierwise.model.topology import ROOT
 
 __all__ = [
     "GRAIN",
-    "candidates",
     "current_domain",
+    "gradients_of",
     "group_units",
     "ordered",
     "pending",
@@ -60,7 +60,7 @@ def previous_domain(cycle: Cycle, sub: SubJob) -> int | None:
     )
 
 
-def candidates(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
+def gradients_of(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
     """The gradients to try, in order.
 
     A gang with placed tasks has one candidate, the widest domain around them that its limit allows: from there `walk`
@@ -84,7 +84,7 @@ def search_group(
     units = _units_of(cycle, task_group) if cycle.pipeline.propose and current_domain(cycle, job) is None else None
     said: Proposal | Abstained | None = None
     bounded = False
-    for group in candidates(cycle, gang, within):
+    for group in gradients_of(cycle, gang, within):
         if units is not None:
             said, placements = _try_proposal(cycle, job, task_group, units, group)
             if isinstance(said, Proposal) and placements is not None:

@@ -73,14 +73,14 @@ class TaskGroup(msgspec.Struct, frozen=True):
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """The task groups that make a job ready, and spares that may replace one that finds no place."""
+    """The task groups that make a job ready, and substitutes for those that find no place."""
 
     task_groups: tuple[TaskGroup, ...]
-    spares: tuple[TaskGroup, ...] = ()
+    substitutes: tuple[TaskGroup, ...] = ()
     enough: bool = True  # False: the job would not be ready even with all of these placed
     alternatives: Demand | None = None  # all other selections, tried if this one finds no place
     cut: bool = False  # there are more selections than are tried
-    open: bool = False  # the task groups are not enough: some spares must be placed too
+    open: bool = False  # the task groups are not enough: some substitutes must be placed too
     inner_group: int = 0  # of a nested job: the inner group that they make whole
     narrowed: bool = False  # to tasks that quotas allow: others that they allow may find a place where these do not
 
@@ -122,7 +122,7 @@ def selections(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
         return
     if not job.policies:
         (task_group,) = asked.task_groups
-        whole = _whole(cycle, job)
+        whole = _minimum_in_one_group(cycle, job)
         taken = {p.pod_set: n for p, n in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True) if n}
         for counts in _Affordable(cycle, job, whole).counts():
             if taken != {p.pod_set: n for p, n in zip(whole.remaining, counts, strict=True) if n}:
@@ -138,14 +138,14 @@ def selections(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
 def _has_choice(job: Job, asked: Demand) -> bool:
     """Whether other tasks than those that a demand takes first may meet the minimum, and ask for something else."""
     if job.policies:
-        return bool(asked.spares) or any(len(task_group.remaining) > 1 for task_group in asked.task_groups)
+        return bool(asked.substitutes) or any(len(task_group.remaining) > 1 for task_group in asked.task_groups)
     (task_group,) = asked.task_groups
     return len(task_group.remaining) > 1 and sum(p.left for p in task_group.remaining) > task_group.need
 
 
 def _first_demand(cycle: Cycle, job: Job) -> Demand:
     if not job.policies:
-        task_group = _whole(cycle, job)
+        task_group = _minimum_in_one_group(cycle, job)
         return Demand((task_group,), enough=task_group.need > 0 and task_group.enough)
     return _Choice(cycle, job).demand()
 
@@ -220,7 +220,7 @@ def least_needs(asked: Demand) -> Ints:
 
     Where others may replace them, a single task group may be enough.
     """
-    found = [_least(task_group) for task_group in (*asked.task_groups, *asked.spares)]
+    found = [_least(task_group) for task_group in (*asked.task_groups, *asked.substitutes)]
     if asked.alternatives is not None:
         found.append(least_needs(asked.alternatives))
     total: Ints = np.sum(found, axis=0) if len(found) == len(asked.task_groups) else np.min(found, axis=0)
@@ -332,7 +332,7 @@ def counts_by_pod_set(task_group: TaskGroup) -> list[int]:
     return numbers
 
 
-def _whole(cycle: Cycle, job: Job) -> TaskGroup:
+def _minimum_in_one_group(cycle: Cycle, job: Job) -> TaskGroup:
     """A job without policies is one task group, with a minimum for each role."""
     sub = job.subs[0]
     ready = ready_tasks(cycle.ledger, sub)
@@ -436,17 +436,17 @@ class _Choice:
         ordered = self._in_order()
         open_subs = [s for s in ordered if self._ready_by_sub[s.number] < s.minimum and self._missing(s)]
         task_groups: dict[int, TaskGroup] = {}
-        spares: list[TaskGroup] = []
+        substitutes: list[TaskGroup] = []
         for sub in self._required_first(open_subs):
             task_group = self._task_group(sub, self._missing(sub))
             if self._ready():
-                spares.append(task_group)
+                substitutes.append(task_group)
             else:
                 task_groups[sub.number] = task_group
                 self._add(task_group)
         if self._ready():
-            spares += self._redundant(task_groups)
-        alternatives, cut = self._alternatives(ordered, [*task_groups.values(), *spares])
+            substitutes += self._redundant(task_groups)
+        alternatives, cut = self._alternatives(ordered, [*task_groups.values(), *substitutes])
         for sub in ordered:  # complete sub-jobs add tasks until the job's minimum is met
             more = 0 if self._ready() else self._more(sub, task_groups.get(sub.number))
             if more:
@@ -456,7 +456,7 @@ class _Choice:
                     more += before.need
                 task_groups[sub.number] = self._task_group(sub, more)
                 self._add(task_groups[sub.number])
-        return Demand(tuple(task_groups.values()), tuple(spares), self._ready(), alternatives, cut)
+        return Demand(tuple(task_groups.values()), tuple(substitutes), self._ready(), alternatives, cut)
 
     def _redundant(self, task_groups: dict[int, TaskGroup]) -> list[TaskGroup]:
         """Remove task groups that the job does not need; they are tried again as surplus."""

@@ -1,7 +1,7 @@
-"""Constraints on several trees as limits that rows know: which there are, and in which order they are given up.
+"""Turn the constraints of a job on several trees into arrays from row to domain, and list the tiers to try.
 
 Called by `cells`, `nominated` and diagnosis. The tree of the job's own constraint drives the search: its tiers are
-tried from the tightest outwards, and inside that those of the sub-groups'; what is asked for without insisting is kept
+tried from the tightest outwards, and inside that those of the sub-groups'; soft constraints are kept
 first, and dropped then.
 """
 
@@ -67,7 +67,7 @@ class Tiers(msgspec.Struct, frozen=True):
 
     job: int | None
     subs: int | None
-    soft: bool  # whether what is asked for without insisting is insisted on
+    soft: bool  # whether soft constraints are treated as hard
 
 
 _STATED = Tiers(None, None, soft=False)

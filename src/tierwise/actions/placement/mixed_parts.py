@@ -224,6 +224,6 @@ class Mixtures(Ground):
 
     def _kind(self, place: int) -> tuple[object, ...]:
         """What tells a place from its siblings: what is left in it, and itself where a task group is tied to it."""
-        if self.is_tied(place) or self._places[place].inner:
+        if self.has_placed_tasks(place) or self._places[place].inner:
             return (place, self._given.get(place))
         return (self._around.get(place), self._number(self._rest(place)), int(self._cycle.topology.tier[place]))

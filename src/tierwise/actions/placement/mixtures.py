@@ -212,7 +212,7 @@ class Sum:
 
 
 class Without:
-    """A block of which a mixture is taken: what is left for others. Traces tell of both."""
+    """A block of which a mixture is taken: what is left for others. `unwind` gives the rows of both."""
 
     def __init__(self, block: Sum | Without, mix: Mix) -> None:
         self._block = block

@@ -1,8 +1,9 @@
 """What is to be placed: a tree of parts, each in a domain of its own inside that of the part around it.
 
-A *leaf* is a task group of a sub-job. A *group* is a job, or a group of groups: parts of it are placed until they add
-up to what it lacks. A nested group lacks a number of parts, and each part counts as one. A job with sub-groups lacks
-tasks, whole sub-groups of each policy and tasks of each role, all at once: so both are vectors of numbers.
+A *leaf* is a task group of a sub-job. A *group* is a job, or a group of groups: parts of it are placed until what they
+`adds` sums up to what the group `lacks`. Both are vectors. Those of a nested group have one entry, the number of parts.
+Those of a job with sub-groups have an entry for its tasks, one for the whole sub-groups of each policy, and one for the
+tasks of each role.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ def plus(one: Counts, other: Counts) -> Counts:
 
 
 class Limit(msgspec.Struct, frozen=True, eq=False):
-    """Where tasks of a part may stand, as rows see it, on any tree: all in one domain, or in `fewest` at least."""
+    """A constraint on any tree, as an array from row to domain."""
 
     homes: Ints  # of each row the domain, -1 for none
-    fewest: int = 0
+    fewest: int = 0  # 0: all tasks must share one domain; else they must use at least so many domains
 
 
 class Part(msgspec.Struct, frozen=True, eq=False, dict=True):

@@ -1,4 +1,4 @@
-"""Place tasks that come in multiples: gathered jobs, and jobs whose constraint is on another tree than rows follow.
+"""Place a job by counting slots of a tree: gathered jobs, and jobs whose only constraint is on an alternate tree.
 
 Called by `solve`, for the surplus, and by evicting actions and diagnosis, which count with it. A plugin gives the
 options, best first: all tasks in one domain of a tier, with numbers whose multiples the domains of some tiers take.
@@ -220,7 +220,10 @@ _Tasks = dict[Shape, list[tuple[RemainingTasks, int]]]
 
 
 class _Gathering:
-    """A task group, role minimums first, and the ways to place it under an option; where one says None it is undone."""
+    """A task group, role minimums first, and the ways to place it under an option.
+
+    A way that returns None may have written to the ledger: its caller rewinds.
+    """
 
     def __init__(self, cycle: Cycle, job: Job, task_group: TaskGroup) -> None:
         self._cycle, self._job, self._task_group = cycle, job, task_group
@@ -236,7 +239,7 @@ class _Gathering:
         return slot_tree(self._cycle, self._task_group.sub, self._job, room)
 
     def dealt(self, option: GatherOption, pool: Pool) -> list[Placement] | None:
-        """Counted as if every task asked for the most that any asks for: a row takes whichever comes next by rank."""
+        """Count every task as the largest one, so that any task may take any slot; tasks follow in rank order."""
         for room in self._rooms(pool):
             each = Quanta(self._tree(room), option).each(self._count)
             for rows in self._cycle.first(each, self._cycle.budget.gathered_places) if self.moving else islice(each, 1):

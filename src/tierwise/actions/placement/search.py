@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from tierwise.actions.placement.choose import candidates, current_domain, ordered, preference
+from tierwise.actions.placement.choose import current_domain, gradients_of, ordered, preference
 from tierwise.actions.placement.demand import TaskGroup
 from tierwise.actions.placement.problem import Budget, Counts, NoPlace, Part, Placement, SearchResult, plus
 from tierwise.framework.cycle import Cycle
@@ -158,7 +158,7 @@ class Search(ABC):
 
     @abstractmethod
     def state(self, frame: Frame) -> tuple[object, ...]:
-        """What decides, beside a frame, whether the search can go on from it."""
+        """The part of the memo key that describes what was placed so far."""
 
     @abstractmethod
     def options(self, part: Part, within: int) -> Iterator[Option]:
@@ -204,7 +204,7 @@ class Ground(Search):
 
     def ranked(self, task_group: TaskGroup, within: int) -> Iterator[Option]:
         """Domains below one that may hold a task group, in the order of preference."""
-        for group in candidates(self._cycle, task_group.sub, within):
+        for group in gradients_of(self._cycle, task_group.sub, within):
             for domain, score in ordered(self._cycle, task_group, group, self._near, self._pools):
                 yield Option(domain, score)
 
@@ -227,7 +227,7 @@ class Ground(Search):
 
     def _groups_below(self, gang: Job | SubJob, within: int, *, widest: bool) -> list[Ints]:
         """The gradients of a gang below a domain, or one of the widest domains of all of them."""
-        groups = list(candidates(self._cycle, gang, within))
+        groups = list(gradients_of(self._cycle, gang, within))
         if not groups or not widest:
             return groups
         every = np.concatenate(groups)
@@ -243,7 +243,7 @@ class Ground(Search):
                 self._known[key] = self.of_group(part, within, widest=widest)
         return self._known[key]
 
-    def is_tied(self, place: int) -> bool:
+    def has_placed_tasks(self, place: int) -> bool:
         """Whether tasks of a sub-job that is to be completed stand in a place, or around it."""
         contains = self._cycle.topology.contains
         return any(contains(place, domain) or contains(domain, place) for domain in self._tied)

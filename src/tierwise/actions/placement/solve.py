@@ -1,9 +1,15 @@
 """Find a place for a demand: the one entry for jobs of every kind, for all actions and for diagnosis.
 
-A job without sub-groups is one task group (`choose`). The parts of any other are a tree (`build`): gradients of the job
-are tried from the tightest tier outwards, and of a gradient the domain with the highest sum of scores is chosen. Parts
-that are alike go to `alike`, which computes the sums for all domains at once; others go to `assign`, which is tried for
-a shortlist of domains. Constraints on other trees than the one that rows follow go to `quanta` and `cells`.
+Which module finds the place depends on the job:
+
+    gathered, or its only constraint is on another tree than rows follow    quanta: counted in multiples, from rows up
+    constraints on several trees                                            cells: a set of cells for each part
+    no sub-groups                                                           choose: one task group in one domain
+    sub-groups that are alike                                               alike: sums for all domains at once
+    other sub-groups                                                        assign: backtracking in a few domains
+
+The gradients of a job are tried from the tightest tier outwards, and of a gradient the domain with the highest sum of
+scores is chosen. `build` makes the tree of parts of a job with sub-groups.
 """
 
 from __future__ import annotations
@@ -17,8 +23,8 @@ from tierwise.actions.placement.alike import place_alike
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.choose import (
-    candidates,
     current_domain,
+    gradients_of,
     pending,
     preference,
     search_group,
@@ -47,8 +53,8 @@ def solve(
 ) -> SearchResult | NoPlace:
     """Find a place for a demand of a job inside a domain; what is found is on the ledger.
 
-    A job whose tasks share what is made with the place of the first is looked for in one place of those that can have
-    it. A job whose sub-jobs find no place is looked for in the places that pod affinity may tie it to.
+    If pods share something that is created where the first one lands, such as a volume of a zone, each zone is tried by
+    itself first. If a job with sub-groups finds no place, each zone that pod affinity could tie it to is tried.
     """
     options = cycle.pipeline.gather_options(job, asked.tasks)
     if options:
@@ -102,7 +108,7 @@ def _search_parts(
     whole = parts_of(cycle, job, demand)
     if whole is None or not isinstance(whole.gang, Job):
         return NoPlace.PROVEN
-    groups = tuple(candidates(cycle, whole.gang, within))
+    groups = tuple(gradients_of(cycle, whole.gang, within))
     if whole.kind is not None and not any(map(cycle.pipeline.moving, whole.parts[0].shapes)):
         found = place_alike(cycle, job, whole, groups)
         if isinstance(found, SearchResult):
@@ -154,7 +160,10 @@ _Attempt = Callable[[int], SearchResult | NoPlace]
 
 
 def _best_of(cycle: Cycle, job: Job, domains: Ints, levels: Ints, attempt: _Attempt) -> SearchResult | NoPlace:
-    """Pack the first few feasible domains of the first level that holds it; the best placement is on the ledger."""
+    """Try domains in order, and leave the placement with the best score on the ledger.
+
+    Once one has succeeded, those of another level are not tried, nor any beyond the shortlist.
+    """
     best: SearchResult | None = None
     bounded, level = False, 0
     for tried, domain in enumerate(domains.tolist()):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from tierwise.actions.placement.choose import candidates, current_domain, search_group
+from tierwise.actions.placement.choose import current_domain, gradients_of, search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup, needs
 from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Placement, SearchResult, first_found
 from tierwise.actions.placement.quotas import over_quota_at_once
@@ -65,7 +65,7 @@ def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placeme
         if not placements:
             return placements
     for outer in _domains(cycle, job, task_group.sub.inner_group):
-        for group in candidates(cycle, gang, outer):
+        for group in gradients_of(cycle, gang, outer):
             pod_set = task_group.remaining[0].pod_set
             ask = Ask(pod_set.shape, task_group.sub, job)
             return placements + put(cycle, ask, pod_set, task_group.need - len(placements), int(group[0]), NOW_ONLY)
@@ -134,5 +134,5 @@ def _domains(cycle: Cycle, job: Job, inner_group: int) -> list[int]:
         around.append(job.inner_groups[around[-1]].parent)
     domains = [ROOT]
     for gang in (job, *(group_job(job, number) for number in reversed(around))):
-        domains = [int(domain) for outer in domains for group in candidates(cycle, gang, outer) for domain in group]
+        domains = [int(domain) for outer in domains for group in gradients_of(cycle, gang, outer) for domain in group]
     return domains

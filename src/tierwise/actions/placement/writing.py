@@ -1,4 +1,4 @@
-"""Write tasks that have a place to the ledger; every search and every evicting action places through this."""
+"""The usual way to write tasks that have a place to the ledger; `alike` and `plain_pods` write many at once."""
 
 from __future__ import annotations
 
