@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import queue
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
@@ -16,6 +17,8 @@ from tests.e2e.control_plane import ControlPlane
 __all__ = ["Api", "ApiRefusal", "Json", "path_of"]
 
 Json = dict[str, Any]
+
+_TRIES: Final = 50
 
 _PLURALS: Final = {
     "Pod": ("/api/v1", "pods"),
@@ -80,16 +83,22 @@ class Api:
         self._idle: queue.LifoQueue[http.client.HTTPSConnection] = queue.LifoQueue()
 
     def ask(self, method: str, path: str, body: Json | None = None, kind: str = "application/json") -> Json:
+        """The answer; ApiRefusal where it is no yes. A priority class that was just made is waited for."""
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": kind}
         data = json.dumps(body) if body is not None else None
-        try:
-            status, said = self._once(method, path, data, headers)
-        except (OSError, http.client.HTTPException):
-            self.close()  # the server has closed this connection, and perhaps all: it was idle or started anew
-            status, said = self._once(method, path, data, headers)
-        if status >= 300:
-            raise ApiRefusal(status, said)
-        return said
+        tries = _TRIES
+        while True:
+            try:
+                status, said = self._once(method, path, data, headers)
+            except (OSError, http.client.HTTPException):
+                self.close()  # the server has closed this connection, and perhaps all: it was idle or started anew
+                status, said = self._once(method, path, data, headers)
+            if status < 300:
+                return said
+            tries -= 1
+            if not tries or "no PriorityClass with name" not in str(said.get("message")):
+                raise ApiRefusal(status, said)
+            time.sleep(0.1)  # admission hears of new classes by a watch
 
     def _once(self, method: str, path: str, data: str | None, headers: dict[str, str]) -> tuple[int, Json]:
         try:
