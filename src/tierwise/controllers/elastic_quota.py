@@ -9,21 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tierwise.api import koordinator
+from tierwise.api import elastic_quota, koordinator
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
-from tierwise.api.elastic_quota import (
-    ALLOCATED,
-    CHILD_REQUEST,
-    FIRM_REQUEST,
-    FIRM_USED,
-    GUARANTEED,
-    OVER_SINCE,
-    REQUEST,
-    RUNTIME,
-    ElasticQuota,
-    write_amounts,
-)
 from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import PodGroup, Queue
 from tierwise.config.profile import DEFAULT, Profile
@@ -38,8 +26,8 @@ from tierwise.snapshot.builder import Reader
 
 __all__ = ["ABOUT", "READS", "QuotaFigures"]
 
-ABOUT: Final = (ElasticQuota,)
-READS: Final = (Node, Pod, ElasticQuota, PodGroup, Queue, koordinator.PodGroup)
+ABOUT: Final = (elastic_quota.ElasticQuota,)
+READS: Final = (Node, Pod, elastic_quota.ElasticQuota, PodGroup, Queue, koordinator.PodGroup)
 
 
 class QuotaFigures:
@@ -51,7 +39,7 @@ class QuotaFigures:
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
         """Bring the annotations and the status of each quota up to date."""
-        quotas, profile = objects.every(ElasticQuota), self._profile
+        quotas, profile = objects.every(elastic_quota.ElasticQuota), self._profile
         if not quotas:
             return []
         names = Quotas(quotas, profile, objects.every(Queue))
@@ -74,23 +62,23 @@ def _scales(profile: Profile) -> bool:
 
 
 _FIGURES = {
-    RUNTIME: "runtime",
-    REQUEST: "request",
-    CHILD_REQUEST: "asked",
-    GUARANTEED: "guaranteed",
-    ALLOCATED: "allocated",
-    FIRM_REQUEST: "firm request",
-    FIRM_USED: "firm used",
+    elastic_quota.RUNTIME: "runtime",
+    elastic_quota.REQUEST: "request",
+    elastic_quota.CHILD_REQUEST: "asked",
+    elastic_quota.GUARANTEED: "guaranteed",
+    elastic_quota.ALLOCATED: "allocated",
+    elastic_quota.FIRM_REQUEST: "firm request",
+    elastic_quota.FIRM_USED: "firm used",
 }
 """The annotations of a quota, and the figure that each shows."""
 
 
-def _patch(quota: ElasticQuota, name: str, figures: Figures, now: float) -> list[Effect]:
+def _patch(quota: elastic_quota.ElasticQuota, name: str, figures: Figures, now: float) -> list[Effect]:
     keys = tuple(quota.spec.max)
     found = {annotation: figures.of(figure, name, keys) for annotation, figure in _FIGURES.items()}
     used = figures.of("used", name, keys)
-    texts = {key: write_amounts(amounts) for key, amounts in found.items()}
-    texts[OVER_SINCE] = _since(quota, used, found[RUNTIME], now)
+    texts = {key: elastic_quota.write_amounts(amounts) for key, amounts in found.items()}
+    texts[elastic_quota.OVER_SINCE] = _since(quota, used, found[elastic_quota.RUNTIME], now)
     shown = quota.metadata.annotations
     annotations = {key: text for key, text in texts.items() if shown.get(key, "") != text}
     before = {resource: amount(resource, quantity) for resource, quantity in quota.status.used.items()}
@@ -100,7 +88,7 @@ def _patch(quota: ElasticQuota, name: str, figures: Figures, now: float) -> list
     return [PatchStatus(key_of(quota), status, annotations)] if status or annotations else []
 
 
-def _since(quota: ElasticQuota, used: Mapping[str, int], runtime: Mapping[str, int], now: float) -> str:
+def _since(quota: elastic_quota.ElasticQuota, used: Mapping[str, int], runtime: Mapping[str, int], now: float) -> str:
     """Since when it has held more than its runtime; empty where it does not."""
     over = any(used[resource] > runtime[resource] for resource in used)
-    return since(quota.metadata.annotations.get(OVER_SINCE, ""), now) if over else ""
+    return since(quota.metadata.annotations.get(elastic_quota.OVER_SINCE, ""), now) if over else ""

@@ -20,15 +20,7 @@ from tierwise.api.network_aware import REGION, ZONE, AppGroup, KepAppGroup, KepN
 from tierwise.api.quantity import whole
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers.stamp import stamp
-from tierwise.dialects.network_aware.services import (
-    app_groups,
-    dependencies,
-    group_homes,
-    link_of,
-    network_topologies,
-    placed_by_zone,
-    zone_of,
-)
+from tierwise.dialects.network_aware import services
 from tierwise.model.services import MEASURED, USER_DEFINED, Link, link_between
 from tierwise.port import Effect, Objects, PatchStatus, Update, key_of
 
@@ -92,7 +84,7 @@ class WeightsFormat(msgspec.Struct, frozen=True):
         for key in _dicts(weight, self.keys):
             for origin in _dicts(key, self.origins):
                 for entry in _dicts(origin, self.costs):
-                    link = link_of(
+                    link = services.link_of(
                         str(key.get("topologyKey")), str(origin.get("origin", "")), str(entry.get("destination", ""))
                     )
                     if link is not None:
@@ -155,7 +147,7 @@ def measured(data: Mapping[str, str], nodes: Mapping[str, Node]) -> dict[Link, i
     samples: dict[Link, list[Fraction]] = {}
     for origin, destination, time in _samples(data):
         if origin in nodes and destination in nodes:
-            link = link_between(zone_of(nodes[origin]), zone_of(nodes[destination]))
+            link = link_between(services.zone_of(nodes[origin]), services.zone_of(nodes[destination]))
             if link is not None and link.origin and link.destination:
                 samples.setdefault(link, []).append(time)
     return {link: ceil(_median(times)) for link, times in samples.items()}
@@ -182,10 +174,10 @@ def reserved(
     groups: Mapping[str, AppGroup], pods: Iterable[Pod], nodes: Mapping[str, Node], profile: Profile
 ) -> dict[Link, int]:
     """Bandwidth by link; each pair of a placed caller and a placed callee reserves its dependency's minimum."""
-    placed = placed_by_zone(pods, nodes, group_homes(groups, profile))
+    placed = services.placed_by_zone(pods, nodes, services.group_homes(groups, profile))
     total: dict[Link, int] = {}
     for key, group in groups.items():
-        for dependency in dependencies(group):
+        for dependency in services.dependencies(group):
             if not dependency.bandwidth:
                 continue
             for one, callers in placed.get((key, dependency.caller), {}).items():
@@ -205,10 +197,10 @@ _DEFAULT_CAPACITY: Final = "1G"
 
 def reconcile(objects: Objects, now: float, profile: Profile = DEFAULT) -> list[Effect]:
     """Bring each NetworkTopology up to date; whose AppGroup pods mean depends on the scheduler's `profile`."""
-    topologies = network_topologies(objects.every(NetworkTopology), objects.every(KepNetworkTopology))
+    topologies = services.network_topologies(objects.every(NetworkTopology), objects.every(KepNetworkTopology))
     if not topologies:
         return []
-    groups = app_groups(objects.every(AppGroup), objects.every(KepAppGroup))
+    groups = services.app_groups(objects.every(AppGroup), objects.every(KepAppGroup))
     nodes = objects.every(Node)
     taken = reserved(groups, objects.every(Pod).values(), nodes, profile)
     effects: list[Effect] = []

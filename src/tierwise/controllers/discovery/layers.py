@@ -11,13 +11,7 @@ from typing import Final
 from tierwise.api.codec import Raw
 from tierwise.api.core import Node
 from tierwise.api.koordinator import ClusterNetworkTopology
-from tierwise.dialects.koordinator.network_topology import (
-    CLUSTER_LAYER,
-    Layers,
-    declare_layers,
-    default_topology,
-    read_layers,
-)
+from tierwise.dialects.koordinator import network_topology
 from tierwise.model.topology import ROOT, Topology
 from tierwise.model.tree import build_tree
 from tierwise.port import Effect, Objects, PatchStatus, key_of
@@ -29,12 +23,12 @@ READS: Final = (Node, ClusterNetworkTopology)
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:
     """Bring the status of the network topology up to date."""
-    record = default_topology(objects.every(ClusterNetworkTopology))
-    layers = read_layers(record) if record is not None else None
+    record = network_topology.default_topology(objects.every(ClusterNetworkTopology))
+    layers = network_topology.read_layers(record) if record is not None else None
     if record is None or layers is None or layers.fault:
         return []
     nodes = objects.every(Node)
-    topology, _ = build_tree(declare_layers(layers, nodes.values()), list(nodes), layers.tiers())
+    topology, _ = build_tree(network_topology.declare_layers(layers, nodes.values()), list(nodes), layers.tiers())
     details = [_detail(topology, layers, domain) for domain in range(len(topology))]
     key = key_of(record)
     shown = (objects.raw(key) or {}).get("status")
@@ -43,7 +37,7 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
     return [PatchStatus(key, {"detailStatus": details})]
 
 
-def _detail(topology: Topology, layers: Layers, domain: int) -> Raw:
+def _detail(topology: Topology, layers: network_topology.Layers, domain: int) -> Raw:
     """One domain: who it is, who is around it, what is in it."""
     tier = int(topology.tier[domain])
     detail: Raw = {"topologyInfo": _info(topology, layers, domain)}
@@ -56,17 +50,17 @@ def _detail(topology: Topology, layers: Layers, domain: int) -> Raw:
     return detail
 
 
-def _info(topology: Topology, layers: Layers, domain: int) -> Raw:
+def _info(topology: Topology, layers: network_topology.Layers, domain: int) -> Raw:
     name = "" if domain == ROOT else topology.name[domain]
     return {"topologyLayer": _layer(layers, int(topology.tier[domain])), "topologyName": name}
 
 
-def _layer(layers: Layers, tier: int) -> str:
-    names = (layers.node, *(layer.name for layer in layers.above), CLUSTER_LAYER)
+def _layer(layers: network_topology.Layers, tier: int) -> str:
+    names = (layers.node, *(layer.name for layer in layers.above), network_topology.CLUSTER_LAYER)
     return names[tier]
 
 
-def _nodes(topology: Topology, layers: Layers, domain: int) -> int:
+def _nodes(topology: Topology, layers: network_topology.Layers, domain: int) -> int:
     """Nodes of the tree below a domain; those outside it hang on the root and are not counted."""
     inside = topology.children[ROOT] if domain == ROOT and layers.above else (domain,)
     return sum(int(topology.end[d] - topology.start[d]) for d in inside)

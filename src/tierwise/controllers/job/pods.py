@@ -19,16 +19,7 @@ from tierwise.api.volcano import Job, PodGroup, TaskSpec
 from tierwise.controllers.job import plugins
 from tierwise.controllers.job.job_pods import JOB_VERSION, RETRY_COUNT, JobPod, JobPods, has_ended, owner_reference
 from tierwise.controllers.job.plugins.additions import with_environment, with_volume
-from tierwise.dialects.volcano.job import (
-    GROUP_NAME,
-    PARTITION_ID,
-    TASK_INDEX,
-    TASK_SPEC,
-    partition_of,
-    pod_group_name,
-    pod_name,
-    task_minimum,
-)
+from tierwise.dialects.volcano import job as volcano_job
 from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Create, Delete, Effect, key_of
 
 __all__ = ["JOB_NAME", "held_back", "reconcile_pods", "taken_names", "with_rank", "with_worker_environment"]
@@ -45,7 +36,7 @@ def held_back(job: Job, job_pods: JobPods) -> frozenset[str]:
     if not [task for task in job.spec.tasks if task.depends_on is not None]:
         return frozenset()
     up = Counter(m.task for m in job_pods.current() if not m.leaving and _is_up(m.pod))
-    started = {task.name for task in job.spec.tasks if up[task.name] >= task_minimum(task)}
+    started = {task.name for task in job.spec.tasks if up[task.name] >= volcano_job.task_minimum(task)}
     waiting = set()
     for task in job.spec.tasks:
         if task.depends_on is not None and task.depends_on.name:
@@ -108,7 +99,7 @@ def _facts(job: Job, task: TaskSpec, index: int) -> dict[str, str]:
     shown = {"TIERWISE_TASK": task.name} | {name: str(number) for name, number in facts.items()}
     size = task.partition_policy.partition_size or 0 if task.partition_policy is not None else 0
     if size > 0:
-        shown["TIERWISE_PARTITION"] = partition_of(task, index)
+        shown["TIERWISE_PARTITION"] = volcano_job.partition_of(task, index)
         shown["TIERWISE_PARTITION_RANK"] = str(index % size)
         shown["TIERWISE_PARTITION_SIZE"] = str(size)
     return shown
@@ -147,7 +138,7 @@ def reconcile_pods(every: Mapping[str, Pod], job: Job, group: PodGroup | None, j
         for task in job.spec.tasks
         if task.name not in waiting
         for index in range(task.replicas)
-        if f"{namespace}/{pod_name(job, task, index)}" not in every
+        if f"{namespace}/{volcano_job.pod_name(job, task, index)}" not in every
     ]
 
 
@@ -156,7 +147,7 @@ def taken_names(every: Mapping[str, Pod], job: Job, job_pods: JobPods) -> list[s
     if not job_pods.wanted or len(job_pods.members) >= sum(task.replicas for task in job.spec.tasks):
         return []  # most jobs have all their pods
     own, namespace = {member.pod.metadata.name for member in job_pods.members}, job.metadata.namespace or "default"
-    names = (pod_name(job, task, index) for task in job.spec.tasks for index in range(task.replicas))
+    names = (volcano_job.pod_name(job, task, index) for task in job.spec.tasks for index in range(task.replicas))
     return [name for name in names if name not in own and f"{namespace}/{name}" in every]
 
 
@@ -173,7 +164,7 @@ def _manifest(job: Job, task: TaskSpec, index: int) -> Raw:
     if job.spec.priority_class_name and not template.spec.priority_class_name:
         spec["priorityClassName"] = job.spec.priority_class_name
     metadata: Raw = {
-        "name": pod_name(job, task, index),
+        "name": volcano_job.pod_name(job, task, index),
         "namespace": job.metadata.namespace or "default",
         "labels": template.metadata.labels | _labels(job, task, index),
         "annotations": template.metadata.annotations | _annotations(job, task, index),
@@ -196,23 +187,23 @@ def _with_claims(spec: Raw, job: Job) -> Raw:
 
 def _labels(job: Job, task: TaskSpec, index: int) -> dict[str, str]:
     labels = {
-        TASK_INDEX: str(index),
+        volcano_job.TASK_INDEX: str(index),
         JOB_NAME: job.metadata.name,
-        TASK_SPEC: task.name,
+        volcano_job.TASK_SPEC: task.name,
         _JOB_NAMESPACE: job.metadata.namespace or "default",
         _QUEUE_NAME: job.spec.queue,
     }
-    partition = partition_of(task, index)
+    partition = volcano_job.partition_of(task, index)
     if partition:
-        labels[PARTITION_ID] = partition
+        labels[volcano_job.PARTITION_ID] = partition
     return labels | {key: value for key, value in job.metadata.labels.items() if key in _INHERITED_LABELS}
 
 
 def _annotations(job: Job, task: TaskSpec, index: int) -> dict[str, str]:
     annotations = {
-        TASK_INDEX: str(index),
-        TASK_SPEC: task.name,
-        GROUP_NAME: pod_group_name(job),
+        volcano_job.TASK_INDEX: str(index),
+        volcano_job.TASK_SPEC: task.name,
+        volcano_job.GROUP_NAME: volcano_job.pod_group_name(job),
         JOB_NAME: job.metadata.name,
         _QUEUE_NAME: job.spec.queue,
         JOB_VERSION: str(job.status.version),

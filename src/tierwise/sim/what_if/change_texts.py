@@ -7,26 +7,12 @@ from typing import Final
 
 from tierwise.api.errors import InputError
 from tierwise.api.yaml_text import documents
-from tierwise.sim.what_if.changes import (
-    QUOTAS,
-    AddDomains,
-    AddNodes,
-    Change,
-    Cordon,
-    DeleteJob,
-    Drain,
-    Remove,
-    SetConstraint,
-    SetPriority,
-    SetQuota,
-    SwitchPlugin,
-    Uncordon,
-)
+from tierwise.sim.what_if import changes
 
 __all__ = ["CHANGES", "read_change"]
 
 
-def read_change(kind: str, text: str) -> Change:
+def read_change(kind: str, text: str) -> changes.Change:
     """The change of a kind that a text describes; InputError where it describes none."""
     read = CHANGES.get(kind)
     if read is None:
@@ -41,29 +27,29 @@ def _numbered(text: str, option: str, form: str) -> tuple[int, str]:
     return int(number), name
 
 
-def _quota(text: str) -> Change:
+def _quota(text: str) -> changes.Change:
     what, _, amount = text.rpartition("=")
     queue, _, resource = what.partition(":")
     if not (queue and resource and amount):
         form = "QUEUE[.FIELD]:RESOURCE=AMOUNT, as in team-a:nvidia.com/gpu=64"
         raise InputError(f'"{text}" is not {form}', field="--quota")
     name, _, field = queue.rpartition(".")
-    if field not in QUOTAS:
-        name, field = queue, QUOTAS[0]
-    return SetQuota(name, field, resource, amount)
+    if field not in changes.QUOTAS:
+        name, field = queue, changes.QUOTAS[0]
+    return changes.SetQuota(name, field, resource, amount)
 
 
-def _constraint(text: str) -> Change:
+def _constraint(text: str) -> changes.Change:
     who, _, limit = text.partition("=")
     job, _, policy = who.partition(":")
     mode, _, tier = limit.partition(":")
     if not job or mode not in ("hard", "soft", "none") or (mode == "hard") != bool(tier):
         form = "JOB[:POLICY]=LIMIT with a limit of hard:TIER, soft or none"
         raise InputError(f'"{text}" is not {form}', field="--constraint")
-    return SetConstraint(job, mode, tier, policy)
+    return changes.SetConstraint(job, mode, tier, policy)
 
 
-def _plugin(text: str) -> Change:
+def _plugin(text: str) -> changes.Change:
     name, _, told = text.partition(":")
     arguments: dict[str, object] = {}
     for pair in told.split(",") if told else ():
@@ -71,7 +57,7 @@ def _plugin(text: str) -> Change:
         if not separator:
             raise InputError(f'"{text}" is not NAME[:KEY=VALUE,...]', field="--plugin")
         arguments[key] = _scalar(value)
-    return SwitchPlugin(name, arguments)
+    return changes.SwitchPlugin(name, arguments)
 
 
 def _scalar(text: str) -> object:
@@ -80,33 +66,33 @@ def _scalar(text: str) -> object:
     return found[0] if found else ""
 
 
-def _priority(text: str) -> Change:
+def _priority(text: str) -> changes.Change:
     job, _, value = text.rpartition("=")
     if not job or not value.removeprefix("-").isdecimal():
         raise InputError(f'"{text}" is not JOB=NUMBER, as in team-a/train=1000', field="--priority")
-    return SetPriority(job, int(value))
+    return changes.SetPriority(job, int(value))
 
 
-def _nodes(text: str) -> Change:
-    return AddNodes(*_numbered(text, "--add-nodes", "N=NODE, as in 2=node-7"))
+def _nodes(text: str) -> changes.Change:
+    return changes.AddNodes(*_numbered(text, "--add-nodes", "N=NODE, as in 2=node-7"))
 
 
-def _domains(text: str) -> Change:
-    return AddDomains(*_numbered(text, "--add-domains", "N=DOMAIN, as in 1=rack-3"))
+def _domains(text: str) -> changes.Change:
+    return changes.AddDomains(*_numbered(text, "--add-domains", "N=DOMAIN, as in 1=rack-3"))
 
 
-def _without(text: str) -> Change:
-    return SwitchPlugin(text, on=False)
+def _without(text: str) -> changes.Change:
+    return changes.SwitchPlugin(text, on=False)
 
 
-CHANGES: Final[Mapping[str, Callable[[str], Change]]] = {
-    "delete": DeleteJob,
+CHANGES: Final[Mapping[str, Callable[[str], changes.Change]]] = {
+    "delete": changes.DeleteJob,
     "add-nodes": _nodes,
     "add-domains": _domains,
-    "remove": Remove,
-    "drain": Drain,
-    "cordon": Cordon,
-    "uncordon": Uncordon,
+    "remove": changes.Remove,
+    "drain": changes.Drain,
+    "cordon": changes.Cordon,
+    "uncordon": changes.Uncordon,
     "quota": _quota,
     "priority": _priority,
     "constraint": _constraint,

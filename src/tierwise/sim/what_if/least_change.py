@@ -32,18 +32,7 @@ from tierwise.model.resources import POD_SLOTS
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 from tierwise.scheduler.cycle import open_cycle
-from tierwise.sim.what_if.changes import (
-    AddNodes,
-    Change,
-    EvictPods,
-    Scenario,
-    SetConstraint,
-    SetQuota,
-    Uncordon,
-    constraint_text,
-    job_named,
-    levels,
-)
+from tierwise.sim.what_if import changes as what_if
 from tierwise.sim.what_if.runs import outcome_of
 from tierwise.snapshot.builder import Reader
 
@@ -93,15 +82,15 @@ class _Unit(msgspec.Struct, frozen=True):
     """Something of which between none and `most` may be done; the changes for a number of it."""
 
     most: int
-    change: Callable[[int], Change]
+    change: Callable[[int], what_if.Change]
 
 
 Counts = tuple[int, ...]
 
 
-def least_change(scenario: Scenario, name: str, effort: Effort = THOROUGH) -> LeastChange:
+def least_change(scenario: what_if.Scenario, name: str, effort: Effort = THOROUGH) -> LeastChange:
     """The ways to make a job start now, the simplest first; InputError where there is no such job."""
-    job = job_named(scenario.snapshot(), name)
+    job = what_if.job_named(scenario.snapshot(), name)
     runs = _Runs(scenario, job.key, effort)
     if runs.start(scenario):
         return LeastChange(job.key, True, (), (), full_name(job))
@@ -125,12 +114,12 @@ def least_change(scenario: Scenario, name: str, effort: Effort = THOROUGH) -> Le
 class _Runs:
     """Runs of the scheduler on one cluster with changes; each reads what differs from the one before it."""
 
-    def __init__(self, scenario: Scenario, job: str, effort: Effort) -> None:
+    def __init__(self, scenario: what_if.Scenario, job: str, effort: Effort) -> None:
         self._job, self._profile = job, scenario.profile
         self._reader = Reader(scenario.profile)
         self.trials = effort.trials(len(scenario.objects))
 
-    def start(self, scenario: Scenario) -> bool:
+    def start(self, scenario: what_if.Scenario) -> bool:
         """Whether the job starts."""
         history, outcome = outcome_of(scenario, reader=self._reader)
         self._reader = history.reader or Reader(self._profile)
@@ -240,18 +229,18 @@ def _filled(most: Sequence[int], size: int) -> list[int]:
     return counts
 
 
-def _changes(units: Sequence[_Unit], counts: Counts) -> list[Change]:
+def _changes(units: Sequence[_Unit], counts: Counts) -> list[what_if.Change]:
     return [unit.change(number) for unit, number in zip(units, counts, strict=True) if number]
 
 
-def _texts(changes: Sequence[Change]) -> tuple[str, ...]:
+def _texts(changes: Sequence[what_if.Change]) -> tuple[str, ...]:
     return tuple(change.text for change in changes)
 
 
 class _Test:
     """Whether the job starts where so many of each unit are done."""
 
-    def __init__(self, scenario: Scenario, units: Sequence[_Unit], runs: _Runs) -> None:
+    def __init__(self, scenario: what_if.Scenario, units: Sequence[_Unit], runs: _Runs) -> None:
         self._scenario, self._units, self._runs = scenario, units, runs
         self.left = runs.trials
 
@@ -297,7 +286,7 @@ class Counting(msgspec.Struct, frozen=True):
         )
 
     @classmethod
-    def of(cls, scenario: Scenario, job: Job) -> Counting | None:
+    def of(cls, scenario: what_if.Scenario, job: Job) -> Counting | None:
         """None where counting says nothing: several shapes or sub-groups, rules between pods, another tree."""
         snapshot = scenario.snapshot()
         job = next(found for found in snapshot.jobs if found.key == job.key)
@@ -330,10 +319,10 @@ def _limit(snapshot: Snapshot, constraint: Constraint | None) -> int | None:
 # -- evictions
 
 
-def _evict(scenario: Scenario, job: Job, runs: _Runs, counting: Counting | None) -> Answer | bool:
+def _evict(scenario: what_if.Scenario, job: Job, runs: _Runs, counting: Counting | None) -> Answer | bool:
     """The fewest running pods whose going makes the job start; False where no pod may go, True where none helps."""
     kinds = _victims(scenario, job)
-    units = [_Unit(len(pods), lambda n, pods=pods: EvictPods(tuple(pods[:n]))) for _, _, pods in kinds]  # type: ignore[misc]
+    units = [_Unit(len(pods), lambda n, pods=pods: what_if.EvictPods(tuple(pods[:n]))) for _, _, pods in kinds]  # type: ignore[misc]
     if not units:
         return False
     lower, proposals = fewest_by_count(counting, kinds) if counting is not None else (1, [])
@@ -350,7 +339,7 @@ def _evict(scenario: Scenario, job: Job, runs: _Runs, counting: Counting | None)
     return Answer("evict", len(pods), exact, tuple(pods), text, _texts(_changes(units, counts)))
 
 
-def _of_gangs(scenario: Scenario, pods: Sequence[str]) -> str:
+def _of_gangs(scenario: what_if.Scenario, pods: Sequence[str]) -> str:
     """Whose pods they are, where they have a gang, and which gangs would have too few left."""
     snapshot = scenario.snapshot()
     jobs = {task.key: job for job in snapshot.jobs for task in job.tasks if not job.lone}
@@ -368,7 +357,7 @@ Kind = tuple[str, tuple[tuple[str, int], ...], list[str]]
 """Pods that are alike: their node, what each holds, and their paths."""
 
 
-def _victims(scenario: Scenario, job: Job) -> list[Kind]:
+def _victims(scenario: what_if.Scenario, job: Job) -> list[Kind]:
     """Pods that may go, alike ones together: by node, by what they hold, and by job."""
     snapshot = scenario.snapshot()
     tasks = {task.key: (task, owner) for owner in snapshot.jobs for task in owner.tasks}
@@ -471,11 +460,11 @@ def _cheapest(rows: Sequence[Sequence[tuple[int, dict[int, int]]]], need: int) -
 # -- nodes
 
 
-def _uncordon(scenario: Scenario, job: Job, runs: _Runs) -> Answer | bool:
+def _uncordon(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | bool:
     nodes = [name for name, node in scenario.objects.every(Node).items() if node.spec.unschedulable]
     if not nodes:
         return False
-    units = [_Unit(1, lambda _, name=name: Uncordon(name)) for name in nodes]  # type: ignore[misc]
+    units = [_Unit(1, lambda _, name=name: what_if.Uncordon(name)) for name in nodes]  # type: ignore[misc]
     found = fewest([unit.most for unit in units], _Test(scenario, units, runs))
     if found is None:
         return True
@@ -485,13 +474,13 @@ def _uncordon(scenario: Scenario, job: Job, runs: _Runs) -> Answer | bool:
     return Answer("uncordon", len(chosen), exact, tuple(chosen), text, _texts(_changes(units, counts)))
 
 
-def _add_nodes(scenario: Scenario, job: Job, runs: _Runs, counting: Counting | None) -> Answer | bool:
+def _add_nodes(scenario: what_if.Scenario, job: Job, runs: _Runs, counting: Counting | None) -> Answer | bool:
     """The fewest nodes like present ones, beside these."""
     models = _models(scenario)
     if not models:
         return False
     need = counting.need if counting is not None else max(1, job.minimum)
-    units = [_Unit(need, lambda n, name=name: AddNodes(n, name)) for name in models]  # type: ignore[misc]
+    units = [_Unit(need, lambda n, name=name: what_if.AddNodes(n, name)) for name in models]  # type: ignore[misc]
     lower, proposals = _added_by_count(counting, models) if counting is not None else (1, [])
     if lower >= PLENTY:
         return True
@@ -506,7 +495,7 @@ def _add_nodes(scenario: Scenario, job: Job, runs: _Runs, counting: Counting | N
     return Answer("add-nodes", total, exact, subjects, text, _texts(_changes(units, counts)))
 
 
-def _models(scenario: Scenario) -> list[str]:
+def _models(scenario: what_if.Scenario) -> list[str]:
     """A ready node of each kind in each innermost domain; one kind has the same amounts, labels and taints."""
     snapshot, nodes = scenario.snapshot(), scenario.objects.every(Node)
     found: dict[tuple[object, ...], str] = {}
@@ -545,7 +534,7 @@ def _added_by_count(counting: Counting, models: Sequence[str]) -> tuple[int, lis
 # -- tiers and quotas
 
 
-def _relax(scenario: Scenario, job: Job, runs: _Runs) -> Answer | bool:
+def _relax(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | bool:
     """The fewest tiers by which the limits of a job and its sub-groups must be raised; above the last is no limit."""
     snapshot = scenario.snapshot()
     held = [("", job.constraint), *((policy.name, policy.constraint) for policy in job.policies)]
@@ -567,7 +556,7 @@ def _relax(scenario: Scenario, job: Job, runs: _Runs) -> Answer | bool:
         if number:
             to = "no limit" if number > len(ladder) else _level(ladder[number - 1])
             which = f"the limit of {policy}" if policy else "its limit"
-            texts.append(f"{which} from {constraint_text(constraint)} to {to}")
+            texts.append(f"{which} from {what_if.constraint_text(constraint)} to {to}")
             subjects.append(policy or job.key)
     text = f"relax {' and '.join(texts)}"
     return Answer("relax", sum(counts), exact, tuple(subjects), text, _texts(_changes(units, counts)))
@@ -576,7 +565,7 @@ def _relax(scenario: Scenario, job: Job, runs: _Runs) -> Answer | bool:
 def _above(snapshot: Snapshot, constraint: Constraint | None) -> list[tuple[int, str]]:
     """The tiers above the one that a constraint names."""
     assert constraint is not None
-    found = levels(snapshot, constraint)
+    found = what_if.levels(snapshot, constraint)
     at = constraint.tier
     if at is None:
         at = next((tier for tier, name in found if name == constraint.tier_name), -1)
@@ -588,18 +577,18 @@ def _level(level: tuple[int, str]) -> str:
     return f"tier {tier} ({name})" if name else f"tier {tier}"
 
 
-def _relaxed(job: Job, policy: str, ladder: Sequence[tuple[int, str]], number: int) -> Change:
+def _relaxed(job: Job, policy: str, ladder: Sequence[tuple[int, str]], number: int) -> what_if.Change:
     if number > len(ladder):
-        return SetConstraint(_name(job), "soft", policy=policy)
+        return what_if.SetConstraint(_name(job), "soft", policy=policy)
     tier, name = ladder[number - 1]
-    return SetConstraint(_name(job), "hard", name or str(tier), policy)
+    return what_if.SetConstraint(_name(job), "hard", name or str(tier), policy)
 
 
 def _name(job: Job) -> str:
     return job.gangs[0] if job.gangs else job.key
 
 
-def _quota(scenario: Scenario, job: Job, runs: _Runs) -> Answer | bool:
+def _quota(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | bool:
     """How much more of which resource the job's queue, or one around it, must be given; in steps of one pod."""
     snapshot = scenario.snapshot()
     queue = snapshot.queues.get(job.queue)
@@ -619,10 +608,10 @@ def _quota(scenario: Scenario, job: Job, runs: _Runs) -> Answer | bool:
     if not fields:
         return False
 
-    def raised(index: int, steps: int) -> SetQuota:
+    def raised(index: int, steps: int) -> what_if.SetQuota:
         name, field, resource, held = fields[index]
         step = -(-int(asked[snapshot.axis.index[resource]]) // tasks)
-        return SetQuota(name, field, resource, show(resource, held + steps * step))
+        return what_if.SetQuota(name, field, resource, show(resource, held + steps * step))
 
     full = tuple(tasks for _ in fields)
     units = [_Unit(tasks, lambda n, index=index: raised(index, n)) for index in range(len(fields))]  # type: ignore[misc]
