@@ -8,8 +8,9 @@ metrics, and a test holds the list against this file.
 from __future__ import annotations
 
 from collections import Counter as Count
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Final, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 
@@ -21,12 +22,7 @@ from tierwise.model.job import Status
 from tierwise.model.slots import SIZES
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["DEFRAG_PHASES", "STAGES", "AdmissionMetrics", "Metrics", "registry", "text"]
-
-STAGES: Final = ("read", "build", "decide", "apply", "publish")
-"""The stages of one turn of the loop, in order."""
-
-DEFRAG_PHASES: Final = tuple(map(str, MovePhase))
+__all__ = ["AdmissionMetrics", "DeclaredMetrics", "Metrics", "registry", "text"]
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
@@ -46,214 +42,176 @@ def text(metrics: CollectorRegistry) -> bytes:
     return generate_latest(metrics)
 
 
-class Metrics:
+M = TypeVar("M", Counter, Gauge, Histogram)
+
+_TYPES: Final[Mapping[str, Callable[..., Counter | Gauge | Histogram]]] = {
+    "counter": Counter,
+    "gauge": Gauge,
+    "histogram": partial(Histogram, buckets=_SECONDS),
+}
+
+_SCHEDULER: Final[Mapping[str, str]] = {
+    "histogram tierwise_stage_duration_seconds stage": "Time that one stage of a cycle took.",
+    "gauge tierwise_defrag_phase phase": "1 for the phase of the present or last defragmentation.",
+    "gauge tierwise_defrag_moves": "Jobs moved by the present or last defragmentation.",
+    "gauge tierwise_defrag_lost_hours": "Hours of work that these moves have lost.",
+    "counter tierwise_cycles_total": "Cycles that were run.",
+    "counter tierwise_gangs_total outcome reason": (
+        "Outcomes of gangs, cycle by cycle: bound, nominated or waiting, the latter with a reason."
+    ),
+    "gauge tierwise_gangs_waiting reason": "Gangs that the last cycle could not place.",
+    "counter tierwise_pods_total outcome": "Pods bound, nominated or evicted.",
+    "counter tierwise_gang_tier_total tier": "Gangs bound, by the tier of the domain that holds them.",
+    "counter tierwise_domains_evaluated_total": "Domains that searches looked at.",
+    "counter tierwise_trials_total": "Placements that were tried in a domain.",
+    "gauge tierwise_free_slots tier gang": (
+        "Free slots that gangs of a size can fill when each must fit inside one domain of the tier."
+    ),
+    "gauge tierwise_fragmentation_ratio tier gang": (
+        "Share of the free slots of a tier that gangs of a size cannot use."
+    ),
+    "gauge tierwise_claims_waiting kind": (
+        "Claims of pods that have a place: a volume is being bound or made, or devices are being prepared."
+    ),
+    "counter tierwise_claims_undone_total kind reason": (
+        "Claims whose volume or devices were taken back: they could not be had, or not in time."
+    ),
+    "gauge tierwise_binds_in_flight": "Binds that await their answer.",
+    "counter tierwise_effects_total effect ok": "Changes asked of the cluster.",
+    "gauge tierwise_watch_lag_seconds kind": "Time since the watch of a kind last had news.",
+    "gauge tierwise_cache_drift_objects kind": (
+        "Objects in which the cache differed from the cluster when the kind was last listed anew,"
+        " or the kept snapshot (kind Snapshot) from one of everything."
+    ),
+    "counter tierwise_crashes_total stage kind": (
+        "Stages of a turn that raised, by the kind of the object that was set aside for it."
+    ),
+    "counter tierwise_plugin_failures_total plugin point": (
+        "Calls into plugins that raised or were answered wrongly, by extension point."
+    ),
+    "gauge tierwise_leader": "1 while this replica decides, 0 while it stands by.",
+    "counter tierwise_lease_losses_total": (
+        "Times that this replica lost the lease because it did not renew it in time."
+    ),
+}
+"""Metrics of the scheduler: the type, name and labels of each, and what it means."""
+
+_ADMISSION: Final[Mapping[str, str]] = {
+    "counter tierwise_admission_reviews_total path kind allowed": "Reviews answered.",
+    "histogram tierwise_admission_duration_seconds path": "Time that a review took.",
+    "gauge tierwise_certificate_expiry_timestamp_seconds": "When the certificate in use expires.",
+}
+"""Metrics of the webhook."""
+
+
+class DeclaredMetrics:
+    """Metrics of a table, by name; the labels of a figure are in the table's order."""
+
+    def __init__(self, table: Mapping[str, str], to: CollectorRegistry) -> None:
+        self._metrics: dict[str, Counter | Gauge | Histogram] = {}
+        for declared, meaning in table.items():
+            kind, name, *labels = declared.split()
+            self._metrics[name] = _TYPES[kind](name, meaning, labels, registry=to)
+
+    def count(self, name: str, *labels: str, by: float = 1) -> None:
+        """So many more."""
+        self._of(Counter, name, labels).inc(by)
+
+    def set(self, name: str, value: float, *labels: str) -> None:
+        """So many at the moment."""
+        self._of(Gauge, name, labels).set(value)
+
+    def clear(self, name: str) -> None:
+        """Forget the figures of all labels."""
+        self._of(Gauge, name, ()).clear()
+
+    def time(self, name: str, seconds: float, *labels: str) -> None:
+        """Something has taken so long."""
+        self._of(Histogram, name, labels).observe(seconds)
+
+    def _of(self, kind: type[M], name: str, labels: tuple[str, ...]) -> M:
+        found = self._metrics[name]
+        assert isinstance(found, kind)
+        return found.labels(*labels) if labels else found
+
+
+class Metrics(DeclaredMetrics):
     """Metrics of the scheduler."""
 
     def __init__(self, to: CollectorRegistry, *, gangs: Sequence[int] = (1, *SIZES)):
         """`gangs` are the sizes for which free slots are counted."""
+        super().__init__(_SCHEDULER, to)
         self._gangs = tuple(gangs)
-        self._stage = Histogram(
-            "tierwise_stage_duration_seconds",
-            "Time that one stage of a cycle took.",
-            ["stage"],
-            buckets=_SECONDS,
-            registry=to,
-        )
-        self._defrag_phase = Gauge(
-            "tierwise_defrag_phase", "1 for the phase of the present or last defragmentation.", ["phase"], registry=to
-        )
-        for phase in DEFRAG_PHASES:
-            self._defrag_phase.labels(phase).set(0)
-        self._defrag_moves = Gauge(
-            "tierwise_defrag_moves", "Jobs moved by the present or last defragmentation.", registry=to
-        )
-        self._defrag_hours = Gauge(
-            "tierwise_defrag_lost_hours", "Hours of work that these moves have lost.", registry=to
-        )
-        self._cycles = Counter("tierwise_cycles_total", "Cycles that were run.", registry=to)
-        self._gangs_total = Counter(
-            "tierwise_gangs_total",
-            "Outcomes of gangs, cycle by cycle: bound, nominated or waiting, the latter with a reason.",
-            ["outcome", "reason"],
-            registry=to,
-        )
-        self._waiting = Gauge(
-            "tierwise_gangs_waiting", "Gangs that the last cycle could not place.", ["reason"], registry=to
-        )
-        self._pods = Counter("tierwise_pods_total", "Pods bound, nominated or evicted.", ["outcome"], registry=to)
-        self._tiers = Counter(
-            "tierwise_gang_tier_total", "Gangs bound, by the tier of the domain that holds them.", ["tier"], registry=to
-        )
-        self._domains = Counter("tierwise_domains_evaluated_total", "Domains that searches looked at.", registry=to)
-        self._trials = Counter("tierwise_trials_total", "Placements that were tried in a domain.", registry=to)
-        self._free = Gauge(
-            "tierwise_free_slots",
-            "Free slots that gangs of a size can fill when each must fit inside one domain of the tier.",
-            ["tier", "gang"],
-            registry=to,
-        )
-        self._fragmentation = Gauge(
-            "tierwise_fragmentation_ratio",
-            "Share of the free slots of a tier that gangs of a size cannot use.",
-            ["tier", "gang"],
-            registry=to,
-        )
-        self._claims = Gauge(
-            "tierwise_claims_waiting",
-            "Claims of pods that have a place: a volume is being bound or made, or devices are being prepared.",
-            ["kind"],
-            registry=to,
-        )
-        self._undone = Counter(
-            "tierwise_claims_undone_total",
-            "Claims whose volume or devices were taken back: they could not be had, or not in time.",
-            ["kind", "reason"],
-            registry=to,
-        )
-        self._in_flight = Gauge("tierwise_binds_in_flight", "Binds that await their answer.", registry=to)
-        self._effects = Counter(
-            "tierwise_effects_total",
-            "Changes asked of the cluster.",
-            ["effect", "ok"],
-            registry=to,
-        )
-        self._lag = Gauge(
-            "tierwise_watch_lag_seconds",
-            "Time since the watch of a kind last had news.",
-            ["kind"],
-            registry=to,
-        )
-        self._drift = Gauge(
-            "tierwise_cache_drift_objects",
-            "Objects in which the cache differed from the cluster when the kind was last listed anew,"
-            " or the kept snapshot (kind Snapshot) from one of everything.",
-            ["kind"],
-            registry=to,
-        )
-        self._crashes = Counter(
-            "tierwise_crashes_total",
-            "Stages of a turn that raised, by the kind of the object that was set aside for it.",
-            ["stage", "kind"],
-            registry=to,
-        )
-        self._failures = Counter(
-            "tierwise_plugin_failures_total",
-            "Calls into plugins that raised or were answered wrongly, by extension point.",
-            ["plugin", "point"],
-            registry=to,
-        )
-        self._leads = Gauge("tierwise_leader", "1 while this replica decides, 0 while it stands by.", registry=to)
-        self._losses = Counter(
-            "tierwise_lease_losses_total",
-            "Times that this replica lost the lease because it did not renew it in time.",
-            registry=to,
-        )
-        self._lost = 0  # of them counted so far
+        self._lost = 0  # leases that are counted so far
+        self._defrag_phase("")
 
     def observe(self, snapshot: Snapshot, report: CycleReport, stages: Mapping[str, float]) -> None:
         """One cycle: what it saw and decided, and how many seconds each stage took."""
-        self._cycles.inc()
+        self.count("tierwise_cycles_total")
         for stage, seconds in stages.items():
-            self._stage.labels(stage).observe(seconds)
-        self._domains.inc(report.search_counts.domains)
-        self._trials.inc(report.search_counts.trials)
+            self.time("tierwise_stage_duration_seconds", seconds, stage)
+        self.count("tierwise_domains_evaluated_total", by=report.search_counts.domains)
+        self.count("tierwise_trials_total", by=report.search_counts.trials)
         self._decisions(snapshot, report)
         self._rejections(snapshot, report)
         self._waiting_claims(snapshot, report)
         for failure in report.failures:
-            self.plugin_failure(failure.plugin, failure.point, failure.times)
+            self.count("tierwise_plugin_failures_total", failure.plugin, failure.point, by=failure.times)
         for entry in slots_now(snapshot, self._gangs):
             labels = (str(entry.tier), str(entry.size))
-            self._free.labels(*labels).set(entry.usable)
-            self._fragmentation.labels(*labels).set(entry.fragmentation)
+            self.set("tierwise_free_slots", entry.usable, *labels)
+            self.set("tierwise_fragmentation_ratio", entry.fragmentation, *labels)
 
     def _decisions(self, snapshot: Snapshot, report: CycleReport) -> None:
         for decision in report.decisions:
             outcome = "bound" if decision.bound else "nominated"
-            self._pods.labels(outcome).inc(decision.count())
+            self.count("tierwise_pods_total", outcome, by=decision.count())
             if decision.job.declared:
-                self._gangs_total.labels(outcome, "").inc()
+                self.count("tierwise_gangs_total", outcome, "")
                 if decision.bound:
-                    self._tiers.labels(str(int(snapshot.topology.tier[decision.domain]))).inc()
-        self._pods.labels("evicted").inc(len(report.evictions))
+                    self.count("tierwise_gang_tier_total", str(int(snapshot.topology.tier[decision.domain])))
+        self.count("tierwise_pods_total", "evicted", by=len(report.evictions))
 
     def _rejections(self, snapshot: Snapshot, report: CycleReport) -> None:
         gangs = (job.key for job in snapshot.jobs if job.declared and job.key in report.rejections)
         counts = Count(report.rejections[key].reason.code for key in gangs)
-        self._waiting.clear()  # a reason that nobody waits for any more must not stay behind
+        self.clear("tierwise_gangs_waiting")  # a reason for which no gang waits any more must not stay behind
         for reason, number in counts.items():
-            self._gangs_total.labels("waiting", reason).inc(number)
-            self._waiting.labels(reason).set(number)
+            self.count("tierwise_gangs_total", "waiting", reason, by=number)
+            self.set("tierwise_gangs_waiting", number, reason)
 
     def _waiting_claims(self, snapshot: Snapshot, report: CycleReport) -> None:
         tasks = [task for job in snapshot.jobs for task in job.tasks if task.status is Status.PENDING]
         volumes = {claim.key for task in tasks for claim in task.volume_claims if claim.chosen}
         devices = {path for task in tasks if task.shape.devices is not None for path in task.shape.devices.binding}
-        self._claims.labels("PersistentVolumeClaim").set(len(volumes))
-        self._claims.labels("ResourceClaim").set(len(devices))
+        self.set("tierwise_claims_waiting", len(volumes), "PersistentVolumeClaim")
+        self.set("tierwise_claims_waiting", len(devices), "ResourceClaim")
         for claim, reason in report.undone.items():
-            self._undone.labels(claim.kind, reason).inc()
+            self.count("tierwise_claims_undone_total", claim.kind, reason)
 
     def defrag(self, phase: str, *, moves: int, hours: float) -> None:
-        """A defragmentation stands so; phase "" where there was none."""
-        for known in DEFRAG_PHASES:
-            self._defrag_phase.labels(known).set(1 if known == phase else 0)
-        self._defrag_moves.set(moves)
-        self._defrag_hours.set(hours)
+        """A defragmentation is in a phase; "" where there was none."""
+        self._defrag_phase(phase)
+        self.set("tierwise_defrag_moves", moves)
+        self.set("tierwise_defrag_lost_hours", hours)
 
-    def binds_in_flight(self, number: int) -> None:
-        """So many binds await their answer now."""
-        self._in_flight.set(number)
-
-    def effect(self, kind: str, *, ok: bool, number: int = 1) -> None:
-        """So many effects of a kind ("Bind", "PatchStatus", ...) were carried out, or were not."""
-        self._effects.labels(kind, "true" if ok else "false").inc(number)
-
-    def watch_lag(self, kind: str, seconds: float) -> None:
-        """The watch of a kind was last heard of so long ago."""
-        self._lag.labels(kind).set(seconds)
-
-    def cache_drift(self, kind: str, objects: int) -> None:
-        """Listing a kind again found so many objects that the cache had wrong, or not at all."""
-        self._drift.labels(kind).set(objects)
-
-    def crash(self, stage: str, kind: str) -> None:
-        """A stage has raised, because of an object of a kind; "" where none is to blame."""
-        self._crashes.labels(stage, kind).inc()
-
-    def plugin_failure(self, plugin: str, point: str, times: int) -> None:
-        """Calls into a plugin have failed at a point; "" where it could not be made."""
-        self._failures.labels(plugin, point).inc(times)
-
-    def leads(self, *, yes: bool) -> None:
-        """Whether this replica decides."""
-        self._leads.set(1 if yes else 0)
+    def _defrag_phase(self, phase: str) -> None:
+        for known in map(str, MovePhase):
+            self.set("tierwise_defrag_phase", known == phase, known)
 
     def lease_losses(self, number: int) -> None:
         """The lease was lost so many times since the process began."""
-        self._losses.inc(number - self._lost)
+        self.count("tierwise_lease_losses_total", by=number - self._lost)
         self._lost = number
 
 
-class AdmissionMetrics:
+class AdmissionMetrics(DeclaredMetrics):
     """Metrics of the webhook."""
 
     def __init__(self, to: CollectorRegistry) -> None:
-        self._reviews = Counter(
-            "tierwise_admission_reviews_total", "Reviews answered.", ["path", "kind", "allowed"], registry=to
-        )
-        self._seconds = Histogram(
-            "tierwise_admission_duration_seconds", "Time that a review took.", ["path"], buckets=_SECONDS, registry=to
-        )
-        self._expiry = Gauge(
-            "tierwise_certificate_expiry_timestamp_seconds", "When the certificate in use expires.", registry=to
-        )
+        super().__init__(_ADMISSION, to)
 
     def reviewed(self, path: str, kind: str, *, allowed: bool, seconds: float) -> None:
         """One review was answered."""
-        self._reviews.labels(path, kind, "true" if allowed else "false").inc()
-        self._seconds.labels(path).observe(seconds)
-
-    def certificate(self, expires: float) -> None:
-        """The certificate that is shown ends then, in seconds since the epoch."""
-        self._expiry.set(expires)
+        self.count("tierwise_admission_reviews_total", path, kind, "true" if allowed else "false")
+        self.time("tierwise_admission_duration_seconds", seconds, path)

@@ -51,11 +51,11 @@ class Telemetry:
         self._metrics.observe(turn.snapshot, turn.report, turn.seconds)
         effects = Counter((type(outcome.effect).__name__, outcome.ok) for outcome in turn.outcomes)
         for (kind, ok), number in effects.items():
-            self._metrics.effect(kind, ok=ok, number=number)
+            self._metrics.count("tierwise_effects_total", kind, str(ok).lower(), by=number)
         if turn.objects is not None:
             self._count_moves(turn.objects)
         if turn.drift is not None:
-            self._metrics.cache_drift("Snapshot", len(turn.drift))
+            self._metrics.set("tierwise_cache_drift_objects", len(turn.drift), "Snapshot")
         self._log(turn)
         self._last = lambda: cycle_wire(turn.snapshot, turn.report, turn.seconds)  # made when it is asked for
 
@@ -70,7 +70,7 @@ class Telemetry:
 
     def crashed(self, crash: Crash) -> None:
         """Count a stage that raised."""
-        self._metrics.crash(crash.stage, crash.key.kind if crash.key is not None else "")
+        self._metrics.count("tierwise_crashes_total", crash.stage, crash.key.kind if crash.key is not None else "")
 
     def _log(self, turn: LoopPass) -> None:
         last, self._rejections = self._rejections, turn.report.rejections
@@ -93,10 +93,10 @@ class Telemetry:
     def refresh(self) -> None:
         """Take the figures of the connection as they are now."""
         figures = self._cluster.figures()
-        self._metrics.leads(yes=figures.leading)
+        self._metrics.set("tierwise_leader", figures.leading)
         self._metrics.lease_losses(figures.losses)
-        self._metrics.binds_in_flight(figures.binds)
+        self._metrics.set("tierwise_binds_in_flight", figures.binds)
         for kind, seconds in figures.lag.items():
-            self._metrics.watch_lag(kind, seconds)
+            self._metrics.set("tierwise_watch_lag_seconds", seconds, kind)
         for kind, number in figures.missed.items():
-            self._metrics.cache_drift(kind, number)
+            self._metrics.set("tierwise_cache_drift_objects", number, kind)

@@ -104,4 +104,5 @@ class Webhook(msgspec.Struct, frozen=True):
             await runner.cleanup()
 
     def _told(self) -> None:
-        self.metrics.certificate(expires(self.certificate.pem()).timestamp())
+        expiry = expires(self.certificate.pem()).timestamp()
+        self.metrics.set("tierwise_certificate_expiry_timestamp_seconds", expiry)

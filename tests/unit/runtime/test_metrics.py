@@ -14,7 +14,7 @@ from tests.support.draw import Gang, World, draw, gang, objects_of
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
-from tierwise.runtime.metrics import STAGES, AdmissionMetrics, Metrics, registry
+from tierwise.runtime.metrics import AdmissionMetrics, Metrics, registry
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import build
 
@@ -46,16 +46,16 @@ def _all() -> CollectorRegistry:
     found = registry()
     metrics, admission = Metrics(found), AdmissionMetrics(found)
     metrics.observe(*_undone(), {})
-    metrics.observe(*_cycle(WORLD, FITS, WAITS), dict.fromkeys(STAGES, 0.01))
-    metrics.binds_in_flight(3)
-    metrics.effect("Bind", ok=True)
-    metrics.watch_lag("Pod", 0.5)
-    metrics.cache_drift("Pod", 0)
-    metrics.leads(yes=True)
-    metrics.crash("scheduling", "Pod")
-    metrics.plugin_failure("rack-cooling", "Scorer", 1)
+    metrics.observe(*_cycle(WORLD, FITS, WAITS), {"decide": 0.01})
+    metrics.set("tierwise_binds_in_flight", 3)
+    metrics.count("tierwise_effects_total", "Bind", "true")
+    metrics.set("tierwise_watch_lag_seconds", 0.5, "Pod")
+    metrics.set("tierwise_cache_drift_objects", 0, "Pod")
+    metrics.set("tierwise_leader", 1)
+    metrics.count("tierwise_crashes_total", "scheduling", "Pod")
+    metrics.count("tierwise_plugin_failures_total", "rack-cooling", "Scorer")
     admission.reviewed("validate", "Queue", allowed=True, seconds=0.01)
-    admission.certificate(1e9)
+    admission.set("tierwise_certificate_expiry_timestamp_seconds", 1e9)
     return found
 
 

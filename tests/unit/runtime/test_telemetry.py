@@ -58,7 +58,8 @@ def test_turns_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
         loop.run_once()
         loop.run_once()
 
-    told = [(record.getMessage(), getattr(record, "fields", {})["job"]) for record in caplog.records]
+    lines = [record for record in caplog.records if record.name == "tierwise.runtime.telemetry"]
+    told = [(record.getMessage(), getattr(record, "fields", {})["job"]) for record in lines]
     assert 1 == told.count(("bound", "default/fits"))
     assert told.count(("waiting", "default/waits")) < 3
     assert 3 == found.get_sample_value("tierwise_cycles_total")
