@@ -16,16 +16,16 @@ from tierwise.config.profile import DEFAULT
 from tierwise.explain.comparison import started
 from tierwise.port import Objects
 from tierwise.sim.what_if.changes import (
-    AddDomains,
-    AddNodes,
     Change,
-    Drain,
-    EvictPods,
-    Remove,
     Scenario,
-    SetConstraint,
-    SetPriority,
-    Uncordon,
+    add_domains,
+    add_nodes,
+    drain,
+    evict_pods,
+    remove,
+    set_constraint,
+    set_priority,
+    uncordon,
 )
 from tierwise.sim.what_if.least_change import least_change, of_size
 from tierwise.sim.what_if.runs import outcome_of, prepared, what_if
@@ -34,17 +34,17 @@ from tierwise.snapshot.consistency import differences
 
 TREE = "s0[r0[n0 n1] r1[n2 n3]]"
 CHANGES: tuple[Change, ...] = (
-    AddNodes(2, "n0"),
-    AddDomains(1, "r1"),
-    AddDomains(1, "s0"),
-    Remove("n1"),
-    Remove("r0"),
-    Drain("n0"),
-    Drain("r1"),
-    Uncordon("n3"),
-    SetPriority("train", 7),
-    SetConstraint("train", "soft"),
-    SetConstraint("train", "hard", "2"),
+    add_nodes(2, "n0"),
+    add_domains(1, "r1"),
+    add_domains(1, "s0"),
+    remove("n1"),
+    remove("r0"),
+    drain("n0"),
+    drain("r1"),
+    uncordon("n3"),
+    set_priority("train", 7),
+    set_constraint("train", "soft"),
+    set_constraint("train", "hard", "2"),
 )
 
 
@@ -107,7 +107,7 @@ def _brute_force(scenario: Scenario) -> int | None:
     pods = [path for path, pod in scenario.objects.every(Pod).items() if pod.spec.node_name]
     for size in range(len(pods) + 1):
         for chosen in combinations(pods, size):
-            _, outcome = outcome_of(EvictPods(chosen).apply(scenario))
+            _, outcome = outcome_of(evict_pods(chosen).apply(scenario))
             if any(job.key == "default/train" and started(outcome.snapshot, job) for job in outcome.snapshot.jobs):
                 return size
     return None
@@ -138,7 +138,7 @@ def test_every_way_works(objects: Objects) -> None:
     def starts(numbers: dict[str, int]) -> bool:
         changed = scenario
         for name, number in numbers.items():
-            changed = AddNodes(number, name).apply(changed) if number else changed
+            changed = add_nodes(number, name).apply(changed) if number else changed
         _, outcome = outcome_of(changed)
         return any(job.key == "default/train" and started(outcome.snapshot, job) for job in outcome.snapshot.jobs)
 

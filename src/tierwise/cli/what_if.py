@@ -47,13 +47,13 @@ class _Changes(msgspec.Struct, frozen=True, kw_only=True):
     def asked(self) -> Iterator[Change]:
         """The changes that the options ask for, in their order."""
         from tierwise.sim.what_if.change_texts import CHANGES, read_change
-        from tierwise.sim.what_if.changes import UseProfile
+        from tierwise.sim.what_if.changes import use_profile
 
         for file in self.submit:
             yield _submitted(file)
         for change in CHANGES:
             if change == "plugin" and self.then_config is not None:
-                yield UseProfile(profile_of(self.then_config), self.then_config)
+                yield use_profile(profile_of(self.then_config), self.then_config)
             for text in getattr(self, change.replace("-", "_")):
                 yield read_change(change, text)
 
@@ -115,8 +115,8 @@ def _least(scenario: Scenario, changes: list[Change], name: str, output: Output)
 
 
 def _submitted(file: str) -> Change:
-    from tierwise.sim.what_if.changes import Submit
+    from tierwise.sim.what_if.changes import submit
 
     objects = load([file])
     found = ((objects.record(key), objects.raw(key)) for key in objects)
-    return Submit(tuple((record, raw) for record, raw in found if record is not None and raw is not None), file)
+    return submit(tuple((record, raw) for record, raw in found if record is not None and raw is not None), file)

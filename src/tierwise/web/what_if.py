@@ -24,7 +24,7 @@ from tierwise.manifests.files import read
 from tierwise.port import Objects
 from tierwise.sim.forecast.eta import etas
 from tierwise.sim.what_if.change_texts import read_change
-from tierwise.sim.what_if.changes import Change, Scenario, Submit
+from tierwise.sim.what_if.changes import Change, Scenario, submit
 from tierwise.sim.what_if.least_change import BRIEF, least_change
 from tierwise.sim.what_if.runs import what_if, what_if_wire
 from tierwise.web.views import Bounded, CachedBody, RunView
@@ -133,7 +133,7 @@ class WhatIfs:
         objects = self._manifests.get(name)
         if objects is None:
             raise InputError("these manifests are not kept any more: paste them again", field="submit")
-        return Submit(objects, "the text")
+        return submit(objects, "the text")
 
 
 def _of(show: RunView) -> Scenario:

@@ -36,7 +36,7 @@ def _quota(text: str) -> changes.Change:
     name, _, field = queue.rpartition(".")
     if field not in changes.QUOTAS:
         name, field = queue, changes.QUOTAS[0]
-    return changes.SetQuota(name, field, resource, amount)
+    return changes.set_quota(name, field, resource, amount)
 
 
 def _constraint(text: str) -> changes.Change:
@@ -46,7 +46,7 @@ def _constraint(text: str) -> changes.Change:
     if not job or mode not in ("hard", "soft", "none") or (mode == "hard") != bool(tier):
         form = "JOB[:POLICY]=LIMIT with a limit of hard:TIER, soft or none"
         raise InputError(f'"{text}" is not {form}', field="--constraint")
-    return changes.SetConstraint(job, mode, tier, policy)
+    return changes.set_constraint(job, mode, tier, policy)
 
 
 def _plugin(text: str) -> changes.Change:
@@ -57,7 +57,7 @@ def _plugin(text: str) -> changes.Change:
         if not separator:
             raise InputError(f'"{text}" is not NAME[:KEY=VALUE,...]', field="--plugin")
         arguments[key] = _scalar(value)
-    return changes.SwitchPlugin(name, arguments)
+    return changes.switch_plugin(name, arguments)
 
 
 def _scalar(text: str) -> object:
@@ -70,33 +70,29 @@ def _priority(text: str) -> changes.Change:
     job, _, value = text.rpartition("=")
     if not job or not value.removeprefix("-").isdecimal():
         raise InputError(f'"{text}" is not JOB=NUMBER, as in team-a/train=1000', field="--priority")
-    return changes.SetPriority(job, int(value))
+    return changes.set_priority(job, int(value))
 
 
 def _nodes(text: str) -> changes.Change:
-    return changes.AddNodes(*_numbered(text, "--add-nodes", "N=NODE, as in 2=node-7"))
+    return changes.add_nodes(*_numbered(text, "--add-nodes", "N=NODE, as in 2=node-7"))
 
 
 def _domains(text: str) -> changes.Change:
-    return changes.AddDomains(*_numbered(text, "--add-domains", "N=DOMAIN, as in 1=rack-3"))
-
-
-def _without(text: str) -> changes.Change:
-    return changes.SwitchPlugin(text, on=False)
+    return changes.add_domains(*_numbered(text, "--add-domains", "N=DOMAIN, as in 1=rack-3"))
 
 
 CHANGES: Final[Mapping[str, Callable[[str], changes.Change]]] = {
-    "delete": changes.DeleteJob,
+    "delete": changes.delete_job,
     "add-nodes": _nodes,
     "add-domains": _domains,
-    "remove": changes.Remove,
-    "drain": changes.Drain,
-    "cordon": changes.Cordon,
-    "uncordon": changes.Uncordon,
+    "remove": changes.remove,
+    "drain": changes.drain,
+    "cordon": changes.cordon,
+    "uncordon": changes.uncordon,
     "quota": _quota,
     "priority": _priority,
     "constraint": _constraint,
     "plugin": _plugin,
-    "without-plugin": _without,
+    "without-plugin": changes.switch_plugin,
 }
 """Kinds of changes by the name of their option, in the order in which they are made."""

@@ -7,8 +7,8 @@ changes with the functions here. What is asked about and does not exist is an In
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -40,25 +40,25 @@ from tierwise.snapshot.builder import build
 
 __all__ = [
     "QUOTAS",
-    "AddDomains",
-    "AddNodes",
     "Change",
-    "Cordon",
-    "DeleteJob",
-    "Drain",
-    "EvictPods",
-    "Remove",
     "Scenario",
-    "SetConstraint",
-    "SetPriority",
-    "SetQuota",
-    "Submit",
-    "SwitchPlugin",
-    "Uncordon",
-    "UseProfile",
+    "add_domains",
+    "add_nodes",
     "constraint_text",
+    "cordon",
+    "delete_job",
+    "drain",
+    "evict_pods",
     "job_named",
     "levels",
+    "remove",
+    "set_constraint",
+    "set_priority",
+    "set_quota",
+    "submit",
+    "switch_plugin",
+    "uncordon",
+    "use_profile",
 ]
 
 _MOST: Final = 10_000
@@ -101,362 +101,289 @@ class Scenario(msgspec.Struct, frozen=True):
         return replace(self, amendments=(*self.amendments, amendment))
 
 
-class Change(Protocol):
-    """One change."""
+class Change(msgspec.Struct, frozen=True):
+    """One change: what it is, for people, and the scenario with it.
 
-    @property
-    def text(self) -> str:
-        """What it is, for people."""
+    `apply` raises an InputError where the change is about something that does not exist.
+    """
 
-    def apply(self, scenario: Scenario) -> Scenario:
-        """The scenario with it; InputError where it is about something that does not exist."""
+    text: str
+    apply: Callable[[Scenario], Scenario]
 
 
 # -- nodes and domains
 
 
-class AddNodes(msgspec.Struct, frozen=True):
+def add_nodes(number: int, like: str) -> Change:
     """More nodes like one, in the domains that it is in."""
 
-    number: int
-    like: str
-
-    @property
-    def text(self) -> str:
-        return f"add {count(self.number, 'node')} like {self.like}, beside it"
-
-    def apply(self, scenario: Scenario) -> Scenario:
-        _check_number(self.number)
+    def apply(scenario: Scenario) -> Scenario:
+        _check_number(number)
         objects = scenario.objects
-        _nodes_named(scenario, self.like, domains=False)
-        raw = _raw(objects, Key("", "Node", "", self.like))
-        names = _fresh(self.like, self.number, objects.every(Node))
+        _nodes_named(scenario, like, domains=False)
+        raw = _raw(objects, Key("", "Node", "", like))
+        names = _fresh(like, number, objects.every(Node))
         puts = {Key("", "Node", "", name): _copy_of_node(raw, name, {}) for name in names}
-        return _in_domains(scenario, puts, dict.fromkeys(names, self.like))
+        return _in_domains(scenario, puts, dict.fromkeys(names, like))
+
+    return Change(f"add {count(number, 'node')} like {like}, beside it", apply)
 
 
-class AddDomains(msgspec.Struct, frozen=True):
+def add_domains(number: int, like: str) -> Change:
     """More domains like one (racks, leaves, spines), with as many nodes, below the same parent."""
 
-    number: int
-    like: str
-
-    @property
-    def text(self) -> str:
-        return (
-            f"add {count(self.number, 'domain')} like {self.like}, with {'its' if self.number == 1 else 'their'} nodes"
-        )
-
-    def apply(self, scenario: Scenario) -> Scenario:
-        _check_number(self.number)
-        for _ in range(self.number):
-            scenario = self._one(scenario)
+    def apply(scenario: Scenario) -> Scenario:
+        _check_number(number)
+        for _ in range(number):
+            scenario = _with_domain(scenario, like)
         return scenario
 
-    def _one(self, scenario: Scenario) -> Scenario:
-        objects, snapshot = scenario.objects, scenario.snapshot()
-        inside = _domain_nodes(snapshot, self.like)
-        if not inside:
-            raise InputError(f"domain {self.like} has no nodes, so there is nothing to copy")
-        suffix = _suffix(self.like, {*snapshot.topology.index, *objects.every(HyperNode)})
-        _check_number(len(inside))
-        keys = _topology_keys(objects, snapshot)
-        own = _values_inside(objects, keys, set(inside))
-        puts: dict[Key, Raw] = {}
-        copied: dict[str, str] = {}
-        for name in inside:
-            new = f"{name}{suffix}"
-            labels = {key: f"{value}{suffix}" for key, value in own.get(name, {}).items()}
-            puts[Key("", "Node", "", new)] = _copy_of_node(_raw(objects, Key("", "Node", "", name)), new, labels)
-            copied[new] = name
-        return _grown(scenario, puts, copied, self.like, suffix)
+    whose_nodes = "its" if number == 1 else "their"
+    return Change(f"add {count(number, 'domain')} like {like}, with {whose_nodes} nodes", apply)
 
 
-class Remove(msgspec.Struct, frozen=True):
+def _with_domain(scenario: Scenario, like: str) -> Scenario:
+    """The scenario with one more domain like another."""
+    objects, snapshot = scenario.objects, scenario.snapshot()
+    inside = _domain_nodes(snapshot, like)
+    if not inside:
+        raise InputError(f"domain {like} has no nodes, so there is nothing to copy")
+    suffix = _suffix(like, {*snapshot.topology.index, *objects.every(HyperNode)})
+    _check_number(len(inside))
+    keys = _topology_keys(objects, snapshot)
+    own = _values_inside(objects, keys, set(inside))
+    puts: dict[Key, Raw] = {}
+    copied: dict[str, str] = {}
+    for name in inside:
+        new = f"{name}{suffix}"
+        labels = {key: f"{value}{suffix}" for key, value in own.get(name, {}).items()}
+        puts[Key("", "Node", "", new)] = _copy_of_node(_raw(objects, Key("", "Node", "", name)), new, labels)
+        copied[new] = name
+    return _grown(scenario, puts, copied, like, suffix)
+
+
+def remove(name: str) -> Change:
     """A node gone, or a domain with all its nodes; the pods that ran there start again, as their owners have it."""
 
-    name: str
-
-    @property
-    def text(self) -> str:
-        return f"remove {self.name}"
-
-    def apply(self, scenario: Scenario) -> Scenario:
-        nodes = _nodes_named(scenario, self.name)
+    def apply(scenario: Scenario) -> Scenario:
+        nodes = _nodes_named(scenario, name)
         puts, lost, daemons = _displaced(scenario.objects, nodes)
-        gone = [*lost, *daemons, *(Key("", "Node", "", name) for name in nodes)]
+        gone = [*lost, *daemons, *(Key("", "Node", "", node) for node in nodes)]
         return scenario.with_objects(puts, gone).noted(*_lost(lost))
 
+    return Change(f"remove {name}", apply)
 
-class Drain(msgspec.Struct, frozen=True):
+
+def drain(name: str) -> Change:
     """A node, or all nodes of a domain, cordoned; their pods but those of DaemonSets start again elsewhere."""
 
-    name: str
-
-    @property
-    def text(self) -> str:
-        return f"drain {self.name}"
-
-    def apply(self, scenario: Scenario) -> Scenario:
-        nodes = _nodes_named(scenario, self.name)
+    def apply(scenario: Scenario) -> Scenario:
+        nodes = _nodes_named(scenario, name)
         puts, lost, _ = _displaced(scenario.objects, nodes)
         puts |= _cordoned(scenario.objects, nodes, cordoned=True)
         return scenario.with_objects(puts, lost).noted(*_lost(lost))
 
+    return Change(f"drain {name}", apply)
 
-class Cordon(msgspec.Struct, frozen=True):
+
+def cordon(name: str, *, cordoned: bool = True) -> Change:
     """A node, or all nodes of a domain, that take no new pods; those that run there stay."""
 
-    name: str
+    def apply(scenario: Scenario) -> Scenario:
+        return scenario.with_objects(_cordoned(scenario.objects, _nodes_named(scenario, name), cordoned=cordoned))
 
-    @property
-    def text(self) -> str:
-        return f"cordon {self.name}"
-
-    def apply(self, scenario: Scenario) -> Scenario:
-        return scenario.with_objects(_cordoned(scenario.objects, _nodes_named(scenario, self.name), cordoned=True))
+    return Change(f"{'cordon' if cordoned else 'uncordon'} {name}", apply)
 
 
-class Uncordon(msgspec.Struct, frozen=True):
+def uncordon(name: str) -> Change:
     """A node, or all nodes of a domain, that new pods may use again."""
-
-    name: str
-
-    @property
-    def text(self) -> str:
-        return f"uncordon {self.name}"
-
-    def apply(self, scenario: Scenario) -> Scenario:
-        return scenario.with_objects(_cordoned(scenario.objects, _nodes_named(scenario, self.name), cordoned=False))
+    return cordon(name, cordoned=False)
 
 
-class EvictPods(msgspec.Struct, frozen=True):
+def evict_pods(pods: Sequence[str]) -> Change:
     """Running pods that go, and that nothing brings back."""
-
-    pods: tuple[str, ...]
-
-    @property
-    def text(self) -> str:
-        return f"evict {count(len(self.pods), 'pod')}"
-
-    def apply(self, scenario: Scenario) -> Scenario:
-        return scenario.with_objects({}, [_pod_key(path) for path in self.pods])
+    gone = [_pod_key(path) for path in pods]
+    return Change(f"evict {count(len(gone), 'pod')}", lambda scenario: scenario.with_objects({}, gone))
 
 
 # -- queues, jobs, profiles
 
 
-class SetQuota(msgspec.Struct, frozen=True):
-    """What a queue, a quota or a cluster queue has of a resource, in whatever language it is declared."""
+def set_quota(queue: str, field: str, resource: str, quantity: str) -> Change:
+    """What a queue, a quota or a cluster queue has of a resource, in whatever language it is declared.
 
-    queue: str
-    field: str  # capability, deserved or guarantee
-    resource: str
-    quantity: str
+    The field is one of `QUOTAS`.
+    """
 
-    @property
-    def text(self) -> str:
-        return f"set the {self.field} of queue {self.queue} to {self.quantity} of {self.resource}"
-
-    def apply(self, scenario: Scenario) -> Scenario:
+    def apply(scenario: Scenario) -> Scenario:
         known = scenario.snapshot().queues
-        if self.queue not in known:
-            raise InputError("there is no such queue" + suggestion(self.queue, known), obj=f"Queue {self.queue}")
-        if self.field not in QUOTAS:
-            raise InputError(f"{self.field} is none of {', '.join(QUOTAS)}", field="--quota")
+        if queue not in known:
+            raise InputError("there is no such queue" + suggestion(queue, known), obj=f"Queue {queue}")
+        if field not in QUOTAS:
+            raise InputError(f"{field} is none of {', '.join(QUOTAS)}", field="--quota")
         try:
-            value = amount(self.resource, self.quantity)
+            value = amount(resource, quantity)
         except ValueError as error:
             raise InputError(str(error), field="--quota") from None
-        return scenario.amended(lambda snapshot: self._amended(snapshot, value))
 
-    def _amended(self, snapshot: Snapshot, value: int) -> Snapshot:
-        queue = snapshot.queues[self.queue]
-        amounts = {**getattr(queue, self.field), self.resource: value}
-        return replace(snapshot, queues={**snapshot.queues, queue.name: replace(queue, **{self.field: amounts})})
+        def amended(snapshot: Snapshot) -> Snapshot:
+            old = snapshot.queues[queue]
+            amounts = {**getattr(old, field), resource: value}
+            return replace(snapshot, queues={**snapshot.queues, queue: replace(old, **{field: amounts})})
+
+        return scenario.amended(amended)
+
+    return Change(f"set the {field} of queue {queue} to {quantity} of {resource}", apply)
 
 
-class SetPriority(msgspec.Struct, frozen=True):
+def set_priority(name: str, value: int) -> Change:
     """The priority of a job and of its pods."""
 
-    job: str
-    value: int
-
-    @property
-    def text(self) -> str:
-        return f"set the priority of {self.job} to {self.value}"
-
-    def apply(self, scenario: Scenario) -> Scenario:
-        job = job_named(scenario.snapshot(), self.job)
-        name = f"{_CLASS}-{self.value}".replace("--", "-below-")
-        meta = {"name": name}
-        made: Raw = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": meta}
-        puts = {Key("scheduling.k8s.io", "PriorityClass", "", name): {**made, "value": self.value}}
-        spec: Raw = {"priorityClassName": name}
+    def apply(scenario: Scenario) -> Scenario:
+        job = job_named(scenario.snapshot(), name)
+        made = f"{_CLASS}-{value}".replace("--", "-below-")
+        about: Raw = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": made}}
+        puts = {Key("scheduling.k8s.io", "PriorityClass", "", made): {**about, "value": value}}
+        spec: Raw = {"priorityClassName": made}
         for task in job.tasks:
             key = _pod_key(task.key)
-            puts[key] = merged(_raw(scenario.objects, key), {"spec": {**spec, "priority": self.value}})
+            puts[key] = merged(_raw(scenario.objects, key), {"spec": {**spec, "priority": value}})
         for key, _ in declaring(scenario.objects, job):
             group = scenario.objects.raw(key)
             if group is not None:  # else its pods declare it
                 puts[key] = merged(group, {"spec": spec})
         return scenario.with_objects(puts)
 
+    return Change(f"set the priority of {name} to {value}", apply)
 
-class SetConstraint(msgspec.Struct, frozen=True):
-    """How far apart the pods of a job, or of each sub-group of a policy of it, may be."""
 
-    job: str
-    mode: str  # hard, soft or none
-    tier: str = ""  # where it is hard: a number or a name
-    policy: str = ""
+def set_constraint(name: str, mode: str, tier: str = "", policy: str = "") -> Change:
+    """How far apart the pods of a job, or of each sub-group of a policy of it, may be.
 
-    @property
-    def text(self) -> str:
-        who = f"{self.job} ({self.policy})" if self.policy else self.job
-        if self.mode == "none":
-            return f"take the topology constraint from {who}"
-        tier = f", tier {self.tier}" if self.tier.isdigit() else f", {self.tier}" if self.tier else ""
-        return f"make the topology constraint of {who} {self.mode}{tier}"
+    The mode is hard, soft or none; where it is hard, the tier is a number or a name.
+    """
 
-    def apply(self, scenario: Scenario) -> Scenario:
+    def apply(scenario: Scenario) -> Scenario:
         snapshot = scenario.snapshot()
-        job = job_named(snapshot, self.job)
-        if self.policy and self.policy not in (names := [policy.name for policy in job.policies]):
+        job = job_named(snapshot, name)
+        if policy and policy not in (names := [known.name for known in job.policies]):
             known = f" ({', '.join(names)})" if names else ": it has none"
-            raise InputError(f'"{self.policy}" is none of its sub-group policies{known}', obj=job.key)
-        if self.mode == "hard" and not self.policy and (named := self._by_label(scenario, snapshot, job)) is not None:
+            raise InputError(f'"{policy}" is none of its sub-group policies{known}', obj=job.key)
+        if mode == "hard" and not policy and (named := _by_label(scenario, snapshot, job, tier)) is not None:
             return named
-        constraint = self._constraint(snapshot, job)
-        return scenario.amended(lambda seen: self._amended(seen, job.key, constraint))
+        constraint = _constraint(snapshot, job, mode, tier)
 
-    def _by_label(self, scenario: Scenario, snapshot: Snapshot, job: Job) -> Scenario | None:
-        """The group with a label of nodes as its level that no group has named yet; None where it is no such change.
+        def amended(seen: Snapshot) -> Snapshot:
+            jobs = (_constrained(one, policy, constraint) if one.key == job.key else one for one in seen.jobs)
+            return replace(seen, jobs=tuple(jobs))
 
-        Languages that name labels have trees of those that are named: another one comes with the object that names it.
-        """
-        key = job.declared_by
-        record = scenario.objects.record(key) if key is not None else None
-        language = declares_one(record) if record is not None else None
-        known = levels(snapshot, Constraint(hard=True, kind=job.constraint.kind if job.constraint else snapshot.kind))
-        if (
-            key is None
-            or language is None
-            or isinstance(language.level, NotOurs)
-            or any(self.tier in (str(tier), name) for tier, name in known)
-        ):
-            return None
-        if not any(self.tier in node.metadata.labels for node in scenario.objects.every(Node).values()):
-            return None
-        raw = scenario.objects.raw(key)
-        return scenario.with_objects({key: merged(raw, language.level(self.tier))}) if raw is not None else None
+        return scenario.amended(amended)
 
-    def _constraint(self, snapshot: Snapshot, job: Job) -> Constraint | None:
-        old = [job.constraint, *(policy.constraint for policy in job.policies)]
-        kind = next((known.kind for known in old if known is not None), snapshot.kind)
-        if self.mode != "hard":
-            return Constraint(hard=False, kind=kind) if self.mode == "soft" else None
-        found = levels(snapshot, Constraint(hard=True, kind=kind))
-        for tier, name in found:
-            if self.tier in (str(tier), name):
-                # A number means the same in every tree of hyperNodes; other languages name their levels.
-                by_name = kind != HYPERNODES
-                return Constraint(hard=True, tier=None if by_name else tier, tier_name=name, kind=kind)
-        shown = ", ".join(f"{tier} ({name})" if name else str(tier) for tier, name in found)
-        raise InputError(f"{self.tier} is none of its tiers: {shown or 'there are none'}", obj=job.key)
-
-    def _amended(self, snapshot: Snapshot, key: str, constraint: Constraint | None) -> Snapshot:
-        return replace(
-            snapshot, jobs=tuple(self._of(job, constraint) if job.key == key else job for job in snapshot.jobs)
-        )
-
-    def _of(self, job: Job, constraint: Constraint | None) -> Job:
-        def policy(old: Policy) -> Policy:
-            return replace(old, constraint=constraint) if old.name == self.policy else old
-
-        def sub(old: SubJob) -> SubJob:
-            mine = job.policies[old.policy].name == self.policy if old.policy >= 0 else not self.policy
-            return replace(old, constraint=constraint) if mine else old
-
-        subs = tuple(map(sub, job.subs))
-        if self.policy:
-            return replace(job, policies=tuple(map(policy, job.policies)), subs=subs)
-        gather = job.gather
-        if gather is not None:
-            within = (constraint.tier_name,) if constraint is not None and constraint.hard else ()
-            gather = replace(gather, within=within)
-        return replace(job, constraint=constraint, subs=subs, gather=gather)
+    who = f"{name} ({policy})" if policy else name
+    shown = f", tier {tier}" if tier.isdigit() else f", {tier}" if tier else ""
+    text = f"make the topology constraint of {who} {mode}{shown}"
+    return Change(text if mode != "none" else f"take the topology constraint from {who}", apply)
 
 
-class Submit(msgspec.Struct, frozen=True):
+def _by_label(scenario: Scenario, snapshot: Snapshot, job: Job, tier: str) -> Scenario | None:
+    """The group with a label of nodes as its level that no group has named yet; None where it is no such change.
+
+    Languages that name labels have trees of those that are named: another one comes with the object that names it.
+    """
+    key = job.declared_by
+    record = scenario.objects.record(key) if key is not None else None
+    language = declares_one(record) if record is not None else None
+    known = levels(snapshot, Constraint(hard=True, kind=job.constraint.kind if job.constraint else snapshot.kind))
+    if (
+        key is None
+        or language is None
+        or isinstance(language.level, NotOurs)
+        or any(tier in (str(number), name) for number, name in known)
+    ):
+        return None
+    if not any(tier in node.metadata.labels for node in scenario.objects.every(Node).values()):
+        return None
+    raw = scenario.objects.raw(key)
+    return scenario.with_objects({key: merged(raw, language.level(tier))}) if raw is not None else None
+
+
+def _constraint(snapshot: Snapshot, job: Job, mode: str, wanted: str) -> Constraint | None:
+    old = [job.constraint, *(policy.constraint for policy in job.policies)]
+    kind = next((known.kind for known in old if known is not None), snapshot.kind)
+    if mode != "hard":
+        return Constraint(hard=False, kind=kind) if mode == "soft" else None
+    found = levels(snapshot, Constraint(hard=True, kind=kind))
+    for tier, name in found:
+        if wanted in (str(tier), name):
+            # A number means the same in every tree of hyperNodes; other languages name their levels.
+            by_name = kind != HYPERNODES
+            return Constraint(hard=True, tier=None if by_name else tier, tier_name=name, kind=kind)
+    shown = ", ".join(f"{tier} ({name})" if name else str(tier) for tier, name in found)
+    raise InputError(f"{wanted} is none of its tiers: {shown or 'there are none'}", obj=job.key)
+
+
+def _constrained(job: Job, name: str, constraint: Constraint | None) -> Job:
+    """A job with another constraint, or with one for the sub-groups of the policy of a name."""
+
+    def policy(old: Policy) -> Policy:
+        return replace(old, constraint=constraint) if old.name == name else old
+
+    def sub(old: SubJob) -> SubJob:
+        mine = job.policies[old.policy].name == name if old.policy >= 0 else not name
+        return replace(old, constraint=constraint) if mine else old
+
+    subs = tuple(map(sub, job.subs))
+    if name:
+        return replace(job, policies=tuple(map(policy, job.policies)), subs=subs)
+    gather = job.gather
+    if gather is not None:
+        within = (constraint.tier_name,) if constraint is not None and constraint.hard else ()
+        gather = replace(gather, within=within)
+    return replace(job, constraint=constraint, subs=subs, gather=gather)
+
+
+def submit(objects: Sequence[tuple[Object, Raw]], source: str) -> Change:
     """Objects created, or put in place of those with the same names."""
+    puts = {key_of_raw(raw): (record, raw) for record, raw in objects}
 
-    objects: tuple[tuple[Object, Raw], ...]
-    source: str
-
-    @property
-    def text(self) -> str:
-        return f"submit {count(len(self.objects), 'object')} of {self.source}"
-
-    def apply(self, scenario: Scenario) -> Scenario:
-        puts = {key_of_raw(raw): (record, raw) for record, raw in self.objects}
+    def apply(scenario: Scenario) -> Scenario:
         return replace(scenario, objects=scenario.objects.updated(puts, (), scenario.objects.version + 1))
 
+    return Change(f"submit {count(len(objects), 'object')} of {source}", apply)
 
-class DeleteJob(msgspec.Struct, frozen=True):
+
+def delete_job(name: str) -> Change:
     """A job gone, with its pods."""
 
-    job: str
-
-    @property
-    def text(self) -> str:
-        return f"delete {self.job}"
-
-    def apply(self, scenario: Scenario) -> Scenario:
-        job = job_named(scenario.snapshot(), self.job)
+    def apply(scenario: Scenario) -> Scenario:
+        job = job_named(scenario.snapshot(), name)
         gone = [_pod_key(task.key) for task in job.tasks]
         owners = (owner for key in gone for owner in _owners(scenario.objects, key))
         groups = [key for key, _ in declaring(scenario.objects, job)]
         owners_of_groups = (owner for key in groups for owner in _owners(scenario.objects, key))
         return scenario.with_objects({}, dict.fromkeys([*gone, *groups, *owners, *owners_of_groups]))
 
+    return Change(f"delete {name}", apply)
 
-class SwitchPlugin(msgspec.Struct, frozen=True):
-    """A plugin of the profile switched on, with arguments, or off."""
 
-    name: str
-    arguments: Mapping[str, object] = {}
-    on: bool = True
+def switch_plugin(name: str, arguments: Mapping[str, object] | None = None) -> Change:
+    """A plugin of the profile switched on with arguments, or off where these are None."""
 
-    @property
-    def text(self) -> str:
-        return f"switch plugin {self.name} {'on' if self.on else 'off'}"
-
-    def apply(self, scenario: Scenario) -> Scenario:
+    def apply(scenario: Scenario) -> Scenario:
         profile = scenario.profile
-        has = any(choice.name == self.name for choice in profile.plugins())
-        if not self.on and not has:
-            names = [choice.name for choice in profile.plugins()]
-            raise InputError(
-                f"the profile has no plugin {self.name}{suggestion(self.name, names)}", field="--without-plugin"
-            )
-        rest = tuple(tuple(choice for choice in tier if choice.name != self.name) for tier in profile.tiers)
-        added = ((PluginChoice(self.name, self.arguments),),) if self.on else ()
+        names = [choice.name for choice in profile.plugins()]
+        if arguments is None and name not in names:
+            raise InputError(f"the profile has no plugin {name}{suggestion(name, names)}", field="--without-plugin")
+        rest = tuple(tuple(choice for choice in tier if choice.name != name) for tier in profile.tiers)
+        added = ((PluginChoice(name, arguments),),) if arguments is not None else ()
         return replace(scenario, profile=check_profile(replace(profile, tiers=(*filter(None, rest), *added))))
 
+    return Change(f"switch plugin {name} {'on' if arguments is not None else 'off'}", apply)
 
-class UseProfile(msgspec.Struct, frozen=True):
+
+def use_profile(profile: Profile, source: str) -> Change:
     """Another profile."""
-
-    profile: Profile
-    source: str
-
-    @property
-    def text(self) -> str:
-        return f"use the configuration in {self.source}"
-
-    def apply(self, scenario: Scenario) -> Scenario:
-        return replace(scenario, profile=self.profile)
+    return Change(f"use the configuration in {source}", lambda scenario: replace(scenario, profile=profile))
 
 
 # -- what changes are about

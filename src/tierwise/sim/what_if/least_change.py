@@ -322,7 +322,7 @@ def _limit(snapshot: Snapshot, constraint: Constraint | None) -> int | None:
 def _evict(scenario: what_if.Scenario, job: Job, runs: _Runs, counting: Counting | None) -> Answer | bool:
     """The fewest running pods whose going makes the job start; False where no pod may go, True where none helps."""
     kinds = _victims(scenario, job)
-    units = [_Unit(len(pods), lambda n, pods=pods: what_if.EvictPods(tuple(pods[:n]))) for _, _, pods in kinds]  # type: ignore[misc]
+    units = [_Unit(len(pods), lambda n, pods=pods: what_if.evict_pods(pods[:n])) for _, _, pods in kinds]  # type: ignore[misc]
     if not units:
         return False
     lower, proposals = fewest_by_count(counting, kinds) if counting is not None else (1, [])
@@ -464,7 +464,7 @@ def _uncordon(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | boo
     nodes = [name for name, node in scenario.objects.every(Node).items() if node.spec.unschedulable]
     if not nodes:
         return False
-    units = [_Unit(1, lambda _, name=name: what_if.Uncordon(name)) for name in nodes]  # type: ignore[misc]
+    units = [_Unit(1, lambda _, name=name: what_if.uncordon(name)) for name in nodes]  # type: ignore[misc]
     found = fewest([unit.most for unit in units], _Test(scenario, units, runs))
     if found is None:
         return True
@@ -480,7 +480,7 @@ def _add_nodes(scenario: what_if.Scenario, job: Job, runs: _Runs, counting: Coun
     if not models:
         return False
     need = counting.need if counting is not None else max(1, job.minimum)
-    units = [_Unit(need, lambda n, name=name: what_if.AddNodes(n, name)) for name in models]  # type: ignore[misc]
+    units = [_Unit(need, lambda n, name=name: what_if.add_nodes(n, name)) for name in models]  # type: ignore[misc]
     lower, proposals = _added_by_count(counting, models) if counting is not None else (1, [])
     if lower >= PLENTY:
         return True
@@ -579,9 +579,9 @@ def _level(level: tuple[int, str]) -> str:
 
 def _relaxed(job: Job, policy: str, ladder: Sequence[tuple[int, str]], number: int) -> what_if.Change:
     if number > len(ladder):
-        return what_if.SetConstraint(_name(job), "soft", policy=policy)
+        return what_if.set_constraint(_name(job), "soft", policy=policy)
     tier, name = ladder[number - 1]
-    return what_if.SetConstraint(_name(job), "hard", name or str(tier), policy)
+    return what_if.set_constraint(_name(job), "hard", name or str(tier), policy)
 
 
 def _name(job: Job) -> str:
@@ -608,13 +608,13 @@ def _quota(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | bool:
     if not fields:
         return False
 
-    def raised(index: int, steps: int) -> what_if.SetQuota:
+    def raised(index: int, steps: int) -> tuple[str, str, str, str]:
         name, field, resource, held = fields[index]
         step = -(-int(asked[snapshot.axis.index[resource]]) // tasks)
-        return what_if.SetQuota(name, field, resource, show(resource, held + steps * step))
+        return name, field, resource, show(resource, held + steps * step)
 
     full = tuple(tasks for _ in fields)
-    units = [_Unit(tasks, lambda n, index=index: raised(index, n)) for index in range(len(fields))]  # type: ignore[misc]
+    units = [_Unit(tasks, lambda n, i=i: what_if.set_quota(*raised(i, n))) for i in range(len(fields))]  # type: ignore[misc]
     test = _Test(scenario, units, runs)
     if not test(full):
         return True
@@ -628,7 +628,7 @@ def _quota(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | bool:
             else:
                 low = middle
         best[index] = high
-    changes = [raised(index, number) for index, number in enumerate(best) if number]
-    texts = [f"the {c.field} of queue {c.queue} to {c.quantity} of {c.resource}" for c in changes]
-    subjects = tuple(dict.fromkeys(change.queue for change in changes))
-    return Answer("quota", len(changes), True, subjects, f"raise {' and '.join(texts)}", _texts(changes))
+    quotas = [raised(index, number) for index, number in enumerate(best) if number]
+    text = " and ".join(f"the {field} of queue {queue} to {to} of {resource}" for queue, field, resource, to in quotas)
+    subjects = tuple(dict.fromkeys(queue for queue, *_ in quotas))
+    return Answer("quota", len(quotas), True, subjects, f"raise {text}", _texts(_changes(units, tuple(best))))
