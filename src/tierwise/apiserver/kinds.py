@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib.resources import files
 from typing import Final
 
 import msgspec
@@ -79,91 +80,16 @@ def _by_kind() -> dict[tuple[str, str], ServedKind]:
     return {(served.group, served.kind): served for served in KINDS}
 
 
-_SHORT: Final = {
-    ("", "Pod"): ("po",),
-    ("", "Node"): ("no",),
-    ("", "Namespace"): ("ns",),
-    ("", "ConfigMap"): ("cm",),
-    ("", "Service"): ("svc",),
-    ("", "ResourceQuota"): ("quota",),
-    ("", "PersistentVolume"): ("pv",),
-    ("", "PersistentVolumeClaim"): ("pvc",),
-    ("", "Event"): ("ev",),
-    ("", "ServiceAccount"): ("sa",),
-    ("storage.k8s.io", "StorageClass"): ("sc",),
-    ("policy", "PodDisruptionBudget"): ("pdb",),
-    ("networking.k8s.io", "NetworkPolicy"): ("netpol",),
-    ("scheduling.k8s.io", "PriorityClass"): ("pc",),
-    ("networking.k8s.io", "Ingress"): ("ing",),
-    ("autoscaling", "HorizontalPodAutoscaler"): ("hpa",),
-    DEFINITION: ("crd", "crds"),
-    ("apps", "Deployment"): ("deploy",),
-    ("apps", "ReplicaSet"): ("rs",),
-    ("apps", "StatefulSet"): ("sts",),
-    ("apps", "DaemonSet"): ("ds",),
-    ("batch", "CronJob"): ("cj",),
-    ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): ("lws",),
-}
-_IN_ALL: Final = frozenset({"Pod", "Service", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob"})
-_SCALED: Final = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "LeaderWorkerSet"})
-_PLAIN: Final = frozenset(
-    {
-        ("", "ConfigMap"),
-        ("", "Secret"),
-        ("", "ServiceAccount"),
-        ("", "Event"),
-        ("events.k8s.io", "Event"),
-        ("coordination.k8s.io", "Lease"),
-        ("discovery.k8s.io", "EndpointSlice"),
-        ("rbac.authorization.k8s.io", "Role"),
-        ("rbac.authorization.k8s.io", "RoleBinding"),
-        ("rbac.authorization.k8s.io", "ClusterRole"),
-        ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
-        ("networking.k8s.io", "NetworkPolicy"),
-        ("scheduling.k8s.io", "PriorityClass"),
-        ("storage.k8s.io", "StorageClass"),
-        ("storage.k8s.io", "CSINode"),
-        ("storage.k8s.io", "CSIDriver"),
-        ("storage.k8s.io", "CSIStorageCapacity"),
-        ("resource.k8s.io", "ResourceClaimTemplate"),
-        ("resource.k8s.io", "DeviceClass"),
-        ("resource.k8s.io", "ResourceSlice"),
-    }
-)
-"""Kinds without a status."""
-
-_OTHERS: Final = (
-    ("", "v1", "Secret"),
-    ("", "v1", "ReplicationController"),
-    ("", "v1", "ServiceAccount"),
-    ("", "v1", "Event"),
-    ("events.k8s.io", "v1", "Event"),
-    ("coordination.k8s.io", "v1", "Lease"),
-    ("apiextensions.k8s.io", "v1", "CustomResourceDefinition"),
-    ("autoscaling", "v2", "HorizontalPodAutoscaler"),
-    ("discovery.k8s.io", "v1", "EndpointSlice"),
-    ("networking.k8s.io", "v1", "Ingress"),
-    ("rbac.authorization.k8s.io", "v1", "Role"),
-    ("rbac.authorization.k8s.io", "v1", "RoleBinding"),
-    ("rbac.authorization.k8s.io", "v1", "ClusterRole"),
-    ("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding"),
-)
-"""Kinds that tierwise does not read, and that clients write or ask for."""
-
 _OF_RIGHTS: Final = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
 IDLE: Final = frozenset({"HorizontalPodAutoscaler", "Ingress", "ReplicationController", *_OF_RIGHTS})
 """Kinds that are kept and on which nothing acts."""
 
 _WORKLOAD_VERSIONS: Final = {
-    "apps": ("v1",),
-    "batch": ("v1",),
     "jobset.x-k8s.io": ("v1alpha2",),
-    "leaderworkerset.x-k8s.io": ("v1",),
     "kubeflow.org": ("v1", "v2beta1"),
     "trainer.kubeflow.org": ("v1alpha1",),
     "ray.io": ("v1",),
 }
-_CLUSTER_WIDE: Final = frozenset({"ClusterTrainingRuntime", "ClusterRole", "ClusterRoleBinding", DEFINITION[1]})
 _GROUPS_FIRST: Final = (
     "",
     "apps",
@@ -176,13 +102,43 @@ _GROUPS_FIRST: Final = (
 
 
 def _kinds() -> Iterator[ServedKind]:
+    """What tierwise reads, in the order of the codec; the workloads that become pods; and the rest of the table."""
+    table = {(served.group, served.kind): served for served in _table()}
     for group, kind in codec.KINDS:
-        record = codec.kind_of(_example(group, kind))
-        yield _served(group, codec.versions_of(group, kind), kind, namespaced=record.namespaced)
+        versions, known = codec.versions_of(group, kind), table.pop((group, kind), None)
+        if known is not None:
+            yield replace(known, versions=versions)
+        else:
+            namespaced = codec.kind_of(_example(group, kind)).namespaced
+            yield _custom(group, versions, kind, namespaced=namespaced)
     for group, kind in (*workloads.WORKLOADS, *sorted(workloads.READ_BESIDE)):
-        yield _served(group, _WORKLOAD_VERSIONS[group], kind, namespaced=kind not in _CLUSTER_WIDE)
-    for group, version, kind in _OTHERS:
-        yield _served(group, (version,), kind, namespaced=kind not in _CLUSTER_WIDE)
+        known = table.pop((group, kind), None)
+        cluster_wide = kind == "ClusterTrainingRuntime"
+        yield known or _custom(group, _WORKLOAD_VERSIONS[group], kind, namespaced=not cluster_wide)
+    yield from table.values()
+
+
+def _table() -> Iterator[ServedKind]:
+    """The kinds of `api_resources.txt`, which is in the form of `kubectl api-resources`: those of Kubernetes itself."""
+    lines = files("tierwise.apiserver").joinpath("api_resources.txt").read_text(encoding="ascii").splitlines()
+    for line in lines[1:]:
+        plural, short_names, api_version, namespaced, kind, below, categories = line.split()
+        group, _, version = api_version.rpartition("/")
+        yield ServedKind(
+            group=group,
+            versions=(version,),
+            kind=kind,
+            plural=plural,
+            namespaced=namespaced == "true",
+            short_names=_words(short_names),
+            categories=_words(categories),
+            status="status" in below,
+            scale="scale" in below,
+        )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return () if text == "-" else tuple(text.split(","))
 
 
 def _example(group: str, kind: str) -> codec.Object:
@@ -192,26 +148,25 @@ def _example(group: str, kind: str) -> codec.Object:
     return example
 
 
-def _served(group: str, versions: tuple[str, ...], kind: str, *, namespaced: bool) -> ServedKind:
+def _custom(group: str, versions: tuple[str, ...], kind: str, *, namespaced: bool) -> ServedKind:
+    """A kind that is not of Kubernetes: as its definition says, where there is one here."""
     definition = next((d for d in DEFINITIONS if (d.group, d.kind) == (group, kind)), None)
-    own = group in ("", "apps", "batch")
+    if definition is None:
+        return ServedKind(group, versions, kind, _plural(kind.lower()), namespaced, status=True)
     return ServedKind(
         group=group,
         versions=versions,
         kind=kind,
-        plural=definition.plural if definition is not None else _plural(kind.lower()),
+        plural=definition.plural,
         namespaced=namespaced,
-        short_names=definition.short_names if definition is not None else _SHORT.get((group, kind), ()),
-        categories=("all",) if own and kind in _IN_ALL else ("tierwise",) if definition is not None else (),
-        status=definition.status if definition is not None else (group, kind) not in _PLAIN,
-        scale=kind in _SCALED,
+        short_names=definition.short_names,
+        categories=("tierwise",),
+        status=definition.status,
         definition=definition,
     )
 
 
 def _plural(word: str) -> str:
-    if word.endswith("s"):
-        return f"{word}es"
     return f"{word[:-1]}ies" if word.endswith("y") and word[-2] not in "aeiou" else f"{word}s"
 
 
