@@ -138,10 +138,8 @@ class _Counter:
             phase=Phase.PENDING,
             declared=True,
             minimum=pods,
-            roles={},
             constraint=limit,
             policies=policies,
-            min_resources=None,
             subs=subs,
             tasks=tasks,
         )
@@ -157,14 +155,11 @@ class _Counter:
             policy=policy,
             minimum=len(tasks),
             constraint=limit,
-            match_index=0,
             order=natural(key),
             priority=0,
             pod_sets=(PodSet(shape, "", -1, tasks),),
             total=len(tasks),
             request=shape.request * len(tasks),
-            held=np.zeros(0, dtype=np.int64),
-            ready=0,
         )
 
 

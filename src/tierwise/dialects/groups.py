@@ -211,8 +211,6 @@ def build_group(
         further=further,
         policies=policies,
         min_resources=least,
-        subs=(),
-        tasks=(),
         not_preemptable=group.protected or _important(group, priority) or not_preemptable(group.meta),
         sla=group.sla,
         pattern=parse_pattern(group.annotations.get(PATTERN, "")),
@@ -232,7 +230,6 @@ def build_group(
     return builder.job(
         draft,
         split,
-        numbers,
         previous={f"{key}/{sub}": domain for sub, domain in group.previous.items()},
         parents={f"{key}/{paths[name]}": number for name, number in parents.items()},
         marks=group.annotations,

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from operator import attrgetter, methodcaller
-from typing import Final, TypedDict, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import numpy as np
@@ -28,10 +28,11 @@ from tierwise.api.repair import parse_repair
 from tierwise.api.reservation import RESERVATION, parse_reservation
 from tierwise.dialects.compute_domains import confined
 from tierwise.dialects.elastic_quota import DEFAULT_QUEUE, Quotas, forbearing
-from tierwise.dialects.pod_marks import index_of, place_of, queue_of
+from tierwise.dialects.pod_marks import place_of, queue_of
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
-from tierwise.model.job import Constraint, Job, Phase, PodSet, Policy, Status, SubJob, Task, whole_only
+from tierwise.model.job import Constraint, Job, Phase, PodSet, Policy, Status, SubJob, Task
+from tierwise.model.job_counts import EXISTING, READY, counted, rank_key, with_tasks
 from tierwise.model.reason import Reason
 from tierwise.model.resources import MOST, Axis
 from tierwise.port import lone_gang
@@ -39,8 +40,6 @@ from tierwise.port import lone_gang
 __all__ = ["JobBuilder", "Member", "Split"]
 
 _NOT_ASKED = ("limits.", "count/")  # quota spellings in minResources that no node has
-_READY = (Status.RUNNING, Status.SUCCEEDED)
-_EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
 _ALL_NEW: Mapping[str, str] = {}
 _TWO_LEVELS: Mapping[str, int] = {}
 _NO_MARKS: Mapping[str, str] = {}
@@ -58,26 +57,6 @@ class Member(msgspec.Struct, frozen=True, gc=False):
 
 Split = dict[str, tuple[int, int, list[Member]]]
 """By key of each sub-job: its policy, or -1 for none, its match index, and its members."""
-
-
-class _SubState(TypedDict):
-    """What of a sub-job changes while its pods run their course."""
-
-    pod_sets: tuple[PodSet, ...]
-    total: int
-    request: Ints
-    held: Ints
-    ready: int
-    tasks: tuple[Task, ...]
-
-
-class _JobState(TypedDict):
-    """What of a job does."""
-
-    best_effort_pod_sets: tuple[tuple[int, PodSet], ...]
-    unsupported: str
-    unready: str
-    never_preempts: str
 
 
 class JobBuilder:
@@ -150,77 +129,13 @@ class JobBuilder:
         """
         if job.ranks or job.unsupported:
             return None
-        numbers = {name: number for number, name in job.role_names.items()}
-        whole = job.starts_whole
-        if len(job.subs) == 1 and job.subs[0].tasks is job.tasks:
-            states, state = self._states([members], numbers, forbears=forbears, whole=whole)
-            tasks = states[0]["tasks"]
+        if len(job.subs) == 1 and job.subs[0].tasks is job.tasks:  # as of most: no looking for them by name
+            tasks = tuple([member.task for member in members])
+            made = replace(job, subs=(replace(job.subs[0], tasks=tasks),), tasks=tasks)
+            made = counted(made, len(self._axis))
         else:
-            by_key = {member.task.key: member for member in members}
-            parts = [[by_key[task.key] for task in sub.tasks] for sub in job.subs]
-            states, state = self._states(parts, numbers, forbears=forbears, whole=whole)
-            tasks = tuple([by_key[task.key].task for task in job.tasks])
-        subs = tuple([replace(sub, **own) for sub, own in zip(job.subs, states, strict=True)])
-        ready = self._ready_by_role(members, numbers, whole=whole)
-        return replace(job, subs=subs, tasks=tasks, role_ready=ready, **state)
-
-    def _states(
-        self, parts: Iterable[Sequence[Member]], numbers: dict[str, int], *, forbears: str, whole: bool
-    ) -> tuple[list[_SubState], _JobState]:
-        """The state of the sub-jobs of a job, given the members of each, and that of the job itself.
-
-        Best-effort tasks of a gang that starts `whole` wait with the others; those of others are left to backfill.
-        """
-        states: list[_SubState] = []
-        best_effort: list[tuple[int, PodSet]] = []
-        waiting: list[Member] = []
-        for i, members in enumerate(parts):
-            kinds: dict[tuple[int, Status], list[Member]] = {}
-            for member in members:
-                task = member.task
-                kinds.setdefault((task.shape.number, task.status), []).append(member)
-            total = ready = 0
-            request = np.zeros(len(self._axis), dtype=np.int64)
-            nodes: list[int] = []
-            pending: list[Member] = []
-            for (_, status), alike in kinds.items():
-                task, number = alike[0].task, len(alike)
-                if status in _EXISTING:
-                    total += number
-                    request += task.shape.request * number
-                if _counts_ready(task, whole=whole):
-                    ready += number
-                if status is Status.RUNNING:
-                    nodes += [member.task.node for member in alike if member.task.node >= 0]
-                elif status is Status.PENDING:
-                    pending += alike
-            states.append(
-                {
-                    "pod_sets": _parts((m for m in pending if whole or not m.task.shape.best_effort), numbers),
-                    "total": total,
-                    "request": request,
-                    "held": np.array(sorted(nodes), dtype=np.int64),
-                    "ready": ready,
-                    "tasks": tuple([member.task for member in members]),
-                }
-            )
-            left = () if whole else _parts((m for m in pending if m.task.shape.best_effort), numbers, backfilled=True)
-            best_effort += [(i, pod_set) for pod_set in left]
-            waiting += pending
-        return states, {
-            "best_effort_pod_sets": tuple(best_effort),
-            "unsupported": _first_sentence(waiting, attrgetter("unsupported")),
-            "unready": _first_sentence(waiting, attrgetter("unready")),
-            "never_preempts": forbears or next(filter(None, (forbearing(m.pod.metadata) for m in waiting)), ""),
-        }
-
-    def _ready_by_role(self, members: Sequence[Member], roles: Mapping[str, int], *, whole: bool) -> dict[int, int]:
-        """How many tasks of each numbered role count as ready."""
-        ready: dict[int, int] = dict.fromkeys(roles.values(), 0)
-        for member in members if roles else ():
-            if member.task.role in roles and _counts_ready(member.task, whole=whole):
-                ready[roles[member.task.role]] += 1
-        return ready
+            made = with_tasks(job, {member.task.key: member.task for member in members}, len(self._axis))
+        return replace(made, **_sentences(members, forbears))
 
     def least(self, given: ResourceList | None) -> Ints | None:
         """The stated minimum, a negative one as none; one that names a resource which no node has is out of reach."""
@@ -254,13 +169,9 @@ class JobBuilder:
             key=key,
             number=self._subs,
             job_number=self._jobs,
-            policy=-1,
             minimum=1,
-            constraint=None,
-            match_index=0,
             order=order,
             priority=shape.priority,
-            pod_sets=(),
             total=1,
             request=shape.request,
             held=np.array([task.node] if task.node >= 0 else [], dtype=np.int64),
@@ -277,10 +188,6 @@ class JobBuilder:
             phase=Phase.RUNNING,
             declared=False,
             minimum=1,
-            roles={},
-            constraint=None,
-            policies=(),
-            min_resources=None,
             subs=(sub,),
             tasks=(task,),
             scheduler=shape.scheduler,
@@ -303,22 +210,15 @@ class JobBuilder:
             phase=Phase.INQUEUE,
             declared=False,
             minimum=1,
-            roles={},
-            constraint=None,
-            policies=(),
-            min_resources=None,
-            subs=(),
-            tasks=(),
             lone=True,
             gather=gather,
         )
-        return self.job(draft, {key: (-1, 0, [member])}, {})
+        return self.job(draft, {key: (-1, 0, [member])})
 
     def job(
         self,
         draft: Job,
         split: Split,
-        numbers: dict[str, int],
         *,
         previous: Mapping[str, str] = _ALL_NEW,
         parents: Mapping[str, int] = _TWO_LEVELS,
@@ -352,39 +252,37 @@ class JobBuilder:
             for sub_key, (policy, index, members) in sorted(split.items(), key=lambda item: natural(item[0]))
             if members or policy >= 0 or not policies
         ]
-        whole, everyone = whole_only(minimum, policies), [members for *_, members in parts]
-        states, state = self._states(everyone, numbers, forbears=forbears, whole=whole)
-        state["unsupported"] = beyond or state["unsupported"]
-        subs: list[SubJob] = []
-        for (sub_key, policy, index, members), own in zip(parts, states, strict=True):
-            subs.append(
-                SubJob(
-                    key=sub_key,
-                    number=self._subs,
-                    job_number=number,
-                    policy=policy,
-                    minimum=policies[policy].size if policy >= 0 else (1 if policies else minimum),
-                    constraint=constraint if policy < 0 else policies[policy].constraint,
-                    match_index=index,
-                    order=natural(sub_key),
-                    priority=max([member.task.shape.priority for member in members], default=0),
-                    previous_domain=previous.get(sub_key, ""),
-                    path=sub_key.removeprefix(f"{key}/") if sub_key in parents else "",
-                    inner_group=parents.get(sub_key, -1),
-                    further=policies[policy].further if policy >= 0 else draft.further,
-                    **own,
-                )
+        subs = [
+            SubJob(
+                key=sub_key,
+                number=self._subs + i,
+                job_number=number,
+                policy=policy,
+                minimum=policies[policy].size if policy >= 0 else (1 if policies else minimum),
+                constraint=constraint if policy < 0 else policies[policy].constraint,
+                match_index=index,
+                order=natural(sub_key),
+                priority=max([member.task.shape.priority for member in members], default=0),
+                tasks=tuple([member.task for member in members]),
+                previous_domain=previous.get(sub_key, ""),
+                path=sub_key.removeprefix(f"{key}/") if sub_key in parents else "",
+                inner_group=parents.get(sub_key, -1),
+                further=policies[policy].further if policy >= 0 else draft.further,
             )
-            self._subs += 1
-        tasks = [member.task for _, _, members in split.values() for member in members]
-        return replace(
+            for i, (sub_key, policy, index, members) in enumerate(parts)
+        ]
+        self._subs += len(subs)
+        everyone = [member for _, _, members in split.values() for member in members]
+        sentences = _sentences(everyone, forbears)
+        sentences["unsupported"] = beyond or sentences["unsupported"]
+        job = replace(
             draft,
             number=number,
             minimum=minimum,
             constraint=constraint,
             subs=tuple(subs),
-            tasks=subs[0].tasks if len(subs) == len(split) == 1 else tuple(tasks),
-            scheduler=tasks[0].shape.scheduler if tasks else "",
+            tasks=subs[0].tasks if len(subs) == len(split) == 1 else tuple([member.task for member in everyone]),
+            scheduler=everyone[0].task.shape.scheduler if everyone else "",
             ranks=ranks,
             world_size=world_size,
             terms=terms,
@@ -392,10 +290,20 @@ class JobBuilder:
             ladder=ladder,
             expected_start=parse_expected_start(marks.get(EXPECTED_START, "")),
             reserved=parse_reservation(marks.get(RESERVATION, "")),
-            role_ready=self._ready_by_role([m for members in everyone for m in members], numbers, whole=whole),
             refusal=draft.refusal or unreadable,
-            **state,
+            **sentences,
         )
+        return counted(job, len(self._axis))
+
+
+def _sentences(members: Sequence[Member], forbears: str) -> dict[str, str]:
+    """What keeps the pending tasks of a job from starting, and what says that it causes no evictions."""
+    waiting = [member for member in members if member.task.status is Status.PENDING]
+    return {
+        "unsupported": _first_sentence(waiting, attrgetter("unsupported")),
+        "unready": _first_sentence(waiting, attrgetter("unready")),
+        "never_preempts": forbears or next(filter(None, (forbearing(m.pod.metadata) for m in waiting)), ""),
+    }
 
 
 def _ladder(text: str | None) -> tuple[tuple[LadderStep, ...], Reason | None]:
@@ -429,29 +337,6 @@ def _first_sentence(pending: Sequence[Member], of: Callable[[Task], str]) -> str
     if first is None:
         return ""
     return of(first) if len(pending) == 1 else f"pod {first.key}: {of(first)}"
-
-
-def _counts_ready(task: Task, *, whole: bool) -> bool:
-    """Pending tasks that are left to backfill count as ready, as in Volcano; a gang that starts `whole` leaves none."""
-    return task.status in _READY or (task.status is Status.PENDING and task.shape.best_effort and not whole)
-
-
-def _parts(pending: Iterable[Member], numbers: dict[str, int], *, backfilled: bool = False) -> tuple[PodSet, ...]:
-    """Pending tasks by shape and role, in rank order: by task index, else by name."""
-    members = sorted(pending, key=lambda m: natural(m.task.key))
-    groups: dict[tuple[int, str], list[Member]] = {}
-    for member in members:
-        groups.setdefault((member.task.shape.number, member.task.role), []).append(member)
-    return tuple(
-        PodSet(
-            shape=group[0].task.shape,
-            role=role,
-            role_number=numbers.get(role, -1),
-            tasks=tuple(m.task for m in sorted(group, key=_rank)),
-            backfilled=backfilled,
-        )
-        for (_, role), group in groups.items()
-    )
 
 
 def _shifted(pod_sets: tuple[PodSet, ...], shift: int) -> tuple[PodSet, ...]:
@@ -495,7 +380,7 @@ def _ranks(split: Split) -> tuple[dict[str, int], int]:
     ordered = [
         (sub_key, member)
         for sub_key, (_, _, members) in sorted(split.items(), key=lambda item: natural(item[0]))
-        for member in sorted(members, key=lambda m: (natural(m.task.role), _rank(m), natural(m.task.key)))
+        for member in sorted(members, key=lambda m: (natural(m.task.role), rank_key(m.task), natural(m.task.key)))
     ]
     known, size = _known_ranks(ordered)
     if not known:
@@ -505,7 +390,7 @@ def _ranks(split: Split) -> tuple[dict[str, int], int]:
     first = _first_ranks(ordered, known)
     unranked: list[str] = []
     for sub_key, member in ordered:
-        if member.task.key in known or member.task.status not in _EXISTING:
+        if member.task.key in known or member.task.status not in EXISTING:
             continue
         place = place_of(member.pod)
         start = first.get((sub_key, member.task.role, place[0])) if place is not None else None
@@ -529,7 +414,7 @@ def _known_ranks(ordered: Sequence[tuple[str, Member]]) -> tuple[dict[str, int],
     size = 0
     for _, member in ordered:
         marks = member.pod.metadata.annotations
-        rank = read_number(marks.get(RANK, "")) if member.task.status in _READY else None
+        rank = read_number(marks.get(RANK, "")) if member.task.status in READY else None
         if rank is not None and 0 <= rank < PODS:
             known[member.task.key] = rank
             size = max(size, min(read_number(marks.get(RANKS, "")) or 0, PODS))
@@ -544,9 +429,3 @@ def _first_ranks(ordered: Sequence[tuple[str, Member]], known: Mapping[str, int]
         if place is not None and member.task.key in known:
             found.setdefault((sub_key, member.task.role, place[0]), known[member.task.key] - place[1])
     return found
-
-
-def _rank(member: Member) -> tuple[int, bool, int]:
-    """By the rank that a dialect gave the task, else by task index; those without one keep the order of names."""
-    index = index_of(member.pod)
-    return (member.task.rank, index is None, index or 0)

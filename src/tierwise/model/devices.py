@@ -100,12 +100,26 @@ class DeviceTable(msgspec.Struct, frozen=True, eq=False):
     kind: Ints = _NOTHING
     pool: Ints = _NOTHING
     row: Ints = _NOTHING  # -1 where nodes share the device
-    taken: Ints = _NOTHING  # 1 where a claim holds the device as a whole
-    leaving: Ints = _NOTHING  # 1 where such a claim is reserved for pods that are gone: the device is free in a moment
+    marks: Ints = np.zeros((3, 0), dtype=np.int64)  # the rows of the three properties below
     index: Mapping[tuple[str, str, str], int] = {}  # driver, pool and name
     consumed: Mapping[tuple[int, str], int] = {}  # thousandths of a capacity that shares of a device hold
     at: Mapping[int, tuple[int, ...]] = {}  # the pools of each row
     shared: tuple[int, ...] = ()  # the pools that several rows may reach
+
+    @property
+    def taken(self) -> Ints:
+        """1 where a claim holds the device as a whole."""
+        return np.asarray(self.marks[0])
+
+    @property
+    def leaving(self) -> Ints:
+        """1 where such a claim is reserved for pods that are gone: the device is free in a moment."""
+        return np.asarray(self.marks[1])
+
+    @property
+    def foreign(self) -> Ints:
+        """1 where such a claim is not held by a running pod alone: no eviction makes the device free."""
+        return np.asarray(self.marks[2])
 
 
 class PlannedRequest(msgspec.Struct, frozen=True, eq=False):

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from tierwise.model.arrays import Ints, seal
@@ -103,6 +104,7 @@ class Task(msgspec.Struct, frozen=True, eq=False, gc=False):
     nominated: int = -1  # the number of the node that is kept for it
     created: float = 0.0
     rank: int = 0  # its place among the tasks of its job, where the job says so
+    index: int | None = None  # its place among the tasks of its role, where its pod says so
     owner: str = ""  # an owner that it names besides its job; such tasks count once where evictions are priced
     not_preemptable: bool = False  # marked as not to be evicted
     critical: bool = False  # a pod of the system
@@ -159,24 +161,28 @@ class InnerGroup(msgspec.Struct, frozen=True):
     further: tuple[Constraint, ...] = ()  # on other trees
 
 
+_NOTHING = np.zeros(0, dtype=np.int64)
+
+
 class SubJob(msgspec.Struct, frozen=True, eq=False):
     """A sub-group. A job without policies has one, which is the job itself."""
 
     key: str  # namespace/podgroup, or namespace/podgroup/policy-value; in a nested job with the groups around it
     number: int  # its place in the ledger's tallies
     job_number: int
-    policy: int  # index into the job's policies; -1 for the tasks that no policy takes
     minimum: int
-    constraint: Constraint | None
-    match_index: int
     order: tuple[object, ...]  # natural order of the key
     priority: int
-    pod_sets: tuple[PodSet, ...]  # what is pending
-    total: int  # all its tasks, whatever their status, failed ones left out
-    request: Ints  # of all its tasks together
-    held: Ints  # numbers of the nodes of the tasks that run, one entry per task
-    ready: int  # running and succeeded tasks, and pending best-effort ones (backfill places those)
+    policy: int = -1  # index into the job's policies; -1 for the tasks that no policy takes
+    constraint: Constraint | None = None
+    match_index: int = 0
     tasks: tuple[Task, ...] = ()
+    # What follows from the tasks, see `counted`:
+    pod_sets: tuple[PodSet, ...] = ()  # what is pending
+    total: int = 0  # all its tasks, whatever their status, failed ones left out
+    request: Ints = _NOTHING  # of all its tasks together
+    held: Ints = _NOTHING  # numbers of the nodes of the tasks that run, one entry per task
+    ready: int = 0  # running and succeeded tasks, and pending best-effort ones (backfill places those)
     previous_domain: str = ""  # the domain that it was last placed in
     path: str = ""  # of a nested job: the names of the groups around it and its own, joined by "/"
     inner_group: int = -1  # index into the job's inner groups; -1 where it is part of none
@@ -202,12 +208,12 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     phase: Phase
     declared: bool  # a pod group object declares it (a lone pod has none)
     minimum: int
-    roles: dict[int, int]  # role number -> minimum
-    constraint: Constraint | None
-    policies: tuple[Policy, ...]
-    min_resources: Ints | None
-    subs: tuple[SubJob, ...]
-    tasks: tuple[Task, ...]
+    roles: dict[int, int] = {}  # role number -> minimum
+    constraint: Constraint | None = None
+    policies: tuple[Policy, ...] = ()
+    min_resources: Ints | None = None
+    subs: tuple[SubJob, ...] = ()
+    tasks: tuple[Task, ...] = ()
     not_preemptable: bool = False  # marked as not to be evicted
     best_effort_pod_sets: tuple[tuple[int, PodSet], ...] = ()  # those that are left to backfill, by index of sub-job
     role_names: dict[int, str] = {}

@@ -46,7 +46,7 @@ from tierwise.model.snapshot import Fault, KeptVerdicts, Snapshot
 from tierwise.model.volumes import ATTACH_PREFIX
 from tierwise.port import Objects
 from tierwise.snapshot.budgets import SCOPE, Budgets, allowed
-from tierwise.snapshot.derive import Derived, Each, Graph, Order, Tally
+from tierwise.snapshot.derive import Derived, Each, Graph, Order
 from tierwise.snapshot.devices import DeviceReader, ReadDevices
 from tierwise.snapshot.held_places import read_held_places
 from tierwise.snapshot.jobs import JobCache, SortedPods
@@ -99,7 +99,7 @@ class _Jobs(Derived[SortedPods]):
         self._groups = graph.follow(lambda: GroupReader(gang_rules(profile)), _follow_groups, graph.kinds(*reads))
         self._homes = graph.equal(Quotas.homes, quotas)
         names = Each(graph.records(PodGroup), attrgetter("spec.priority_class_name"))
-        self.classes = Tally(names, str)  # that podGroups name
+        self.classes = graph.equal(lambda found: frozenset(found.values()), names)  # that podGroups name
         super().__init__(
             graph, (tasks, order, self._groups, self._homes, self.classes, axis, quotas, priorities, domains)
         )

@@ -8,7 +8,6 @@ that nothing behind it runs. The forms:
 - `records`: the same of one type by path, with those that are others; with a `Facet`, in these fields alone.
 - `whole`: one value, made again as a whole.
 - `Each`: one value for each record, made again for those that are others.
-- `Tally`: the different values among these.
 - `Rows`: columns in the order of nodes, read again for the rows that are others.
 - `follow`: what a follower with a memory makes of its inputs. Its value may depend on the past in numbers alone.
 
@@ -19,7 +18,7 @@ next reading begins from nothing.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from itertools import repeat
 from operator import attrgetter, eq, is_
 from typing import Any, Generic, TypeVar
@@ -30,7 +29,7 @@ from numpy.typing import NDArray
 from tierwise.api.codec import Object
 from tierwise.port import Objects
 
-__all__ = ["Derived", "Each", "Facet", "Graph", "Index", "Kinds", "Order", "Records", "Rows", "Tally"]
+__all__ = ["Derived", "Each", "Facet", "Graph", "Index", "Kinds", "Order", "Records", "Rows"]
 
 V = TypeVar("V")
 W = TypeVar("W")
@@ -186,37 +185,6 @@ class Each(Derived[dict[str, V]]):
         self.value = {}
 
 
-class Tally(Derived[frozenset[W]]):
-    """The different ones of what a function makes of values of records, each as often as it is there."""
-
-    def __init__(self, source: Each[V], of: Callable[[V], W]) -> None:
-        super().__init__(source.graph, (source,))
-        self._source, self._of = source, of
-        self._known: dict[str, W] = {}
-        self._numbers: dict[W, int] = {}
-
-    def make(self, reading: int) -> None:
-        known, numbers, values = self._known, self._numbers, self._source.value
-        size, new = len(numbers), False
-        for path in self._source.others:
-            if path in known:
-                last = known.pop(path)
-                numbers[last] -= 1
-                if not numbers[last]:
-                    del numbers[last]
-                    new = True
-            if path in values:
-                now = known[path] = self._of(values[path])
-                new = new or now not in numbers
-                numbers[now] = numbers.get(now, 0) + 1
-        if self.at < 0 or (new and (len(numbers) != size or numbers.keys() != self.value)):
-            self.value, self.at = frozenset(numbers), reading
-
-    def forget(self) -> None:
-        super().forget()
-        self._known, self._numbers = {}, {}
-
-
 class Order:
     """In which order rows stand, and where each of them stood in the order before."""
 
@@ -281,6 +249,9 @@ class Index(Generic[W]):
 
     def __getitem__(self, key: W) -> Set[str]:
         return self._paths.get(key, _NO_PATHS)
+
+    def __iter__(self) -> Iterator[W]:
+        return iter(self._paths)
 
     def keys(self, path: str) -> Collection[W]:
         """What a path stands under."""

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from functools import cache
 from itertools import chain
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -76,7 +76,6 @@ _PLENTY: Final = 1 << 20
 _LONGEST: Final = 80
 _ENDED: Final = ("Succeeded", "Failed")
 _encode = msgspec.msgpack.Encoder().encode
-K = TypeVar("K")
 
 
 class Asked(msgspec.Struct, frozen=True, eq=False):
@@ -92,16 +91,22 @@ class Asked(msgspec.Struct, frozen=True, eq=False):
 NOTHING_ASKED: Final = Asked()
 
 
-class _Holding(msgspec.Struct, frozen=True):
-    """What an allocated claim holds."""
+_Device = tuple[str, str, str]
+"""A device by its driver, its pool and its name."""
 
-    pools: tuple[tuple[str, str], ...]  # that its devices are in, by driver and name
-    numbers: tuple[int, ...]  # of devices that are its own
-    consumed: tuple[tuple[tuple[int, str], int], ...]  # of shared devices: by number and capacity
-    pods: tuple[str, ...]  # the paths of those it is reserved for
-    classes: tuple[str, ...]  # that it names, where a running pod alone has it
-    foreign: bool  # its devices are not free once one of our pods is gone
-    leaving: bool  # it is about to be given back
+
+class _Holding(msgspec.Struct, frozen=True):
+    """What an allocated claim holds; nothing where it is not allocated."""
+
+    devices: tuple[_Device, ...] = ()  # that are its own
+    consumed: Mapping[tuple[_Device, str], int] = {}  # of shared devices: by device and capacity
+    pods: tuple[str, ...] = ()  # the paths of those it is reserved for
+    classes: tuple[str, ...] = ()  # that it names, where a running pod alone has it
+    foreign: bool = False  # its devices are not free once one of our pods is gone
+    leaving: bool = False  # it is about to be given back
+
+
+_HOLDS_NOTHING: Final = _Holding()
 
 
 class _Set(msgspec.Struct, frozen=True):
@@ -137,11 +142,10 @@ class DeviceReader:
         self._counted: frozenset[int] = frozenset()  # sets of kinds, as bits, for which counting is exact
         self._unallocated: set[str] = set()  # claims that are to be allocated and that some pod means
         self._holdings: dict[str, _Holding] = {}  # by claim that is allocated
-        self._holders: dict[int, set[str]] = {}  # by number of a device: claims that hold it
-        self._in_pool: dict[tuple[str, str], set[str]] = {}  # by driver and pool: claims that are allocated there
-        self._reserved: dict[str, set[str]] = {}  # by path of a pod: claims that are allocated and reserved for it
-        self._consumed: Counter[tuple[int, str]] = Counter()  # of the capacities of shared devices
-        self._held_classes: Counter[str] = Counter()  # named by claims that running pods hold
+        self._holders = Index[_Device]()  # by device: claims that hold it
+        self._reserved = Index[str]()  # by path of a pod: claims that are allocated and reserved for it
+        self._naming = Index[str]()  # by class: claims that name it and that running pods hold
+        self._consumed: Counter[tuple[_Device, str]] = Counter()  # of the capacities of shared devices
         self._bounds: frozenset[str] = frozenset()  # classes of which every request takes a device for itself
         self._asked: dict[bytes, DeviceAsk] = {}
         self._last: ReadDevices | None = None
@@ -207,8 +211,9 @@ class DeviceReader:
             pods = pods if served == self._served else {**pods, **self._pods}
             self._served = served
         touched = self._follow(pods) | changed
-        touched.update(claim for path in self._reserved.keys() & pods.keys() for claim in self._reserved[path])
+        touched.update(claim for path in pods for claim in self._reserved[path])
         self._follow_waiting(claims, touched)
+        held = self._hold(claims, touched)
         self._any = any(objects.every(one) for one in (ResourceSlice, DeviceClass, ResourceClaim))
         native = frozenset(offered) & self._served.keys() if self._served else frozenset()
         if not described and not touched and wanted == self._wanted and native == self._native:
@@ -218,20 +223,20 @@ class DeviceReader:
             self.devices = NO_DEVICES
             self._sets, self._counted = (), frozenset()
             return meant
-        table, kinds, kept = self._table, tuple(self._kinds), True  # what claims hold, but for those that were touched
-        unread = self._unread
+        table, kinds, unread = self._table, tuple(self._kinds), self._unread
         looks = self._look(objects, claims)
         if looks or described:
             self._publish(objects)
-            kept = not looks and kinds == tuple(self._kinds) and objects.alike(before, DeviceClass)
-            if kept:
-                touched |= self._renumber(table)
+            others = self._take_over(table)
+            held |= others
+            if not looks and kinds == tuple(self._kinds) and objects.alike(before, DeviceClass):
+                touched.update(claim for device in others for claim in self._holders[device])
             else:
                 kinds_now = tuple(self._kinds.values())
                 self._planner = Planner(kinds_now, objects.every(DeviceClass), self._selectors)
                 self._plans, self._asked = {}, {}
                 touched = {claim for means in self._means.values() for claim in means}
-        self._take(claims, touched if kept else None)
+        self._mark(held)
         self._unread |= beyond_evaluating(self._unallocated_specs(claims), self._planner)
         touched |= {path for path in unread.keys() | self._unread.keys() if unread.get(path) != self._unread.get(path)}
         self._sort(claims)
@@ -362,39 +367,27 @@ class DeviceReader:
             kind=kind,
             pool=owner,
             row=where,
-            taken=np.zeros(number, dtype=np.int64),
+            marks=np.zeros((3, number), dtype=np.int64),
             index=DeviceIndex(pools),
             at={row: tuple(numbers) for row, numbers in at.items()},
             shared=tuple(shared),
         )
 
-    def _renumber(self, last: DeviceTable) -> set[str]:
-        """Give what claims hold the numbers that devices have now; the claims on pools that are others now."""
-        pools = {(pool.driver, pool.name): pool for pool in self._table.pools}
-        number = np.full(len(last.devices), -1, dtype=np.int64)
-        others = set(pools)
-        for pool in last.pools:
-            now = pools.get((pool.driver, pool.name))
-            if now is not None and _same_slices(now.slices, pool.slices):
-                number[pool.first : pool.last] = np.arange(now.first, now.last)
-                others.discard((pool.driver, pool.name))
+    def _take_over(self, last: DeviceTable) -> set[_Device]:
+        """Mark the devices of pools that are what they were as in the table before; those of all other pools."""
+        before, others = {pool.key: pool for pool in last.pools}, []
+        source = np.full(len(self._table.devices), -1, dtype=np.int64)
+        for pool in self._table.pools:
+            known = before.get(pool.key)
+            if known is not None and known.slices is pool.slices:
+                source[pool.first : pool.last] = np.arange(known.first, known.last)
+                del before[pool.key]
             else:
-                others.add((pool.driver, pool.name))
-        stays = number >= 0
-        taken, foreign, leaving = np.zeros((3, len(self._table.devices)), dtype=np.int64)
-        for column, before in ((taken, last.taken), (foreign, self._foreign), (leaving, last.leaving)):
-            column[number[stays]] = before[stays]
-        self._foreign, self._table = foreign, replace(self._table, taken=taken, leaving=leaving)
-        found: list[int] = number.tolist()
-        for path, holding in self._holdings.items():
-            numbers = tuple([found[one] for one in holding.numbers if found[one] >= 0])
-            consumed = tuple([((found[one], name), much) for (one, name), much in holding.consumed if found[one] >= 0])
-            if numbers != holding.numbers or consumed != holding.consumed:
-                self._holdings[path] = replace(holding, numbers=numbers, consumed=consumed)
-        self._holders = {found[one]: paths for one, paths in self._holders.items() if found[one] >= 0}
-        amounts = {(found[one], name): much for (one, name), much in self._consumed.items() if found[one] >= 0}
-        self._consumed = Counter(amounts)
-        return set().union(*(self._in_pool.get(pool, ()) for pool in others))
+                others.append(pool)
+        stays = source >= 0
+        self._table.marks[:, stays] = last.marks[:, source[stays]]
+        others += before.values()
+        return {(*pool.key, device.name) for pool in others for one in pool.slices for device in one.spec.devices}
 
     def _kinds_of(self, slices: Sequence[ResourceSlice]) -> Ints:
         """The numbers of the kinds of all devices of slices; those of a slice that is what it was stay."""
@@ -416,76 +409,58 @@ class DeviceReader:
                 kinds[key] = Kind(len(kinds), driver, device, plain)
         return tuple([kinds[key].number for key in found])
 
-    def _take(self, claims: Mapping[str, ResourceClaim], touched: Collection[str] | None) -> None:
-        """Mark the devices that claims hold: all of them, and apart those that no running pod alone holds.
-
-        What claims hold that were not `touched` is as it was; None stands for all of them.
-        """
-        if touched is None:
-            self._holdings, self._holders, self._reserved, self._in_pool = {}, {}, {}, {}
-            self._consumed, self._held_classes = Counter(), Counter()
-            taken, foreign, leaving = np.zeros((3, len(self._table.devices)), dtype=np.int64)
-        else:
-            taken, foreign, leaving = self._table.taken.copy(), self._foreign.copy(), self._table.leaving.copy()
-        others: set[int] = set()
-        for path in touched if touched is not None else claims:
-            last = self._holdings.pop(path, None)
-            if last is not None:
-                self._count_holding(path, last, -1)
-                others.update(last.numbers)
-            claim = claims.get(path)
+    def _hold(self, claims: Mapping[str, ResourceClaim], touched: Collection[str]) -> set[_Device]:
+        """Note what some claims hold; the devices that they held or hold."""
+        found: set[_Device] = set()
+        for path in touched:
+            last, claim = self._holdings.pop(path, _HOLDS_NOTHING), claims.get(path)
+            now = _HOLDS_NOTHING
             if claim is not None and claim.status.allocation is not None:
                 now = self._holdings[path] = self._holding(path, claim)
-                self._count_holding(path, now, 1)
-                others.update(now.numbers)
-        for number in others:
-            holders = self._holders.get(number)
-            # Two claims should not hold one device; where they do, the last of them says whose it is.
-            last = self._holdings[max(holders, key=natural)] if holders else None
-            taken[number] = last is not None
-            foreign[number] = last is not None and last.foreign
-            leaving[number] = last is not None and last.leaving
-        self._foreign = foreign
-        self._table = replace(self._table, taken=taken, leaving=leaving, consumed=dict(self._consumed))
+            found.update(last.devices, now.devices)
+            self._holders.put(path, now.devices)
+            self._reserved.put(path, now.pods)
+            self._naming.put(path, now.classes)
+            self._consumed.subtract(last.consumed)
+            self._consumed.update(now.consumed)
+        return found
+
+    def _mark(self, devices: Iterable[_Device]) -> None:
+        """Mark devices by what claims hold them: all that are held, and apart those that no running pod alone holds."""
+        table, marks = self._table, self._table.marks.copy()
+        for device in devices:
+            number = table.index.get(device, -1)
+            if number >= 0:
+                holders = self._holders[device]
+                # Two claims should not hold one device; where they do, the last of them says whose it is.
+                last = self._holdings[max(holders, key=natural)] if holders else _HOLDS_NOTHING
+                marks[:, number] = bool(holders), last.leaving, last.foreign
+        self._consumed = +self._consumed
+        known = ((key, name, much) for (key, name), much in self._consumed.items() if key in table.index)
+        consumed = {(table.index[key], name): much for key, name, much in known}
+        self._table = replace(table, marks=marks, consumed=consumed)
 
     def _holding(self, path: str, claim: ResourceClaim) -> _Holding:
         """What an allocated claim holds."""
         held = self._holder(path, claim) is not None
         gone = not held and self._deserted(path, claim)
-        numbers: list[int] = []
-        consumed: list[tuple[tuple[int, str], int]] = []
-        results = claim.status.allocation.devices.results if claim.status.allocation is not None else ()
-        for result in results:
-            number = self._table.index.get((result.driver, result.pool, result.device), -1)
-            if result.admin_access or number < 0:
-                continue
-            if result.share_id:
-                consumed += (((number, name), milli(amount)) for name, amount in result.consumed_capacity.items())
-            else:
-                numbers.append(number)
+        devices: dict[_Device, None] = {}
+        consumed: Counter[tuple[_Device, str]] = Counter()
+        for result in claim.status.allocation.devices.results if claim.status.allocation is not None else ():
+            device = result.driver, result.pool, result.device
+            if result.share_id and not result.admin_access:
+                consumed.update({(device, name): milli(amount) for name, amount in result.consumed_capacity.items()})
+            elif not result.admin_access:
+                devices[device] = None
         namespace = path.partition("/")[0]
         return _Holding(
-            pools=tuple(dict.fromkeys([(result.driver, result.pool) for result in results])),
-            numbers=tuple(dict.fromkeys(numbers)),
-            consumed=tuple(consumed),
+            devices=tuple(devices),
+            consumed=consumed,
             pods=tuple(dict.fromkeys(f"{namespace}/{one.name}" for one in claim.status.reserved_for)),
-            classes=tuple(_class_names(claim.spec.devices)) if held else (),
+            classes=tuple(dict.fromkeys(_class_names(claim.spec.devices))) if held else (),
             foreign=not held and not gone,
             leaving=gone,
         )
-
-    def _count_holding(self, path: str, holding: _Holding, sign: int) -> None:
-        """Add what a claim holds to what all hold, or take it away."""
-        for pool in holding.pools:
-            _note(self._in_pool, pool, path, sign)
-        for number in holding.numbers:
-            _note(self._holders, number, path, sign)
-        for pod in holding.pods:
-            _note(self._reserved, pod, path, sign)
-        for key, amount in holding.consumed:
-            _add(self._consumed, key, sign * amount)
-        for name in holding.classes:
-            _add(self._held_classes, name, sign)
 
     def _holder(self, path: str, claim: ResourceClaim) -> str | None:
         """The pod that runs and for which alone a claim is reserved: its devices are free once it is gone."""
@@ -537,7 +512,7 @@ class DeviceReader:
                 for pod in waiting:
                     together.setdefault(pod, set()).add(kinds)
         # Those that running pods hold have a column as well, so that columns do not come and go with whoever waits.
-        for name in sorted(self._held_classes.keys() - classes.keys()):
+        for name in sorted({*self._naming} - classes.keys()):
             classes[name] = _mask(self._planner.of_class(name), 1)
         # What a node offers itself is not there for claims: where both are asked for, counting does not tell.
         matched += (one for one in offered if any(one & other for other in claimed))
@@ -579,8 +554,8 @@ class DeviceReader:
         """
         table, found = self._table, dict[str, Ints]()
         local = table.row >= 0
-        free = (self._usable > 0) & (self._foreign == 0)
-        kept = (self._usable > 0) & (self._foreign > 0) & local
+        free = (self._usable > 0) & (table.foreign == 0)
+        kept = (self._usable > 0) & (table.foreign > 0) & local
         unused: dict[str, Ints] = {}
         for one in self._sets:
             member = np.frombuffer(_bytes(one.kinds, len(self._kinds)), dtype=np.uint8)
@@ -734,7 +709,6 @@ class DeviceReader:
     _domains: Mapping[str, str] = {}  # by template of claims: the ComputeDomain that pods join by it
     _wanted: frozenset[str] = frozenset()
     _native: frozenset[str] = frozenset()  # extended resources that classes serve and nodes offer as well
-    _foreign: Ints = np.zeros(0, dtype=np.int64)
 
 
 class ReadDevices(msgspec.Struct, frozen=True, eq=False):
@@ -785,21 +759,6 @@ def _moved(pool: DevicePool, row: Mapping[str, int], first: int) -> DevicePool:
 
 def _same_slices(one: Sequence[ResourceSlice], other: Sequence[ResourceSlice]) -> bool:
     return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
-
-
-def _note(index: dict[K, set[str]], key: K, path: str, sign: int) -> None:
-    """Put a path where it belongs in an index, or take it away; what is empty goes."""
-    there = index.setdefault(key, set())
-    (there.add if sign > 0 else there.discard)(path)
-    if not there:
-        del index[key]
-
-
-def _add(counts: Counter[K], key: K, number: int) -> None:
-    """The same with a number."""
-    counts[key] += number
-    if not counts[key]:
-        del counts[key]
 
 
 def _settled(pod: Pod | None) -> bool:

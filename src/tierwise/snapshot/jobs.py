@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -25,18 +25,18 @@ from tierwise.snapshot.tasks import Cohort, TaskStore
 
 __all__ = ["JobCache", "SortedPods"]
 
+K = TypeVar("K")
 Whole = tuple[Key, str]
 """The object that declares a group, and what the group is called: one object may declare several."""
 
 
 _PLACES: Final = {name: place for place, name in enumerate(LANGUAGES)}
-_MANY: Final = 64
-"""Groups that come at once, from which on all of them are sorted again."""
 
 
 class _Declared(msgspec.Struct, eq=False):
     """A group, and whose pods are in it."""
 
+    rank: tuple[int, NaturalKey, Whole]  # its place among all: by language, then by name
     language: Language
     group: Group
     names: set[Name] = set()  # what leads to it
@@ -92,20 +92,65 @@ class _Rest(msgspec.Struct, frozen=True):
         )
 
 
-class _SingleJobs:
-    """Jobs of pods that belong to no group, one each: few of very many change from one reading to the next.
+class _JobsInOrder(Generic[K]):
+    """Jobs by key, and in order of their ranks, under numbers that follow each other.
 
-    They stand in natural order of their pods' names, under numbers that follow each other.
+    Few of very many change from one reading to the next. A rank ends with the key of its job.
     """
 
     def __init__(self) -> None:
-        self._ranks: list[NaturalKey] = []  # of the names of pods, in order
-        self._jobs: list[Job] = []  # of the same pods
+        self.of: dict[K, Job] = {}
+        self.jobs: list[Job] = []
+        self._ranks: list[tuple[Any, ...]] = []
+        self._next_numbers = [(0, 0, 0)]  # before each of them, and after the last
+
+    def replace(self, key: K, job: Job) -> None:
+        """A job has become another under the same numbers."""
+        self.of[key] = self.jobs[job.number - self._next_numbers[0][0]] = job
+
+    def follow(
+        self,
+        builder: JobBuilder,
+        gone: Iterable[tuple[Any, ...]],
+        due: Iterable[tuple[Any, ...]],
+        build: Callable[[K], Job],
+    ) -> None:
+        """Take away jobs of some ranks and build those of others, numbered from the builder's next numbers on."""
+        jobs, ranks, numbers = self.jobs, self._ranks, self._next_numbers
+        first = len(jobs) if numbers[0] == builder.next_numbers else 0  # from where on numbers are others
+        numbers[0] = builder.next_numbers
+        for rank in gone:
+            at = bisect_left(ranks, rank)
+            del ranks[at], jobs[at], numbers[at + 1], self.of[rank[-1]]
+            first = min(first, at)
+        for rank in sorted(due):
+            at = bisect_left(ranks, rank)
+            builder.begin(*numbers[at])
+            job = self.of[rank[-1]] = build(rank[-1])
+            if at == len(ranks) or ranks[at] != rank:
+                ranks.insert(at, rank)
+                jobs.insert(at, job)
+                numbers.insert(at + 1, builder.next_numbers)
+                first = min(first, at + 1)
+            else:
+                jobs[at] = job
+                if numbers[at + 1] != builder.next_numbers:
+                    numbers[at + 1], first = builder.next_numbers, min(first, at + 1)
+        builder.begin(*numbers[first])
+        for at in range(first, len(jobs)):
+            job = jobs[at] = self.of[ranks[at][-1]] = builder.again(jobs[at])
+            numbers[at + 1] = builder.next_numbers
+
+
+class _SingleJobs(_JobsInOrder[str]):
+    """Jobs of pods that belong to no group, one each, in natural order of the names of pods."""
+
+    def __init__(self) -> None:
+        super().__init__()
         self._fresh: dict[str, Member] = {}  # by key of the pod: those that came or changed since they were numbered
         self._gone: set[str] = set()
-        self._start = (0, 0)  # the numbers of the first job and of its sub-job
 
-    def replace(self, before: Iterable[Member], now: Iterable[Member]) -> None:
+    def take_note(self, before: Iterable[Member], now: Iterable[Member]) -> None:
         """Some of the pods are others now; who is in both lists has not changed."""
         last = {member.task.key: member for member in before}
         for member in now:
@@ -113,28 +158,12 @@ class _SingleJobs:
                 self._fresh[member.task.key] = member
         self._gone |= last.keys()
 
-    def follow(self, builder: JobBuilder, build: Callable[[Member], Job]) -> list[Job]:
+    def number(self, builder: JobBuilder, build: Callable[[Member], Job]) -> list[Job]:
         """All of them, numbered from the builder's next numbers on."""
-        job, sub, role = builder.next_numbers
-        jobs, ranks = self._jobs, self._ranks
-        first = len(jobs) if self._start == (job, sub) else 0  # from where on numbers are others
-        for rank in map(natural, self._gone - self._fresh.keys()):
-            at = bisect_left(ranks, rank)
-            del ranks[at], jobs[at]
-            first = min(first, at)
-        for rank, member in sorted((natural(key), member) for key, member in self._fresh.items()):
-            at = bisect_left(ranks, rank)
-            builder.begin(job + at, sub + at, role)
-            if at < len(ranks) and ranks[at] == rank:
-                jobs[at] = build(member)
-            else:
-                ranks.insert(at, rank)
-                jobs.insert(at, build(member))
-                first = min(first, at + 1)
-        builder.begin(job + first, sub + first, role)
-        jobs[first:] = map(builder.again, jobs[first:])
-        self._fresh, self._gone, self._start = {}, set(), (job, sub)
-        return jobs
+        gone, due = ([(natural(key), key) for key in keys] for keys in (self._gone - self._fresh.keys(), self._fresh))
+        self.follow(builder, gone, due, lambda key: build(self._fresh[key]))
+        self._fresh, self._gone = {}, set()
+        return self.jobs
 
 
 class JobCache:
@@ -154,10 +183,7 @@ class JobCache:
         self._groups: dict[Whole, _Declared] = {}
         self._of_path: dict[str, list[Whole]] = {}  # groups of one path, in whatever languages
         self._whole_of: dict[Cohort, Whole] = {}
-        self._jobs: dict[Whole, Job] = {}
-        self._order: list[tuple[int, NaturalKey, Whole]] = []  # of the same, in order
-        self._in_order: list[Job] = []  # the same, under the numbers that they have
-        self._next_numbers = [(0, 0, 0)]  # before each of them, and after the last
+        self._jobs = _JobsInOrder[Whole]()
         self._unsettled: set[Whole] = set()  # those of them that are not settled
         self._faulty: set[Whole] = set()  # those that say what cannot be
         self._drawn: set[Whole] = set()  # those whose pods are drawn to others, wherever these are now
@@ -178,12 +204,12 @@ class JobCache:
         if not self._begun:
             self._begun, changed = True, set(groups.groups)
         self._follow(builder, store, groups, changed, touched, moved, drawn)
-        jobs = self._in_order.copy()
-        unsettled = sorted([self._jobs[whole] for whole in self._unsettled], key=attrgetter("number"))
+        jobs = self._jobs.jobs.copy()
+        unsettled = sorted([self._jobs.of[whole] for whole in self._unsettled], key=attrgetter("number"))
         rest = self._sort_rest()
-        lone = self._lone.follow(builder, lambda member: builder.lone(member, lone_gather(member, drawn)))
+        lone = self._lone.number(builder, lambda member: builder.lone(member, lone_gather(member, drawn)))
         jobs += lone
-        jobs += self._standing.follow(builder, builder.standing)
+        jobs += self._standing.number(builder, builder.standing)
         unsettled += lone
         return SortedPods(jobs, unsettled, rest.others, rest.orphans, rest.forsaken, self._faults())
 
@@ -208,30 +234,17 @@ class JobCache:
         """Bring the jobs of groups up to date, and say which cohorts are theirs: by what has changed."""
         due = self._follow_groups(groups, changed, store, touched) | self._assign(groups, touched)
         due |= self._drawn
-        follow = self._jobs.keys() if self._resized else {self._whole_of[c] for c in moved if c in self._whole_of}
+        follow = self._jobs.of.keys() if self._resized else {self._whole_of[c] for c in moved if c in self._whole_of}
         for whole in follow - due:
             if not self._follow_states(builder, whole):
                 due.add(whole)
         resized, self._resized = self._resized, False
         gone = [whole for whole in due if whole in self._groups and not self._groups[whole].names]
+        ranks = [self._groups[whole].rank for whole in gone if whole in self._jobs.of]
         for whole in gone:
             due |= self._leave(whole)
-        first, came = len(self._in_order), []
-        for whole in sorted(due.difference(gone)):
-            last = self._jobs.get(whole)
-            builder.begin(*(_first_numbers(last) if last is not None else ()))
-            job = self._jobs[whole] = self._build(builder, whole, last, drawn, resized=resized)
-            (self._unsettled.discard if job.settled else self._unsettled.add)(whole)
-            if last is None:
-                came.append(whole)
-            elif _size(last) == _size(job):
-                self._in_order[job.number] = job
-            else:
-                first = min(first, last.number)
-        first = self._place(came, gone, first)
-        if first < len(self._order) or gone:
-            self._number(builder, first)
-        builder.begin(*self._next_numbers[-1])
+        built = [self._groups[whole].rank for whole in due.difference(gone)]
+        self._jobs.follow(builder, ranks, built, lambda whole: self._build(builder, whole, drawn, resized=resized))
 
     def _follow_groups(
         self, groups: GroupReader, changed: Iterable[Name], store: TaskStore, touched: set[Cohort]
@@ -248,7 +261,8 @@ class JobCache:
                 self._named[name] = now
                 known = self._groups.get(now)
                 if known is None:
-                    known = self._groups[now] = _Declared(LANGUAGES[name[0]], group)
+                    rank = _PLACES[name[0]], natural(group.path), now
+                    known = self._groups[now] = _Declared(rank, LANGUAGES[name[0]], group)
                     self._of_path.setdefault(group.path, []).append(now)
                     due.update(self._of_path[group.path])
                 known.group = group
@@ -291,7 +305,7 @@ class JobCache:
 
     def _follow_states(self, builder: JobBuilder, whole: Whole) -> bool:
         """Take over where the pods of a job stand now; false where the job must be built again."""
-        declared, last = self._groups[whole], self._jobs.get(whole)
+        declared, last = self._groups[whole], self._jobs.of.get(whole)
         if last is None:
             return False
         members = self._members(declared)
@@ -301,7 +315,7 @@ class JobCache:
             return False
         if self._resized:
             job = replace(job, min_resources=builder.least(group.min_resources))
-        self._jobs[whole] = self._in_order[job.number] = job
+        self._jobs.replace(whole, job)
         (self._unsettled.discard if job.settled else self._unsettled.add)(whole)
         return True
 
@@ -310,8 +324,8 @@ class JobCache:
         members = _members([cohort for cohort in declared.cohorts if cohort.ours])
         return declared.language.joined(declared.group, members) if declared.language.joined is not None else members
 
-    def _build(self, builder: JobBuilder, whole: Whole, last: Job | None, drawn: Drawn, *, resized: bool) -> Job:
-        declared = self._groups[whole]
+    def _build(self, builder: JobBuilder, whole: Whole, drawn: Drawn, *, resized: bool) -> Job:
+        declared, last = self._groups[whole], self._jobs.of.get(whole)
         group, language, members = declared.group, declared.language, self._members(declared)
         gathered = language.gathered(group, members, drawn) if language.gathered is not None else None
         if language.gathered is not None:
@@ -320,50 +334,19 @@ class JobCache:
         same = last is not None and declared.built is not None and declared.built.min_resources == group.min_resources
         least = last.min_resources if same and last is not None and not resized else builder.least(group.min_resources)
         declared.built = group
-        return build_group(
+        job = build_group(
             builder,
             group,
             members,
             self._priority(group.priority_class, members, group.priority),
             language.sub_group,
-            shared=min(self._of_path[whole[1]], key=self._rank) != whole,
+            shared=min(self._groups[other].rank for other in self._of_path[whole[1]]) != declared.rank,
             foreign=declared.foreign,
             gathered=gathered,
             least=least,
         )
-
-    def _rank(self, whole: Whole) -> tuple[int, NaturalKey, Whole]:
-        """The place of a group among all: by language, then by name."""
-        return _PLACES[self._groups[whole].language.name], natural(whole[1]), whole
-
-    def _place(self, came: Collection[Whole], gone: Collection[Whole], first: int) -> int:
-        """Put groups that came into their places, and take away those that went; from where on numbers are others."""
-        for whole in gone:
-            last = self._jobs.pop(whole, None)
-            if last is not None:
-                first = min(first, last.number)
-        if gone:
-            left = set(gone)
-            self._order = [entry for entry in self._order if entry[2] not in left]
-        ranks = sorted(map(self._rank, came))
-        if len(ranks) > _MANY:
-            first = min(first, bisect_left(self._order, ranks[0]))
-            self._order = sorted([*self._order, *ranks])
-        else:
-            for rank in ranks:
-                at = bisect_left(self._order, rank)
-                self._order.insert(at, rank)
-                first = min(first, at)
-        return first
-
-    def _number(self, builder: JobBuilder, first: int) -> None:
-        """Number the jobs again from the first on that has come, gone, or takes up other numbers than before."""
-        del self._in_order[first:], self._next_numbers[first + 1 :]
-        builder.begin(*self._next_numbers[first])
-        for _, _, whole in self._order[first:]:
-            job = self._jobs[whole] = builder.again(self._jobs[whole])
-            self._in_order.append(job)
-            self._next_numbers.append(builder.next_numbers)
+        (self._unsettled.discard if job.settled else self._unsettled.add)(whole)
+        return job
 
     def _priority(self, named: str, members: Sequence[Member], stated: int | None = None) -> int:
         """That of its class, at most what its pods were admitted with: anybody may write a class into a podGroup.
@@ -386,14 +369,14 @@ class JobCache:
                 found = last if before == version else self._look_at(cohort)
                 kept[cohort] = version, found
                 if found is not last:
-                    self._lone.replace(last.lone, found.lone)
-                    self._standing.replace(last.standing, found.standing)
+                    self._lone.take_note(last.lone, found.lone)
+                    self._standing.take_note(last.standing, found.standing)
             for _, last in self._rest.values():
-                self._lone.replace(last.lone, ())
-                self._standing.replace(last.standing, ())
+                self._lone.take_note(last.lone, ())
+                self._standing.take_note(last.standing, ())
             self._rest, self._rest_versions = kept, versions
             self._sorted_rest = _Rest.of([rest for _, rest in kept.values()])
-        self._lone.replace((), self._sorted_rest.drawn)
+        self._lone.take_note((), self._sorted_rest.drawn)
         return self._sorted_rest
 
     def _look_at(self, cohort: Cohort) -> _UngroupedPods:
@@ -416,15 +399,6 @@ class JobCache:
                 if member.pod.metadata.annotations.get(SELECTOR):
                     rest.drawn.append(member)
         return rest
-
-
-def _first_numbers(job: Job) -> tuple[int, int, int]:
-    return job.number, job.subs[0].number if job.subs else 0, min(job.role_names, default=0)
-
-
-def _size(job: Job) -> tuple[int, int]:
-    """How many numbers of sub-jobs and of roles it takes up."""
-    return len(job.subs), len(job.role_names)
 
 
 def _members(cohorts: Sequence[Cohort]) -> list[Member]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -26,7 +27,7 @@ from tierwise.model.resources import POD_SLOTS, Axis
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import HYPERNODES, LAYERS, AlternateTopology, Topology, fabric_kind
 from tierwise.model.tree import build_tree
-from tierwise.snapshot.derive import Derived, Each, Facet, Graph, Order, Rows, Tally
+from tierwise.snapshot.derive import Derived, Each, Facet, Graph, Order, Rows
 
 __all__ = ["LAYERED", "OF_HYPERNODES", "OF_TREES", "NodeRow", "Nodes", "OrderedTopology", "order_topology"]
 
@@ -147,7 +148,7 @@ class Nodes:
         self._by_number = graph.whole(_numbers, self.order, self.number)
         self._labels = graph.whole(_label_table, self.order, records)
         self.of = Each(graph.records(Node), partial(read_row, conditions=tuple(conditions)))
-        self.resources = graph.equal(_united, Tally(self.of, _names))
+        self.resources = graph.equal(_united, Each(graph.records(Node), _names))
         self._graph = graph
 
     def amounts(self, axis: Derived[Axis], most: Derived[int]) -> Derived[Ints]:
@@ -208,12 +209,13 @@ def _label_table(order: Order, records: Mapping[str, Node]) -> LabelTable:
     return LabelTable(order.names, [records[name].metadata.labels for name in order.names])
 
 
-def _names(row: NodeRow) -> tuple[str, ...]:
-    return tuple(row.amounts)
+def _names(node: Node) -> tuple[str, ...]:
+    """The resources that a node has."""
+    return tuple(node.status.allocatable or node.status.capacity)
 
 
-def _united(names: Iterable[tuple[str, ...]]) -> frozenset[str]:
-    return frozenset[str]().union(*names)
+def _united(names: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+    return frozenset(chain.from_iterable({*names.values()}))
 
 
 def _taint_sets(column: NDArray[np.object_]) -> tuple[tuple[tuple[Taint, ...], ...], NDArray[np.int32]]:

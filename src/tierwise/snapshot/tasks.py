@@ -28,7 +28,7 @@ from tierwise.dialects.koordinator.gangs import SELECTOR
 from tierwise.dialects.kubernetes.volumes import ReadVolumes
 from tierwise.dialects.languages import Name, names, plain
 from tierwise.dialects.network_aware.services import GROUP_LABEL, Homes
-from tierwise.dialects.pod_marks import not_preemptable, role_of
+from tierwise.dialects.pod_marks import index_of, not_preemptable, role_of
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Status, Task
 from tierwise.model.resources import Axis
@@ -400,6 +400,7 @@ class TaskStore:
             node=node,
             nominated=nominated,
             created=created,
+            index=index_of(pod),
             owner=pod.metadata.labels.get(OWNER, ""),
             not_preemptable=not_preemptable(pod.metadata) or shielded(pod.metadata),
             critical=pod.metadata.namespace == "kube-system" or pod.spec.priority_class_name in _CRITICAL,

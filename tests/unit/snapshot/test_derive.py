@@ -15,7 +15,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
 from tierwise.model.arrays import Ints
 from tierwise.port import Key, Objects, key_of_raw
-from tierwise.snapshot.derive import Each, Facet, Graph, Order, Rows, Tally
+from tierwise.snapshot.derive import Each, Facet, Graph, Order, Rows
 
 
 def changed(objects: Objects, *raws: Raw) -> Objects:
@@ -71,7 +71,6 @@ def test_only_records_that_are_others_are_looked_at() -> None:
         return record.metadata.labels.get("app", "")
 
     each = Each(graph.records(Pod), read)
-    apps = Tally(each, str.upper)
     objects = changed(Objects(), labelled("b", app="x"), labelled("c", app="y"))
     graph.read(objects)
     graph.read(changed(objects, labelled("a", app="y")))
@@ -79,13 +78,13 @@ def test_only_records_that_are_others_are_looked_at() -> None:
     assert ["b", "c", "a"] == seen
     assert {"default/a": "y", "default/b": "x", "default/c": "y"} == each.value
     assert [*each.value] == sorted(each.value)
-    assert {"X", "Y"} == apps.value
 
 
-def test_the_last_of_its_kind_leaves_the_tally() -> None:
-    """Kinds are counted, so that none is looked for."""
+def test_a_set_of_values_is_another_with_the_last_of_its_kind() -> None:
+    """One of several that goes changes nothing."""
     graph = Graph()
-    apps = Tally(Each(graph.records(Pod), attrgetter("metadata.labels")), lambda labels: labels["app"])
+    each = Each(graph.records(Pod), attrgetter("metadata.labels"))
+    apps = graph.equal(lambda found: {labels["app"] for labels in found.values()}, each)
     objects = changed(Objects(), labelled("a", app="x"), labelled("b", app="x"), labelled("c", app="y"))
     found = []
     for gone in ((), ("a",), ("a", "b")):

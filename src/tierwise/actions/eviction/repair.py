@@ -35,8 +35,8 @@ from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import Eviction, EvictionAttempt
 from tierwise.model.arrays import Ints
-from tierwise.model.changed_tasks import with_tasks
 from tierwise.model.job import Job, Status, SubJob, Task
+from tierwise.model.job_counts import with_tasks
 from tierwise.model.node import NodeTable
 from tierwise.model.reason import Named, Reason, Rejection, namespace_of
 from tierwise.model.shape import Shape

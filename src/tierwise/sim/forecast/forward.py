@@ -21,8 +21,8 @@ from msgspec.structs import replace
 
 from tierwise.config.profile import Profile
 from tierwise.framework.report import CycleReport
-from tierwise.model.changed_tasks import with_tasks
 from tierwise.model.job import Job, Phase, Status, Task
+from tierwise.model.job_counts import with_tasks
 from tierwise.model.reason import Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.sim.cluster.agenda import Agenda, Due, Ends, Event, LookAgain
