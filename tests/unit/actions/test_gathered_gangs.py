@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from tests.support.koordinator import annotated, cluster, gang, pod, run
 
@@ -32,6 +34,16 @@ def test_surplus_that_finds_no_room_undoes_nothing() -> None:
 
     assert {"g-0": "n8", "g-1": "n9", "g-2": "n10", "g-3": "n11"} == bound
     assert ["g-4"] == list(waiting)
+
+
+@pytest.mark.parametrize("order", [("SpineLayer", "BlockLayer"), ("BlockLayer", "SpineLayer")])
+def test_the_tightest_of_several_layers_limits(order: tuple[str, str]) -> None:
+    """Five pods that must share a spine and a block wait, because no block has five nodes."""
+    asks = json.dumps({"gatherStrategy": [{"layer": layer, "strategy": "MustGather"} for layer in order]})
+    noted = {"gang.scheduling.koordinator.sh/network-topology-spec": asks}
+
+    assert {} == run(cluster(TWO_SPINES), gang("g", 5, annotations=noted))[0]
+    assert 4 == len(run(cluster(TWO_SPINES), gang("g", 4, annotations=noted))[0])
 
 
 def test_a_pod_that_comes_back_stays_in_the_domain() -> None:

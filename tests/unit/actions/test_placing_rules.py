@@ -137,3 +137,11 @@ def test_who_is_turned_away_at_the_gate_keeps_no_room() -> None:
 def _bound(*manifests: Raw) -> dict[str, str]:
     snapshot = build(Objects.of((codec.decode(raw), raw) for raw in manifests), now=0.0)
     return {e.pod.name: e.node for e in effects(snapshot, cycle(snapshot, DEFAULT)) if isinstance(e, Bind)}
+
+
+def test_a_refusal_within_a_rack_is_none_for_who_may_go_wider() -> None:
+    """Three like pods find no rack with three free nodes, and other three find room in the spine."""
+    world = draw("s0: r0[n0 n1 n4] r1[n2 n3 n5]", node="cpu=1", running="n4:cpu=1 n5:cpu=1")
+    narrow, wide = gang("narrow", tasks=3, within=1), gang("wide", tasks=3, created=1)
+
+    assert ["default/narrow"] == list(allocate(world, narrow, wide).report.rejections)

@@ -142,6 +142,23 @@ def test_a_job_that_is_held_back_is_no_matter_of_nodes() -> None:
     assert more_nodes_help(found.rejections["default/big"])
 
 
+@pytest.mark.parametrize(("most", "has"), [("16", {"big"}), ("8", set())])
+def test_a_job_beyond_its_quota_has_none(most: str, has: set[str]) -> None:
+    """No end of another job would let it start, so nobody need leave it nodes."""
+    queue: Raw = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "small"},
+        "spec": {"capability": {"nvidia.com/gpu": most}},
+    }
+    given = profile()
+    given = replace(given, tiers=(*given.tiers, (PluginChoice("capacity"),)))
+    found = report(given, BUSY, [queue], job("big", 2, within=1, queue="small"))
+
+    assert "default/big" in found.rejections
+    assert has == set(reserved(found))
+
+
 def test_easy_reserves_for_the_first_and_conservative_for_all() -> None:
     """The second large gang has a reservation after the first in conservative mode alone."""
     second = job("next", 2, within=1, turn=2, lasts="1h")

@@ -198,3 +198,13 @@ def test_every_bound_is_a_share_of_one_number() -> None:
     assert 0 < min(asdict(SearchBudget.of(1)).values())
     twice = asdict(SearchBudget.of(2 * STEPS))
     assert {name: 2 * number for name, number in usual.items()} | {"cells": usual["cells"]} == twice
+
+
+def test_a_search_that_was_cut_speaks_for_nobody_else() -> None:
+    """A second gang like one whose search was cut is told, too, that a place may exist."""
+    roles = (role("lead", 1, "cpu=5"), role("worker", 2, "cpu=3"))
+    twins = [gang(name, within=1, minimum=2, roles=roles) for name in ("g", "h")]
+    report = schedule(objects_of(draw("r0[n0]", node="cpu=6"), *twins), _profile(1), now=0.0).report
+    assert report is not None
+
+    assert [True, True] == [message(refused).endswith(CUT) for refused in report.rejections.values()]

@@ -288,6 +288,18 @@ def test_selectors_choose(query: dict[str, str], found: list[str]) -> None:
     assert found == ground.names("v1/pods", **query)
 
 
+@pytest.mark.parametrize(("asked", "found"), [("=false", ["b"]), ("==true", ["a"]), ("!=true", ["b"])])
+def test_a_flag_that_is_not_set_is_false(asked: str, found: list[str]) -> None:
+    """Nodes that nobody has cordoned are found by their flag as those are that somebody has."""
+    ground = Playground()
+    for name, spec in {"a": {"unschedulable": True}, "b": {}}.items():
+        ground.create("v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "spec": spec})
+
+    assert found == [
+        name for name in ground.names("v1/nodes", fieldSelector=f"spec.unschedulable{asked}") if name in "ab"
+    ]
+
+
 @pytest.mark.parametrize(
     "query",
     [{"labelSelector": "a=(b"}, {"labelSelector": "a===b"}, {"fieldSelector": "spec.image=x"}, {"limit": "many"}],

@@ -47,6 +47,14 @@ def test_a_json_patch_does_what_its_operation_says(operation: Json, after: Json)
     assert after == json_patch({"a": [1, 2], "b~/c": 3}, [operation])
 
 
+@pytest.mark.parametrize(("path", "changed"), [("/~01", "~1"), ("/~1", "/"), ("/~00", "~0")])
+def test_what_an_escape_gives_is_no_escape(path: str, changed: str) -> None:
+    """RFC 6901: a tilde that was written as ~0 is not read together with what follows it."""
+    before = {"~1": 1, "/": 1, "~0": 1}
+
+    assert {**before, changed: 9} == json_patch(before, [{"op": "replace", "path": path, "value": 9}])
+
+
 @pytest.mark.parametrize(
     "operation",
     [

@@ -40,6 +40,14 @@ def test_a_device_with_two_holders() -> None:
     assert [("device-held-twice", f"Device {DRIVER}/n0/gpu-0")] == found
 
 
+def test_who_looks_after_a_device_holds_nothing() -> None:
+    """A claim with the access of an administrator stands beside the one that holds the device."""
+    watches = _held("b", "q")
+    watches["status"]["allocation"]["devices"]["results"][0]["adminAccess"] = True
+
+    assert [] == _rules(node("n0"), _held("a", "p"), watches, pod("p", "a", on="n0"), pod("q", "b", on="n0"))
+
+
 def test_a_pod_without_its_devices() -> None:
     """A claim that is not there, not allocated or not reserved."""
     assert [("without-devices", "Pod default/p")] == _rules(node("n0"), pod("p", "c", on="n0"))

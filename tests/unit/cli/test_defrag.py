@@ -47,6 +47,23 @@ def test_the_example() -> None:
     assert [False, True, True] == [found[key] for key in ("fitsNow", "possible", "exact")]
 
 
+@pytest.mark.parametrize("more", [(), ("--for", "8x2@rack", "--resume")])
+def test_a_plan_begins_or_goes_on(more: tuple[str, ...]) -> None:
+    """With neither word there is nothing to do, and with both nobody knows which."""
+    result = run("defrag", "-f", *EXAMPLE, *more)
+
+    assert 2 == result.exit_code
+    assert "either --for or --resume is needed" in result.output
+
+
+def test_an_execution_that_opens_no_room_exits_with_one(tmp_path: Path) -> None:
+    """Pods without an owner are not moved: the rehearsal stops, and scripts hear of it."""
+    world = draw("s0: r0[n0 n1] r1[n2 n3]", node="gpu=4")
+    file = _file(tmp_path, world, *(gang(f"g{i}", tasks=1, each="gpu=2", on=f"n{2 * i}") for i in range(2)))
+
+    assert 1 == run("defrag", "-f", file, "--for", "4x2@1", "--execute").exit_code
+
+
 @pytest.mark.parametrize("text", ["8x4@rack", "8×4@1", " nvidia.com/gpu = 8 x 4 @ rack ", "8,cpu=2x4@rack"])
 def test_forms(text: str) -> None:
     """The room is written with either cross, a tier by name or number; an amount alone is of accelerators."""

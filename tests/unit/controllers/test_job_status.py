@@ -66,6 +66,20 @@ def test_counts_follow_the_pods() -> None:
     } == status(world, "Job", "default/train")
 
 
+def test_the_last_conditions_are_kept() -> None:
+    """A job that has turned ever so often tells where it came to last, in as many conditions as before."""
+    world = _job_with(["Running"], before="Pending")
+    [key] = [key for key in world if key.kind == "Job"]
+    raw = world.raw(key) or {}
+    told = [{"status": f"Before{i}", "lastTransitionTime": STAMP} for i in range(60)]
+    turned = settled(world.changed({key: {**raw, "status": {"state": {"phase": "Pending"}, "conditions": told}}}))
+    found = status(turned, "Job", "default/train")["conditions"]
+    assert isinstance(found, list)
+
+    assert 50 == len(found)
+    assert ["Before59", "Running"] == [condition["status"] for condition in found[-2:]]
+
+
 @pytest.mark.parametrize(
     ("phases", "fields", "expected"),
     [

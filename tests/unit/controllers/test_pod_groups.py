@@ -97,6 +97,21 @@ def test_owners_of_any_kind_are_read(kind: str, version: str) -> None:
     assert marks == part(part(found, "metadata"), "annotations")
 
 
+@pytest.mark.parametrize(
+    ("said", "queue"), [(("far", "near", "own"), "own"), (("far", "near", ""), "near"), (("far", "", ""), "far")]
+)
+def test_the_nearest_speaker_is_heard(said: tuple[str, str, str], queue: str) -> None:
+    """A pod before its owner, and that before its own."""
+    far, near, own = ({"scheduling.volcano.sh/queue-name": text} if text else {} for text in said)
+    deployment = owner("Deployment", "web", "d1")
+    replicas = owner("ReplicaSet", "web-1", "r1")
+    world = objects(
+        workload(deployment, far), workload(replicas, near, of=deployment), pod("web-1-x", own, of=replicas)
+    )
+
+    assert [queue] == [spec(settled(world), "PodGroup", name)["queue"] for name in groups(settled(world))]
+
+
 def test_an_owner_may_name_the_group() -> None:
     """An object of an unknown kind that carries the group annotation puts its pods there."""
     llm = owner("Trainer", "llm", "t1", "example.com/v1")

@@ -90,3 +90,15 @@ def test_pods_follow_those_that_run() -> None:
 def _full(name: str) -> list[Any]:
     """A pod that leaves no room on a node, and one that looks for a place."""
     return [pod("large", on=name, cpu=7), pod("p", of="t")]
+
+
+def test_a_gang_of_two_domains_is_not_kept_in_one_clique() -> None:
+    """Each domain has a clique of two nodes, and no clique has room for all four pods."""
+    machines = [one for i, clique in enumerate("aabb") for one in _machine(f"n{i}", clique)]
+    other: Any = {**_DOMAIN, "metadata": {"name": "e", "namespace": "default"}}
+    other["spec"] = {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": "u"}}}
+    group, kinds, wanted, *pods = _gang(4)
+    theirs = template("u", exactly(name="channel", deviceClassName=CLASS))
+    pods[2:] = [pod(f"p{i}", of="u", group="g") for i in (2, 3)]
+
+    assert 4 == len(run(machines, _DOMAIN, other, group, kinds, wanted, theirs, pods).bindings)

@@ -62,6 +62,14 @@ def test_a_constraint_of_several_cliques_is_a_level() -> None:
     assert {"NotSupported"} == _codes(run(WORLD, twice)[1])
 
 
+def test_a_clique_alone_in_a_shared_constraint_keeps_its_own() -> None:
+    """Three pods that must share a rack do not fit into one, though the spine of their config has four nodes."""
+    one = [{"name": "x", "podGroupNames": ["a"], "topologyConstraint": packed(SPINE)}]
+
+    assert {} == run(WORLD, grove_gang("g", {"a": 3}, keys={"a": RACK}, topologyConstraintGroupConfigs=one))[0]
+    assert 3 == len(run(WORLD, grove_gang("g", {"a": 3}, topologyConstraintGroupConfigs=one))[0])
+
+
 def _status(*manifests: list[Raw]) -> tuple[str, str, str]:
     after = schedule(objects_of(WORLD, *manifests), DEFAULT, now=0.0).cluster.read().every(PodGang)["default/g"]
     (condition,) = after.status.conditions

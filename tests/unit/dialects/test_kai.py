@@ -267,6 +267,15 @@ def test_the_quota_of_a_queue_is_what_it_deserves() -> None:
     assert 7 == queue.priority
 
 
+def test_memory_of_a_queue_is_told_in_millions_of_bytes() -> None:
+    """As KAI counts, and not in the mebibytes of Kubernetes."""
+    raw = _queue("team")
+    raw["spec"]["resources"]["memory"] = {"quota": 2, "limit": 3}  # type: ignore[index]
+    queue = build(objects_of(WORLD, [raw]), 0.0).queues["team"]
+
+    assert (2_000_000, 3_000_000) == (queue.deserved["memory"], queue.capability["memory"])
+
+
 def test_a_pod_without_a_group_waits_in_the_queue_of_its_label() -> None:
     """As a pod by itself."""
     lone = [pod("p", labels={"kai.scheduler/queue": "team"})]
@@ -298,6 +307,15 @@ def test_a_group_may_say_that_it_is_not_evicted(spec: dict[str, Any], spared: bo
     high = member | {"spec": {**member["spec"], "priority": 100}}  # type: ignore[dict-item]
     (job,) = build(objects_of(WORLD, [group, high]), 0.0).jobs
     assert job.not_preemptable
+
+
+def test_a_group_that_may_be_evicted_may_be_at_any_priority() -> None:
+    """Its own word counts before its priority."""
+    group, member = kai_gang("g", 1, preemptibility="preemptible")
+    high = member | {"spec": {**member["spec"], "priority": 100}}  # type: ignore[dict-item]
+    (job,) = build(objects_of(WORLD, [group, high]), 0.0).jobs
+
+    assert not job.not_preemptable
 
 
 def test_a_group_says_why_it_waits_and_when_it_started() -> None:

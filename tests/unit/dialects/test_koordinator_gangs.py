@@ -14,7 +14,10 @@ from tests.support.koordinator import (
 )
 
 from tierwise.config.profile import DEFAULT
+from tierwise.model.job import Phase
+from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import build
+from tierwise.status.conditions import phase_after
 
 FLAT = {"s0": {"b0": "n0 n1 n2 n3"}}
 GROUPS = "gang.scheduling.koordinator.sh/groups"
@@ -103,6 +106,14 @@ def test_once_satisfied_lets_later_pods_in_alone() -> None:
     bound, _ = run(cluster(FLAT), gang("g", 2, least=4, running={0: "n0"}, phase="Running"))
 
     assert {"g-1": "n1"} == bound
+
+
+def test_a_gang_that_was_whole_once_stays_running() -> None:
+    """One pod of four is left, and the gang need not be whole again."""
+    snapshot = build(objects_of(cluster(FLAT), gang("g", 1, least=4, running={0: "n0"}, phase="Running")), now=0.0)
+    (job,) = snapshot.jobs
+
+    assert Phase.RUNNING is phase_after(job, cycle(snapshot, DEFAULT), 0)
 
 
 def test_running_pods_count_only_where_the_policy_says_so() -> None:

@@ -162,6 +162,22 @@ def test_a_topology_is_that_of_its_flavors_nodes() -> None:
     assert {"n4", "n5"} == set(run([*WORLD, flavor], kueue_gang("g", 2, required_topology=RACK))[0].values())
 
 
+def test_a_topology_of_two_flavors_has_the_nodes_of_both() -> None:
+    """A node need be of one of them only."""
+    flavors: list[Raw] = [
+        {
+            "apiVersion": V1,
+            "kind": "ResourceFlavor",
+            "metadata": {"name": name},
+            "spec": {"nodeLabels": labels, "topologyName": "net"},
+        }
+        for name, labels in (("f", {SPINE: "s1"}), ("g", {RACK: "r0"}))
+    ]
+    gangs = [*kueue_gang("g", 2, required_topology=RACK), *kueue_gang("h", 2, required_topology=RACK)]
+
+    assert {"n0", "n1", "n4", "n5"} == set(run([*WORLD, *flavors], gangs)[0].values())
+
+
 def test_what_does_not_add_up_is_invalid() -> None:
     """A total that is no number or none at all, a level without a name, a slice without a size, a size of nothing."""
     nameless = kueue_gang("g", 1)
@@ -198,6 +214,15 @@ def test_the_pods_of_a_job_that_asks_for_a_topology_are_a_gang() -> None:
     assert 1 == len({RACKS[node] for node in run(WORLD, [job, *_of_job("j", 2)])[0].values()})
     assert {"NotEnoughTasks"} == _codes(run(WORLD, [job, *_of_job("j", 1)])[1])
     assert {"NotSupported"} == _codes(run(WORLD, _of_job("j", 2))[1])
+
+
+def test_a_job_never_runs_more_pods_than_it_completes() -> None:
+    """Two completions are two pods, however many may run at once."""
+    spec = {"parallelism": 4, "completions": 2}
+    job: Raw = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": spec}
+
+    assert 2 == len(run(WORLD, [job, *_of_job("j", 2)])[0])
+    assert {"NotEnoughTasks"} == _codes(run(WORLD, [job, *_of_job("j", 1)])[1])
 
 
 def test_a_mark_that_is_not_read_keeps_the_pod_waiting() -> None:

@@ -67,6 +67,14 @@ def test_the_last_gangs_are_held_to_account() -> None:
     assert [1, 1] == [slots.most for slots in found.slots]  # the cordoned node does not count
 
 
+def test_the_youngest_gangs_are_the_last() -> None:
+    """Of four gangs the three that were created last are told, the youngest first."""
+    gangs = [gang(name, tasks=1, each="gpu=1", on="n0", created=i) for i, name in enumerate("dbca")]
+    snapshot = build(objects_of(draw("r0[n0]", node="gpu=8"), *gangs), now=0.0)
+
+    assert ["default/a", "default/c", "default/b"] == [job.key for job, _ in free_slots(snapshot, (8,)).lost]
+
+
 def test_programs_read_free_slots(tmp_path: Path) -> None:
     """`topology show -o json` has them tier by tier, and people see a table."""
     world = draw("r0[n0..1]", node="gpu=8", running="n0:gpu=1")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tierwise.explain.message import message, tried_line
+from tierwise.explain.message import decisive, message, tried_line
 from tierwise.explain.ranges import compact, numbers
 from tierwise.model.reason import Reason, Rejection, Tried
 
@@ -46,3 +46,10 @@ def test_names_with_leading_zeros_stay_as_they_are() -> None:
     """Folding them would show a name that does not exist."""
     assert "node-007 and node-008" == compact(["node-008", "node-007"])
     assert "node-[7-8]" == compact(["node-8", "node-7"])
+
+
+def test_the_widest_tier_decides() -> None:
+    """Of all that was tried, the shortest sentence tells how far the widest domain came."""
+    tried = (Tried(1, 2, "r0", fits=1, asked=4), Tried(2, 1, "s0", fits=3, asked=4))
+
+    assert "3 of 4 pods fit in s0" == decisive(Rejection("place", "default/g", NO_PLACE, tried=tried))

@@ -83,6 +83,15 @@ def test_a_deadline_is_a_bound_and_no_estimate() -> None:
     assert (EndSource.DEADLINE, NOW + HOUR, None) == (found.source, found.planned, found.median)
 
 
+def test_the_last_deadline_of_its_pods_bounds_a_job() -> None:
+    """A job runs until its last pod is stopped, whichever of them that is."""
+    for place in (1, 2):
+        raws: list[Any] = run("train", ago=HOUR, deadline=7200)
+        raws[place]["spec"]["activeDeadlineSeconds"] = 10_800
+
+        assert NOW + 2 * HOUR == end(seen(raws), "train").planned
+
+
 def test_a_deadline_bounds_what_is_stated() -> None:
     """A job that states more than its deadline ends at the deadline."""
     found = end(seen(run("train", ago=HOUR, deadline=5400, marks={EXPECTED_DURATION: "9h"})), "train")
@@ -125,6 +134,17 @@ def test_a_kept_history_counts_like_objects() -> None:
 
     assert EndSource.UNKNOWN == end(four, "train").source
     assert "5 runs of default/train with 2 pods" == end(five, "train").text
+
+
+@pytest.mark.parametrize(("pods", "like"), [(3, " with about 4 pods"), (4, " with about 4 pods"), (5, ""), (2, "")])
+def test_jobs_of_about_one_size_reach_up_to_a_power_of_two(pods: int, like: str) -> None:
+    """A job of four pods is like others of three and four, and less like those of two and five."""
+    waiting = gang("next", tasks=4, each="gpu=4").manifests()
+    history = tuple(FinishedRun(f"default/other{n}x", "default", pods, HOUR, NOW - HOUR) for n in range(5))
+    snapshot = replace(seen(waiting), history=history)
+    (job,) = snapshot.jobs
+
+    assert f"5 runs of jobs of queue default{like}" == ExpectedEnds(snapshot).if_started(job, NOW).text
 
 
 def test_an_overdue_job_says_so() -> None:

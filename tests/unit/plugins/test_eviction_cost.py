@@ -373,6 +373,17 @@ def test_a_plan_is_not_declined_for_ever(action: str, waited: int, most: dict[st
     assert ({"low"} if goes else set()) == evicted(report(costed(action, **most), low, high))
 
 
+@pytest.mark.parametrize("action", ["gangpreempt", "preempt", "jobpreempt"])
+@pytest.mark.parametrize(("waited", "goes"), [(61, True), (59, False)])
+def test_a_job_waits_since_the_first_of_its_pods(action: str, waited: int, goes: bool) -> None:
+    """A pod that was made anew just now does not begin the wait anew."""
+    low, high = running("low", "n0 n1", ago=9 * HOUR, minimum=1), _since(urgent(2, minimum=1), waited * MINUTE)
+    last: Any = high[-1]["metadata"]
+    last["creationTimestamp"] = format_time(NOW)
+
+    assert ({"low"} if goes else set()) == evicted(report(costed(action), low, high))
+
+
 def test_only_so_much_of_a_claim_ranks_victims() -> None:
     """A job that lost less work goes all the same, once the other's claim is cut to what counts."""
     claims = running("claims", "n0", ago=HOUR, marks={"tierwise.io/restart-cost": "9h"})

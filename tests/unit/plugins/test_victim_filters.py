@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.support.draw import gang
 from tests.support.points import takes
 from tests.support.queue_worlds import Hall, hall_of
@@ -62,6 +63,14 @@ def test_priority_lets_only_less_important_jobs_be_preempted() -> None:
     assert "low-0" == hall.go(plugin, hall.cause("new", purpose=PREEMPT), everyone)
     assert "low-0" == hall.go(plugin, hall.cause("new", purpose=PREEMPT, gang=False), everyone)
     assert everyone == hall.go(plugin, hall.cause("new", purpose=RECLAIM), everyone)
+
+
+def test_pods_by_themselves_are_preempted_by_their_own_priority() -> None:
+    """Equal is not less there either."""
+    hall = ranks()
+    cause = replace(hall.cause("new", purpose=PREEMPT, gang=False), by_pod=True)
+
+    assert "low-0" == hall.go(Priority({}, hall.view), cause, "low-0 same-0 high-0")
 
 
 def test_less_important_tasks_of_one_job_make_room_one_by_one() -> None:

@@ -255,6 +255,19 @@ def test_two_claims_of_a_pod_do_not_get_one_volume() -> None:
     assert {} == _bound(*world, claim("x", size="2Gi"), claim("y", size="2Gi"), pod("p", "x", "y"))
 
 
+def test_two_claims_do_not_get_one_volume_though_no_pod_asks() -> None:
+    """Claims of a class that does not wait are bound at once: of one size, to one volume each."""
+    at_once = storage_class(provisioner="kubernetes.io/no-provisioner", volumeBindingMode="Immediate")
+    volumes = [volume("a", size="1Gi"), volume("b", size="4Gi")]
+    claims = [claim(name, size="1Gi") for name in ("x", "y", "z")]
+    cluster = EmbeddedCluster(objects(node("n0"), at_once, *volumes, *claims))
+
+    cluster.apply(provision(cluster.read(), NOW).effects)
+
+    bound = cluster.read().every(PersistentVolumeClaim).values()
+    assert ["a", "b", ""] == [found.spec.volume_name for found in bound]
+
+
 def test_local_volumes_spread_a_gang_over_their_nodes() -> None:
     """Each node takes as many pods as it has volumes for; the gang stays one shape."""
     nodes = [node(f"n{i}", cpu="64") for i in range(3)]

@@ -6,6 +6,7 @@ import json
 from functools import cache
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -25,8 +26,10 @@ from tierwise.replay.engine.checkpoint import load, save
 from tierwise.replay.engine.contenders import BUILT_IN, Contender
 from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.failures import draw
+from tierwise.replay.engine.gangs import split
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.run import Comparison
+from tierwise.replay.report.outcome import outcome
 from tierwise.replay.report.spread import Spreads
 from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
 from tierwise.replay.traces.trace import Trace
@@ -227,3 +230,24 @@ def test_spread_of_a_gang_by_hand() -> None:
     assert crossed[2] == 4 * 2 * 3 / 4
     wide = Spreads.over(FABRIC).of(np.array([0, 6]))
     assert wide == (2.0, 3.0, 2.0, 2.0, 1.0, 1.0)
+
+
+def test_the_pods_of_a_job_fill_hosts_one_after_the_other() -> None:
+    """The largest come first, and what is left is one pod more."""
+    assert [(8, 8, 4), (8, 8), (3,)] == [split(gpus, 8) for gpus in (20, 16, 3)]
+
+
+def test_work_that_is_lost_is_no_goodput() -> None:
+    """Of the GPUs in service counts what they worked, without what failing hosts made them repeat."""
+    trace = synthetic_trace("synthetic:jobs=60,gap=60,mean=4000,largest=64", 2)
+    incidents = draw(FABRIC.nodes.names, trace.span, between=2_000.0, repair=2000.0, seed=2)
+    engine = Engine(FABRIC, trace, contender("default"), Rules(period=300.0, look_ahead=8, incidents=incidents))
+    for _ in engine.run():
+        pass
+    state = engine.state
+    told: Any = outcome(engine)
+
+    assert state.window_lost > 0
+    assert (state.window_worked - state.window_lost) / state.window_service == pytest.approx(
+        told["failures"]["goodput"], abs=1e-5
+    )

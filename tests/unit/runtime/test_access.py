@@ -52,6 +52,9 @@ def _asked(access: Access, *requests: tuple[str, str, Mapping[str, str]], burst:
         (HERE, "GET", {"Host": "localhost", "X-Forwarded-For": "10.1.2.3"}, 403),
         (HERE, "GET", {"Host": "localhost", "Via": "1.1 somewhere"}, 403),
         (HERE, "GET", {"Host": "localhost", "Sec-Fetch-Site": "cross-site"}, 403),
+        (HERE, "GET", {"Host": "localhost", "Sec-Fetch-Site": "same-site"}, 403),  # another port, or a sister's host
+        (HERE, "GET", {"Host": "localhost", "Sec-Fetch-Site": "same-origin"}, 200),
+        (HERE, "GET", {"Host": "localhost", "Sec-Fetch-Site": "none"}, 200),  # a person's own doing
         (HERE, "POST", {"Host": "localhost", "Origin": "https://evil.example"}, 403),
         (HERE, "POST", {"Host": "localhost", "Origin": "http://localhost"}, 200),
         (PROXY, "GET", {"Host": "pages.example"}, 401),

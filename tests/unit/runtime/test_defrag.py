@@ -192,6 +192,22 @@ def test_what_is_held_stays_held_for_a_gang_that_cannot_start_yet() -> None:
     assert ["rival"] == bound(NOW + 61)  # what is held ends
 
 
+def test_a_pod_that_came_stands_for_one_of_the_places_on_its_node() -> None:
+    """Of two places of one job on a node, one is still held once the first pod has come."""
+    train = gang("train", tasks=2, each="gpu=2", minimum=1, on="n0")
+    world = objects_of(draw("r0[n0]", node="gpu=4"), train)
+    place = HeldPods("default/train", "n0", 1, {"nvidia.com/gpu": 2, "pods": 1})
+    record = DefragRecord("", MovePhase.MOVING, deadline=NOW + 60, expires=NOW + 60, held=(place, place))
+    rival, config = lone("rival", 2), manifest(record, "kube-system")
+    objects = world.changed({key_of_raw(raw): raw for raw in (rival, config)})
+
+    def bound(now: float) -> list[str]:
+        snapshot = build(objects, now)
+        return [effect.pod.name for effect in effects(snapshot, cycle(snapshot, DEFAULT)) if isinstance(effect, Bind)]
+
+    assert ["train-1"] == bound(NOW)
+
+
 def test_the_scheduler_says_what_it_respects() -> None:
     """A cycle acknowledges the revision that it has seen, after its binds, and once."""
     record = DefragRecord("", MovePhase.RESERVING, revision=7, deadline=NOW + 60)

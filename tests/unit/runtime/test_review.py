@@ -11,6 +11,7 @@ import pytest
 from tierwise.admission import complete
 from tierwise.api import codec
 from tierwise.api.errors import InputError
+from tierwise.dialects.volcano.job import pod_group_name
 from tierwise.port import Objects
 from tierwise.runtime.review import Request, Reviewer, ReviewResponse, read_request
 
@@ -170,6 +171,17 @@ def test_a_queue_with_jobs_in_it_stays() -> None:
     assert 'queue "q" has 2 jobs in it (team/alone, team/train): delete or finish them first' == message
     assert around.validate(_deleted("another")).allowed
     assert _reviewer(QUEUE, ended).validate(_deleted("q")).allowed
+
+
+def test_the_group_of_a_job_does_not_count_beside_it() -> None:
+    """One that runs is counted once, and that of a job that has ended keeps no queue, whatever its own phase says."""
+    runs = _job(queue="q")
+    ended = {**runs, "status": {"state": {"phase": "Completed"}}}
+    group = _group(pod_group_name(codec.decode(runs)), "q", "Running")
+
+    (message,) = _reviewer(QUEUE, runs, group).validate(_deleted("q")).errors
+    assert 'queue "q" has 1 job in it (team/train): delete or finish them first' == message
+    assert _reviewer(QUEUE, ended, group).validate(_deleted("q")).allowed
 
 
 def test_a_queue_with_queues_below_it_stays() -> None:

@@ -69,6 +69,15 @@ def test_the_start_is_the_end_of_what_it_waits_for() -> None:
     assert "when b ends, 14:43" == eta_text(eta, NOW)
 
 
+def test_a_start_follows_those_on_its_own_nodes() -> None:
+    """Of two gangs that end in one moment, the one in whose rack it starts is named."""
+    both = (job("a", on="n0 n1", ago=HOUR, states="2h"), job("b", on="n2 n3", ago=HOUR, states="2h"))
+    eta = one(asked(*both, job("c", within=1)), "c")
+
+    assert NOW + HOUR == eta.start
+    assert ["a"] == [awaited.name for awaited in eta.after]
+
+
 def test_places_are_those_of_the_cycle() -> None:
     """Higher priority first, then who came first; and each queue has places of its own."""
     report = asked(

@@ -133,6 +133,12 @@ def test_a_pod_that_runs_already_lives_from_now_on() -> None:
     assert PodSync(wake=START + 10) == sync_pod(up, START + 9)
 
 
+@pytest.mark.parametrize(("told", "seconds"), [("500ms", 1), ("1s", 1), ("1500ms", 2), ("0s", 0)])
+def test_parts_of_a_second_take_a_whole_one(told: str, seconds: int) -> None:
+    """So that a pod that runs for less than a second is seen to run."""
+    assert seconds == behaviour({"tierwise.io/run-for": told}).run
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [("run-for", "long"), ("run-for", "-1s"), ("exit-code", "256"), ("exit-code", "9" * 5000), ("stop-after", "")],

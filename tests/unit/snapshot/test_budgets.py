@@ -71,3 +71,21 @@ def test_a_budget_that_is_overdrawn_allows_nothing(terms: dict[str, int], left: 
     ]
 
     assert (left,) == allowed(Budgets({"n/b": record}), {"n/b": record}, {pod.metadata.name: pod for pod in pods})
+
+
+@pytest.mark.parametrize(
+    ("terms", "left"), [({"min_available": "50%"}, 1), ({"max_unavailable": "50%"}, 2), ({"max_unavailable": "0%"}, 0)]
+)
+def test_percentages_are_rounded_up(terms: dict[str, str], left: int) -> None:
+    """Half of three pods are two of them: so many must stay, or may go."""
+    record = PodDisruptionBudget(
+        metadata=ObjectMeta(name="b", namespace="n"), spec=PodDisruptionBudgetSpec(selector=LabelSelector(), **terms)
+    )
+    pods = {
+        node: Pod(
+            metadata=ObjectMeta(name=node, namespace="n"), spec=PodSpec(node_name=node), status=PodStatus("Running")
+        )
+        for node in "abc"
+    }
+
+    assert (left,) == allowed(Budgets({"n/b": record}), {"n/b": record}, pods)

@@ -92,6 +92,16 @@ def test_what_became_of_jobs() -> None:
     assert history.changes(1, 9) is None
 
 
+def test_who_waits_still_has_not_begun_to() -> None:
+    """Of two gangs that wait in the end, one is new; and one that waited in both moments is not."""
+    history = BoardHistory()
+    history.saw(_view(*"abcde"))  # four fit, and one waits
+    history.saw(_view(*"abcdef"))
+    found: Any = history.changes(1, 2)
+
+    assert ["f"] == [job["name"] for job in found["waiting"]["jobs"]]
+
+
 def test_an_open_page_hears_of_news() -> None:
     """The stream speaks when it is opened and when the source has something else; it ends with the server."""
     boards = [_view("a"), _view("a", "b")]

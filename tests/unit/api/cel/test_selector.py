@@ -66,6 +66,7 @@ TRUE = (
     '["a", "b"].all(x, x in device.attributes["gpu.example.com"].ports)',
     "[1, 2, 3].filter(x, x > 1).map(x, x * 2) == [4, 6]",
     "[1, 2, 3].exists_one(x, x > 2)",
+    "[1.5, 2.5, 0.5].max() == 2.5 && [1.5, 0.5, 2.5].min() == 0.5",
     'device.attributes["gpu.example.com"].model != 1',  # values of different types differ
     "dyn(1) == 1.0 && 1u == dyn(1) && 2.5 > 2",
     "true || 1 / 0 == 0",
