@@ -6,17 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.admission.findings import Issue, error, warning
+from tierwise.api import resource
 from tierwise.api.core import Pod, PodSpec
-from tierwise.api.resource import (
-    Device,
-    DeviceClaim,
-    DeviceClass,
-    DeviceSelector,
-    DeviceSubRequest,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceClaimTemplate,
-)
 from tierwise.port import Objects
 
 __all__ = ["Trials", "check_pod", "check_requests", "check_selectors"]
@@ -40,7 +31,7 @@ class Trials:
         if expression not in self._known and self._left >= LIMIT:
             budget, self._known[expression] = Work(self._left), ""
             try:
-                found.matches("", Device(name=""), budget)
+                found.matches("", resource.Device(name=""), budget)
             except TooMuchWorkError as error:
                 self._known[expression] = str(error)
             except EvaluationError:
@@ -56,7 +47,7 @@ def check_pod(pod: Pod, objects: Objects) -> Iterator[Issue]:
 
 
 def _named(spec: PodSpec, namespace: str, objects: Objects) -> Iterator[Issue]:
-    known = objects.every(ResourceClaim), objects.every(ResourceClaimTemplate)
+    known = objects.every(resource.ResourceClaim), objects.every(resource.ResourceClaimTemplate)
     for i, entry in enumerate(spec.resource_claims):
         path = f"spec.resourceClaims[{i}]"
         if bool(entry.resource_claim_name) is bool(entry.resource_claim_template_name):
@@ -69,7 +60,9 @@ def _named(spec: PodSpec, namespace: str, objects: Objects) -> Iterator[Issue]:
                 yield warning(path, f"{kind} {name} does not exist: the pod will wait for it (ClaimNotReady)")
 
 
-def check_requests(path: str, spec: DeviceClaim, classes: Mapping[str, DeviceClass], trials: Trials) -> Iterator[Issue]:
+def check_requests(
+    path: str, spec: resource.DeviceClaim, classes: Mapping[str, resource.DeviceClass], trials: Trials
+) -> Iterator[Issue]:
     """A claim that asks for what is not known waits for ever, and so does each that is made from a template."""
     if not spec.requests:
         yield error(f"{path}.requests", "a claim needs at least one request")
@@ -77,7 +70,7 @@ def check_requests(path: str, spec: DeviceClaim, classes: Mapping[str, DeviceCla
         where = f"{path}.requests[{i}]"
         if (request.exactly is None) is not bool(request.first_available):
             yield error(where, "exactly one of exactly and firstAvailable is needed")
-        options: list[tuple[str, ExactDeviceRequest | DeviceSubRequest]] = []
+        options: list[tuple[str, resource.ExactDeviceRequest | resource.DeviceSubRequest]] = []
         if request.exactly is not None:
             options.append((f"{where}.exactly", request.exactly))
         options += [(f"{where}.firstAvailable[{j}]", one) for j, one in enumerate(request.first_available)]
@@ -95,7 +88,7 @@ def check_requests(path: str, spec: DeviceClaim, classes: Mapping[str, DeviceCla
             yield error(f"{path}.constraints[{i}]", "exactly one of matchAttribute and distinctAttribute is needed")
 
 
-def check_selectors(path: str, selectors: Sequence[DeviceSelector], trials: Trials) -> Iterator[Issue]:
+def check_selectors(path: str, selectors: Sequence[resource.DeviceSelector], trials: Trials) -> Iterator[Issue]:
     """A class or a request whose selectors cannot be read chooses no device."""
     from tierwise.api.cel import CelError, NotSupportedError  # most collections have no selectors
 

@@ -6,28 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from tierwise.admission.findings import Issue, error, warning
+from tierwise.api import elastic_quota as api
 from tierwise.api.core import Pod, ResourceList
-from tierwise.api.elastic_quota import (
-    DEFAULT_QUOTA,
-    FORCED,
-    IGNORES_DEFAULT_TREE,
-    IS_PARENT,
-    IS_ROOT,
-    LENDS,
-    NAMESPACES,
-    PARENT,
-    PREEMPTIBLE,
-    QUOTA_NAME,
-    ROOT_QUOTA,
-    SHARED_WEIGHT,
-    STRICT_KEYS,
-    SYSTEM_QUOTA,
-    TOTAL,
-    TREE_ID,
-    ElasticQuota,
-    read_amounts,
-    read_list,
-)
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount, show
@@ -35,8 +15,8 @@ from tierwise.dialects.elastic_quota import DEEPEST, QUOTA_NAMESPACE
 
 __all__ = ["Forest"]
 
-_FLAGS: Final = (IS_PARENT, IS_ROOT, IGNORES_DEFAULT_TREE, LENDS, FORCED)
-_BUILT_IN: Final = (ROOT_QUOTA, SYSTEM_QUOTA, DEFAULT_QUOTA)
+_FLAGS: Final = (api.IS_PARENT, api.IS_ROOT, api.IGNORES_DEFAULT_TREE, api.LENDS, api.FORCED)
+_BUILT_IN: Final = (api.ROOT_QUOTA, api.SYSTEM_QUOTA, api.DEFAULT_QUOTA)
 _LABEL: Final = "metadata.labels."
 _ANNOTATION: Final = "metadata.annotations."
 
@@ -48,16 +28,16 @@ class Forest:
     further namespaces a profile trusts is not known here, so what such a quota says of others is a warning.
     """
 
-    def __init__(self, quotas: Iterable[ElasticQuota]) -> None:
-        self._by_name: dict[tuple[str, str], ElasticQuota] = {}  # by scope, "" for the trusted one, and name
-        self._children: dict[tuple[str, str], list[ElasticQuota]] = {}
+    def __init__(self, quotas: Iterable[api.ElasticQuota]) -> None:
+        self._by_name: dict[tuple[str, str], api.ElasticQuota] = {}  # by scope, "" for the trusted one, and name
+        self._children: dict[tuple[str, str], list[api.ElasticQuota]] = {}
         self._lists: dict[str, tuple[str, str]] = {}
-        self._elsewhere: dict[str, list[ElasticQuota]] = {}
+        self._elsewhere: dict[str, list[api.ElasticQuota]] = {}
         for quota in sorted(quotas, key=_age):
             name, scope = quota.metadata.name, _scope(quota)
             self._elsewhere.setdefault(name, []).append(quota)
             if self._by_name.setdefault((scope, name), quota) is quota:
-                for namespace in read_list(quota.metadata, NAMESPACES) or ():
+                for namespace in api.read_list(quota.metadata, api.NAMESPACES) or ():
                     if scope in ("", namespace):
                         self._lists.setdefault(namespace, (scope, name))
         for key, quota in self._by_name.items():
@@ -69,9 +49,9 @@ class Forest:
         """The quota that one of a scope means by a name."""
         return next((key for key in ((scope, name), ("", name)) if key in self._by_name), None) if name else None
 
-    def check(self, quota: ElasticQuota) -> Iterator[Issue]:
+    def check(self, quota: api.ElasticQuota) -> Iterator[Issue]:
         """Issues of a quota among the others."""
-        if quota.metadata.name == ROOT_QUOTA:
+        if quota.metadata.name == api.ROOT_QUOTA:
             return
         yield from _check_alone(quota)
         yield from self._check_name(quota)
@@ -81,7 +61,7 @@ class Forest:
         yield from self._check_parent(quota)
         yield from self._check_children(quota)
 
-    def _check_name(self, quota: ElasticQuota) -> Iterator[Issue]:
+    def _check_name(self, quota: api.ElasticQuota) -> Iterator[Issue]:
         """A clash is an error among quotas that one namespace sees: there the older one counts."""
         name, scope = quota.metadata.name, _scope(quota)
         if scope and name in _BUILT_IN:
@@ -100,47 +80,47 @@ class Forest:
 
     def check_pod(self, pod: Pod) -> Iterator[Issue]:
         """Issues of a pod's quota."""
-        named, namespace = pod.metadata.labels.get(QUOTA_NAME, ""), pod.metadata.namespace or "default"
+        named, namespace = pod.metadata.labels.get(api.QUOTA_NAME, ""), pod.metadata.namespace or "default"
         key = self._above(namespace, named or namespace) or (None if named else self._lists.get(namespace))
         quota = self._by_name[key] if key is not None else None
-        if quota is not None and _flag(quota, IS_PARENT):
+        if quota is not None and _flag(quota, api.IS_PARENT):
             text = f'quota "{quota.metadata.name}" is a parent of quotas: pods belong into one of its children'
-            yield error(f"{_LABEL}{QUOTA_NAME}", text)
+            yield error(f"{_LABEL}{api.QUOTA_NAME}", text)
         if named and quota is None and self._by_name and named not in _BUILT_IN:
             yield warning(
-                f"{_LABEL}{QUOTA_NAME}",
+                f"{_LABEL}{api.QUOTA_NAME}",
                 f'quota "{named}" does not exist for namespace {namespace}: the default quota counts',
             )
-        yield from _true_or_false(pod.metadata, (PREEMPTIBLE,))
+        yield from _true_or_false(pod.metadata, (api.PREEMPTIBLE,))
 
-    def _check_namespaces(self, quota: ElasticQuota) -> Iterator[Issue]:
+    def _check_namespaces(self, quota: api.ElasticQuota) -> Iterator[Issue]:
         scope = _scope(quota)
-        for namespace in read_list(quota.metadata, NAMESPACES) or ():
+        for namespace in api.read_list(quota.metadata, api.NAMESPACES) or ():
             if scope not in ("", namespace):
                 text = (
                     f'namespace "{namespace}" is not its own: that counts only where trustedNamespaces of elasticquota '
                     f"lists namespace {scope}"
                 )
-                yield warning(f"{_ANNOTATION}{NAMESPACES}", text)
+                yield warning(f"{_ANNOTATION}{api.NAMESPACES}", text)
                 continue
             owner = self._lists[namespace]
             if owner != (scope, quota.metadata.name):
                 text = f'namespace "{namespace}" is listed by quota "{owner[1]}" already'
-                yield error(f"{_ANNOTATION}{NAMESPACES}", text)
+                yield error(f"{_ANNOTATION}{api.NAMESPACES}", text)
 
-    def _check_parent(self, quota: ElasticQuota) -> Iterator[Issue]:
+    def _check_parent(self, quota: api.ElasticQuota) -> Iterator[Issue]:
         name, above = quota.metadata.name, _parent(quota)
         if not above:
             return
-        path, key = f"{_LABEL}{PARENT}", self._above(_scope(quota), above)
+        path, key = f"{_LABEL}{api.PARENT}", self._above(_scope(quota), above)
         if key is None:
             elsewhere = self._elsewhere.get(above, [])
             where = f" for namespace {_scope(quota)}" if elsewhere else ""
             yield error(path, f'parent quota "{above}" does not exist{where}')
             return
         parent = self._by_name[key]
-        if not _flag(parent, IS_PARENT):
-            yield error(path, f'parent quota "{above}" is not marked as a parent (label {IS_PARENT}: "true")')
+        if not _flag(parent, api.IS_PARENT):
+            yield error(path, f'parent quota "{above}" is not marked as a parent (label {api.IS_PARENT}: "true")')
         chain, at = [name, above], key
         while (further := self._above(at[0], _parent(self._by_name[at]))) is not None and further[1] not in chain:
             chain.append(further[1])
@@ -150,21 +130,23 @@ class Forest:
                 break
         if further is not None and further[1] == name:
             yield error(path, f"cyclic dependency: {' -> '.join([*chain, name])}")
-        tree, around = (q.metadata.labels.get(TREE_ID, "") for q in (quota, parent))
+        tree, around = (q.metadata.labels.get(api.TREE_ID, "") for q in (quota, parent))
         if tree and tree != around:
-            yield error(f"{_LABEL}{TREE_ID}", f'tree "{tree}" is not that of its parent quota "{above}" ("{around}")')
+            yield error(
+                f"{_LABEL}{api.TREE_ID}", f'tree "{tree}" is not that of its parent quota "{above}" ("{around}")'
+            )
         yield from _check_keys(quota, parent)
 
-    def _check_children(self, quota: ElasticQuota) -> Iterator[Issue]:
+    def _check_children(self, quota: api.ElasticQuota) -> Iterator[Issue]:
         below = self._children.get((_scope(quota), quota.metadata.name), [])
-        if below and not _flag(quota, IS_PARENT):
-            yield error(f"{_LABEL}{IS_PARENT}", "it has quotas below it, so it must be marked as a parent")
-        if _flag(quota, IS_ROOT) or any(_flag(q, FORCED) for q in (quota, *below)):
+        if below and not _flag(quota, api.IS_PARENT):
+            yield error(f"{_LABEL}{api.IS_PARENT}", "it has quotas below it, so it must be marked as a parent")
+        if _flag(quota, api.IS_ROOT) or any(_flag(q, api.FORCED) for q in (quota, *below)):
             return
         yield from _check_sum(quota, below)
 
 
-def _check_alone(quota: ElasticQuota) -> Iterator[Issue]:
+def _check_alone(quota: api.ElasticQuota) -> Iterator[Issue]:
     spec = quota.spec
     yield from _not_negative("spec.max", spec.max)
     yield from _not_negative("spec.min", spec.min)
@@ -174,40 +156,40 @@ def _check_alone(quota: ElasticQuota) -> Iterator[Issue]:
             yield error(path, f"{resource} is listed in min and not in max")
         elif amount(resource, quantity) > amount(resource, spec.max[resource]):
             yield error(path, f"min {quantity} is more than the max of {spec.max[resource]}")
-    weights = read_amounts(quota, SHARED_WEIGHT)
+    weights = api.read_amounts(quota, api.SHARED_WEIGHT)
     if weights is None:
         yield error(
-            f"{_ANNOTATION}{SHARED_WEIGHT}", "the shared weight is not a JSON object of resources and quantities"
+            f"{_ANNOTATION}{api.SHARED_WEIGHT}", "the shared weight is not a JSON object of resources and quantities"
         )
     for resource, weight in (weights or {}).items():
         if weight < 0:
-            yield error(f"{_ANNOTATION}{SHARED_WEIGHT}", f"the shared weight of {resource} is negative")
-    if read_list(quota.metadata, NAMESPACES) is None:
-        yield error(f"{_ANNOTATION}{NAMESPACES}", "not a JSON list of namespaces")
+            yield error(f"{_ANNOTATION}{api.SHARED_WEIGHT}", f"the shared weight of {resource} is negative")
+    if api.read_list(quota.metadata, api.NAMESPACES) is None:
+        yield error(f"{_ANNOTATION}{api.NAMESPACES}", "not a JSON list of namespaces")
     yield from _check_total(quota)
     yield from _check_used(quota)
     yield from _true_or_false(quota.metadata, _FLAGS)
 
 
-def _check_total(quota: ElasticQuota) -> Iterator[Issue]:
+def _check_total(quota: api.ElasticQuota) -> Iterator[Issue]:
     """What a tree shares is said by its root."""
-    path, total = f"{_ANNOTATION}{TOTAL}", read_amounts(quota, TOTAL)
+    path, total = f"{_ANNOTATION}{api.TOTAL}", api.read_amounts(quota, api.TOTAL)
     if total is None:
         yield error(path, "the total is not a JSON object of resources and quantities")
         return
     for resource, number in total.items():
         if number < 0:
             yield error(path, f"the total of {resource} is negative")
-    if total and not (_flag(quota, IS_ROOT) and quota.metadata.labels.get(TREE_ID)):
-        text = f'a total counts for the root of a tree alone (labels {IS_ROOT}: "true" and {TREE_ID})'
+    if total and not (_flag(quota, api.IS_ROOT) and quota.metadata.labels.get(api.TREE_ID)):
+        text = f'a total counts for the root of a tree alone (labels {api.IS_ROOT}: "true" and {api.TREE_ID})'
         yield warning(path, text)
 
 
-def _check_used(quota: ElasticQuota) -> Iterator[Issue]:
+def _check_used(quota: api.ElasticQuota) -> Iterator[Issue]:
     """Where the quota says so, max must not fall below what is used."""
-    keys = read_list(quota.metadata, STRICT_KEYS)
+    keys = api.read_list(quota.metadata, api.STRICT_KEYS)
     if keys is None:
-        yield error(f"{_ANNOTATION}{STRICT_KEYS}", "not a JSON list of resources")
+        yield error(f"{_ANNOTATION}{api.STRICT_KEYS}", "not a JSON list of resources")
     most, used = quota.spec.max, quota.status.used
     for key in keys or ():
         if key in used and key not in most:
@@ -216,7 +198,7 @@ def _check_used(quota: ElasticQuota) -> Iterator[Issue]:
             yield error(f"spec.max.{key}", f"max {most[key]} is less than the {used[key]} of {key} that is used")
 
 
-def _check_keys(quota: ElasticQuota, parent: ElasticQuota) -> Iterator[Issue]:
+def _check_keys(quota: api.ElasticQuota, parent: api.ElasticQuota) -> Iterator[Issue]:
     """The resources of parent and child: the same in max, and no further ones in min."""
     above = parent.metadata.name
     for resource in sorted(set(quota.spec.max) ^ set(parent.spec.max)):
@@ -229,7 +211,7 @@ def _check_keys(quota: ElasticQuota, parent: ElasticQuota) -> Iterator[Issue]:
             yield error(f"spec.min.{resource}", f'min of its parent quota "{above}" does not list {resource}')
 
 
-def _check_sum(quota: ElasticQuota, below: Sequence[ElasticQuota]) -> Iterator[Issue]:
+def _check_sum(quota: api.ElasticQuota, below: Sequence[api.ElasticQuota]) -> Iterator[Issue]:
     """A parent must be able to keep its word to its children; what the cluster has is not checked."""
     for resource, quantity in quota.spec.min.items() if below else ():
         asked = sum(amount(resource, child.spec.min.get(resource, 0)) for child in below)
@@ -253,22 +235,22 @@ def _true_or_false(meta: ObjectMeta, labels: Iterable[str]) -> Iterator[Issue]:
             )
 
 
-def _scope(quota: ElasticQuota) -> str:
+def _scope(quota: api.ElasticQuota) -> str:
     """The namespace that sees a quota; empty where all do."""
     namespace = quota.metadata.namespace or "default"
     return "" if namespace == QUOTA_NAMESPACE else namespace
 
 
-def _age(quota: ElasticQuota) -> tuple[str, tuple[object, ...]]:
+def _age(quota: api.ElasticQuota) -> tuple[str, tuple[object, ...]]:
     """The older first, then by namespace; the API server writes all times in one form."""
     return quota.metadata.creation_timestamp or "", natural(quota.metadata.namespace or "default")
 
 
-def _parent(quota: ElasticQuota) -> str:
+def _parent(quota: api.ElasticQuota) -> str:
     """The parent's name; empty at the outermost level."""
-    name = quota.metadata.labels.get(PARENT, "")
-    return "" if name == ROOT_QUOTA else name
+    name = quota.metadata.labels.get(api.PARENT, "")
+    return "" if name == api.ROOT_QUOTA else name
 
 
-def _flag(quota: ElasticQuota, label: str) -> bool:
+def _flag(quota: api.ElasticQuota, label: str) -> bool:
     return quota.metadata.labels.get(label) == "true"

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tierwise.admission.context import ClusterContext, Surroundings
 from tierwise.admission.findings import Issue, at_least, at_most, error, one_of, warning
+from tierwise.api import workload
 from tierwise.api.core import Pod
 from tierwise.api.grove import PodGang
 from tierwise.api.kai import PodGroup as KaiGroup
@@ -18,17 +19,6 @@ from tierwise.api.kueue import Level
 from tierwise.api.limits import PODS
 from tierwise.api.scheduler_plugins import PodGroup as PluginGroup
 from tierwise.api.volcano import Queue
-from tierwise.api.workload import (
-    CompositePodGroup,
-    CompositePodGroupSpec,
-    CompositePolicy,
-    DisruptionMode,
-    GangPolicy,
-    PodGroup,
-    PodGroupSpec,
-    SchedulingPolicy,
-    Workload,
-)
 from tierwise.dialects.groups import Group
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.languages import Name, named_group
@@ -73,31 +63,33 @@ def check_waiting(group: Group | None, path: str = "spec") -> Iterator[Issue]:
 
 
 def admit_kubernetes(
-    record: PodGroup | CompositePodGroup | Workload, key: Key, around: Surroundings
+    record: workload.PodGroup | workload.CompositePodGroup | workload.Workload, key: Key, around: Surroundings
 ) -> Iterator[Issue]:
     """Issues of a group of Kubernetes' own."""
-    if isinstance(record, Workload):
+    if isinstance(record, workload.Workload):
         for index, group in enumerate(record.spec.pod_groups):
             yield from _check_policy(f"spec.podGroups[{index}].policy", group.policy)
         return
     yield from _check_policy("spec.schedulingPolicy", record.spec.scheduling_policy)
-    if isinstance(record, PodGroup) and record.spec.scheduling_policy.gang is not None:
+    if isinstance(record, workload.PodGroup) and record.spec.scheduling_policy.gang is not None:
         yield from at_most("spec.schedulingPolicy.gang.minCount", record.spec.scheduling_policy.gang.min_count, PODS)
     yield from _check_shared(record.spec, around.cluster)
-    if isinstance(record, PodGroup) and isinstance(record.spec.disruption_mode, str):
+    if isinstance(record, workload.PodGroup) and isinstance(record.spec.disruption_mode, str):
         yield from one_of("spec.disruptionMode", record.spec.disruption_mode, frozenset({"Pod", "PodGroup"}))
 
 
-def _check_policy(path: str, policy: SchedulingPolicy | CompositePolicy) -> Iterator[Issue]:
+def _check_policy(path: str, policy: workload.SchedulingPolicy | workload.CompositePolicy) -> Iterator[Issue]:
     if (policy.basic is None) is (policy.gang is None):
         yield error(path, "exactly one of basic and gang must be set")
-    if isinstance(policy.gang, GangPolicy):
+    if isinstance(policy.gang, workload.GangPolicy):
         yield from at_least(f"{path}.gang.minCount", policy.gang.min_count, 1)
     elif policy.gang is not None:
         yield from at_least(f"{path}.gang.minGroupCount", policy.gang.min_group_count, 1)
 
 
-def _check_shared(spec: PodGroupSpec | CompositePodGroupSpec, context: ClusterContext) -> Iterator[Issue]:
+def _check_shared(
+    spec: workload.PodGroupSpec | workload.CompositePodGroupSpec, context: ClusterContext
+) -> Iterator[Issue]:
     topology = spec.scheduling_constraints.topology
     if len(topology) > 1:
         yield error("spec.schedulingConstraints.topology", f"{len(topology)} constraints are more than the one allowed")
@@ -105,7 +97,7 @@ def _check_shared(spec: PodGroupSpec | CompositePodGroupSpec, context: ClusterCo
         if not entry.key:
             yield error(f"spec.schedulingConstraints.topology[{index}].key", "the key is empty")
     mode = spec.disruption_mode
-    if isinstance(mode, DisruptionMode) and (mode.single is None) is (mode.all is None):
+    if isinstance(mode, workload.DisruptionMode) and (mode.single is None) is (mode.all is None):
         yield error("spec.disruptionMode", "exactly one of single and all must be set")
     yield from one_of("spec.preemptionPolicy", spec.preemption_policy, _PREEMPTION)
     yield from context.priority_class("spec.priorityClassName", spec.priority_class_name)

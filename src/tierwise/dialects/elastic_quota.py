@@ -19,28 +19,8 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from tierwise.api import elastic_quota as api
 from tierwise.api.core import Pod, ResourceList
-from tierwise.api.elastic_quota import (
-    CAN_PREEMPT,
-    DEFAULT_QUOTA,
-    DISABLE_PREEMPTIBLE,
-    IGNORES_DEFAULT_TREE,
-    IS_ROOT,
-    LENDS,
-    NAMESPACES,
-    OVER_SINCE,
-    PARENT,
-    PREEMPTIBLE,
-    QUOTA_NAME,
-    ROOT_QUOTA,
-    SHARED_WEIGHT,
-    SYSTEM_QUOTA,
-    TOTAL,
-    TREE_ID,
-    ElasticQuota,
-    read_amounts,
-    read_list,
-)
 from tierwise.api.eviction_terms import queue_times
 from tierwise.api.meta import ObjectMeta, parse_time
 from tierwise.api.natural import natural
@@ -60,7 +40,7 @@ QUOTA_NAMESPACE: Final = "koordinator-system"
 """Where the quotas are that always exist, unless the profile names another namespace; it is trusted."""
 _SYSTEM_NAMESPACE: Final = "kube-system"
 _EVERY: Final = "*"
-_BUILT_IN: Final = (SYSTEM_QUOTA, DEFAULT_QUOTA)
+_BUILT_IN: Final = (api.SYSTEM_QUOTA, api.DEFAULT_QUOTA)
 DEEPEST: Final = 32
 """Quotas above a quota: a chain of thousands would make every cycle long."""
 _SHARING: Final = frozenset({"capacity", "proportion"})
@@ -77,7 +57,7 @@ class _Scope(msgspec.Struct, frozen=True):
     """Quotas that see each other: those of trusted namespaces, or those of one other namespace."""
 
     namespace: str  # "" for the trusted ones
-    records: dict[str, ElasticQuota]  # by name
+    records: dict[str, api.ElasticQuota]  # by name
     lists: dict[str, str]  # by namespace, the quota that lists it
 
 
@@ -85,17 +65,17 @@ class Quotas:
     """The quotas of a cluster, and which of them a pod is in; `queues` are the names that other queues have."""
 
     def __init__(
-        self, records: Mapping[str, ElasticQuota], profile: Profile = DEFAULT, queues: Collection[str] = ()
+        self, records: Mapping[str, api.ElasticQuota], profile: Profile = DEFAULT, queues: Collection[str] = ()
     ) -> None:
         self.faults: list[Fault] = []
         self._declared = frozenset(queues)
         self._own = not any(choice.name in _SHARING for choice in profile.plugins())
         self._trusted_namespaces = trusted = trusted_namespaces(profile)
-        found: dict[str, list[ElasticQuota]] = {"": []}
+        found: dict[str, list[api.ElasticQuota]] = {"": []}
         for record in records.values():
             namespace = record.metadata.namespace or "default"
             own = "" if namespace in trusted or _EVERY in trusted else namespace
-            if record.metadata.name != ROOT_QUOTA and self._counts(record, own):
+            if record.metadata.name != api.ROOT_QUOTA and self._counts(record, own):
                 found.setdefault(own, []).append(record)
         self._trusted = self._scope("", found.pop(""))
         self._scopes = {namespace: self._scope(namespace, several) for namespace, several in found.items()}
@@ -114,7 +94,7 @@ class Quotas:
         self.queues = self._all_queues()
         """Every quota as a queue, with those that always exist; none where there are no quotas."""
 
-    def _counts(self, record: ElasticQuota, scope: str) -> bool:
+    def _counts(self, record: api.ElasticQuota, scope: str) -> bool:
         """Whether a quota is looked at; those that always exist are the quota root's to declare."""
         if not scope:
             return True
@@ -127,9 +107,9 @@ class Quotas:
             return True
         return False
 
-    def _scope(self, namespace: str, records: list[ElasticQuota]) -> _Scope:
+    def _scope(self, namespace: str, records: list[api.ElasticQuota]) -> _Scope:
         """The quotas of a scope by name; of two with one name the older one, here and among those it sees."""
-        kept: dict[str, ElasticQuota] = {}
+        kept: dict[str, api.ElasticQuota] = {}
         for record in sorted(records, key=_age):
             name = record.metadata.name
             other = kept.get(name) or (self._trusted.records.get(name) if namespace else None)
@@ -145,7 +125,7 @@ class Quotas:
                 self._fault(record, "QuotaNameClash", text)
         lists: dict[str, str] = {}
         for name, record in kept.items():
-            for listed in read_list(record.metadata, NAMESPACES) or ():
+            for listed in api.read_list(record.metadata, api.NAMESPACES) or ():
                 if not namespace or listed == namespace:
                     lists.setdefault(listed, name)
                 else:
@@ -156,7 +136,7 @@ class Quotas:
                     self._fault(record, "QuotaNotTrusted", text)
         return _Scope(namespace, kept, lists)
 
-    def _fault(self, record: ElasticQuota, code: str, text: str) -> None:
+    def _fault(self, record: api.ElasticQuota, code: str, text: str) -> None:
         subject = f"ElasticQuota {record.metadata.namespace or 'default'}/{record.metadata.name}"
         self.faults.append(Fault(subject, code, text))
 
@@ -172,7 +152,7 @@ class Quotas:
         if not self._names:
             return ()
         lists = ((scope.namespace, *scope.lists.items()) for scope in (self._trusted, *self._scopes.values()))
-        meant = {SYSTEM_QUOTA, *self._taken, *(name for _, name in self._names)}
+        meant = {api.SYSTEM_QUOTA, *self._taken, *(name for _, name in self._names)}
         return tuple(self._names.items()), tuple(lists), self._declared & meant
 
     def of(self, pod: Pod) -> str:
@@ -180,23 +160,23 @@ class Quotas:
         namespace = pod.metadata.namespace or "default"
         if not self.sees(namespace):
             return DEFAULT_QUEUE
-        named = pod.metadata.labels.get(QUOTA_NAME, "")
-        if named == SYSTEM_QUOTA and self._privileged(namespace):
-            return SYSTEM_QUOTA
+        named = pod.metadata.labels.get(api.QUOTA_NAME, "")
+        if named == api.SYSTEM_QUOTA and self._privileged(namespace):
+            return api.SYSTEM_QUOTA
         found = self._seen(namespace, named) if named else self._by_namespace(namespace)
-        return found or DEFAULT_QUOTA
+        return found or api.DEFAULT_QUOTA
 
     def queue(self, name: str, namespace: str) -> str:
         """The queue that an object of a namespace means by a name: a quota of another namespace is not to be had."""
         if name in self._declared or not self._names:
             return name
         found = self._seen(namespace, name)
-        reserved = name == SYSTEM_QUOTA and not self._privileged(namespace)
+        reserved = name == api.SYSTEM_QUOTA and not self._privileged(namespace)
         if reserved or (found is None and name in self._taken):
             return f"{name} (of another namespace)"
         return found or name
 
-    def queue_of(self, record: ElasticQuota) -> str:
+    def queue_of(self, record: api.ElasticQuota) -> str:
         """The name of a quota's queue; empty where it does not count."""
         name, namespace = record.metadata.name, record.metadata.namespace or "default"
         for scope in (self._trusted, self._scopes.get(namespace)):
@@ -230,7 +210,7 @@ class Quotas:
 
     def _enclosing(self, namespace: str) -> str:
         """What would hold the pods of a namespace if it had no quotas of its own."""
-        return (self._claim(namespace) or DEFAULT_QUOTA) if self._trusted.records else DEFAULT_QUEUE
+        return (self._claim(namespace) or api.DEFAULT_QUOTA) if self._trusted.records else DEFAULT_QUEUE
 
     def _all_queues(self) -> dict[str, Queue]:
         """Every quota as a queue, with those that always exist."""
@@ -252,8 +232,8 @@ class Quotas:
         trees = _trees(scope.records)
         claim = self._claim(scope.namespace) if scope.namespace else ""
         for name, record in scope.records.items():
-            parent = record.metadata.labels.get(PARENT, "")
-            parent = "" if parent == ROOT_QUOTA else parent
+            parent = record.metadata.labels.get(api.PARENT, "")
+            parent = "" if parent == api.ROOT_QUOTA else parent
             if parent in scope.records:
                 above = self._names[scope.namespace, parent]
             elif scope.namespace and parent in self._trusted.records and parent != claim:
@@ -282,45 +262,45 @@ def _is_deep(queues: Mapping[str, Queue], name: str) -> bool:
     return above in queues
 
 
-def _age(record: ElasticQuota) -> tuple[float, tuple[object, ...]]:
+def _age(record: api.ElasticQuota) -> tuple[float, tuple[object, ...]]:
     """The older first, then by namespace."""
     return _moment(record.metadata.creation_timestamp) or 0.0, natural(record.metadata.namespace or "default")
 
 
-def _trees(records: Mapping[str, ElasticQuota]) -> dict[str, str]:
+def _trees(records: Mapping[str, api.ElasticQuota]) -> dict[str, str]:
     """By id, the trees that share a total of their own, each with the quota that says how much: its root."""
     found: dict[str, str] = {}
     for name in sorted(records, key=natural):
         record = records[name]
-        tree = record.metadata.labels.get(TREE_ID, "")
-        if tree and record.metadata.labels.get(IS_ROOT) == "true" and read_amounts(record, TOTAL):
+        tree = record.metadata.labels.get(api.TREE_ID, "")
+        if tree and record.metadata.labels.get(api.IS_ROOT) == "true" and api.read_amounts(record, api.TOTAL):
             found.setdefault(tree, name)
     return found
 
 
 def firm(meta: ObjectMeta) -> bool:
     """Whether a pod is non-preemptible, so that its quota's min must cover it; only "false" says so."""
-    return meta.labels.get(PREEMPTIBLE) == "false"
+    return meta.labels.get(api.PREEMPTIBLE) == "false"
 
 
 def forbearing(meta: ObjectMeta) -> str:
     """The mark by which a pod, or a gang, starts no preemption; empty where it has none. Only "false" says so."""
-    return f"label {CAN_PREEMPT} is false" if meta.labels.get(CAN_PREEMPT) == "false" else ""
+    return f"label {api.CAN_PREEMPT} is false" if meta.labels.get(api.CAN_PREEMPT) == "false" else ""
 
 
 def shielded(meta: ObjectMeta) -> bool:
     """Whether a pod is marked as not to be evicted."""
-    return firm(meta) or meta.labels.get(DISABLE_PREEMPTIBLE) == "true"
+    return firm(meta) or meta.labels.get(api.DISABLE_PREEMPTIBLE) == "true"
 
 
 def _queue(
-    record: ElasticQuota, trees: Mapping[str, str], *, name: str, parent: str, scope: str, enclosing: str
+    record: api.ElasticQuota, trees: Mapping[str, str], *, name: str, parent: str, scope: str, enclosing: str
 ) -> Queue:
     meta, spec = record.metadata, record.spec
     most = _amounts(spec.max)
-    weights = {name: max(weight, 0) for name, weight in (read_amounts(record, SHARED_WEIGHT) or {}).items()}
-    tree = meta.labels.get(TREE_ID, "")
-    since = meta.annotations.get(OVER_SINCE, "")
+    weights = {name: max(weight, 0) for name, weight in (api.read_amounts(record, api.SHARED_WEIGHT) or {}).items()}
+    tree = meta.labels.get(api.TREE_ID, "")
+    since = meta.annotations.get(api.OVER_SINCE, "")
     least, expected = queue_times(meta.annotations)
     return Queue(
         name=name,
@@ -330,10 +310,10 @@ def _queue(
         capability=most,
         guarantee=_amounts(spec.min),
         weights={**most, **weights} if any(weights.values()) else most,  # none, or nothing but zeros: max is the weight
-        lends=meta.labels.get(LENDS) != "false",
+        lends=meta.labels.get(api.LENDS) != "false",
         tree=tree if tree in trees else "",
         total=_total(record) if trees.get(tree) == meta.name else None,
-        aside=meta.labels.get(IGNORES_DEFAULT_TREE) != "true",
+        aside=meta.labels.get(api.IGNORES_DEFAULT_TREE) != "true",
         over_since=_moment(since),
         minimum_run_time=least,
         expected_duration=expected,
@@ -342,8 +322,8 @@ def _queue(
     )
 
 
-def _total(record: ElasticQuota) -> dict[str, int]:
-    return {name: max(number, 0) for name, number in (read_amounts(record, TOTAL) or {}).items()}
+def _total(record: api.ElasticQuota) -> dict[str, int]:
+    return {name: max(number, 0) for name, number in (api.read_amounts(record, api.TOTAL) or {}).items()}
 
 
 def _amounts(given: ResourceList) -> dict[str, int]:

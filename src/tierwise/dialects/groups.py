@@ -49,8 +49,6 @@ __all__ = [
 
 _NOTHING: Mapping[str, str] = {}
 _NO_ROLES: Mapping[str, int] = {}
-_UNNAMED = ("scheduling.volcano.sh", "scheduling.sigs.k8s.io")
-"""The languages whose jobs do not carry the key of their object."""
 _LONGEST = 128
 _SAFE = "bcdfghjklmnpqrstvwxz2456789"
 _ROLES = 32
@@ -108,6 +106,7 @@ class Group(msgspec.Struct, frozen=True):
     uniform: bool = False  # its pods must have one scheduler and one priority
     refusal: Reason | None = None  # why it has to wait, whatever room there is
     faults: tuple[Fault, ...] = ()  # what it says of other groups and cannot be
+    keyless: bool = False  # its job does not carry the key of its object, which its own key or its gangs tell
     # Volcano's:
     roles: Mapping[str, int] = _NO_ROLES  # the least of each
     policies: tuple[SubGroupPolicy, ...] = ()  # sub-groups that pods name by values of their labels
@@ -219,7 +218,7 @@ def build_group(
         refusal=gathered.refusal if gathered is not None else refusal,
         together=group.together,
         language=group.key.group,
-        declared_by=None if group.key.group in _UNNAMED else group.key,
+        declared_by=None if group.keyless else group.key,
         inner_groups=inner_groups,
         gather=gathered.gather if gathered is not None else None,
         gangs=tuple(gang.key for gang in group.gangs) if shared or len(group.gangs) > 1 else (),

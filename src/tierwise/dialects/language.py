@@ -15,6 +15,7 @@ import msgspec
 
 from tierwise.api.codec import KINDS_OF, Object, Raw
 from tierwise.api.core import Pod
+from tierwise.api.meta import ObjectMeta
 from tierwise.dialects.groups import Gathered, Group
 from tierwise.dialects.jobs import Member
 from tierwise.dialects.label_trees import LabelTree
@@ -33,7 +34,7 @@ class NotOurs(msgspec.Struct, frozen=True):
     reason: str
 
 
-def _no_trees(objects: Objects) -> Iterator[LabelTree]:
+def _none(objects: Objects) -> Iterator[Any]:
     return iter(())
 
 
@@ -69,8 +70,10 @@ class Language(msgspec.Struct, frozen=True):
     joined: Callable[[Group, list[Member]], list[Member]] | None = None  # its pods as they count in their job
     gathered: Callable[[Group, Sequence[Member], Drawn], Gathered | None] | None = None
     # What a gang and its pods ask of the network, given where the pods run that draw others.
-    trees: Callable[[Objects], Iterator[LabelTree]] = _no_trees  # the trees that its constraints are about
-    tree_reads: tuple[type[Object], ...] = ()  # the records that these trees follow from
+    trees: Callable[[Objects], Iterator[LabelTree]] = _none  # the trees of labels that its constraints are about
+    # The kinds of trees that its objects declare, each with what these say of themselves: they may name a fabric.
+    tree_marks: Callable[[Objects], Iterator[tuple[str, ObjectMeta]]] = _none
+    tree_reads: tuple[type[Object], ...] = ()  # the records that both follow from
     level: Callable[[str], Raw] | NotOurs = NotOurs("its levels are those of a tree, not labels of nodes")
     # A patch of an object that makes the label of nodes the level which it requires.
 

@@ -11,10 +11,6 @@ from typing import Any, Final
 from tierwise.api.codec import Object
 from tierwise.api.core import Pod
 from tierwise.api.fabric import fabric_of
-from tierwise.api.kai import Topology
-from tierwise.api.koordinator import ClusterNetworkTopology
-from tierwise.api.kueue import Topology as KueueTopology
-from tierwise.api.meta import ObjectMeta
 from tierwise.api.nvidia import ComputeDomain
 from tierwise.dialects import compute_domains
 from tierwise.dialects.groups import Group
@@ -22,7 +18,6 @@ from tierwise.dialects.grove import pod_gang as grove
 from tierwise.dialects.kai import pod_group as kai
 from tierwise.dialects.koordinator import gangs as koordinator
 from tierwise.dialects.koordinator.gangs import gang_of
-from tierwise.dialects.koordinator.network_topology import default_topology
 from tierwise.dialects.kubernetes import pod_groups as kubernetes
 from tierwise.dialects.kueue import pod_sets as kueue
 from tierwise.dialects.label_trees import LabelTree
@@ -31,7 +26,7 @@ from tierwise.dialects.pod_marks import group_of
 from tierwise.dialects.scheduler_plugins import pod_group as scheduler_plugins
 from tierwise.dialects.volcano import pod_group as volcano
 from tierwise.model.job import Job
-from tierwise.model.topology import LABELS, LAYERS, fabric_kind
+from tierwise.model.topology import LABELS, fabric_kind
 from tierwise.port import Key, Objects
 
 __all__ = [
@@ -39,7 +34,6 @@ __all__ = [
     "KOORDINATOR",
     "LANGUAGES",
     "TREES_READ",
-    "TREE_ALIASES_READ",
     "VOLCANO",
     "GroupReader",
     "Language",
@@ -101,10 +95,7 @@ TREES_READ: Final[tuple[type[Object], ...]] = (
     *(record for one in LANGUAGES.values() for record in one.tree_reads),
     ComputeDomain,
 )
-"""The records that label trees follow from."""
-
-TREE_ALIASES_READ: Final = (ClusterNetworkTopology, Topology, KueueTopology)
-"""The records that further names of trees follow from."""
+"""The records that label trees, and further names of trees, follow from."""
 
 
 def named_group(pod: Pod) -> Name | None:
@@ -259,10 +250,7 @@ def every_group(objects: Objects) -> Mapping[Name, Group]:
 
 def tree_aliases(objects: Objects) -> dict[str, str]:
     """Further names of trees: the fabrics that their declarations say to be, by how constraints name these."""
-    layered = default_topology(objects.every(ClusterNetworkTopology))
-    declared: list[tuple[str, ObjectMeta]] = [(LAYERS, layered.metadata)] if layered is not None else []
-    declared += ((kai.tree_of(name), record.metadata) for name, record in objects.every(Topology).items())
-    declared += ((kueue.tree_of(name), record.metadata) for name, record in objects.every(KueueTopology).items())
+    declared = (entry for language in LANGUAGES.values() for entry in language.tree_marks(objects))
     return {fabric_kind(name): kind for kind, meta in declared if (name := fabric_of(meta))}
 
 

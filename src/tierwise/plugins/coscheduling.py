@@ -11,19 +11,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tierwise.framework import extension as points
 from tierwise.framework.arguments import flag
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import (
-    Arguments,
-    Ask,
-    CycleView,
-    Gate,
-    GatherOption,
-    Gradients,
-    ScoreEffect,
-    Scorer,
-    SearchSpace,
-)
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
 from tierwise.model.gather import Gather
 from tierwise.model.job import Job, SubJob
@@ -35,11 +25,11 @@ __all__ = ["Coscheduling"]
 _NAME = "coscheduling"
 
 
-@takes_part(Gate, Scorer, SearchSpace, ignores_names=True, scores_by_shape=True)
+@takes_part(points.Gate, points.Scorer, points.SearchSpace, ignores_names=True, scores_by_shape=True)
 class Coscheduling:
     """Gates gang groups, and gathers gangs that ask for it if `awareNetworkTopology` is set."""
 
-    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+    def __init__(self, arguments: points.Arguments, view: points.CycleView) -> None:
         self._alternate = view.snapshot.alternate_topologies.get(LAYERS)
         self._topology = view.topology if self._alternate is None else self._alternate.topology
         self._rank = view.nodes.rank
@@ -89,7 +79,7 @@ class Coscheduling:
         gather = self._gather(gang if isinstance(gang, Job) else self._jobs[gang.job_number])
         return None if gather is None or self._alternate is not None else self._limit(gather)
 
-    def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> Gradients:
+    def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> points.Gradients:
         """Candidate domains by tier, tightest first; used by the evicting actions."""
         limit = self.limit(gang)
         return (np.array([within]),) if limit is None else self._topology.by_tier(within, limit)
@@ -105,7 +95,7 @@ class Coscheduling:
 
     # -- gather options
 
-    def gather_options(self, job: Job, count: int) -> tuple[GatherOption, ...]:
+    def gather_options(self, job: Job, count: int) -> tuple[points.GatherOption, ...]:
         """The options for gathering so many tasks of a job, best first; none if it does not ask for it."""
         gather = self._gather(job)
         if gather is None:
@@ -115,19 +105,19 @@ class Coscheduling:
         prefer = tuple(tiers[name] for name in gather.prefer if name in tiers)
         outwards = [tier for tier in (0, *self._topology.at_tier) if tier <= self._limit(gather)]
         if not gather.parallel:
-            return tuple(GatherOption(tier, multiples, prefer) for tier in outwards)
+            return tuple(points.GatherOption(tier, multiples, prefer) for tier in outwards)
         pipeline = gather.pipeline if count % gather.pipeline == 0 else 1
         return tuple(_in_pipelines(outwards[1:] or outwards, multiples, prefer, pipeline))
 
     # -- nodes
 
-    def effect(self, ask: Ask) -> ScoreEffect:
-        return ScoreEffect.FIXED
+    def effect(self, ask: points.Ask) -> points.ScoreEffect:
+        return points.ScoreEffect.FIXED
 
-    def stale(self, ask: Ask, row: int) -> slice:
+    def stale(self, ask: points.Ask, row: int) -> slice:
         return slice(row, row)
 
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+    def score(self, ask: points.Ask, span: slice, fits: Bools) -> Floats:
         """A pod outside any gang is drawn to the pods of its selector: 100 for the nearest node, 0 for the farthest."""
         scores = np.zeros(len(self._rank))
         gather = ask.job.gather
@@ -136,7 +126,7 @@ class Coscheduling:
             scores[rows] = 100.0 - 100.0 * np.arange(len(rows)) / max(1, len(rows) - 1)
         return scores[span]
 
-    def score_rows(self, ask: Ask, rows: Rows) -> Floats | None:
+    def score_rows(self, ask: points.Ask, rows: Rows) -> Floats | None:
         """No node is preferred for a pod that no selector draws near others."""
         return np.zeros(length(rows)) if ask.job.gather is None else None
 
@@ -158,12 +148,12 @@ class Coscheduling:
 
 def _in_pipelines(
     tiers: list[int], multiples: tuple[tuple[int, int], ...], prefer: tuple[int, ...], pipeline: int
-) -> Iterator[GatherOption]:
+) -> Iterator[points.GatherOption]:
     """Outwards: each pipeline in one domain of a lower tier, the lowest first, and then wherever the job has room."""
     for i, tier in enumerate(tiers):
         for lower in tiers[:i] if pipeline > 1 else ():
-            yield GatherOption(tier, (*multiples, (lower, pipeline)), prefer, pipeline, by_name=True)
-        yield GatherOption(tier, multiples, prefer, pipeline, by_name=True)
+            yield points.GatherOption(tier, (*multiples, (lower, pipeline)), prefer, pipeline, by_name=True)
+        yield points.GatherOption(tier, multiples, prefer, pipeline, by_name=True)
 
 
 def _asks(gather: Gather) -> bool:

@@ -18,18 +18,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from tierwise.api.plurals import joined, verb
+from tierwise.framework import extension as points
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import (
-    Arguments,
-    CycleView,
-    Gate,
-    JobOrder,
-    Preemptor,
-    Purpose,
-    Starving,
-    SubJobOrder,
-    VictimFilter,
-)
 from tierwise.framework.ledger import job_ready, sub_ready
 from tierwise.framework.victim_counts import ordinals
 from tierwise.model.arrays import Bools, Ints
@@ -44,14 +34,22 @@ _TOLD = 3
 _EXISTING = (Status.PENDING, Status.GATED, Status.RUNNING, Status.SUCCEEDED)
 
 
-@takes_part(Gate, JobOrder, VictimFilter, Starving, SubJobOrder, ignores_names=True, rises_with_use=True)
+@takes_part(
+    points.Gate,
+    points.JobOrder,
+    points.VictimFilter,
+    points.Starving,
+    points.SubJobOrder,
+    ignores_names=True,
+    rises_with_use=True,
+)
 class GangPlugin:
     """Rejects jobs of which too few tasks exist, and orders jobs below their minimum before the others."""
 
-    answers = frozenset(Purpose)
+    answers = frozenset(points.Purpose)
     counts = True
 
-    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+    def __init__(self, arguments: points.Arguments, view: points.CycleView) -> None:
         self._ledger = view.ledger
 
     def job_key(self, job: Job) -> tuple[float, ...]:
@@ -67,7 +65,7 @@ class GangPlugin:
         best_effort_parts = sum(len(pod_set.tasks) for _, pod_set in job.best_effort_pod_sets)
         return standing - best_effort_parts < job.minimum
 
-    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
+    def spare(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Protects tasks that their job needs for its minimum, counted in order, and all tasks of a job that is evicted
         whole.
 
@@ -79,7 +77,7 @@ class GangPlugin:
         result: Bools = ordinals(jobs) >= preemptor.running.jobs.surplus(self._ledger.ready)[jobs]
         return result
 
-    def spare_alone(self, preemptor: Preemptor, victims: Ints) -> Bools:
+    def spare_alone(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Tasks of jobs that have none to spare; none where whole gangs are evicted."""
         if preemptor.gang:
             return np.zeros(len(victims), dtype=bool)

@@ -10,18 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
+from tierwise.framework import extension as points
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import (
-    Arguments,
-    CycleView,
-    JobOrder,
-    Preemptor,
-    Purpose,
-    Starving,
-    SubJobOrder,
-    TaskOrder,
-    VictimFilter,
-)
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, PodSet, SubJob
 
@@ -29,11 +19,11 @@ __all__ = ["Priority"]
 
 
 @takes_part(
-    JobOrder,
-    TaskOrder,
-    Starving,
-    SubJobOrder,
-    VictimFilter,
+    points.JobOrder,
+    points.TaskOrder,
+    points.Starving,
+    points.SubJobOrder,
+    points.VictimFilter,
     ignores_names=True,
     rises_with_use=True,
     by_priority=True,
@@ -41,10 +31,10 @@ __all__ = ["Priority"]
 class Priority:
     """Orders by the value of the priority class, highest first."""
 
-    answers = frozenset((Purpose.PREEMPT,))
+    answers = frozenset((points.Purpose.PREEMPT,))
     counts = False
 
-    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+    def __init__(self, arguments: points.Arguments, view: points.CycleView) -> None:
         self._ledger = view.ledger
         self._jobs = view.jobs
 
@@ -68,13 +58,13 @@ class Priority:
         placed = int((self._ledger.ready[subs] + self._ledger.waiting[subs]).sum()) - sum(s.ready for s in job.subs)
         return pending > max(placed, 0)
 
-    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
+    def spare(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Protects tasks of jobs at least as important as the preemptor; none when reclaiming.
 
         Pods that are evicted one by one are compared by their own priority, and so are those of the preemptor's own
         job.
         """
-        if preemptor.purpose is Purpose.RECLAIM:
+        if preemptor.purpose is points.Purpose.RECLAIM:
             return np.zeros(len(victims), dtype=bool)
         waits = max((pod_set.shape.priority for pod_set in preemptor.job.pod_sets()), default=-(2**63))
         if preemptor.by_pod:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise import port
 from tierwise.api.codec import Raw
 from tierwise.api.defrag_record import OBSERVED
 from tierwise.api.eviction_terms import NOTICE
@@ -19,24 +20,11 @@ from tierwise.model.reason import told as told_in
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
 from tierwise.plugins.kubernetes.claim_writes import claim_key, deallocation
-from tierwise.port import (
-    HYPERNODE_ANNOTATION,
-    PATH_ANNOTATION,
-    Bind,
-    Effect,
-    Evict,
-    Key,
-    Nominate,
-    Outcome,
-    PatchStatus,
-    Prepare,
-    RecordEvent,
-)
 
 __all__ = ["amended", "effects", "pod_key"]
 
 
-def effects(snapshot: Snapshot, report: CycleReport) -> list[Effect]:
+def effects(snapshot: Snapshot, report: CycleReport) -> list[port.Effect]:
     """Decisions pod by pod, in the order in which they fell."""
     return [
         *_evictions(report),
@@ -49,19 +37,19 @@ def effects(snapshot: Snapshot, report: CycleReport) -> list[Effect]:
     ]
 
 
-def _observed(snapshot: Snapshot) -> Iterator[Effect]:
+def _observed(snapshot: Snapshot) -> Iterator[port.Effect]:
     """To whoever holds places: from here on cycles respect them. Binds that did not know of them are written before."""
     for key, revision in snapshot.held_places.unobserved:
-        yield PatchStatus(key, {}, {OBSERVED: str(revision)})
+        yield port.PatchStatus(key, {}, {OBSERVED: str(revision)})
 
 
-def _evictions(report: CycleReport) -> Iterator[Effect]:
+def _evictions(report: CycleReport) -> Iterator[port.Effect]:
     for eviction in report.evictions:
         by = eviction.by.key if eviction.by is not None else ""
-        yield Evict(pod_key(eviction.task.key), eviction.reason, by, eviction.action)
+        yield port.Evict(pod_key(eviction.task.key), eviction.reason, by, eviction.action)
 
 
-def _notices(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
+def _notices(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect]:
     """Conditions of pods that are told when they go, and of those that stay after all."""
     told = {notice.task.key for notice in report.notices} | {eviction.task.key for eviction in report.evictions}
     for notice in report.notices:
@@ -69,8 +57,8 @@ def _notices(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
             key = pod_key(notice.task.key)
             names = (other_job(notice.by.key),) if notice.by is not None else ()
             text = told_in(f"{notice.reason}; it will be evicted at {format_time(notice.until)}", names, key.namespace)
-            yield PatchStatus(key, {"conditions": [_condition(snapshot, "True", "ToBeEvicted", text)]})
-            yield RecordEvent(key, "Normal", NOTICE, text)
+            yield port.PatchStatus(key, {"conditions": [_condition(snapshot, "True", "ToBeEvicted", text)]})
+            yield port.RecordEvent(key, "Normal", NOTICE, text)
     for job in snapshot.jobs:
         if job.terms is not None and job.terms.notice:
             for task in job.tasks:
@@ -78,7 +66,7 @@ def _notices(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
                     continue  # who moves it has given it notice
                 if task.noticed and task.status is Status.RUNNING and task.key not in told:
                     gone = _condition(snapshot, "False", "Withdrawn", "it is not going to be evicted any more")
-                    yield PatchStatus(pod_key(task.key), {"conditions": [gone]})
+                    yield port.PatchStatus(pod_key(task.key), {"conditions": [gone]})
 
 
 def _condition(snapshot: Snapshot, status: str, reason: str, text: str) -> Raw:
@@ -86,13 +74,13 @@ def _condition(snapshot: Snapshot, status: str, reason: str, text: str) -> Raw:
     return {"type": NOTICE, "status": status, "reason": reason, "message": text, "lastTransitionTime": since}
 
 
-def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
+def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect]:
     """Nominations of pods that found no place when their job was tried, or whose group is gone: the room is not theirs.
 
     Whoever serves a job gives back all that it was nominated for, so what no decision names is free for others.
     """
     for path in snapshot.forsaken:
-        yield Nominate(pod_key(path), "")
+        yield port.Nominate(pod_key(path), "")
     decided: dict[int, list[Decision]] = {}
     for decision in report.decisions:
         decided.setdefault(decision.job.number, []).append(decision)
@@ -101,10 +89,10 @@ def _dropped(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
             continue
         nominated = [task for task in job.tasks if task.nominated >= 0 and task.status is Status.PENDING]
         kept = {t.key for d in decided.get(job.number, ()) for p in d.placed for t in p.tasks}
-        yield from (Nominate(pod_key(task.key), "", gang=job.key) for task in nominated if task.key not in kept)
+        yield from (port.Nominate(pod_key(task.key), "", gang=job.key) for task in nominated if task.key not in kept)
 
 
-def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
+def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect]:
     names, numbers, leaves = snapshot.nodes.names, snapshot.nodes.number, snapshot.topology.leaf
     places: dict[int, dict[str, str]] = {}
     for decision in report.decisions:
@@ -112,25 +100,25 @@ def _placements(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
             for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
                 if not decision.bound:
                     if task.nominated != numbers[row]:
-                        yield Nominate(pod_key(task.key), names[row], gang=decision.job.key)
+                        yield port.Nominate(pod_key(task.key), names[row], gang=decision.job.key)
                     continue
                 leaf = int(leaves[row])
                 if leaf not in places:
                     places[leaf] = _place(snapshot.topology, leaf)
                 told = places[leaf] | _rank(decision.job, task)
                 claims = tuple((key, "") for key in _claims(task))
-                yield Bind(pod_key(task.key), names[row], told, gang=decision.job.key, claims=claims)
+                yield port.Bind(pod_key(task.key), names[row], told, gang=decision.job.key, claims=claims)
 
 
-def _claims(task: Task) -> Iterator[Key]:
+def _claims(task: Task) -> Iterator[port.Key]:
     """The claims that a task means, of volumes and of devices."""
     for path in task.volume_names:
         namespace, _, name = path.partition("/")
-        yield Key("", "PersistentVolumeClaim", namespace, name)
+        yield port.Key("", "PersistentVolumeClaim", namespace, name)
     yield from map(claim_key, task.claims)
 
 
-def _deallocated(snapshot: Snapshot, report: CycleReport) -> Iterator[Effect]:
+def _deallocated(snapshot: Snapshot, report: CycleReport) -> Iterator[port.Effect]:
     """Devices that pods hold without a node, and that did not find one with them: left from a bind that failed.
 
     Kubernetes gives such devices back as well. A claim that anybody else may use is left alone.
@@ -159,7 +147,7 @@ def _place(topology: Topology, leaf: int) -> dict[str, str]:
     while leaf != ROOT:
         chain.append(topology.name[leaf])
         leaf = int(topology.parent[leaf])
-    return {HYPERNODE_ANNOTATION: chain[0], PATH_ANNOTATION: "/".join(reversed(chain))} if chain else {}
+    return {port.HYPERNODE_ANNOTATION: chain[0], port.PATH_ANNOTATION: "/".join(reversed(chain))} if chain else {}
 
 
 def _rank(job: Job, task: Task) -> dict[str, str]:
@@ -171,23 +159,23 @@ def _rank(job: Job, task: Task) -> dict[str, str]:
     return {RANK: str(rank), RANKS: str(ranks)} | ({COORDINATES: place} if place else {})
 
 
-def pod_key(path: str) -> Key:
+def pod_key(path: str) -> port.Key:
     """The identity of a pod by its namespace/name."""
     namespace, _, name = path.partition("/")
-    return Key("", "Pod", namespace, name)
+    return port.Key("", "Pod", namespace, name)
 
 
 # A report after its effects were carried out: what could not be bound was not placed, whatever the cycle decided.
 
 
-def amended(report: CycleReport, outcomes: Iterable[Outcome]) -> CycleReport:
+def amended(report: CycleReport, outcomes: Iterable[port.Outcome]) -> CycleReport:
     """The report with pods whose bind failed taken out of its decisions, and their jobs rejected at stage "bind"."""
-    failed: dict[str, Outcome] = {}
-    unprepared: dict[str, Outcome] = {}
+    failed: dict[str, port.Outcome] = {}
+    unprepared: dict[str, port.Outcome] = {}
     for outcome in outcomes:
-        if not outcome.ok and isinstance(outcome.effect, Bind):
+        if not outcome.ok and isinstance(outcome.effect, port.Bind):
             failed[outcome.effect.pod.path] = outcome
-        elif not outcome.ok and isinstance(outcome.effect, Prepare):
+        elif not outcome.ok and isinstance(outcome.effect, port.Prepare):
             unprepared.setdefault(outcome.effect.gang, outcome)
     if not failed:
         return report
@@ -211,11 +199,11 @@ def _left(placed: PlacedTasks, failed: Iterable[str]) -> PlacedTasks:
     return replace(placed, tasks=tuple(placed.tasks[i] for i in kept), rows=placed.rows[np.array(kept, dtype=np.intp)])
 
 
-def _rejection(decision: Decision, lost: list[Outcome], unprepared: Outcome | None) -> Rejection:
+def _rejection(decision: Decision, lost: list[port.Outcome], unprepared: port.Outcome | None) -> Rejection:
     """The first failure that is one of its own says why; binds withheld for its sake do not."""
     telling = unprepared or next((o for o in lost if not o.withheld), lost[0])
     effect = telling.effect
-    assert isinstance(effect, Bind | Prepare)
-    about = effect.pod.path if isinstance(effect, Bind) else str(effect.key)
+    assert isinstance(effect, port.Bind | port.Prepare)
+    about = effect.pod.path if isinstance(effect, port.Bind) else str(effect.key)
     text = f"{len(lost)} of {decision.count()} pods could not be bound: {about}: {telling.error}"
     return Rejection("bind", decision.job.key, Reason("BindFailed", "bind", text))

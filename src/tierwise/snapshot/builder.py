@@ -31,7 +31,7 @@ from tierwise.dialects.koordinator.gangs import drawn_to, gang_rules
 from tierwise.dialects.kubernetes.devices import extended_names
 from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, effective_request, firm_request
 from tierwise.dialects.kubernetes.volumes import STORAGE_KINDS
-from tierwise.dialects.languages import LANGUAGES, TREE_ALIASES_READ, GroupReader, tree_aliases
+from tierwise.dialects.languages import LANGUAGES, TREES_READ, GroupReader, tree_aliases
 from tierwise.dialects.network_aware.services import Homes, app_groups, group_homes, network_topologies, services
 from tierwise.dialects.volcano.pod_group import read_queue
 from tierwise.model.arrays import Ints
@@ -171,7 +171,7 @@ class Reader:
         )
         queues = whole(partial(_read_queues, rules=rules), kinds(KaiQueue, Queue), quotas)
         priorities = whole(lambda found: Priorities(found.every(PriorityClass)), kinds(PriorityClass))
-        aliases = equal(tree_aliases, kinds(*TREE_ALIASES_READ))
+        aliases = equal(tree_aliases, kinds(*TREES_READ))
         in_domains = equal(domains, kinds(ComputeDomain))
         apps = equal(partial(_read_homes, profile=profile), kinds(AppGroup, KepAppGroup))
         serving = whole(_read_services, kinds(AppGroup, KepAppGroup, NetworkTopology, KepNetworkTopology))

@@ -25,40 +25,9 @@ from tierwise.api.nvidia import ComputeDomain
 from tierwise.api.quantity import milli
 from tierwise.api.resource import DeviceClaim, DeviceClass, ResourceClaim, ResourceSlice
 from tierwise.dialects.compute_domains import domains, template_names
-from tierwise.dialects.kubernetes.devices import (
-    ANY_CLAIM,
-    EXTENDED_CLAIM,
-    MOST_CONSUMERS,
-    KindKeys,
-    Planner,
-    Selectors,
-    claim_name,
-    compared_names,
-    expressions,
-    extended,
-    extended_claim_name,
-    extended_names,
-    is_consumer,
-    looks_at,
-    owns,
-    pool_fault,
-    unfit,
-)
+from tierwise.dialects.kubernetes import devices as dra
+from tierwise.model import devices as model
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.devices import (
-    CLASS_PREFIX,
-    NO_DEVICES,
-    ClaimAsk,
-    DeviceAsk,
-    DeviceIndex,
-    DevicePool,
-    Devices,
-    DeviceTable,
-    Extended,
-    Kind,
-    PlannedClaim,
-    PlannedRequest,
-)
 from tierwise.model.node import NodeTable
 from tierwise.model.resources import Axis
 from tierwise.port import Objects
@@ -83,7 +52,7 @@ class Asked(msgspec.Struct, frozen=True, eq=False):
 
     key: bytes = b""  # equal for pods that ask for the same
     counts: Mapping[str, int] = {}  # by resource
-    ask: DeviceAsk | None = None
+    ask: model.DeviceAsk | None = None
     waits: str = ""  # why it cannot be placed yet
     claims: tuple[str, ...] = ()  # the claims it means, by path
 
@@ -128,15 +97,15 @@ class DeviceReader:
         self._users = Index[str]()  # by path of the claim: pods that mean it
         self._means: dict[str, tuple[str, ...]] = {}  # by path of the pod: claims that it means
         self._names: frozenset[tuple[str, str]] = frozenset()  # attributes that a selector or a constraint looks at
-        self._kinds: dict[object, Kind] = {}
-        self._keys: dict[str, KindKeys] = {}
+        self._kinds: dict[object, model.Kind] = {}
+        self._keys: dict[str, dra.KindKeys] = {}
         self._slice_kinds: dict[str, tuple[ResourceSlice, tuple[int, ...]]] = {}
-        self._table = DeviceTable()
+        self._table = model.DeviceTable()
         self._usable: Ints = np.zeros(0, dtype=np.int64)
-        self._selectors = Selectors()
-        self._planner = Planner((), {}, self._selectors)
+        self._selectors = dra.Selectors()
+        self._planner = dra.Planner((), {}, self._selectors)
         self._unread: dict[str, str] = {}  # by claim: why its selectors are not looked at yet
-        self._plans: dict[bytes, PlannedClaim | str] = {}
+        self._plans: dict[bytes, model.PlannedClaim | str] = {}
         self._served: dict[str, str] = {}
         self._sets: tuple[_Set, ...] = ()
         self._counted: frozenset[int] = frozenset()  # sets of kinds, as bits, for which counting is exact
@@ -147,9 +116,9 @@ class DeviceReader:
         self._naming = Index[str]()  # by class: claims that name it and that running pods hold
         self._consumed: Counter[tuple[_Device, str]] = Counter()  # of the capacities of shared devices
         self._bounds: frozenset[str] = frozenset()  # classes of which every request takes a device for itself
-        self._asked: dict[bytes, DeviceAsk] = {}
+        self._asked: dict[bytes, model.DeviceAsk] = {}
         self._last: ReadDevices | None = None
-        self.devices: Devices = NO_DEVICES
+        self.devices: model.Devices = model.NO_DEVICES
         self.changed = False  # whether the last reading found other devices, or others of them taken
 
     def __bool__(self) -> bool:
@@ -207,7 +176,7 @@ class DeviceReader:
         joined, meant = self._follow_domains(objects, before), set[str]()
         if described:
             meant = set(self._means)
-            served = extended_names(objects.every(DeviceClass))
+            served = dra.extended_names(objects.every(DeviceClass))
             pods = pods if served == self._served else {**pods, **self._pods}
             self._served = served
         touched = self._follow(pods) | changed
@@ -220,7 +189,7 @@ class DeviceReader:
             return joined
         self._rows, self._wanted, self._native, self.changed = rows, wanted, native, True
         if not self:
-            self.devices = NO_DEVICES
+            self.devices = model.NO_DEVICES
             self._sets, self._counted = (), frozenset()
             return meant
         table, kinds, unread = self._table, tuple(self._kinds), self._unread
@@ -233,14 +202,14 @@ class DeviceReader:
                 touched.update(claim for device in others for claim in self._holders[device])
             else:
                 kinds_now = tuple(self._kinds.values())
-                self._planner = Planner(kinds_now, objects.every(DeviceClass), self._selectors)
+                self._planner = dra.Planner(kinds_now, objects.every(DeviceClass), self._selectors)
                 self._plans, self._asked = {}, {}
                 touched = {claim for means in self._means.values() for claim in means}
         self._mark(held)
         self._unread |= beyond_evaluating(self._unallocated_specs(claims), self._planner)
         touched |= {path for path in unread.keys() | self._unread.keys() if unread.get(path) != self._unread.get(path)}
         self._sort(claims)
-        self.devices = Devices(
+        self.devices = model.Devices(
             self._table,
             claims,
             objects.every(DeviceClass),
@@ -312,11 +281,11 @@ class DeviceReader:
         for _, spec, _ in self._waiting(claims):
             if id(spec) not in seen:
                 seen.add(id(spec))
-                texts |= dict.fromkeys(chain.from_iterable(expressions(spec)))
-                names.update(compared_names(spec))
+                texts |= dict.fromkeys(chain.from_iterable(dra.expressions(spec)))
+                names.update(dra.compared_names(spec))
         self._selectors.keep(texts.keys())
         for text in texts:
-            names |= looks_at(text)
+            names |= dra.looks_at(text)
         if names <= self._names or (("", "") in self._names):
             return False
         self._names = frozenset(names | self._names)
@@ -329,7 +298,7 @@ class DeviceReader:
         by_pool: dict[tuple[str, str], list[ResourceSlice]] = {}
         for one in objects.every(ResourceSlice).values():
             by_pool.setdefault((one.spec.driver, one.spec.pool.name), []).append(one)
-        pools: list[DevicePool] = []
+        pools: list[model.DevicePool] = []
         at: dict[int, list[int]] = {}
         shared: list[int] = []
         number = 0
@@ -360,7 +329,7 @@ class DeviceReader:
         sound = np.repeat(np.array([not pool.fault for pool in pools], dtype=bool), lengths)
         devices = tuple(chain.from_iterable(one.spec.devices for one in everything))
         self._usable = sound.astype(np.int64)
-        self._table = DeviceTable(
+        self._table = model.DeviceTable(
             pools=tuple(pools),
             kinds=tuple(self._kinds.values()),
             devices=devices,
@@ -368,12 +337,12 @@ class DeviceReader:
             pool=owner,
             row=where,
             marks=np.zeros((3, number), dtype=np.int64),
-            index=DeviceIndex(pools),
+            index=model.DeviceIndex(pools),
             at={row: tuple(numbers) for row, numbers in at.items()},
             shared=tuple(shared),
         )
 
-    def _take_over(self, last: DeviceTable) -> set[_Device]:
+    def _take_over(self, last: model.DeviceTable) -> set[_Device]:
         """Mark the devices of pools that are what they were as in the table before; those of all other pools."""
         before, others = {pool.key: pool for pool in last.pools}, []
         source = np.full(len(self._table.devices), -1, dtype=np.int64)
@@ -401,12 +370,12 @@ class DeviceReader:
         driver = one.spec.driver
         keys = self._keys.get(driver)
         if keys is None:
-            keys = self._keys[driver] = KindKeys(driver, self._names)
+            keys = self._keys[driver] = dra.KindKeys(driver, self._names)
         kinds, found = self._kinds, keys.of_all(one.spec.devices)
         for key, device in zip(found, one.spec.devices, strict=True):
             if key not in kinds:
                 plain = not (device.allow_multiple_allocations or device.consumes_counters)
-                kinds[key] = Kind(len(kinds), driver, device, plain)
+                kinds[key] = model.Kind(len(kinds), driver, device, plain)
         return tuple([kinds[key].number for key in found])
 
     def _hold(self, claims: Mapping[str, ResourceClaim], touched: Collection[str]) -> set[_Device]:
@@ -468,7 +437,7 @@ class DeviceReader:
             return None
         for user in self._users[path]:
             pod = self._pods[user]
-            if is_consumer(claim.status.reserved_for[0], pod):
+            if dra.is_consumer(claim.status.reserved_for[0], pod):
                 return user if pod.spec.node_name and not _ended(pod) else None
         return None
 
@@ -477,7 +446,7 @@ class DeviceReader:
         namespace = path.partition("/")[0]
         found = [self._pods.get(f"{namespace}/{one.name}") for one in claim.status.reserved_for]
         return bool(found) and not any(
-            pod is not None and is_consumer(one, pod) and not _ended(pod)
+            pod is not None and dra.is_consumer(one, pod) and not _ended(pod)
             for one, pod in zip(claim.status.reserved_for, found, strict=True)
         )
 
@@ -517,7 +486,7 @@ class DeviceReader:
         # What a node offers itself is not there for claims: where both are asked for, counting does not tell.
         matched += (one for one in offered if any(one & other for other in claimed))
         exact = _laminar(list(counted), matched, {frozenset(chosen) for chosen in together.values()})
-        sets = [_Set(f"{CLASS_PREFIX}{name}", kinds, name) for name, kinds in sorted(classes.items())]
+        sets = [_Set(f"{model.CLASS_PREFIX}{name}", kinds, name) for name, kinds in sorted(classes.items())]
         for kinds, (name, shown) in counted.items():
             if kinds not in exact:
                 continue
@@ -536,15 +505,15 @@ class DeviceReader:
             if resource in self._wanted:
                 yield f"for {resource}", _class_claim(name), [resource]
 
-    def _plan(self, spec: DeviceClaim, path: str) -> PlannedClaim | str:
+    def _plan(self, spec: DeviceClaim, path: str) -> model.PlannedClaim | str:
         """A claim as it can be searched for; what is wrong with it is told of this claim, whoever else asks alike."""
         key, name = _encode(spec), f"ResourceClaim {path.rpartition('/')[2]}"
         found = self._plans.get(key)
         if found is None:
-            found = self._plans[key] = self._planner.plan(spec, ANY_CLAIM)
+            found = self._plans[key] = self._planner.plan(spec, dra.ANY_CLAIM)
         if isinstance(found, str):
-            return found.replace(ANY_CLAIM, name)
-        faults = tuple([fault.replace(ANY_CLAIM, name) for fault in found.faults])
+            return found.replace(dra.ANY_CLAIM, name)
+        faults = tuple([fault.replace(dra.ANY_CLAIM, name) for fault in found.faults])
         return replace(found, faults=faults) if faults else found
 
     def allocatable(self, native: Mapping[str, Ints], rows: int) -> dict[str, Ints]:
@@ -568,7 +537,7 @@ class DeviceReader:
         offers: dict[str, Bools] = {}
         extra: dict[str, Ints] = {}
         for resource, name in self._served.items():
-            if resource not in self._wanted or f"{CLASS_PREFIX}{name}" not in found:
+            if resource not in self._wanted or f"{model.CLASS_PREFIX}{name}" not in found:
                 continue
             around = self._around(name)
             column = np.minimum.reduce([found[one] for one in around])
@@ -589,9 +558,9 @@ class DeviceReader:
     def _around(self, name: str) -> list[str]:
         """The sets from which a request for any device of a class is counted."""
         plan = self._plan(_class_claim(name), f"for {name}")
-        kinds = _mask(plan.requests[0][0].answers, 1) if isinstance(plan, PlannedClaim) else 0
+        kinds = _mask(plan.requests[0][0].answers, 1) if isinstance(plan, model.PlannedClaim) else 0
         inside = [one for one in self._sets if not one.device_class and one.kinds & kinds == kinds]
-        return [f"{CLASS_PREFIX}{name}", *(one.name for one in inside if kinds in self._counted)]
+        return [f"{model.CLASS_PREFIX}{name}", *(one.name for one in inside if kinds in self._counted)]
 
     # -- what a pod asks for
 
@@ -600,14 +569,14 @@ class DeviceReader:
         pod = self._pods.get(path) if self else None
         if pod is None:
             return NOTHING_ASKED
-        wanted = extended(pod.spec, self._served) if self._served and not pod.spec.node_name else None
+        wanted = dra.extended(pod.spec, self._served) if self._served and not pod.spec.node_name else None
         if not pod.spec.resource_claims and wanted is None and path not in self._means:
             return NOTHING_ASKED
         if pod.spec.node_name or _ended(pod):
             return self._held(path)
         claims = self._objects.every(ResourceClaim)
         for entry in pod.spec.resource_claims:
-            why = unfit(pod, entry, claims)
+            why = dra.unfit(pod, entry, claims)
             if why:
                 return Asked(key=why.encode(), waits=why)
         return self._asks(path, pod, claims, wanted)
@@ -631,17 +600,17 @@ class DeviceReader:
         if not claimed and not domain:
             return NOTHING_ASKED
         key = _encode((sorted(counts.items()), domain)) if counts or domain else b""
-        return Asked(key, counts, DeviceAsk(domain=domain) if domain else None, claims=claimed)
+        return Asked(key, counts, model.DeviceAsk(domain=domain) if domain else None, claims=claimed)
 
     def _domain_of(self, pod: Pod) -> str:
         """The ComputeDomain that a pod joins by the template of one of its claims."""
         names = template_names(pod) if self._domains else ()
         return next((self._domains[name] for name in names if name in self._domains), "")
 
-    def _asks(self, path: str, pod: Pod, claims: Mapping[str, ResourceClaim], wanted: Extended | None) -> Asked:
+    def _asks(self, path: str, pod: Pod, claims: Mapping[str, ResourceClaim], wanted: model.Extended | None) -> Asked:
         counts: dict[str, int] = {}
         ties: list[NodeSelector] = []
-        asks: list[ClaimAsk] = []
+        asks: list[model.ClaimAsk] = []
         binding: list[str] = []
         names = self._means.get(path, ())
         matched = False
@@ -649,7 +618,7 @@ class DeviceReader:
             claim = claims.get(name)
             if claim is None:
                 continue
-            if claim.metadata.annotations.get(EXTENDED_CLAIM) == "true" and owns(pod, claim):
+            if claim.metadata.annotations.get(dra.EXTENDED_CLAIM) == "true" and dra.owns(pod, claim):
                 wanted = None  # it was made in an earlier attempt, and serves
             allocation = claim.status.allocation
             if allocation is not None:
@@ -665,7 +634,7 @@ class DeviceReader:
             plan = self._unread.get(name) or self._plan(claim.spec.devices, name)
             if isinstance(plan, str):
                 return Asked(key=plan.encode(), waits=plan)
-            asks.append(ClaimAsk(plan, claim.spec.devices, name if len(users) > 1 else ""))
+            asks.append(model.ClaimAsk(plan, claim.spec.devices, name if len(users) > 1 else ""))
             matched = not self._count(plan, counts, alone=len(users) == 1) or matched
         if wanted is not None:
             plan = self._plan(wanted.spec, f"{path}/for its extended resources")
@@ -679,18 +648,20 @@ class DeviceReader:
         key = _encode((ties, [(one.spec, one.shared) for one in asks], spec, binding, domain, faulty))
         found = self._asked.get(key)
         if found is None or found.matched is not matched:
-            found = self._asked[key] = DeviceAsk(tuple(ties), tuple(asks), matched, wanted, tuple(binding), domain)
+            found = self._asked[key] = model.DeviceAsk(
+                tuple(ties), tuple(asks), matched, wanted, tuple(binding), domain
+            )
         return Asked(key, counts, found, claims=names)
 
     def _crowd(self, path: str, claim: ResourceClaim, users: Sequence[str]) -> str:
         """Why a claim is not for this one of its users: more of them wait than it can be reserved for."""
-        if len(users) + len(claim.status.reserved_for) <= MOST_CONSUMERS:
+        if len(users) + len(claim.status.reserved_for) <= dra.MOST_CONSUMERS:
             return ""
-        first = sorted(users)[: MOST_CONSUMERS - len(claim.status.reserved_for)]
+        first = sorted(users)[: dra.MOST_CONSUMERS - len(claim.status.reserved_for)]
         name = claim.metadata.name
-        return "" if path in first else f"ResourceClaim {name} is wanted by more than {MOST_CONSUMERS} pods"
+        return "" if path in first else f"ResourceClaim {name} is wanted by more than {dra.MOST_CONSUMERS} pods"
 
-    def _count(self, plan: PlannedClaim, counts: dict[str, int], *, alone: bool) -> bool:
+    def _count(self, plan: model.PlannedClaim, counts: dict[str, int], *, alone: bool) -> bool:
         """Add what a claim asks of each set; whether that is all there is to it."""
         exact = alone and _simple(plan)
         for options in plan.requests:
@@ -735,21 +706,21 @@ _GONE: Final = -2
 """Where the pool of a node is that does not exist."""
 
 
-def _pool(driver: str, name: str, slices: list[ResourceSlice], row: Mapping[str, int], first: int) -> DevicePool:
+def _pool(driver: str, name: str, slices: list[ResourceSlice], row: Mapping[str, int], first: int) -> model.DevicePool:
     """A pool of one node in its newest generation, or of several nodes with everything that is there of it."""
     nodes = {one.spec.node_name for one in slices}
     if len(nodes) == 1 and "" not in nodes and not any(one.spec.per_device_node_selection for one in slices):
         if len(slices) > 1:
             newest = max(one.spec.pool.generation for one in slices)
             slices = [one for one in slices if one.spec.pool.generation == newest]
-        where, fault = row.get(next(iter(nodes)), _GONE), pool_fault(slices)
+        where, fault = row.get(next(iter(nodes)), _GONE), dra.pool_fault(slices)
     else:
         where, fault = -1, ""
     last = first + sum(len(one.spec.devices) for one in slices) if where != _GONE else first
-    return DevicePool(driver, name, tuple(slices), first, last, where, fault)
+    return model.DevicePool(driver, name, tuple(slices), first, last, where, fault)
 
 
-def _moved(pool: DevicePool, row: Mapping[str, int], first: int) -> DevicePool:
+def _moved(pool: model.DevicePool, row: Mapping[str, int], first: int) -> model.DevicePool:
     """A pool of the same slices, whose node may be gone or have another row."""
     where = row.get(pool.slices[0].spec.node_name, _GONE) if pool.row >= 0 else pool.row
     if where == pool.row and first == pool.first:
@@ -794,14 +765,14 @@ def _claims_of(pod: Pod, served: Mapping[str, str]) -> Iterator[str]:
     """The claims that a pod means, as far as they are known, by path; that of its extended resources among them."""
     namespace = pod.metadata.namespace or "default"
     for entry in pod.spec.resource_claims:
-        name = claim_name(pod, entry)
+        name = dra.claim_name(pod, entry)
         if name:
             yield f"{namespace}/{name}"
     made = pod.status.extended_resource_claim_status
     if made is not None and made.resource_claim_name:
         yield f"{namespace}/{made.resource_claim_name}"
     elif served and any(name in served for one in _containers(pod) for name in one.resources.requests):
-        yield f"{namespace}/{extended_claim_name(pod)}"
+        yield f"{namespace}/{dra.extended_claim_name(pod)}"
 
 
 def _containers(pod: Pod) -> tuple[Container, ...]:
@@ -812,14 +783,14 @@ def _ended(pod: Pod) -> bool:
     return pod.status.phase in _ENDED
 
 
-def _simple(plan: PlannedClaim) -> bool:
+def _simple(plan: model.PlannedClaim) -> bool:
     """Whether a claim asks for numbers of devices, and for nothing else."""
     if plan.constraints or plan.faults:
         return False
     return all(len(options) == 1 and _plain(options[0]) for options in plan.requests)
 
 
-def _plain(request: PlannedRequest) -> bool:
+def _plain(request: model.PlannedRequest) -> bool:
     return not (request.all or request.admin or request.sized)
 
 
@@ -842,7 +813,7 @@ def _laminar(counted: Sequence[int], matched: Sequence[int], together: set[froze
         bad |= more
 
 
-def _shown(spec: DeviceClaim, request: PlannedRequest) -> str:
+def _shown(spec: DeviceClaim, request: model.PlannedRequest) -> str:
     """How the set of a request is called where it is not simply its class."""
     found = next((one.exactly for one in spec.requests if one.name == request.name), None)
     texts = [one.cel.expression for one in found.selectors if one.cel is not None] if found is not None else []
@@ -850,7 +821,7 @@ def _shown(spec: DeviceClaim, request: PlannedRequest) -> str:
     said = said if len(said) <= _LONGEST else f"{said[: _LONGEST - 1]}…"
     tolerates = " with its tolerations" if found is not None and found.tolerations else ""
     where = f" where {said}" if said else " without taints"
-    return f"{CLASS_PREFIX}{request.device_class}{where}{tolerates}"
+    return f"{model.CLASS_PREFIX}{request.device_class}{where}{tolerates}"
 
 
 def _mask(answers: bytes, *wanted: int) -> int:

@@ -19,6 +19,7 @@ from tierwise.api.eviction_terms import queue_times
 from tierwise.api.kai import GROUP, TOPOLOGY_GROUP, PodGroup, Queue, QueueResource, Topology, TopologyConstraint
 from tierwise.api.kai import SubGroup as SubGroupRecord
 from tierwise.api.limits import DEPTH
+from tierwise.api.meta import ObjectMeta
 from tierwise.api.natural import natural
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup, created, smallest
@@ -37,7 +38,6 @@ __all__ = [
     "SUB_GROUP_LABEL",
     "inherited_run_times",
     "read_queue",
-    "tree_of",
 ]
 
 ANNOTATION: Final = "pod-group-name"
@@ -63,6 +63,10 @@ def sub_group(pod: Pod) -> str:
 def tree_of(name: str) -> str:
     """How constraints name the tree of a Topology."""
     return f"Topology {TOPOLOGY_GROUP}/{name}"
+
+
+def _tree_marks(objects: Objects) -> Iterator[tuple[str, ObjectMeta]]:
+    return ((tree_of(name), record.metadata) for name, record in objects.every(Topology).items())
 
 
 def trees(objects: Objects) -> Iterator[LabelTree]:
@@ -201,6 +205,7 @@ LANGUAGE: Final = Language(
     each=_group,
     sub_group=sub_group,
     trees=trees,
+    tree_marks=_tree_marks,
     tree_reads=(Topology,),
     page="languages/kai.md",
     admit="tierwise.admission.languages:admit_kai",

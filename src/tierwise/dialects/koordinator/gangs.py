@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from tierwise.api.codec import KINDS_OF
 from tierwise.api.core import Pod, ResourceList
-from tierwise.api.koordinator import GatherRule, GatherSpec, PodGroup, gang_names, gather_spec
+from tierwise.api.koordinator import ClusterNetworkTopology, GatherRule, GatherSpec, PodGroup, gang_names, gather_spec
 from tierwise.api.meta import ObjectMeta, read_number
 from tierwise.api.natural import natural
 from tierwise.config.profile import Profile
@@ -25,6 +25,7 @@ from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.fabrics import FabricMarks, marked, read_marks
 from tierwise.dialects.groups import GangPart, Gathered, Group, created, gang_minimums
 from tierwise.dialects.jobs import Member
+from tierwise.dialects.koordinator.network_topology import tree_marks
 from tierwise.dialects.language import Drawn, Language, Rules
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
@@ -162,6 +163,7 @@ def _group(gangs: Sequence[Gang], missing: tuple[str, ...], faults: tuple[Fault,
         faults=faults,
         gangs=tuple(GangPart(gang.key, gang.minimum, gang.match_policy == "only-waiting") for gang in gangs),
         missing=missing,
+        keyless=True,
         satisfied=all(g.match_policy == ONCE_SATISFIED and g.phase in _STARTED.values() for g in gangs),
         asks=next((gang.asks for gang in gangs if gang.asks is not None), None),
         fault=next((gang.fault for gang in gangs if gang.fault), ""),
@@ -376,6 +378,8 @@ LANGUAGE: Final = Language(
     woven=_woven,
     joined=_joined,
     gathered=_gathered,
+    tree_marks=tree_marks,
+    tree_reads=(ClusterNetworkTopology,),
     page="languages/koordinator.md",
     admit="tierwise.admission.koordinator:admit",
     status="tierwise.status.koordinator:of_gangs",

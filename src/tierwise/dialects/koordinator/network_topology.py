@@ -11,16 +11,19 @@ other label is outside the tree, where gathered gangs are not placed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from tierwise.api.core import Node
 from tierwise.api.koordinator import ClusterNetworkTopology
+from tierwise.api.meta import ObjectMeta
 from tierwise.api.natural import natural
 from tierwise.api.plurals import count
 from tierwise.model.snapshot import Fault
+from tierwise.model.topology import LAYERS
 from tierwise.model.tree import Declared
+from tierwise.port import Objects
 
 __all__ = [
     "CLUSTER_LAYER",
@@ -32,6 +35,7 @@ __all__ = [
     "default_topology",
     "layer_faults",
     "read_layers",
+    "tree_marks",
 ]
 
 SUBJECT = "ClusterNetworkTopology default"
@@ -68,6 +72,13 @@ class Layers(msgspec.Struct, frozen=True):
 def default_topology(found: Mapping[str, ClusterNetworkTopology]) -> ClusterNetworkTopology | None:
     """The one object that counts."""
     return found.get("default")
+
+
+def tree_marks(objects: Objects) -> Iterator[tuple[str, ObjectMeta]]:
+    """The tree of the layers, with what its object says of itself."""
+    record = default_topology(objects.every(ClusterNetworkTopology))
+    if record is not None:
+        yield LAYERS, record.metadata
 
 
 def read_layers(record: ClusterNetworkTopology) -> Layers:

@@ -12,23 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from tierwise.api import resource as api
 from tierwise.api.core import Container, Pod, PodResourceClaim, PodSpec
 from tierwise.api.eviction_terms import status_time
 from tierwise.api.quantity import milli, whole
-from tierwise.api.resource import (
-    ConsumerReference,
-    Device,
-    DeviceClaim,
-    DeviceClass,
-    DeviceRequest,
-    DeviceSelector,
-    DeviceSubRequest,
-    DeviceTaint,
-    DeviceToleration,
-    ExactDeviceRequest,
-    ResourceClaim,
-    ResourceSlice,
-)
 from tierwise.model.devices import Extended, Kind, PlannedClaim, PlannedRequest
 
 if TYPE_CHECKING:
@@ -81,7 +68,7 @@ _REQUEST_COST: Final = 1_000_000
 _KIND_COST: Final = 200
 """What they may cost for each kind of devices that they tell apart: several times what people write."""
 
-Request = ExactDeviceRequest | DeviceSubRequest
+Request = api.ExactDeviceRequest | api.DeviceSubRequest
 Names = frozenset[tuple[str, str]]
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -98,7 +85,7 @@ def claim_name(pod: Pod, claim: PodResourceClaim) -> str | None:
     return next(made, None)
 
 
-def owns(pod: Pod, claim: ResourceClaim) -> bool:
+def owns(pod: Pod, claim: api.ResourceClaim) -> bool:
     """Whether a claim was made for this pod; without uids, as in files, names tell."""
     meta = pod.metadata
     for owner in claim.metadata.owner_references:
@@ -107,7 +94,7 @@ def owns(pod: Pod, claim: ResourceClaim) -> bool:
     return False
 
 
-def is_consumer(reference: ConsumerReference, pod: Pod) -> bool:
+def is_consumer(reference: api.ConsumerReference, pod: Pod) -> bool:
     """Whether a claim is reserved for this pod by that entry."""
     if reference.resource != "pods" or reference.api_group:
         return False
@@ -115,7 +102,7 @@ def is_consumer(reference: ConsumerReference, pod: Pod) -> bool:
     return reference.uid == meta.uid if reference.uid and meta.uid else reference.name == meta.name
 
 
-def unfit(pod: Pod, entry: PodResourceClaim, claims: Mapping[str, ResourceClaim]) -> str:
+def unfit(pod: Pod, entry: PodResourceClaim, claims: Mapping[str, api.ResourceClaim]) -> str:
     """Why a pod must wait for one of its claims before anything else is looked at; "" where it need not."""
     if not entry.resource_claim_name and not entry.resource_claim_template_name:
         return f"spec.resourceClaims {entry.name} names neither a claim nor a template"
@@ -151,7 +138,7 @@ class Binding(msgspec.Struct, frozen=True):
     since: float = 0.0  # when the devices were given away; 0 where that is not known
 
 
-def binding_of(claim: ResourceClaim) -> Binding | None:
+def binding_of(claim: api.ResourceClaim) -> Binding | None:
     """The state of an allocated claim whose devices have binding conditions; None for all others."""
     allocation = claim.status.allocation
     if allocation is None or not any(result.binding_conditions for result in allocation.devices.results):
@@ -176,7 +163,7 @@ def binding_of(claim: ResourceClaim) -> Binding | None:
 # -- slices
 
 
-def pool_fault(slices: Sequence[ResourceSlice]) -> str:
+def pool_fault(slices: Sequence[api.ResourceSlice]) -> str:
     """Why nothing is taken from a pool of one node, given the slices of its newest generation; "" where all is well.
 
     What begins with "being" may pass: the driver has not published all of it yet.
@@ -184,7 +171,7 @@ def pool_fault(slices: Sequence[ResourceSlice]) -> str:
     return "being updated" if len(slices) != slices[0].spec.pool.resource_slice_count else slices_fault(slices)
 
 
-def slices_fault(slices: Sequence[ResourceSlice]) -> str:
+def slices_fault(slices: Sequence[api.ResourceSlice]) -> str:
     """What makes slices unusable: two devices or sets of counters of one name, or counters that do not exist."""
     devices = slices[0].spec.devices if len(slices) == 1 else [d for one in slices for d in one.spec.devices]
     if len({device.name for device in devices}) < len(devices):
@@ -210,7 +197,7 @@ class KindKeys:
         self._names = tuple(sorted({*own, *(f"{domain}/{name}" for domain, name in names)}))
         self._alike = not self._names and not self._whole  # no selector looks at what drivers say of devices
 
-    def of_all(self, devices: Iterable[Device]) -> list[object]:
+    def of_all(self, devices: Iterable[api.Device]) -> list[object]:
         """The keys of devices; there may be a hundred thousand of which nothing matters but that they are there."""
         if not self._alike:
             return [self.of(device) for device in devices]
@@ -221,7 +208,7 @@ class KindKeys:
             for d in devices
         ]
 
-    def of(self, device: Device) -> object:
+    def of(self, device: api.Device) -> object:
         """The key of a device."""
         odd = device.allow_multiple_allocations or device.consumes_counters
         if self._whole or odd:
@@ -239,14 +226,14 @@ class KindKeys:
         )
 
 
-def _rest(device: Device) -> tuple[object, ...]:
+def _rest(device: api.Device) -> tuple[object, ...]:
     return device.consumes_counters, device.allow_multiple_allocations, bool(device.binding_conditions)
 
 
 # -- what is asked for
 
 
-def expressions(spec: DeviceClaim) -> Iterable[tuple[str, ...]]:
+def expressions(spec: api.DeviceClaim) -> Iterable[tuple[str, ...]]:
     """The selectors of a claim, for each of its requests that has any."""
     for request in spec.requests:
         for one in (request.exactly, *request.first_available):
@@ -267,7 +254,7 @@ def looks_at(text: str) -> Names:
         return frozenset()  # it fails on every device alike
 
 
-def compared_names(spec: DeviceClaim) -> Iterable[tuple[str, str]]:
+def compared_names(spec: api.DeviceClaim) -> Iterable[tuple[str, str]]:
     """The attributes that the constraints of a claim compare and the capacities it asks for, by domain and name."""
     for request in spec.requests:
         for one in (request.exactly, *request.first_available):
@@ -319,7 +306,7 @@ class Selectors:
 class Planner:
     """Holds claims against kinds of devices; what selectors say of a kind is asked once."""
 
-    def __init__(self, kinds: Sequence[Kind], classes: Mapping[str, DeviceClass], selectors: Selectors) -> None:
+    def __init__(self, kinds: Sequence[Kind], classes: Mapping[str, api.DeviceClass], selectors: Selectors) -> None:
         self._kinds = kinds
         self._classes = classes
         self._selectors = selectors
@@ -342,7 +329,7 @@ class Planner:
         self._selected[whose, *texts] = found
         return found[2]
 
-    def plan(self, spec: DeviceClaim, name: str) -> PlannedClaim | str:
+    def plan(self, spec: api.DeviceClaim, name: str) -> PlannedClaim | str:
         """A claim as it can be searched for, or what is wrong with it in itself."""
         faults: list[str] = []
         planned: list[tuple[PlannedRequest, ...]] = []
@@ -382,7 +369,7 @@ class Planner:
         if request.count < 0:
             return f"request {shown} of {claim} asks for {request.count} devices"
         answers = self._answers(named, request, claim, faults)
-        admin = isinstance(request, ExactDeviceRequest) and bool(request.admin_access)
+        admin = isinstance(request, api.ExactDeviceRequest) and bool(request.admin_access)
         capacity = request.capacity.requests if request.capacity is not None else {}
         return PlannedRequest(
             name=shown,
@@ -395,7 +382,7 @@ class Planner:
             sized=bool(capacity),
         )
 
-    def _answers(self, named: DeviceClass, request: Request, claim: str, faults: list[str]) -> bytes:
+    def _answers(self, named: api.DeviceClass, request: Request, claim: str, faults: list[str]) -> bytes:
         """Per kind, whether a request may have its devices; what goes wrong is noted among the faults of its claim."""
         key = named.metadata.name, _texts(request.selectors), request.tolerations
         found = self._requests.get(key)
@@ -470,21 +457,21 @@ class Planner:
         return [drivers[kind.driver].of(kind.device) for kind in self._kinds]
 
 
-def _options(request: DeviceRequest) -> list[tuple[str, Request]]:
+def _options(request: api.DeviceRequest) -> list[tuple[str, Request]]:
     if request.exactly is not None:
         return [(request.name, request.exactly)]
     return [(f"{request.name}/{one.name}", one) for one in request.first_available]
 
 
-def _texts(selectors: Sequence[DeviceSelector]) -> tuple[str, ...]:
+def _texts(selectors: Sequence[api.DeviceSelector]) -> tuple[str, ...]:
     return tuple(one.cel.expression for one in selectors if one.cel is not None)
 
 
-def _barred(taints: Sequence[DeviceTaint], tolerations: Sequence[DeviceToleration]) -> bool:
+def _barred(taints: Sequence[api.DeviceTaint], tolerations: Sequence[api.DeviceToleration]) -> bool:
     return any(taint.effect in _BARRING and not any(_tolerates(one, taint) for one in tolerations) for taint in taints)
 
 
-def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
+def _tolerates(toleration: api.DeviceToleration, taint: api.DeviceTaint) -> bool:
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -499,7 +486,7 @@ def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
 # -- extended resources that classes serve
 
 
-def extended_names(classes: Mapping[str, DeviceClass]) -> dict[str, str]:
+def extended_names(classes: Mapping[str, api.DeviceClass]) -> dict[str, str]:
     """By extended resource, the class that serves it; of several the youngest, then the first by name."""
     found = {f"{_IMPLICIT}{name}": name for name in classes}
     best: dict[str, tuple[str, str]] = {}
@@ -518,7 +505,7 @@ def extended(spec: PodSpec, served: Mapping[str, str]) -> Extended | None:
     """
     containers = (*spec.init_containers, *spec.containers)
     short = {i for i, one in enumerate(containers) if i < len(spec.init_containers) and one.restart_policy != "Always"}
-    requests: list[DeviceRequest] = []
+    requests: list[api.DeviceRequest] = []
     mappings: list[tuple[str, str, str]] = []
     named = sorted({name for one in containers for name in one.resources.requests if name in served})
     asked = [name for name in named if any(_asked(one, name) for one in containers)]
@@ -529,7 +516,7 @@ def extended(spec: PodSpec, served: Mapping[str, str]) -> Extended | None:
             if i not in short and _asked(one, resource)
         }
         mappings += [(containers[i].name, resource, request.name) for i, request in own.items()]
-        lacking: list[tuple[int, DeviceRequest]] = []
+        lacking: list[tuple[int, api.DeviceRequest]] = []
         later: list[tuple[str, str, str]] = []
         for i in sorted(short):
             left = _asked(containers[i], resource)
@@ -550,7 +537,7 @@ def extended(spec: PodSpec, served: Mapping[str, str]) -> Extended | None:
     if not requests:
         return None
     return Extended(
-        DeviceClaim(requests=tuple(sorted(requests, key=lambda one: one.name))), tuple(asked), tuple(mappings)
+        api.DeviceClaim(requests=tuple(sorted(requests, key=lambda one: one.name))), tuple(asked), tuple(mappings)
     )
 
 
@@ -569,11 +556,11 @@ def _asked(container: Container, resource: str) -> int:
     return whole(container.resources.requests.get(resource, 0))
 
 
-def _count(request: DeviceRequest) -> int:
+def _count(request: api.DeviceRequest) -> int:
     return request.exactly.count if request.exactly is not None else 0
 
 
-def _one_request(index: int, container: Container, resource: str, device_class: str, count: int) -> DeviceRequest:
+def _one_request(index: int, container: Container, resource: str, device_class: str, count: int) -> api.DeviceRequest:
     place = sorted(container.resources.requests).index(resource)
-    exactly = ExactDeviceRequest(device_class_name=device_class, allocation_mode="ExactCount", count=count)
-    return DeviceRequest(name=f"container-{index}-request-{place}", exactly=exactly)
+    exactly = api.ExactDeviceRequest(device_class_name=device_class, allocation_mode="ExactCount", count=count)
+    return api.DeviceRequest(name=f"container-{index}-request-{place}", exactly=exactly)

@@ -13,19 +13,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from tierwise.api import workload as api
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
-from tierwise.api.workload import (
-    GROUP,
-    CompositePodGroup,
-    CompositePolicy,
-    DisruptionMode,
-    GangPolicy,
-    PodGroup,
-    SchedulingConstraints,
-    SchedulingPolicy,
-    Workload,
-)
 from tierwise.dialects.fabrics import marked, read_marks
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
@@ -49,7 +39,7 @@ DEEPEST: Final = 4
 """Levels of groups that the API allows."""
 
 
-Inside = Mapping[str, Sequence[PodGroup | CompositePodGroup]]
+Inside = Mapping[str, Sequence[api.PodGroup | api.CompositePodGroup]]
 """What is right below each composite, by the path of the composite."""
 
 
@@ -72,14 +62,14 @@ def sub_group(pod: Pod) -> str:
 
 def trees(objects: Objects) -> Iterator[LabelTree]:
     """One of all keys that a group names."""
-    asked = [record.spec.scheduling_constraints for record in objects.every(PodGroup).values()]
-    asked += (record.spec.scheduling_constraints for record in objects.every(CompositePodGroup).values())
+    asked = [record.spec.scheduling_constraints for record in objects.every(api.PodGroup).values()]
+    asked += (record.spec.scheduling_constraints for record in objects.every(api.CompositePodGroup).values())
     keys = {entry.key for constraints in asked for entry in constraints.topology if entry.key}
     if keys:
         yield LabelTree(LABELS, tuple(sorted(keys)), bare=True)
 
 
-def _each(path: str, record: PodGroup, rules: Rules) -> Group | None:
+def _each(path: str, record: api.PodGroup, rules: Rules) -> Group | None:
     """The group of a PodGroup below no composite."""
     return _of_pod_group(path, record) if not record.spec.parent_composite_pod_group_name else None
 
@@ -87,10 +77,10 @@ def _each(path: str, record: PodGroup, rules: Rules) -> Group | None:
 def _woven(objects: Objects, pods: Mapping[str, Pod], rules: Rules) -> dict[str, Group]:
     """PodGroups below composites, and those of Workloads as far as pods name them."""
     found = {path: _of_workload(objects, path) for path in pods if path.count("/") > 1}
-    composites = objects.every(CompositePodGroup)
-    below: dict[str, list[PodGroup]] = {}
+    composites = objects.every(api.CompositePodGroup)
+    below: dict[str, list[api.PodGroup]] = {}
     result = {path: group for path, group in found.items() if group is not None}
-    for path, record in objects.every(PodGroup).items():
+    for path, record in objects.every(api.PodGroup).items():
         parent = record.spec.parent_composite_pod_group_name
         if not parent:
             continue
@@ -101,8 +91,8 @@ def _woven(objects: Objects, pods: Mapping[str, Pod], rules: Rules) -> dict[str,
             result[path] = _of_pod_group(path, record)
         else:
             below.setdefault(top, []).append(record)
-    inside: dict[str, list[PodGroup | CompositePodGroup]] = {}
-    every: list[PodGroup | CompositePodGroup] = [*composites.values(), *objects.every(PodGroup).values()]
+    inside: dict[str, list[api.PodGroup | api.CompositePodGroup]] = {}
+    every: list[api.PodGroup | api.CompositePodGroup] = [*composites.values(), *objects.every(api.PodGroup).values()]
     for part in every if below else ():
         around = f"{part.metadata.namespace or 'default'}/{part.spec.parent_composite_pod_group_name}"
         inside.setdefault(around, []).append(part)
@@ -115,12 +105,12 @@ def _woven(objects: Objects, pods: Mapping[str, Pod], rules: Rules) -> dict[str,
 def _of_workload(objects: Objects, path: str) -> Group | None:
     """A group of a Workload of v1alpha1; None where there is no such Workload or it has no such group."""
     namespace, name, pod_group = path.split("/")[:3]
-    record = objects.every(Workload).get(f"{namespace}/{name}")
+    record = objects.every(api.Workload).get(f"{namespace}/{name}")
     declared = next((g for g in record.spec.pod_groups if g.name == pod_group), None) if record is not None else None
     if record is None or declared is None:
         return None
     return Group(
-        key=Key(GROUP, "Workload", namespace, name),
+        key=Key(api.GROUP, "Workload", namespace, name),
         name=path,
         minimum=_minimum(declared.policy),
         created=created(record.metadata),
@@ -130,18 +120,18 @@ def _of_workload(objects: Objects, path: str) -> Group | None:
     )
 
 
-def _of_pod_group(path: str, record: PodGroup) -> Group:
+def _of_pod_group(path: str, record: api.PodGroup) -> Group:
     spec = record.spec
     refusal = _no_policy(spec.scheduling_policy) or _claims([record]) or _wrong_constraints(spec.scheduling_constraints)
     return replace(_declared(path, record), minimum=_minimum(spec.scheduling_policy), refusal=refusal)
 
 
-def _declared(path: str, record: PodGroup | CompositePodGroup) -> Group:
+def _declared(path: str, record: api.PodGroup | api.CompositePodGroup) -> Group:
     """What a PodGroup and a composite say in the same fields."""
     namespace, _, name = path.partition("/")
-    spec, composite = record.spec, isinstance(record, CompositePodGroup)
+    spec, composite = record.spec, isinstance(record, api.CompositePodGroup)
     return Group(
-        key=Key(GROUP, "CompositePodGroup" if composite else "PodGroup", namespace, name),
+        key=Key(api.GROUP, "CompositePodGroup" if composite else "PodGroup", namespace, name),
         minimum=1,
         phase=_phase(record, (COMPOSITE_SCHEDULED,) if composite else SCHEDULED),
         created=created(record.metadata),
@@ -155,7 +145,7 @@ def _declared(path: str, record: PodGroup | CompositePodGroup) -> Group:
     )
 
 
-def _of_composite(path: str, record: CompositePodGroup, inside: Inside, groups: list[PodGroup]) -> Group:
+def _of_composite(path: str, record: api.CompositePodGroup, inside: Inside, groups: list[api.PodGroup]) -> Group:
     """A composite and all PodGroups below it, at whatever depth."""
     subs = tuple(_children(path, inside, DEEPEST))
     gang = record.spec.scheduling_policy.gang
@@ -182,7 +172,7 @@ def _children(path: str, inside: Inside, depth: int) -> Iterator[SubGroup]:
     for record in inside.get(path, ()):
         marks = read_marks(record.metadata, LABELS)
         constraint, further = marks.own(_constraint(record.spec.scheduling_constraints)), marks.whole
-        if isinstance(record, PodGroup):
+        if isinstance(record, api.PodGroup):
             least = _minimum(record.spec.scheduling_policy)
             yield SubGroup(record.metadata.name, least, constraint, further=further)
         elif depth:
@@ -192,7 +182,7 @@ def _children(path: str, inside: Inside, depth: int) -> Iterator[SubGroup]:
             yield SubGroup(record.metadata.name, smallest(below, least), constraint, below, least, further)
 
 
-def _top(composites: Mapping[str, CompositePodGroup], path: str) -> str | Reason:
+def _top(composites: Mapping[str, api.CompositePodGroup], path: str) -> str | Reason:
     """The outermost composite around this one, itself included, that binds its groups together; or why that is unknown.
 
     "" where all of them are basic and have no domain of their own: then their groups start each by itself.
@@ -215,7 +205,7 @@ def _top(composites: Mapping[str, CompositePodGroup], path: str) -> str | Reason
         path = f"{path.partition('/')[0]}/{parent}"
 
 
-def _binds(record: CompositePodGroup) -> bool:
+def _binds(record: api.CompositePodGroup) -> bool:
     """Whether the groups of a composite start together, or share a domain."""
     return record.spec.scheduling_policy.gang is not None or bool(record.spec.scheduling_constraints.topology)
 
@@ -226,23 +216,23 @@ def _refused(group: Group, reason: Reason) -> Group:
     )
 
 
-def _minimum(policy: SchedulingPolicy) -> int:
+def _minimum(policy: api.SchedulingPolicy) -> int:
     """How many pods start together: one at a time where nothing asks for more."""
     return max(policy.gang.min_count, 1) if policy.gang is not None else 1
 
 
-def _constraint(constraints: SchedulingConstraints) -> Constraint | None:
+def _constraint(constraints: api.SchedulingConstraints) -> Constraint | None:
     key = next((entry.key for entry in constraints.topology if entry.key), "")
     return Constraint(hard=True, tier_name=key, kind=LABELS) if key else None
 
 
-def _no_policy(policy: SchedulingPolicy | CompositePolicy) -> Reason | None:
+def _no_policy(policy: api.SchedulingPolicy | api.CompositePolicy) -> Reason | None:
     """That a policy does not say how many start together, so that it is not known whether a part of them would do."""
     if policy.gang is not None:
-        least = policy.gang.min_count if isinstance(policy.gang, GangPolicy) else policy.gang.min_group_count
+        least = policy.gang.min_count if isinstance(policy.gang, api.GangPolicy) else policy.gang.min_group_count
         if least > 0:
             return None
-        field = "minCount" if isinstance(policy.gang, GangPolicy) else "minGroupCount"
+        field = "minCount" if isinstance(policy.gang, api.GangPolicy) else "minGroupCount"
         return Reason("InvalidGroup", "pod", f"spec.schedulingPolicy.gang.{field} is {least}, it must be at least 1")
     if policy.basic is not None:
         return None
@@ -251,7 +241,7 @@ def _no_policy(policy: SchedulingPolicy | CompositePolicy) -> Reason | None:
     )
 
 
-def _wrong_constraints(constraints: SchedulingConstraints) -> Reason | None:
+def _wrong_constraints(constraints: api.SchedulingConstraints) -> Reason | None:
     """Limits that cannot be kept: several of them, or one that does not say of what."""
     if len(constraints.topology) > 1:
         return not_supported("spec.schedulingConstraints.topology", "more than one topology constraint")
@@ -260,19 +250,19 @@ def _wrong_constraints(constraints: SchedulingConstraints) -> Reason | None:
     return None
 
 
-def _claims(groups: Iterable[PodGroup]) -> Reason | None:
+def _claims(groups: Iterable[api.PodGroup]) -> Reason | None:
     """Claims that a whole group shares."""
     if not any(record.spec.resource_claims for record in groups):
         return None
     return not_supported("spec.resourceClaims", "device claims of a whole PodGroup are not read")
 
 
-def _together(mode: str | DisruptionMode | None) -> bool:
+def _together(mode: str | api.DisruptionMode | None) -> bool:
     """Whether a group is disrupted as a whole."""
-    return mode.all is not None if isinstance(mode, DisruptionMode) else mode == "PodGroup"
+    return mode.all is not None if isinstance(mode, api.DisruptionMode) else mode == "PodGroup"
 
 
-def _phase(record: PodGroup | CompositePodGroup, conditions: Sequence[str]) -> Phase:
+def _phase(record: api.PodGroup | api.CompositePodGroup, conditions: Sequence[str]) -> Phase:
     """What a condition has said once holds for good."""
     started = any(c.type in conditions and c.status == "True" for c in record.status.conditions)
     return Phase.RUNNING if started else Phase.PENDING
@@ -284,19 +274,19 @@ def _level(key: str) -> Raw:
 
 
 LANGUAGE: Final = Language(
-    name=GROUP,
-    reads=(PodGroup, CompositePodGroup, Workload),
-    declares=(PodGroup, CompositePodGroup, Workload),
+    name=api.GROUP,
+    reads=(api.PodGroup, api.CompositePodGroup, api.Workload),
+    declares=(api.PodGroup, api.CompositePodGroup, api.Workload),
     named=named,
     each=_each,
     woven=_woven,
     sub_group=sub_group,
     trees=trees,
-    tree_reads=(PodGroup, CompositePodGroup),
+    tree_reads=(api.PodGroup, api.CompositePodGroup),
     level=_level,
     page="languages/kubernetes.md",
     admit="tierwise.admission.languages:admit_kubernetes",
     status="tierwise.status.languages:of_kubernetes",
     check="tierwise.audit.languages:kubernetes",
-    marks=(PodGroup, CompositePodGroup),  # a Workload declares several gangs, whose pods show it
+    marks=(api.PodGroup, api.CompositePodGroup),  # a Workload declares several gangs, whose pods show it
 )

@@ -12,24 +12,10 @@ from typing import Final
 
 import msgspec
 
+from tierwise.api import storage
 from tierwise.api.core import NodeSelector, Pod, Volume
 from tierwise.api.eviction_terms import status_time
 from tierwise.api.quantity import milli, whole
-from tierwise.api.storage import (
-    BOUND_BY_CONTROLLER,
-    MIGRATED_PLUGINS,
-    NO_PROVISIONER,
-    SELECTED_NODE,
-    WAIT_FOR_FIRST_CONSUMER,
-    CsiDriver,
-    CsiNode,
-    CsiStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-    class_of,
-)
 from tierwise.dialects.kubernetes.csi_migration import (
     DRIVERS,
     UNCOUNTED,
@@ -39,17 +25,7 @@ from tierwise.dialects.kubernetes.csi_migration import (
     translated,
     volume_handle,
 )
-from tierwise.model.volumes import (
-    Claim,
-    ClaimTerms,
-    DiskUse,
-    PodVolumes,
-    Provisioning,
-    Refusal,
-    Storage,
-    VolumeKind,
-    VolumeTerms,
-)
+from tierwise.model import volumes as model
 from tierwise.port import Objects
 
 __all__ = [
@@ -72,13 +48,13 @@ FAILED_AT: Final = "tierwise.io/volume-binding-failed-at"
 """On a claim: when a choice came to nothing."""
 
 STORAGE_KINDS: Final = (
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    CsiNode,
-    CsiDriver,
-    CsiStorageCapacity,
-    VolumeAttachment,
+    storage.PersistentVolume,
+    storage.PersistentVolumeClaim,
+    storage.StorageClass,
+    storage.CsiNode,
+    storage.CsiDriver,
+    storage.CsiStorageCapacity,
+    storage.VolumeAttachment,
 )
 _READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 _AVAILABLE: Final = "Available"
@@ -91,10 +67,10 @@ _encode = msgspec.msgpack.Encoder().encode
 class ReadVolumes(msgspec.Struct, frozen=True, eq=False):
     """What was read of a pod's volumes: what they allow, as a value and comparable, and what they are called."""
 
-    terms: PodVolumes
+    terms: model.PodVolumes
     body: bytes
     names: tuple[str, ...] = ()  # of all its claims, namespace/name
-    claims: tuple[Claim, ...] = ()  # those that get a volume with the pod's place
+    claims: tuple[model.Claim, ...] = ()  # those that get a volume with the pod's place
 
 
 def claims_of(pod: Pod) -> Iterator[tuple[Volume, str]]:
@@ -110,14 +86,14 @@ class VolumeReader:
     """The storage objects of one moment."""
 
     def __init__(self, objects: Objects) -> None:
-        self._claims = objects.every(PersistentVolumeClaim)
-        self._volumes = objects.every(PersistentVolume)
-        self._classes = objects.every(StorageClass)
-        self._nodes = objects.every(CsiNode)
-        self._drivers = objects.every(CsiDriver)
-        self._rooms = objects.every(CsiStorageCapacity)
-        self._attachments = objects.every(VolumeAttachment)
-        self._terms: dict[str, VolumeTerms] = {}
+        self._claims = objects.every(storage.PersistentVolumeClaim)
+        self._volumes = objects.every(storage.PersistentVolume)
+        self._classes = objects.every(storage.StorageClass)
+        self._nodes = objects.every(storage.CsiNode)
+        self._drivers = objects.every(storage.CsiDriver)
+        self._rooms = objects.every(storage.CsiStorageCapacity)
+        self._attachments = objects.every(storage.VolumeAttachment)
+        self._terms: dict[str, model.VolumeTerms] = {}
 
     # -- pods
 
@@ -163,7 +139,7 @@ class VolumeReader:
             and (claim := self._claims.get(f"{namespace}/{name}")) is not None
             and _READ_WRITE_ONCE_POD in claim.spec.access_modes
         }
-        terms = PodVolumes(
+        terms = model.PodVolumes(
             attached=tuple(sorted(own.items())),
             shared=tuple(sorted(shared)),
             exclusive=tuple(sorted(exclusive)),
@@ -179,11 +155,11 @@ class VolumeReader:
         return self._placed_by(pod, terms, names, users)
 
     def _placed_by(
-        self, pod: Pod, terms: PodVolumes, names: tuple[str, ...], users: Callable[[str], int]
+        self, pod: Pod, terms: model.PodVolumes, names: tuple[str, ...], users: Callable[[str], int]
     ) -> ReadVolumes:
         """With the volumes that tie a pod to nodes, and the claims that get theirs with its place."""
-        settled: dict[VolumeTerms, None] = {}
-        wanted: dict[str, tuple[ClaimTerms, Claim]] = {}
+        settled: dict[model.VolumeTerms, None] = {}
+        wanted: dict[str, tuple[model.ClaimTerms, model.Claim]] = {}
         namespace = pod.metadata.namespace or "default"
         for volume, name in claims_of(pod):
             claim = self._claims[f"{namespace}/{name}"]
@@ -203,32 +179,32 @@ class VolumeReader:
         )
         return ReadVolumes(terms, _encode(terms), names, tuple(claim for _, claim in ordered))
 
-    def _refusal(self, pod: Pod) -> Refusal | None:
+    def _refusal(self, pod: Pod) -> model.Refusal | None:
         """What is wrong with a claim of a pod that waits; None where nothing is."""
         namespace = pod.metadata.namespace or "default"
         for volume, name in claims_of(pod):
             path = f"{namespace}/{name}"
             claim = self._claims.get(path)
             if claim is None and volume.ephemeral is not None:
-                return Refusal("VolumeClaimNotFound", f"claim {path} of its ephemeral volume is not made yet")
+                return model.Refusal("VolumeClaimNotFound", f"claim {path} of its ephemeral volume is not made yet")
             if claim is None:
-                return Refusal("VolumeClaimNotFound", f"claim {path} does not exist")
+                return model.Refusal("VolumeClaimNotFound", f"claim {path} does not exist")
             if claim.status.phase == "Lost":
-                return Refusal("VolumeClaimLost", f"claim {path} has lost its volume {claim.spec.volume_name}")
+                return model.Refusal("VolumeClaimLost", f"claim {path} has lost its volume {claim.spec.volume_name}")
             if claim.metadata.deletion_timestamp:
-                return Refusal("VolumeClaimDeleted", f"claim {path} is being deleted")
+                return model.Refusal("VolumeClaimDeleted", f"claim {path} is being deleted")
             if volume.ephemeral is not None and not _owns(pod, claim):
-                return Refusal("VolumeClaimNotOwned", f"claim {path} of its ephemeral volume was not made for it")
+                return model.Refusal("VolumeClaimNotOwned", f"claim {path} of its ephemeral volume was not made for it")
             if claim.bound:
                 if claim.spec.volume_name not in self._volumes:
                     text = f"volume {claim.spec.volume_name} of claim {path} does not exist"
-                    return Refusal("VolumeNotFound", text)
+                    return model.Refusal("VolumeNotFound", text)
             elif claim.spec.volume_name or not self._delayed(claim):
-                return Refusal("VolumeClaimUnbound", self._unbound(path, claim))
+                return model.Refusal("VolumeClaimUnbound", self._unbound(path, claim))
         return None
 
-    def _unbound(self, path: str, claim: PersistentVolumeClaim) -> str:
-        name = class_of(claim)
+    def _unbound(self, path: str, claim: storage.PersistentVolumeClaim) -> str:
+        name = storage.class_of(claim)
         if claim.spec.volume_name:
             return f"claim {path} is not bound to its volume {claim.spec.volume_name} yet"
         if not name:
@@ -237,10 +213,10 @@ class VolumeReader:
             return f"claim {path} is not bound yet, and its storage class {name} does not exist"
         return f"claim {path} is not bound yet: volumes of storage class {name} are made before pods are placed"
 
-    def _delayed(self, claim: PersistentVolumeClaim) -> bool:
+    def _delayed(self, claim: storage.PersistentVolumeClaim) -> bool:
         """Whether a claim gets its volume with the place of a pod."""
-        found = self._classes.get(class_of(claim))
-        return found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+        found = self._classes.get(storage.class_of(claim))
+        return found is not None and found.volume_binding_mode == storage.WAIT_FOR_FIRST_CONSUMER
 
     def _attached(self, pod: Pod) -> set[Attachable]:
         """The volumes of a pod that drivers attach; what is not known of one is not counted."""
@@ -260,21 +236,21 @@ class VolumeReader:
                 found.add(one)
         return found
 
-    def _to_be_made(self, claim: PersistentVolumeClaim) -> Attachable | None:
+    def _to_be_made(self, claim: storage.PersistentVolumeClaim) -> Attachable | None:
         """The volume that a claim without one will have, by a name of its own."""
-        found = self._classes.get(class_of(claim))
+        found = self._classes.get(storage.class_of(claim))
         if found is None or found.provisioner in UNCOUNTED:
             return None
         driver = DRIVERS.get(found.provisioner, found.provisioner)
         return Attachable(driver, f"claim {claim.metadata.namespace or 'default'}/{claim.metadata.name}")
 
-    def _settled(self, name: str) -> VolumeTerms:
+    def _settled(self, name: str) -> model.VolumeTerms:
         known = self._terms.get(name)
         if known is None:
             volume = self._volumes[name]
             plugin, migrated, sound = translated(volume)
             affinity = _affinity(volume)
-            known = self._terms[name] = VolumeTerms(
+            known = self._terms[name] = model.VolumeTerms(
                 affinity,
                 tuple(_zones(volume)),
                 plugin,
@@ -283,7 +259,7 @@ class VolumeReader:
             )
         return known
 
-    def _wanted(self, claim: PersistentVolumeClaim, *, shared: bool) -> tuple[ClaimTerms, Claim]:
+    def _wanted(self, claim: storage.PersistentVolumeClaim, *, shared: bool) -> tuple[model.ClaimTerms, model.Claim]:
         """What a claim without a volume asks for.
 
         While a volume is made for one pod of several, on the node that we have chosen, the others may be looked for
@@ -292,9 +268,9 @@ class VolumeReader:
         spec, marks = claim.spec, claim.metadata.annotations
         size = spec.resources.requests.get(_STORAGE)
         reserved = self._reserved(claim)
-        selected = marks.get(SELECTED_NODE, "")
-        terms = ClaimTerms(
-            storage_class=class_of(claim),
+        selected = marks.get(storage.SELECTED_NODE, "")
+        terms = model.ClaimTerms(
+            storage_class=storage.class_of(claim),
             size=milli(size) if size is not None else 0,
             access_modes=tuple(sorted(set(spec.access_modes))),
             volume_mode=spec.volume_mode or _FILESYSTEM,
@@ -305,13 +281,13 @@ class VolumeReader:
             reserved=tuple(_kind(volume) for volume in reserved),
         )
         chosen = marks.get(CHOSEN_NODE, "")
-        found = Claim(
+        found = model.Claim(
             key=f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}",
             uid=claim.metadata.uid,
             version=claim.metadata.resource_version,
             volume=reserved[0].metadata.name if reserved else "",
             volume_version=reserved[0].metadata.resource_version if reserved else "",
-            by_scheduler=bool(reserved) and BOUND_BY_CONTROLLER in reserved[0].metadata.annotations,
+            by_scheduler=bool(reserved) and storage.BOUND_BY_CONTROLLER in reserved[0].metadata.annotations,
             chosen=chosen,
             since=status_time(marks.get(CHOSEN_AT, "")),
             failed=status_time(marks.get(FAILED_AT, "")),
@@ -319,14 +295,18 @@ class VolumeReader:
         )
         return terms, found
 
-    def _reserved(self, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+    def _reserved(self, claim: storage.PersistentVolumeClaim) -> list[storage.PersistentVolume]:
         """Volumes of its class that are meant for this claim, and large enough."""
         path = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
         found = []
         for name in self._meant_for.get(path, ()):
             volume = self._volumes[name]
             uid = volume.spec.claim_ref.uid if volume.spec.claim_ref is not None else ""
-            if class_of(volume) == class_of(claim) and uid in ("", claim.metadata.uid) and _holds(volume, claim):
+            if (
+                storage.class_of(volume) == storage.class_of(claim)
+                and uid in ("", claim.metadata.uid)
+                and _holds(volume, claim)
+            ):
                 found.append(volume)
         return found
 
@@ -342,9 +322,9 @@ class VolumeReader:
     # -- the cluster
 
     @cached_property
-    def storage(self) -> Storage:
+    def storage(self) -> model.Storage:
         """What there is for claims without a volume."""
-        kinds: dict[bytes, tuple[VolumeKind, list[str]]] = {}
+        kinds: dict[bytes, tuple[model.VolumeKind, list[str]]] = {}
         versions: dict[str, str] = {}
         for name, volume in self._volumes.items():
             if volume.spec.claim_ref is None and not volume.metadata.deletion_timestamp:
@@ -353,20 +333,20 @@ class VolumeReader:
                 kind = _kind(volume)
                 kinds.setdefault(_encode(kind), (kind, []))[1].append(name)
                 versions[name] = volume.metadata.resource_version
-        return Storage(
+        return model.Storage(
             volumes=tuple([(kind, tuple(names)) for kind, names in kinds.values()]),  # by the first, as these are read
             versions=versions,
             classes={name: self._provisioning(found) for name, found in self._classes.items()},
             migrated={
                 name: frozenset(marks.split(","))
                 for name, node in self._nodes.items()
-                if (marks := node.metadata.annotations.get(MIGRATED_PLUGINS))
+                if (marks := node.metadata.annotations.get(storage.MIGRATED_PLUGINS))
             },
         )
 
-    def _provisioning(self, found: StorageClass) -> Provisioning:
-        if found.provisioner in ("", NO_PROVISIONER):
-            return Provisioning("")
+    def _provisioning(self, found: storage.StorageClass) -> model.Provisioning:
+        if found.provisioner in ("", storage.NO_PROVISIONER):
+            return model.Provisioning("")
         driver = self._drivers.get(found.provisioner)
         rooms = None
         if driver is not None and driver.spec.storage_capacity:
@@ -380,7 +360,7 @@ class VolumeReader:
                 and (limit := room.maximum_volume_size if room.maximum_volume_size is not None else room.capacity)
                 is not None
             )
-        return Provisioning(found.provisioner, found.allowed_topologies, rooms)
+        return model.Provisioning(found.provisioner, found.allowed_topologies, rooms)
 
     @cached_property
     def limits(self) -> dict[str, dict[str, int]]:
@@ -418,7 +398,7 @@ class VolumeReader:
         return found
 
 
-def _owns(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+def _owns(pod: Pod, claim: storage.PersistentVolumeClaim) -> bool:
     """Whether a claim was made for a pod: its controller, by identity, and by name where identities are unknown."""
     owner = next((one for one in claim.metadata.owner_references if one.controller), None)
     if owner is None:
@@ -426,11 +406,11 @@ def _owns(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     return owner.uid == pod.metadata.uid if pod.metadata.uid else owner.name == pod.metadata.name
 
 
-def _affinity(volume: PersistentVolume) -> NodeSelector | None:
+def _affinity(volume: storage.PersistentVolume) -> NodeSelector | None:
     return volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
 
 
-def _zones(volume: PersistentVolume) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _zones(volume: storage.PersistentVolume) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Labels of zones and regions with their values; a list with an empty entry says nothing."""
     for key in ZONE_LABELS:
         text = volume.metadata.labels.get(key)
@@ -440,11 +420,11 @@ def _zones(volume: PersistentVolume) -> Iterator[tuple[str, tuple[str, ...]]]:
                 yield key, tuple(sorted(set(values)))
 
 
-def _kind(volume: PersistentVolume) -> VolumeKind:
+def _kind(volume: storage.PersistentVolume) -> model.VolumeKind:
     size, modes, labels = volume.spec.capacity.get(_STORAGE), volume.spec.access_modes, volume.metadata.labels
-    return VolumeKind(
+    return model.VolumeKind(
         affinity=_affinity(volume),
-        storage_class=class_of(volume),
+        storage_class=storage.class_of(volume),
         capacity=milli(size) if size is not None else 0,
         access_modes=tuple(sorted(set(modes))) if len(modes) > 1 else tuple(modes),
         volume_mode=volume.spec.volume_mode or _FILESYSTEM,
@@ -453,7 +433,7 @@ def _kind(volume: PersistentVolume) -> VolumeKind:
     )
 
 
-def _holds(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+def _holds(volume: storage.PersistentVolume, claim: storage.PersistentVolumeClaim) -> bool:
     """Whether a volume that is meant for a claim may be given to it."""
     asked, has = claim.spec.resources.requests.get(_STORAGE), volume.spec.capacity.get(_STORAGE)
     return (
@@ -464,16 +444,16 @@ def _holds(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
     )
 
 
-def _disks(pod: Pod) -> Iterator[DiskUse]:
+def _disks(pod: Pod) -> Iterator[model.DiskUse]:
     """Disks that a pod names itself and that pods of one node cannot always share."""
     for volume in pod.spec.volumes:
         if volume.gce_persistent_disk is not None:
-            yield DiskUse("gce", (volume.gce_persistent_disk.pd_name,), volume.gce_persistent_disk.read_only)
+            yield model.DiskUse("gce", (volume.gce_persistent_disk.pd_name,), volume.gce_persistent_disk.read_only)
         if volume.aws_elastic_block_store is not None:
-            yield DiskUse("ebs", (volume.aws_elastic_block_store.volume_id,), shareable=False)
+            yield model.DiskUse("ebs", (volume.aws_elastic_block_store.volume_id,), shareable=False)
         if volume.iscsi is not None:
-            yield DiskUse("iscsi", (volume.iscsi.iqn,), volume.iscsi.read_only)
+            yield model.DiskUse("iscsi", (volume.iscsi.iqn,), volume.iscsi.read_only)
         if volume.rbd is not None:
             at = f"{volume.rbd.pool or _CEPH_POOL}/{volume.rbd.image}"
             monitors = tuple(sorted({f"{monitor}/{at}" for monitor in volume.rbd.monitors}))
-            yield DiskUse("rbd", monitors, volume.rbd.read_only)
+            yield model.DiskUse("rbd", monitors, volume.rbd.read_only)

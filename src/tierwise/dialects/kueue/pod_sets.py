@@ -22,7 +22,7 @@ from tierwise.api.eviction_terms import MINIMUM_RUN_TIME, queue_times
 from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.kueue import GROUP, ClusterQueue, LocalQueue, ResourceFlavor, Topology, Workload
 from tierwise.api.limits import PODS
-from tierwise.api.meta import read_number
+from tierwise.api.meta import ObjectMeta, read_number
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported
 from tierwise.dialects.label_trees import LabelTree
@@ -31,7 +31,7 @@ from tierwise.model.job import Constraint
 from tierwise.model.reason import Reason
 from tierwise.port import Key, Objects
 
-__all__ = ["LANGUAGE", "assigned", "named", "tree_of"]
+__all__ = ["LANGUAGE", "assigned", "named"]
 
 
 _QUEUE: Final = f"{GROUP}/queue-name"
@@ -99,6 +99,10 @@ def sub_group(pod: Pod) -> str:
 def tree_of(name: str) -> str:
     """How constraints name the tree of a Topology."""
     return f"Topology {GROUP}/{name}"
+
+
+def _tree_marks(objects: Objects) -> Iterator[tuple[str, ObjectMeta]]:
+    return ((tree_of(name), record.metadata) for name, record in objects.every(Topology).items())
 
 
 def trees(objects: Objects) -> Iterator[LabelTree]:
@@ -297,6 +301,7 @@ LANGUAGE: Final = Language(
     woven=_woven,
     sub_group=sub_group,
     trees=trees,
+    tree_marks=_tree_marks,
     tree_reads=(Topology, ResourceFlavor),
     page="languages/kueue.md",
     admit=NotOurs("Kueue judges its Workloads; what pods say is judged with the pods"),

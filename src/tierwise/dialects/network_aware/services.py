@@ -12,19 +12,10 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from tierwise.api import network_aware as api
 from tierwise.api.core import Node, Pod
 from tierwise.api.meta import Labels
 from tierwise.api.natural import natural
-from tierwise.api.network_aware import (
-    REGION,
-    ZONE,
-    AppGroup,
-    KepAppGroup,
-    KepNetworkTopology,
-    KepWeight,
-    NetworkTopology,
-    Weight,
-)
 from tierwise.api.quantity import whole
 from tierwise.config.profile import Profile
 from tierwise.model.services import AppGroup as ModelGroup
@@ -88,23 +79,23 @@ def service_of(labels: Labels, namespace: str, homes: Mapping[str, Homes]) -> Se
 
 def zone_of(node: Node) -> Place:
     """Region and zone of a node."""
-    return node.metadata.labels.get(REGION, ""), node.metadata.labels.get(ZONE, "")
+    return node.metadata.labels.get(api.REGION, ""), node.metadata.labels.get(api.ZONE, "")
 
 
-def app_groups(shipped: Mapping[str, AppGroup], proposed: Mapping[str, KepAppGroup]) -> dict[str, AppGroup]:
+def app_groups(shipped: Mapping[str, api.AppGroup], proposed: Mapping[str, api.KepAppGroup]) -> dict[str, api.AppGroup]:
     """The AppGroups of both forms by namespace/name; where both have one, the shipped form counts."""
     return _merged(shipped, proposed)
 
 
 def network_topologies(
-    shipped: Mapping[str, NetworkTopology], proposed: Mapping[str, KepNetworkTopology]
-) -> dict[str, NetworkTopology | KepNetworkTopology]:
+    shipped: Mapping[str, api.NetworkTopology], proposed: Mapping[str, api.KepNetworkTopology]
+) -> dict[str, api.NetworkTopology | api.KepNetworkTopology]:
     """The NetworkTopologies of both forms, likewise."""
     return _merged(shipped, proposed)
 
 
 def services(
-    groups: Mapping[str, AppGroup], topologies: Mapping[str, NetworkTopology | KepNetworkTopology]
+    groups: Mapping[str, api.AppGroup], topologies: Mapping[str, api.NetworkTopology | api.KepNetworkTopology]
 ) -> Services:
     """What a cycle knows of them."""
     return Services(
@@ -123,7 +114,7 @@ def services(
     )
 
 
-def dependencies(group: AppGroup) -> Iterator[Dependency]:
+def dependencies(group: api.AppGroup) -> Iterator[Dependency]:
     """Which service calls which, as listed."""
     for workload in group.spec.workloads:
         for dependency in workload.dependencies:
@@ -151,10 +142,10 @@ def placed_by_zone(
 
 def link_of(key: str, origin: str, destination: str) -> Link | None:
     """The link that an entry of a NetworkTopology is about; None for topology keys other than region and zone."""
-    return Link(key == REGION, origin, destination) if key in (REGION, ZONE) else None
+    return Link(key == api.REGION, origin, destination) if key in (api.REGION, api.ZONE) else None
 
 
-def _weights(weight: Weight | KepWeight) -> Weights:
+def _weights(weight: api.Weight | api.KepWeight) -> Weights:
     costs: dict[Link, int] = {}
     capacities: dict[Link, int] = {}
     for key in weight.keys:

@@ -96,6 +96,7 @@ def _group(path: str, record: PodGroup, rules: Rules) -> Group:
         policies=spec.sub_group_policy,
         previous={sub: placed.hyper_node for sub, placed in previous_placements(meta).items()},
         owner=next((reference for reference in meta.owner_references if reference.controller), None),
+        keyless=True,
         sla=_sla(meta),
         awaits=_awaits(meta),
     )

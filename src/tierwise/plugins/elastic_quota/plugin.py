@@ -23,20 +23,9 @@ import numpy as np
 from tierwise.api.duration import seconds
 from tierwise.api.elastic_quota import DEFAULT_QUOTA, SYSTEM_QUOTA
 from tierwise.api.quantity import amount, show
+from tierwise.framework import extension as points
 from tierwise.framework.arguments import flag
 from tierwise.framework.declaration import Idle, chooses, takes_part
-from tierwise.framework.extension import (
-    Arguments,
-    CycleView,
-    Debt,
-    Lending,
-    Preemptor,
-    Purpose,
-    QueueOrder,
-    Quota,
-    Reporter,
-    VictimFilter,
-)
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason
@@ -50,14 +39,14 @@ _DELAY = 120.0
 """Seconds for which a quota may hold more than its runtime where the profile names no other time; Koordinator's."""
 
 
-@takes_part(Reporter, Lending, Quota, QueueOrder, VictimFilter, rises_with_use=True)
+@takes_part(points.Reporter, points.Lending, points.Quota, points.QueueOrder, points.VictimFilter, rises_with_use=True)
 class ElasticQuotaPlugin:
     """Holds quotas to their runtime, and what is firm in them to their min."""
 
-    answers = frozenset[Purpose]()
+    answers = frozenset[points.Purpose]()
     counts = False
 
-    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+    def __init__(self, arguments: points.Arguments, view: points.CycleView) -> None:
         self._view = view
         self._used = view.ledger.queue_used  # read, never written: always current
         self._index = view.ledger.queue_index
@@ -140,14 +129,14 @@ class ElasticQuotaPlugin:
 
     # -- preemption and give-back
 
-    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
+    def spare(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Everybody, where a job of the default quota would evict within it."""
-        inside = preemptor.purpose is Purpose.PREEMPT and not preemptor.across
+        inside = preemptor.purpose is points.Purpose.PREEMPT and not preemptor.across
         column = self._index.get(preemptor.job.queue, -1)
         outside = column < 0 or not self.tree.inside[column]
         return np.full(len(victims), inside and outside and not self._default_preempts)
 
-    def debts(self) -> Iterator[Debt]:
+    def debts(self) -> Iterator[points.Debt]:
         """What each quota holds beyond its runtime; due once it has done so for long enough."""
         queues = tuple(self._view.queues.values())
         for column in np.flatnonzero(self.tree.inside).tolist():
@@ -156,14 +145,14 @@ class ElasticQuotaPlugin:
                 continue
             since = queues[column].over_since
             due = self._delay == 0 or (since is not None and self._view.snapshot.now - since >= self._delay)
-            yield Debt(queues[column].name, over, self._owes(column, over), due)
+            yield points.Debt(queues[column].name, over, self._owes(column, over), due)
 
     def _owes(self, column: int, over: Ints) -> str:
         names = self._view.axis.names
         figures = ", ".join(f"{show(names[r], int(over[r]))} {names[r]}" for r in np.flatnonzero(over > 0).tolist())
         return f"quota {self.tree.names[column]} holds {figures} more than its runtime"
 
-    def paid_with(self, debt: Debt, running: RunningTable) -> Ints:
+    def paid_with(self, debt: points.Debt, running: RunningTable) -> Ints:
         """The least important until the quota is within its runtime, less those that are not needed for it.
 
         Of equal priority those go first that lose the least work, where that is known, and then the youngest.
@@ -187,6 +176,6 @@ class ElasticQuotaPlugin:
 
 
 @chooses(ElasticQuotaPlugin)
-def elastic_quota(arguments: Arguments, view: CycleView) -> ElasticQuotaPlugin | Idle:
+def elastic_quota(arguments: points.Arguments, view: points.CycleView) -> ElasticQuotaPlugin | Idle:
     """The plugin where there are quotas; else something that takes part in nothing, and so costs nothing."""
     return ElasticQuotaPlugin(arguments, view) if any(queue.elastic for queue in view.queues.values()) else Idle()

@@ -17,19 +17,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from tierwise.framework import extension as points
 from tierwise.framework.arguments import flag, listed
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import (
-    Arguments,
-    Ask,
-    CycleView,
-    Filter,
-    Preemptor,
-    Purpose,
-    Reporter,
-    Scorer,
-    VictimFilter,
-)
 from tierwise.framework.node_scores import ComparedScores
 from tierwise.model.arrays import Bools, Floats, Ints, Why
 from tierwise.model.job import Task
@@ -63,7 +53,7 @@ class _Network(msgspec.Struct, frozen=True):
     ahead: LookAhead | None
 
     @classmethod
-    def of(cls, view: CycleView, given: NetworkMap, asked: NetworkArguments) -> _Network:
+    def of(cls, view: points.CycleView, given: NetworkMap, asked: NetworkArguments) -> _Network:
         places = Zones(view.nodes)
         costs = ZoneCosts.of(places, given.costs(asked.weights))
         calls = Calls(view.snapshot.services, view.snapshot.shapes)
@@ -95,7 +85,7 @@ class NetworkArguments(msgspec.Struct, frozen=True):
     look_ahead: bool
 
     @classmethod
-    def of(cls, arguments: Arguments) -> NetworkArguments:
+    def of(cls, arguments: points.Arguments) -> NetworkArguments:
         look_ahead = flag(arguments, "lookAhead", default=False)
         return cls(
             namespaces=listed(arguments, "namespaces", ("default",)),
@@ -112,14 +102,14 @@ def _overload(links: LinkBandwidth, number: int) -> Reason:
     return Reason("LinkBandwidthExceeded", _PLUGIN, text)
 
 
-@takes_part(Reporter, Filter, Scorer, VictimFilter, scores_by_shape=True)
+@takes_part(points.Reporter, points.Filter, points.Scorer, points.VictimFilter, scores_by_shape=True)
 class NetworkOverhead(ComparedScores):
     """Filters and ranks nodes by what the network from them to their dependencies costs and carries."""
 
-    answers = frozenset[Purpose]()
+    answers = frozenset[points.Purpose]()
     counts = False
 
-    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+    def __init__(self, arguments: points.Arguments, view: points.CycleView) -> None:
         super().__init__(view)
         self._view = view
         self._asked = NetworkArguments.of(arguments)
@@ -128,7 +118,7 @@ class NetworkOverhead(ComparedScores):
         served = self._given is not None and any(shape.service is not None for shape in view.snapshot.shapes)
         self._network = _Network.of(view, self._given, self._asked) if self._given is not None and served else None
 
-    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
+    def spare(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Pods that the job's own services call: their going would leave nothing to be near to."""
         network = self._network
         if network is None:
@@ -184,11 +174,11 @@ class NetworkOverhead(ComparedScores):
 
     # -- score
 
-    def _speaks(self, ask: Ask) -> bool:
+    def _speaks(self, ask: points.Ask) -> bool:
         """No node is preferred for tasks without dependencies."""
         return self._look(ask.shape) is not None
 
-    def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+    def _compared(self, ask: points.Ask, span: slice, fits: Bools) -> Floats:
         """100 for the cheapest node that fits, 0 for the dearest; 0 for all where nothing costs anything."""
         seen = self._look(ask.shape)
         result = np.zeros(span.stop - span.start)
@@ -209,7 +199,7 @@ class NetworkOverhead(ComparedScores):
 
     # -- for people
 
-    def figures(self, ask: Ask) -> Sequence[Mapping[str, object]]:
+    def figures(self, ask: points.Ask) -> Sequence[Mapping[str, object]]:
         """Per row: accumulated cost, limits kept and violated, and the links that a task there would use."""
         seen = self._look(ask.shape)
         if seen is None:

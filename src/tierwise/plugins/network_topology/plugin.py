@@ -12,20 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from tierwise.api.fabric import FABRIC
+from tierwise.framework import extension as points
 from tierwise.framework.arguments import flag, number, words
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import (
-    Arguments,
-    Ask,
-    CycleView,
-    DomainScorer,
-    Gate,
-    GatherOption,
-    Gradients,
-    ScoreEffect,
-    Scorer,
-    SearchSpace,
-)
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints, least_amounts
 from tierwise.model.gather import Gather
@@ -40,11 +29,13 @@ __all__ = ["NetworkTopologyAware"]
 _PREFIX = "hypernode.binpack."
 
 
-@takes_part(DomainScorer, Gate, Scorer, SearchSpace, ignores_names=True, scores_by_shape=True)
+@takes_part(
+    points.DomainScorer, points.Gate, points.Scorer, points.SearchSpace, ignores_names=True, scores_by_shape=True
+)
 class NetworkTopologyAware:
     """Gradients from the tightest tier outwards, bin-packing scores for domains, and nodes near the gang's own."""
 
-    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+    def __init__(self, arguments: points.Arguments, view: points.CycleView) -> None:
         self._topology = view.topology
         self._ledger: Ledger = view.ledger
         self._jobs = view.jobs
@@ -177,7 +168,7 @@ class NetworkTopologyAware:
     def _tier(self, constraint: Constraint) -> int | None:
         return constraint.tier if constraint.tier is not None else self._topology.tier_names.get(constraint.tier_name)
 
-    def gather_options(self, job: Job, count: int) -> tuple[GatherOption, ...]:
+    def gather_options(self, job: Job, count: int) -> tuple[points.GatherOption, ...]:
         """A gang on a tree that rows do not follow is gathered there, from the tightest tier outwards."""
         alternate, constraint = self._snapshot.alternate_topology(job.constraint), job.constraint
         if alternate is None or constraint is None or not job.declared:
@@ -191,11 +182,11 @@ class NetworkTopologyAware:
             limit = min(constraint.tier, top)
         asked = job.gather.multiples if job.gather is not None else ()
         multiples = tuple((names[name], number) for name, number in asked if name in names)
-        return tuple(GatherOption(tier, multiples) for tier in (0, *alternate.topology.at_tier) if tier <= limit)
+        return tuple(points.GatherOption(tier, multiples) for tier in (0, *alternate.topology.at_tier) if tier <= limit)
 
     # -- search space
 
-    def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> Gradients:
+    def gradients(self, gang: Job | SubJob, within: int, *, evicting: bool = False) -> points.Gradients:
         """Candidate domains by tier, tightest first; around the placed tasks of a gang that has any."""
         limit = self.limit(gang)
         if limit is None:
@@ -260,22 +251,22 @@ class NetworkTopologyAware:
 
     # -- nodes
 
-    def effect(self, ask: Ask) -> ScoreEffect:
+    def effect(self, ask: points.Ask) -> points.ScoreEffect:
         if ask.distance_decided:
-            return ScoreEffect.FIXED
+            return points.ScoreEffect.FIXED
         if ask.sub.constraint is not None:
-            return ScoreEffect.FREE
-        return ScoreEffect.DOMAIN if self._packs(ask) else ScoreEffect.FIXED
+            return points.ScoreEffect.FREE
+        return points.ScoreEffect.DOMAIN if self._packs(ask) else points.ScoreEffect.FIXED
 
-    def _packs(self, ask: Ask) -> bool:
+    def _packs(self, ask: points.Ask) -> bool:
         """Whether tasks without a topology fill up domains: they ask for something that is weighed."""
         return self._pack_normal and self._fullness.weighs(ask.shape.request)
 
-    def stale(self, ask: Ask, row: int) -> slice:
+    def stale(self, ask: points.Ask, row: int) -> slice:
         moves = not ask.distance_decided and (ask.sub.constraint is not None or self._packs(ask))
         return slice(0, len(self._topology.leaf)) if moves else slice(row, row)
 
-    def score(self, ask: Ask, span: slice, fits: Bools) -> Floats:
+    def score(self, ask: points.Ask, span: slice, fits: Bools) -> Floats:
         if ask.distance_decided:
             return np.zeros(span.stop - span.start)
         if ask.sub.constraint is not None:
@@ -284,7 +275,7 @@ class NetworkTopologyAware:
             return self._scale * self._fading.score(ask.shape.request)[self._topology.leaf[span]]
         return np.zeros(span.stop - span.start)
 
-    def score_leaves(self, ask: Ask) -> Floats | None:
+    def score_leaves(self, ask: points.Ask) -> Floats | None:
         """Where a gang's own tasks do not matter, nodes of one domain are alike."""
         if ask.sub.constraint is not None and not ask.distance_decided:
             return None
@@ -311,7 +302,7 @@ class NetworkTopologyAware:
         return near
 
 
-def _weights(arguments: Arguments) -> dict[str, float]:
+def _weights(arguments: points.Arguments) -> dict[str, float]:
     weights = {CPU: number(arguments, f"{_PREFIX}cpu", 1), MEMORY: number(arguments, f"{_PREFIX}memory", 1)}
     for name in words(arguments, f"{_PREFIX}resources"):
         weights[name] = number(arguments, f"{_PREFIX}resources.{name}", 1)

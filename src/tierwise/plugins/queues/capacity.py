@@ -27,19 +27,9 @@ from itertools import takewhile
 import msgspec
 import numpy as np
 
+from tierwise.framework import extension as points
 from tierwise.framework.arguments import number
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import (
-    Arguments,
-    CycleView,
-    EnqueueGate,
-    Preemptor,
-    Purpose,
-    QueueOrder,
-    Quota,
-    Reporter,
-    VictimFilter,
-)
 from tierwise.framework.victim_counts import who_goes
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
@@ -85,14 +75,16 @@ class ReclaimLoopGuard(msgspec.Struct, frozen=True):
         return np.asarray(entitled & (shares.max(axis=0, initial=0.0) <= self.share))
 
 
-@takes_part(EnqueueGate, Reporter, QueueOrder, Quota, VictimFilter, rises_with_use=True)
+@takes_part(
+    points.EnqueueGate, points.Reporter, points.QueueOrder, points.Quota, points.VictimFilter, rises_with_use=True
+)
 class Capacity:
     """Limits queues to their capability, and lets them reclaim what they deserve."""
 
-    answers = frozenset((Purpose.RECLAIM,))
+    answers = frozenset((points.Purpose.RECLAIM,))
     counts = True
 
-    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+    def __init__(self, arguments: points.Arguments, view: points.CycleView) -> None:
         self._table = QueueTable.of(view)
         self._tree = Hierarchy.of(self._table)
         self._used = view.ledger.queue_used  # read, never written: always current
@@ -196,9 +188,9 @@ class Capacity:
         common = self._table.named[:, column] & self._table.counted & (need > 0)
         return bool((common & (self._held(column) + need <= self.deserved[:, column])).any())
 
-    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
+    def spare(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Protects tasks that their queue may not lose; not for preemption, which stays inside a queue."""
-        if preemptor.purpose is Purpose.PREEMPT:
+        if preemptor.purpose is points.Purpose.PREEMPT:
             return np.zeros(len(victims), dtype=bool)
         table = self._table
         columns = table.of_job[preemptor.running.job[victims]]
@@ -240,7 +232,7 @@ class Capacity:
             result[: len(concerned), columns == column] = np.array(concerned, dtype=np.int64)[:, None]
         return result
 
-    def _signals(self, preemptor: Preemptor) -> Bools:
+    def _signals(self, preemptor: points.Preemptor) -> Bools:
         """Queues from which tasks may go that have nothing to do with what their queue deserves.
 
         Where ancestors lend their deserved, near relatives that both deserve nothing would take from each other for

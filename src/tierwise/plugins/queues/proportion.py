@@ -22,18 +22,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tierwise.framework import extension as points
 from tierwise.framework.declaration import takes_part
-from tierwise.framework.extension import (
-    Arguments,
-    CycleView,
-    EnqueueGate,
-    Preemptor,
-    Purpose,
-    QueueOrder,
-    Quota,
-    Reporter,
-    VictimFilter,
-)
 from tierwise.framework.victim_counts import who_goes
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
@@ -92,14 +82,16 @@ def water_fill(total: int, weights: Sequence[int], floors: Sequence[int], caps: 
     return shares
 
 
-@takes_part(EnqueueGate, Reporter, Quota, QueueOrder, VictimFilter, rises_with_use=True)
+@takes_part(
+    points.EnqueueGate, points.Reporter, points.Quota, points.QueueOrder, points.VictimFilter, rises_with_use=True
+)
 class Proportion:
     """Limits every queue to what it deserves by weight."""
 
-    answers = frozenset((Purpose.RECLAIM,))
+    answers = frozenset((points.Purpose.RECLAIM,))
     counts = True
 
-    def __init__(self, arguments: Arguments, view: CycleView) -> None:
+    def __init__(self, arguments: points.Arguments, view: points.CycleView) -> None:
         self._table = QueueTable.of(view)
         self._used = view.ledger.queue_used  # read, never written: always current
         self._real = real_capability(self._table.total, self._table.guarantee, self._table.capability)
@@ -157,9 +149,9 @@ class Proportion:
 
     # -- victims
 
-    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
+    def spare(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Protects queues at or below deserved, or that would fall below their guarantee; not for preemption."""
-        if preemptor.purpose is Purpose.PREEMPT:
+        if preemptor.purpose is points.Purpose.PREEMPT:
             return np.zeros(len(victims), dtype=bool)
         table, running = self._table, preemptor.running
         columns = table.of_job[running.job[victims]]
