@@ -347,7 +347,7 @@ def _shifted(pod_sets: tuple[PodSet, ...], shift: int) -> tuple[PodSet, ...]:
 def _copied(record: _Record, **fields: object) -> _Record:
     """As `replace`, in a third of the time: most jobs of a cluster get other numbers whenever one comes or goes.
 
-    Nobody else has seen the copy, and what it takes over was checked when the first one was made.
+    The copy is not shared yet, and what it takes over was checked when the first one was made.
     """
     made = copy(record)
     for name, value in fields.items():

@@ -1,7 +1,7 @@
 """Trees that node labels make, for languages whose constraints name the key of a label.
 
 Two ways of reading labels are known. A *path* is an ordered list of keys, outermost first, as Topology objects of Kueue
-and KAI have it: a domain is the path of values from the outside inwards, and a node that lacks one of the labels stands
+and KAI have it: a domain is the path of values from the outside inwards, and a node that lacks one of the labels is
 outside the tree. A *bare* tree has keys in no order, as Kubernetes' own groups name them: a domain is a value of a key,
 wherever it is found. Keys whose domains lie within each other form one tree; a key that crosses the others is a tree by
 itself. A key that no node has is in no tree.

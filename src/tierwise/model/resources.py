@@ -28,7 +28,7 @@ A tenant may make up any number of names: they cost nothing for each node.
 """
 
 MOST = 2**61
-"""The largest sum, and what stands for "no limit": two of them still add up inside 64 bits."""
+"""The largest sum, and what means "no limit": two of them still add up inside 64 bits."""
 
 _FIRST = (CPU, MEMORY, POD_SLOTS)
 
@@ -39,7 +39,7 @@ def ceiling(nodes: int) -> int:
 
 
 def beyond(largest: int) -> int:
-    """What stands for every amount that is more than the largest node has: it fits nowhere, and can be added up.
+    """What replaces every amount that is more than the largest node has: it fits nowhere, and can be added up.
 
     A power of two, so that it seldom changes when nodes come and go.
     """

@@ -330,7 +330,7 @@ class _Walk:
         return tuple(chains)
 
     def _tier_names(self) -> dict[str, int]:
-        """Where one name stands for several tiers the tightest reading holds."""
+        """Where one name means several tiers the tightest reading holds."""
         names = dict(self._draft.tiers)
         for d in self._draft.declared.values():
             if d.tier_name:

@@ -3,7 +3,7 @@
     lost   = now - max(start, last checkpoint) + restart cost     seconds of each pod's work
     gained = min(expected duration, horizon)                      seconds of the preemptor's work
 
-Pods younger than the minimum run time of their job, their queue or the profile are spared. Losses join the cost of
+Pods younger than the minimum run time of their job, their queue or the profile are protected. Losses join the cost of
 breaking a gang, so that bundles and domains are compared with them, and a plan that loses more than the preemptor gains
 is declined until that has waited for long enough; both are counted in shares of what the preemptor needs, times
 seconds. What a job says of itself counts up to limits of the profile.
@@ -34,7 +34,7 @@ _DECLINED = 3600.0
 class EvictionCost:
     """Protects young pods, and prices the work of all others."""
 
-    answers: frozenset[Purpose] = frozenset()  # it protects, and names nobody
+    answers: frozenset[Purpose] = frozenset()  # it protects, and names no victims
     counts = False
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
@@ -53,7 +53,7 @@ class EvictionCost:
             if f"minimumRunTime.{name}" in arguments
         }
 
-    # -- who is spared
+    # -- who is protected
 
     def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Pods that have not run for as long as they may."""

@@ -58,7 +58,7 @@ class Patience:
     # -- gate
 
     def admit(self, job: Job) -> Reason | None:
-        """A ladder must be readable, and its tiers known: else nobody could say what is waited for."""
+        """A ladder must be readable, and its tiers known: else it is not known what is waited for."""
         if _placed(job):
             return None
         if self._ladder is None and not job.ladder:

@@ -70,8 +70,8 @@ class Priority:
         if preemptor.by_pod:
             return preemptor.running.priority[victims] >= waits
         jobs = preemptor.running.job[victims]
-        spared: Bools = self._of_job[jobs] >= preemptor.job.priority
+        protected: Bools = self._of_job[jobs] >= preemptor.job.priority
         if not preemptor.gang:
             own = jobs == preemptor.job.number
-            spared[own] = preemptor.running.priority[victims[own]] >= waits
-        return spared
+            protected[own] = preemptor.running.priority[victims[own]] >= waits
+        return protected

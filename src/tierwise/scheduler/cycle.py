@@ -362,7 +362,7 @@ def nothing_is_left(snapshot: Snapshot, profile: Profile, report: CycleReport) -
 
 
 def _due_before(name: str, profile: Profile, done: Container[str]) -> tuple[str, ...]:
-    """What runs before an action that evicts although it comes later, or is left out: nobody goes for what fits."""
+    """What runs before an action that evicts although it comes later, or is left out: none is evicted for what fits."""
     if name not in EVICTING:
         return ()
     listed = [action for action in PLACING if action == "allocate" or action in profile.actions]

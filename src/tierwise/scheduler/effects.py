@@ -151,7 +151,7 @@ def _place(topology: Topology, leaf: int) -> dict[str, str]:
 
 
 def _rank(job: Job, task: Task) -> dict[str, str]:
-    """What a task of a job with a pattern is told: its rank, how many there are, and where in the grid it stands."""
+    """What a task of a job with a pattern is told: its rank, how many there are, and its place in the grid."""
     if job.pattern is None:
         return {}
     rank, ranks = job.ranks[task.key], job.world_size

@@ -77,7 +77,7 @@ class Guard:
 
     def __init__(self, ticks: Callable[[], float] | None = None, tell: Callable[[Crash], None] | None = None) -> None:
         """`tell` hears of every crash. Without a clock nothing that was set aside is tried again, and what is no
-        object's fault is raised: nobody waits there for a better moment.
+        object's fault is raised: a later cycle would not help there.
         """
         self._ticks = ticks
         self._tell = tell
@@ -153,7 +153,7 @@ class Guard:
             record = objects.record(key)
             now = self._ticks() if self._ticks is not None else 0.0
             pause = min(_FIRST * 2.0 ** min(times - 1, 10), _LONGEST)
-            # A pod that stands on a node takes up room there whatever else is wrong with it; if even that cannot be
+            # A pod that runs on a node takes up room there whatever else is wrong with it; if even that cannot be
             # read, it is left out.
             bare = isinstance(record, Pod) and bool(record.spec.node_name) and not (before is not None and before.bare)
             self._aside[key] = _Aside(now + pause, times, bare)

@@ -5,7 +5,7 @@ cycle places missing pods beside those that run, so a partial gang is normally c
 after some time, its pods are evicted, because they hold resources without use. A gang that was whole and has lost pods
 since is not meant: its policies and replacements deal with it.
 
-A sub-group beyond the gang's minimum is whole or not at all as well. Where a part of one stands, its own pods show
+A sub-group beyond the gang's minimum is whole or not at all as well. Where a part of one runs, its own pods show
 whether it was ever whole and how long it has waited, and these alone are evicted.
 
 The marks are annotations on the gang's pod group, in every language, so they survive a restart. A gang that is declared
@@ -36,7 +36,7 @@ from tierwise.scheduler.overbound import bound_together, overbound, owned, parti
 __all__ = ["DIMINISHED", "PARTIAL", "PATIENCE", "RELEASE", "Marks", "release", "tallies"]
 
 
-# The tallies of a cycle once it is over: what was bound stands, and what is taken back does not.
+# The tallies of a cycle once it is over: what was bound counts, and what is taken back does not.
 
 
 def tallies(snapshot: Snapshot, report: CycleReport, back: Collection[str]) -> Ledger:
@@ -147,7 +147,7 @@ def release(
 def _halves(
     objects: Objects, report: CycleReport, after: Ledger, case: _Case, key: Key | None, now: float
 ) -> Iterator[Effect]:
-    """Release sub-groups beyond the minimum of which a part stands; the rest of the gang stays where it is."""
+    """Release sub-groups beyond the minimum of which a part runs; the rest of the gang stays where it is."""
     job, standing = case.job, {_pod_key(pod).path: pod for pod in case.standing}
     begun = [sub for sub in job.subs if any(task.key in standing for task in sub.tasks)] if job.policies else []
     units = halves(after, job, begun)
@@ -164,7 +164,7 @@ class _Case(msgspec.Struct, frozen=True):
 
     job: Job
     standing: list[Pod]
-    whole: bool  # or nothing of it stands
+    whole: bool  # or nothing of it runs
     never: bool  # it was never whole before
     rejected: bool
     decision: str

@@ -364,7 +364,7 @@ def _axis(offered: frozenset[str], common: Common, firm: int, devices: ReadDevic
     offers = offered | _ALWAYS | devices.names
     apart = firm_request(dict.fromkeys(common.resources & offers, 1)) if firm else {}
     names = offered | {*common.ports.names(), *apart, *devices.names} | attached
-    return Axis.of(names | {UNOFFERED})  # also while nobody asks for such: one more column costs less than a change
+    return Axis.of(names | {UNOFFERED})  # also while no pod asks for such: one more column costs less than a change
 
 
 def _crowd(last: list[int], followed: FollowedPods) -> int:
@@ -413,7 +413,7 @@ def _unknown_classes(priorities: Priorities, of_groups: frozenset[str], common: 
 
 
 def _limits(table: NodeTable, axis: Axis, crowd: int) -> tuple[int, ...]:
-    """By resource, what stands for every larger request: more than any node has, and small enough to be added up.
+    """By resource, what replaces every larger request: more than any node has, and small enough to be added up.
 
     Of what is counted apart, the same as of what it counts.
     """
@@ -431,7 +431,7 @@ def _crowded(table: NodeTable, axis: Axis, used: Ints) -> list[Fault]:
     over = used > table.allocatable
     if not np.count_nonzero(over):
         return []
-    over[[r for r, name in enumerate(axis.names) if name.startswith(ATTACH_PREFIX)]] = False  # that wrongs nobody
+    over[[r for r, name in enumerate(axis.names) if name.startswith(ATTACH_PREFIX)]] = False  # it harms no one
     faults = []
     for row in np.flatnonzero(over.any(axis=0)).tolist():
         names = ", ".join(axis.names[r] for r in np.flatnonzero(over[:, row]).tolist())

@@ -186,7 +186,7 @@ class Each(Derived[dict[str, V]]):
 
 
 class Order:
-    """In which order rows stand, and where each of them stood in the order before."""
+    """The order of rows, and the place of each of them in the order before."""
 
     def __init__(self, names: tuple[str, ...], last: Order | None = None) -> None:
         self.names = names
@@ -241,7 +241,7 @@ class Rows(Derived[NDArray[A]]):
 
 
 class Index(Generic[W]):
-    """By key, the paths that stand under it; a path may stand under several."""
+    """By key, its paths; a path may have several keys."""
 
     def __init__(self) -> None:
         self._keys: dict[str, Collection[W]] = {}
@@ -254,11 +254,11 @@ class Index(Generic[W]):
         return iter(self._paths)
 
     def keys(self, path: str) -> Collection[W]:
-        """What a path stands under."""
+        """The keys of a path."""
         return self._keys.get(path, ())
 
     def put(self, path: str, keys: Collection[W]) -> None:
-        """A path stands under these, which are distinct, from now on, and under nothing else."""
+        """Put a path under these keys, which are distinct, and under no others."""
         for key in self._keys.pop(path, ()):
             there = self._paths[key]
             there.discard(path)

@@ -517,7 +517,7 @@ class DeviceReader:
         return replace(found, faults=faults) if faults else found
 
     def allocatable(self, native: Mapping[str, Ints], rows: int) -> dict[str, Ints]:
-        """How many devices of each set every node has that nobody but its pods holds.
+        """How many devices of each set every node has that no one but its pods holds.
 
         `native` are extended resources as nodes offer them themselves: where they do, classes are not asked.
         """

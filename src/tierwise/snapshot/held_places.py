@@ -82,7 +82,7 @@ def _held(
         left = held.pods - max(0, there - taken.get(mark, 0))
         taken[mark] = taken.get(mark, 0) + held.pods
         if left > 0:
-            # A job that has no pods at the moment is nobody yet: its places are kept from everybody.
+            # A job that has no pods at the moment is not known yet: its places are kept from all jobs.
             yield HeldPlace(keys, row, request, min(left, _PODS), record.expires, held.queue)
 
 

@@ -351,7 +351,7 @@ class JobCache:
     def _priority(self, named: str, members: Sequence[Member], stated: int | None = None) -> int:
         """That of its class, at most what its pods were admitted with: anybody may write a class into a podGroup.
 
-        Pods without a priority of their own were admitted by nobody, as in a file, and say nothing about it.
+        Pods without a priority of their own were not admitted by a server, as in a file, and say nothing about it.
         """
         if named or stated is not None:
             admitted = [m.pod.spec.priority for m in members if m.pod.spec.priority is not None]

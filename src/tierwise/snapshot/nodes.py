@@ -126,7 +126,7 @@ def _wrong(node: Node, conditions: Sequence[str]) -> str:
 class Nodes:
     """What is kept of nodes: their trees, rows, numbers and columns.
 
-    A node keeps its number for as long as it is there, whatever row it stands on.
+    A node keeps its number for as long as it is there, whatever its row is.
     """
 
     def __init__(

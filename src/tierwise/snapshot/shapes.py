@@ -151,7 +151,7 @@ class _Known(msgspec.Struct, eq=False):
 class Shapes:
     """The shapes of the pods that are here, numbered in the order in which they were first met.
 
-    The number of a shape that no pod has any more goes to the next new one; until then a blank stands in its place.
+    The number of a shape that no pod has any more goes to the next new one; until then it is that of a blank.
     """
 
     def __init__(self, by: ReadBy, profile: Profile = DEFAULT) -> None:
@@ -160,7 +160,7 @@ class Shapes:
         self._backfills = profile.backfills
         self._by_group = any(plugin.name == "nodegroup" for plugin in profile.plugins())
         self._known: dict[_Key, _Known] = {}
-        self._here: list[_Known | None] = []  # by number; None where a blank stands
+        self._here: list[_Known | None] = []  # by number; None for a blank
         self._all: list[Shape] = []  # the same
         self._blanks: list[int] = []
         self._previous: dict[_Key, Shape] = {}  # that no pod has any more: jobs of one kind come again and again

@@ -2,7 +2,7 @@
 
 What a task is depends on more than its pod: on the numbers of nodes, the axis of resources, priorities. Where one of
 them changes, tasks are read again; the groups that a pod names follow from it alone, and stay. A node keeps its number
-for as long as it is there, whatever row it stands on: where others join and leave, no task changes.
+for as long as it is there, whatever its row is: where others join and leave, no task changes.
 """
 
 from __future__ import annotations
@@ -420,7 +420,7 @@ class TaskStore:
         )
 
     def _place(self, path: str, pod: Pod, status: Status) -> tuple[int, int]:
-        """The numbers of the node that it stands on and of the one that is kept for it; -1 for none."""
+        """The numbers of the node that it is on and of the one that is kept for it; -1 for none."""
         name, kept = pod.spec.node_name, pod.status.nominated_node_name
         node = self._nodes.get(name, -1) if name else -1
         nominated = self._nodes.get(kept, -1) if kept else -1
@@ -554,7 +554,7 @@ def _width(nodes: Mapping[str, int]) -> int:
 
 
 def _nodes_of(task: Task) -> set[int]:
-    """The numbers of the nodes that a task stands on or that are kept for it."""
+    """The numbers of the nodes that a task is on or that are kept for it."""
     return {number for number in (task.node, task.nominated) if number >= 0}
 
 
@@ -586,7 +586,7 @@ def _deleted_at(pod: Pod) -> float:
 
 
 def _status(pod: Pod) -> Status | None:
-    """Where a pod stands; None for one that is leaving without ever having had a node."""
+    """The status of a pod; None for one that is leaving without ever having had a node."""
     ended = _ENDED.get(pod.status.phase)
     if ended is not None:
         return ended

@@ -3,7 +3,7 @@
 Tens of thousands of pods come from a few hundred patterns. What concerns every pod of a cluster, such as the resources
 that anybody names, is read from templates, and shapes are made from them.
 
-Which nodes a pod may stand on is no part of its template once it has one: nobody places it again. A DaemonSet's
+The nodes that a pod may run on are no part of its template once it has one: it is not placed again. A DaemonSet's
 controller pins every pod to its node, so there would be as many templates as pods.
 """
 
@@ -150,7 +150,7 @@ def has_node_rules(spec: PodSpec) -> bool:
 
 
 def _between_pods(affinity: Affinity) -> Affinity | None:
-    """What is left of affinity without nodes: others heed a pod's rules about pods for as long as it stands."""
+    """What is left of affinity without nodes: others heed a pod's rules about pods for as long as it runs."""
     if affinity.pod_affinity is None and affinity.pod_anti_affinity is None:
         return None
     return replace(affinity, node_affinity=None)

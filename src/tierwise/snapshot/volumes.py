@@ -39,7 +39,7 @@ class VolumeFollower:
         self._users = Index[str]()  # the pods that use something, by what others may use as well
         self._readers = Index[str]()  # those that were read from a claim or volume
         self._last = ReadVolumesOfPods(self, set())
-        self._besides: dict[str, dict[str, int]] | None = None  # attached and used by nobody; None: to be counted
+        self._besides: dict[str, dict[str, int]] | None = None  # attached and not used; None: to be counted
 
     @property
     def storage(self) -> Storage:

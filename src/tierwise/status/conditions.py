@@ -30,7 +30,7 @@ _STANDING: Final = (Status.RUNNING, Status.RELEASING, Status.SUCCEEDED)
 
 
 def phase_after(job: Job, report: CycleReport, bound: int) -> Phase:
-    """Running once the minimum stands; Unknown where some stand and the rest cannot be placed.
+    """Running once the minimum runs; Unknown where some run and the rest cannot be placed.
 
     A group that fell below its minimum queues again, as in Volcano; one that need have it only once stays Running.
     """

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from tierwise.api import storage
+from tierwise.api import storage as api
 from tierwise.api.core import NodeSelector, Pod, Volume
 from tierwise.api.eviction_terms import status_time
 from tierwise.api.quantity import milli, whole
@@ -48,13 +48,13 @@ FAILED_AT: Final = "tierwise.io/volume-binding-failed-at"
 """On a claim: when a choice came to nothing."""
 
 STORAGE_KINDS: Final = (
-    storage.PersistentVolume,
-    storage.PersistentVolumeClaim,
-    storage.StorageClass,
-    storage.CsiNode,
-    storage.CsiDriver,
-    storage.CsiStorageCapacity,
-    storage.VolumeAttachment,
+    api.PersistentVolume,
+    api.PersistentVolumeClaim,
+    api.StorageClass,
+    api.CsiNode,
+    api.CsiDriver,
+    api.CsiStorageCapacity,
+    api.VolumeAttachment,
 )
 _READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"
 _AVAILABLE: Final = "Available"
@@ -86,13 +86,13 @@ class VolumeReader:
     """The storage objects of one moment."""
 
     def __init__(self, objects: Objects) -> None:
-        self._claims = objects.every(storage.PersistentVolumeClaim)
-        self._volumes = objects.every(storage.PersistentVolume)
-        self._classes = objects.every(storage.StorageClass)
-        self._nodes = objects.every(storage.CsiNode)
-        self._drivers = objects.every(storage.CsiDriver)
-        self._rooms = objects.every(storage.CsiStorageCapacity)
-        self._attachments = objects.every(storage.VolumeAttachment)
+        self._claims = objects.every(api.PersistentVolumeClaim)
+        self._volumes = objects.every(api.PersistentVolume)
+        self._classes = objects.every(api.StorageClass)
+        self._nodes = objects.every(api.CsiNode)
+        self._drivers = objects.every(api.CsiDriver)
+        self._rooms = objects.every(api.CsiStorageCapacity)
+        self._attachments = objects.every(api.VolumeAttachment)
         self._terms: dict[str, model.VolumeTerms] = {}
 
     # -- pods
@@ -203,8 +203,8 @@ class VolumeReader:
                 return model.Refusal("VolumeClaimUnbound", self._unbound(path, claim))
         return None
 
-    def _unbound(self, path: str, claim: storage.PersistentVolumeClaim) -> str:
-        name = storage.class_of(claim)
+    def _unbound(self, path: str, claim: api.PersistentVolumeClaim) -> str:
+        name = api.class_of(claim)
         if claim.spec.volume_name:
             return f"claim {path} is not bound to its volume {claim.spec.volume_name} yet"
         if not name:
@@ -213,10 +213,10 @@ class VolumeReader:
             return f"claim {path} is not bound yet, and its storage class {name} does not exist"
         return f"claim {path} is not bound yet: volumes of storage class {name} are made before pods are placed"
 
-    def _delayed(self, claim: storage.PersistentVolumeClaim) -> bool:
+    def _delayed(self, claim: api.PersistentVolumeClaim) -> bool:
         """Whether a claim gets its volume with the place of a pod."""
-        found = self._classes.get(storage.class_of(claim))
-        return found is not None and found.volume_binding_mode == storage.WAIT_FOR_FIRST_CONSUMER
+        found = self._classes.get(api.class_of(claim))
+        return found is not None and found.volume_binding_mode == api.WAIT_FOR_FIRST_CONSUMER
 
     def _attached(self, pod: Pod) -> set[Attachable]:
         """The volumes of a pod that drivers attach; what is not known of one is not counted."""
@@ -236,9 +236,9 @@ class VolumeReader:
                 found.add(one)
         return found
 
-    def _to_be_made(self, claim: storage.PersistentVolumeClaim) -> Attachable | None:
+    def _to_be_made(self, claim: api.PersistentVolumeClaim) -> Attachable | None:
         """The volume that a claim without one will have, by a name of its own."""
-        found = self._classes.get(storage.class_of(claim))
+        found = self._classes.get(api.class_of(claim))
         if found is None or found.provisioner in UNCOUNTED:
             return None
         driver = DRIVERS.get(found.provisioner, found.provisioner)
@@ -259,7 +259,7 @@ class VolumeReader:
             )
         return known
 
-    def _wanted(self, claim: storage.PersistentVolumeClaim, *, shared: bool) -> tuple[model.ClaimTerms, model.Claim]:
+    def _wanted(self, claim: api.PersistentVolumeClaim, *, shared: bool) -> tuple[model.ClaimTerms, model.Claim]:
         """What a claim without a volume asks for.
 
         While a volume is made for one pod of several, on the node that we have chosen, the others may be looked for
@@ -268,9 +268,9 @@ class VolumeReader:
         spec, marks = claim.spec, claim.metadata.annotations
         size = spec.resources.requests.get(_STORAGE)
         reserved = self._reserved(claim)
-        selected = marks.get(storage.SELECTED_NODE, "")
+        selected = marks.get(api.SELECTED_NODE, "")
         terms = model.ClaimTerms(
-            storage_class=storage.class_of(claim),
+            storage_class=api.class_of(claim),
             size=milli(size) if size is not None else 0,
             access_modes=tuple(sorted(set(spec.access_modes))),
             volume_mode=spec.volume_mode or _FILESYSTEM,
@@ -287,7 +287,7 @@ class VolumeReader:
             version=claim.metadata.resource_version,
             volume=reserved[0].metadata.name if reserved else "",
             volume_version=reserved[0].metadata.resource_version if reserved else "",
-            by_scheduler=bool(reserved) and storage.BOUND_BY_CONTROLLER in reserved[0].metadata.annotations,
+            by_scheduler=bool(reserved) and api.BOUND_BY_CONTROLLER in reserved[0].metadata.annotations,
             chosen=chosen,
             since=status_time(marks.get(CHOSEN_AT, "")),
             failed=status_time(marks.get(FAILED_AT, "")),
@@ -295,7 +295,7 @@ class VolumeReader:
         )
         return terms, found
 
-    def _reserved(self, claim: storage.PersistentVolumeClaim) -> list[storage.PersistentVolume]:
+    def _reserved(self, claim: api.PersistentVolumeClaim) -> list[api.PersistentVolume]:
         """Volumes of its class that are meant for this claim, and large enough."""
         path = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
         found = []
@@ -303,7 +303,7 @@ class VolumeReader:
             volume = self._volumes[name]
             uid = volume.spec.claim_ref.uid if volume.spec.claim_ref is not None else ""
             if (
-                storage.class_of(volume) == storage.class_of(claim)
+                api.class_of(volume) == api.class_of(claim)
                 and uid in ("", claim.metadata.uid)
                 and _holds(volume, claim)
             ):
@@ -340,12 +340,12 @@ class VolumeReader:
             migrated={
                 name: frozenset(marks.split(","))
                 for name, node in self._nodes.items()
-                if (marks := node.metadata.annotations.get(storage.MIGRATED_PLUGINS))
+                if (marks := node.metadata.annotations.get(api.MIGRATED_PLUGINS))
             },
         )
 
-    def _provisioning(self, found: storage.StorageClass) -> model.Provisioning:
-        if found.provisioner in ("", storage.NO_PROVISIONER):
+    def _provisioning(self, found: api.StorageClass) -> model.Provisioning:
+        if found.provisioner in ("", api.NO_PROVISIONER):
             return model.Provisioning("")
         driver = self._drivers.get(found.provisioner)
         rooms = None
@@ -398,7 +398,7 @@ class VolumeReader:
         return found
 
 
-def _owns(pod: Pod, claim: storage.PersistentVolumeClaim) -> bool:
+def _owns(pod: Pod, claim: api.PersistentVolumeClaim) -> bool:
     """Whether a claim was made for a pod: its controller, by identity, and by name where identities are unknown."""
     owner = next((one for one in claim.metadata.owner_references if one.controller), None)
     if owner is None:
@@ -406,11 +406,11 @@ def _owns(pod: Pod, claim: storage.PersistentVolumeClaim) -> bool:
     return owner.uid == pod.metadata.uid if pod.metadata.uid else owner.name == pod.metadata.name
 
 
-def _affinity(volume: storage.PersistentVolume) -> NodeSelector | None:
+def _affinity(volume: api.PersistentVolume) -> NodeSelector | None:
     return volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
 
 
-def _zones(volume: storage.PersistentVolume) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _zones(volume: api.PersistentVolume) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Labels of zones and regions with their values; a list with an empty entry says nothing."""
     for key in ZONE_LABELS:
         text = volume.metadata.labels.get(key)
@@ -420,11 +420,11 @@ def _zones(volume: storage.PersistentVolume) -> Iterator[tuple[str, tuple[str, .
                 yield key, tuple(sorted(set(values)))
 
 
-def _kind(volume: storage.PersistentVolume) -> model.VolumeKind:
+def _kind(volume: api.PersistentVolume) -> model.VolumeKind:
     size, modes, labels = volume.spec.capacity.get(_STORAGE), volume.spec.access_modes, volume.metadata.labels
     return model.VolumeKind(
         affinity=_affinity(volume),
-        storage_class=storage.class_of(volume),
+        storage_class=api.class_of(volume),
         capacity=milli(size) if size is not None else 0,
         access_modes=tuple(sorted(set(modes))) if len(modes) > 1 else tuple(modes),
         volume_mode=volume.spec.volume_mode or _FILESYSTEM,
@@ -433,7 +433,7 @@ def _kind(volume: storage.PersistentVolume) -> model.VolumeKind:
     )
 
 
-def _holds(volume: storage.PersistentVolume, claim: storage.PersistentVolumeClaim) -> bool:
+def _holds(volume: api.PersistentVolume, claim: api.PersistentVolumeClaim) -> bool:
     """Whether a volume that is meant for a claim may be given to it."""
     asked, has = claim.spec.resources.requests.get(_STORAGE), volume.spec.capacity.get(_STORAGE)
     return (

@@ -81,7 +81,7 @@ class ElasticQuotaPlugin:
         return self.tree.runtime
 
     def global_queue(self) -> bool:
-        """Where the quotas are the cluster's; a namespace's own change nobody else's turn."""
+        """Where the quotas are the cluster's; a namespace's own quotas change no other queue's turn."""
         return any(queue.elastic and not queue.enclosing for queue in self._view.queues.values())
 
     def quota_exceeded(self, job: Job, amounts: Ints) -> Reason | None:
@@ -165,13 +165,13 @@ class ElasticQuotaPlugin:
         freed = np.cumsum(running.request[:, mine], axis=1)
         enough = np.flatnonzero((freed >= over[:, None]).all(axis=0))
         going = mine[: int(enough[0]) + 1] if len(enough) else mine
-        spare = running.request[:, going].sum(axis=1) - over
+        slack = running.request[:, going].sum(axis=1) - over
         kept = np.zeros(len(going), dtype=bool)
         for i in range(len(going) - 1, -1, -1):  # each one that stays leaves less for the next to stay by
             request = running.request[:, going[i]]
-            if (request <= spare).all():
+            if (request <= slack).all():
                 kept[i] = True
-                spare = spare - request
+                slack = slack - request
         return going[~kept]
 
 

@@ -519,7 +519,7 @@ def _same(one: DeviceAttribute, other: DeviceAttribute) -> bool:
 def _consumption(asked: int | None, capacity: DeviceCapacity) -> int | None:
     """What an amount that is asked for comes to by the policy of a capacity; None where it is not allowed.
 
-    Thousandths; None as the amount stands for a request that names none.
+    Thousandths; None as the amount is that of a request which names none.
     """
     policy = capacity.request_policy
     if asked is None:

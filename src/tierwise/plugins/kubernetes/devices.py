@@ -140,7 +140,7 @@ class DeviceRules:
         return bool(self._table.shared) or (shape.devices is not None and shape.devices.domain in self._contested)
 
     def tie(self, shape: Shape) -> Tie | None:
-        """Pods that share a claim which nobody has been given yet go where the first of them gets its devices."""
+        """Pods that share a claim which has no devices yet go where the first of them gets its devices."""
         mine = self._not_given(shape)
         if not mine:
             return None
@@ -519,7 +519,7 @@ class DeviceRules:
         return None
 
     def _given_back(self, job: Job, ask: DeviceAsk) -> Preparation | None:
-        """What takes back devices that will not be ready, where nobody but pods of the job that wait uses them."""
+        """What takes back devices that will not be ready, where only waiting pods of the job use them."""
         waiting = [task for task in job.tasks if task.status is Status.PENDING]
         uids, names = {task.uid for task in waiting}, {task.key.partition("/")[2] for task in waiting}
         undo: list[Prepare] = []
@@ -624,7 +624,7 @@ class DeviceRules:
         return found
 
     def _slack_of(self, name: str, row: int) -> int:
-        """How many devices of a set nobody has counted on."""
+        """How many devices of a set are not counted on yet."""
         found = self._slack.get((name, row))
         if found is None:
             found = int(self._view.ledger.idle[self._view.axis.index[name], row])
@@ -636,7 +636,7 @@ def _domain(shape: Shape) -> str:
 
 
 def _alone(claim: ResourceClaim, task: Task) -> bool:
-    """Whether a claim is reserved for this task, and for nobody else."""
+    """Whether a claim is reserved for this task alone."""
     if len(claim.status.reserved_for) != 1:
         return False
     (one,) = claim.status.reserved_for

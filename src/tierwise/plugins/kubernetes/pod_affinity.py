@@ -44,7 +44,7 @@ class Count(msgspec.Struct, frozen=True):
 
 
 def placeable(view: CycleView) -> tuple[Shape, ...]:
-    """The shapes that this cycle may place: all but those whose every task stands already."""
+    """The shapes that this cycle may place: all but those whose every task is placed already."""
     waiting = view.snapshot.waiting
     pending = {pod_set.shape.number for job in waiting for pod_set in job.pod_sets()}
     pending.update(pod_set.shape.number for job in waiting for _, pod_set in job.best_effort_pod_sets)
@@ -58,7 +58,7 @@ def soft(shape: Shape) -> tuple[TopologySpreadConstraint, ...]:
 
 
 def _counted_by_spread(constraint: TopologySpreadConstraint, shape: Shape) -> PodSelector:
-    """The pods that a spread constraint of a shape counts: an empty selector counts nobody, as in Kubernetes."""
+    """The pods that a spread constraint of a shape counts: an empty selector counts no pod, as in Kubernetes."""
     selector = spread_pods(constraint, shape.namespace, shape.labels)
     return selector if selector.labels else replace(selector, labels=None)
 
@@ -318,7 +318,7 @@ class PodRequirements:
                 self._rules[shape.number] = rules
 
     def concerns(self, shape: Shape) -> bool:
-        """Whether the shape has rules, or a pod that stands or may be placed has anti-affinity against it."""
+        """Whether the shape has rules, or a pod that runs or may be placed has anti-affinity against it."""
         return shape.number in self._rules
 
     def why_not_now(self, shape: Shape, span: slice) -> Why:
@@ -348,7 +348,7 @@ class PodRequirements:
         return rules.own if rules is not None else 0
 
     def tie(self, shape: Shape) -> Tie | None:
-        """Rows that the affinity of the shape takes for one place, while nobody that it looks for stands anywhere."""
+        """Rows that the affinity of the shape takes for one place, while no pod that it looks for runs anywhere."""
         rules = self._rules.get(shape.number)
         if rules is None or not rules.near or any(count.values.any() for count in rules.near):
             return None

@@ -53,7 +53,7 @@ class _Weighed(msgspec.Struct, frozen=True):
 
 
 def _weighed(raw: object, view: CycleView) -> tuple[_Weighed, ...]:
-    """The resources that arguments list, with weights of 1 where none is given; those that nobody has are left out."""
+    """The resources that arguments list, with weights of 1 where none is given; those that no node has are left out."""
     listed = (
         raw if isinstance(raw, Sequence) and raw and not isinstance(raw, str) else ({"name": "cpu"}, {"name": "memory"})
     )
@@ -66,7 +66,7 @@ def _weighed(raw: object, view: CycleView) -> tuple[_Weighed, ...]:
 
 
 class _Load:
-    """What stands on nodes and what they have, resource by resource."""
+    """What nodes hold and what they have, resource by resource."""
 
     def __init__(self, view: CycleView, resources: Sequence[_Weighed], *, guessed: bool) -> None:
         self._ledger = view.ledger

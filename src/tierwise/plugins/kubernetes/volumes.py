@@ -558,7 +558,7 @@ class Volumes:
         if choice != RESERVED:
             patch["metadata"] = {"annotations": {BOUND_BY_CONTROLLER: "yes"}}
         key = _claim_key(claim)
-        # A volume that is tied to a claim which is gone by now would be nobody's from there on.
+        # A volume that is tied to a claim which is gone by now would be of no use from there on.
         return [
             Prepare(key, {"metadata": {"annotations": marks}}, job.key, claim.version),
             Prepare(Key("", "PersistentVolume", "", volume), patch, job.key, version, after=key),

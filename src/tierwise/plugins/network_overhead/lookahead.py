@@ -160,7 +160,7 @@ def _trades(outlook: LookAheadProblem, plans: Ints, each: Ints) -> Ints:
 
 def _tradable(outlook: LookAheadProblem, plans: Ints, free: Ints) -> Bools:
     """(k x p x p): whether two pods have room where the other one is."""
-    room = free[np.arange(len(plans))[:, None], plans] + outlook.request  # where each pod stands, without it
+    room = free[np.arange(len(plans))[:, None], plans] + outlook.request  # at the place of each pod, without it
     fits = np.ones((*plans.shape, plans.shape[1]), dtype=bool)
     for r in range(free.shape[2]):
         fits &= room[:, None, :, r] >= outlook.request[:, None, r]
@@ -222,7 +222,7 @@ class LookAhead:
         """The pods that still wait, one of the shape itself first."""
         assert shape.service is not None
         placed = np.maximum(self._census.places.sum(axis=1) - self._start, 0)
-        placed[self._kind[shape.number]] += 1  # the one in question stands first
+        placed[self._kind[shape.number]] += 1  # the one in question comes first
         left = [shape]
         for pod, number in self._waiting.get(shape.service[0], Counter()).items():
             kind = self._kind[pod.number]
@@ -273,7 +273,7 @@ class LookAhead:
 
 
 def _sides(calls: Mapping[tuple[int, int], int]) -> dict[int, tuple[ServiceKinds, ServiceKinds]]:
-    """By kind, whom it calls and who calls it."""
+    """By kind, the kinds that it calls and those that call it."""
     callees: dict[int, list[int]] = {}
     callers: dict[int, list[int]] = {}
     for (caller, callee), times in calls.items():

@@ -130,7 +130,7 @@ _NONE: Ints = np.zeros(0, dtype=np.int64)
 
 
 class ServiceCounts:
-    """Counts by kind and place, from what stands at the start of a cycle onwards."""
+    """Counts by kind and place, from what runs at the start of a cycle onwards."""
 
     def __init__(self, ledger: Ledger, kind: Mapping[int, int], kinds: int, place: Ints, places: int) -> None:
         """`kind` gives shapes by number; those it leaves out are not counted. `place` gives every row."""
@@ -160,9 +160,9 @@ class ServiceCounts:
 
     def rows(self, kinds: Ints, times: Ints) -> tuple[Ints, Ints]:
         """The rows of these tasks and how many each holds; rows may repeat."""
-        stands = [
+        placed = [
             (rows, n * counts) for k, n in zip(kinds.tolist(), times, strict=True) for rows, counts in self._stands[k]
         ]
-        if not stands:
+        if not placed:
             return np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        return np.concatenate([rows for rows, _ in stands]), np.concatenate([counts for _, counts in stands])
+        return np.concatenate([rows for rows, _ in placed]), np.concatenate([counts for _, counts in placed])

@@ -191,10 +191,10 @@ class NetworkTopologyAware:
         limit = self.limit(gang)
         if limit is None:
             return (np.array([within]),)
-        stands = self._stands(gang)
-        if stands is None:
+        placed = self._stands(gang)
+        if placed is None:
             return self._with_room(gang, self._topology.by_tier(within, limit), evicting=evicting)
-        top = self._topology.highest(stands, limit)
+        top = self._topology.highest(placed, limit)
         if top is None:
             return ()
         if self._topology.contains(top, within):
@@ -242,11 +242,11 @@ class NetworkTopologyAware:
         if copies is not None:
             return self._scale * self._fullness.sums(sub.request, domains, copies)
         raw = self._fullness.of(sub.request)[domains]
-        stands = self._ledger.placed_rows(sub)
-        if stands is not None and len(domains) > 1:
+        placed = self._ledger.placed_rows(sub)
+        if placed is not None and len(domains) > 1:
             best = raw == raw.max()
             if int(best.sum()) > 1:
-                raw[best] += self._topology.spread(*stands)[domains[best]] / max(1, sub.total)
+                raw[best] += self._topology.spread(*placed)[domains[best]] / max(1, sub.total)
         return self._scale * raw
 
     # -- nodes
@@ -284,11 +284,11 @@ class NetworkTopologyAware:
         return np.zeros(len(self._topology))
 
     def _nearness(self, sub: SubJob, span: slice, fits: Bools) -> Floats:
-        """1 in the domain where the sub-job stands, falling with the tier at which a node meets it."""
-        stands = self._ledger.placed_rows(sub)
-        if stands is None:
+        """1 in the domain that the sub-job is in, falling with the tier at which a node meets it."""
+        placed = self._ledger.placed_rows(sub)
+        if placed is None:
             return np.zeros(span.stop - span.start)
-        here = self._topology.meet_rows(stands[0])
+        here = self._topology.meet_rows(placed[0])
         width = self._root_tier - self._lowest
         meeting = self._topology.meeting_tiers(here)
         per_domain = (self._root_tier - meeting) / width if width else np.ones(len(meeting))
@@ -298,7 +298,7 @@ class NetworkTopologyAware:
         if fits.any():
             best = fits & (near == near[fits].max())
             if int(best.sum()) > 1:
-                near[best] += self._topology.spread(*stands)[leaf[best]] / max(1, sub.total)
+                near[best] += self._topology.spread(*placed)[leaf[best]] / max(1, sub.total)
         return near
 
 

@@ -36,7 +36,7 @@ class WaitingSizes:
         self._known: dict[tuple[int, int], dict[int, int]] = {}
 
     def of(self, units: Units) -> dict[int, int]:
-        """Sizes, each with the number of gangs that wait with it; one unit where nobody waits.
+        """Sizes, each with the number of gangs that wait with it; one unit where no gang waits.
 
         A gang's size is the number of units that ask for as much as it does, of the resource that it needs most of.
         """

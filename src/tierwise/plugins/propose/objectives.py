@@ -2,7 +2,7 @@
 
 `fewest-domains` counts touched domains tier by tier, the outermost first, and then the room of the touched pieces,
 which says how much is left over. All of it is one number, with a digit for each tier. Tiers that a branch of the tree
-skips are counted as if they were there, so every piece stands on every tier.
+skips are counted as if they were there, so every piece is on every tier.
 `pack` lets a domain cost the square of its room by its nodes, so two halves are cheaper than one whole.
 """
 

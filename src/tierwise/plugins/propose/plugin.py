@@ -1,7 +1,7 @@
 """propose: recommends the domain and the split of a gang's units that serve an objective best.
 
 Asked gradient by gradient, so only the tightest tier that holds the gang is weighed. Within a bound on its work the
-answer is exact; beyond it a greedy split stands in, or the plugin abstains. docs/plugins/propose.md states objectives,
+answer is exact; beyond it a greedy split is used, or the plugin abstains. docs/plugins/propose.md states objectives,
 arguments and measured differences. `sortBySize` lets larger gangs of equal priority go first.
 """
 

@@ -33,7 +33,7 @@ class _Vertices(msgspec.Struct, frozen=True):
 
 
 class FairTree:
-    """Sort keys of queues by hierarchical share, as the ledger stands."""
+    """Sort keys of queues by hierarchical share, by what the ledger holds now."""
 
     def __init__(self, view: CycleView, total: Ints) -> None:
         self._held = view.ledger.job_used  # read, never written: always current
@@ -97,7 +97,7 @@ def _asked(view: CycleView) -> Ints:
 
 
 def _vertices(queues: Sequence[Queue]) -> _Vertices:
-    """The steps of all paths; a queue without a path stands directly below the root, with its own weight."""
+    """The steps of all paths; a queue without a path is directly below the root, with its own weight."""
     numbers: dict[tuple[str, ...], int] = {(): 0}
     parent, depth, weight = [-1], [0], [1.0]
     of_queue: dict[str, tuple[int, ...]] = {}

@@ -204,7 +204,7 @@ def by_weight(total: int, weights: Sequence[int]) -> list[int]:
 
 
 def columns(axis: Axis, amounts: Sequence[Mapping[str, int]], absent: int = 0) -> Ints:
-    """Amounts by name as columns; names that nobody in the cluster uses are left out."""
+    """Amounts by name as columns; names that nothing in the cluster uses are left out."""
     result = np.full((len(axis), len(amounts)), absent, dtype=np.int64)
     for column, given in enumerate(amounts):
         for name, amount in given.items():
