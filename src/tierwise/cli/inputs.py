@@ -196,11 +196,8 @@ def moment(objects: Objects, given: float | None) -> float:
 
 def profile_of(file: str | None) -> Profile:
     """The profile in a configuration file, or the default one; what has no effect in it is said on standard error."""
-    from tierwise.config.kube import KIND, read_kube
     from tierwise.config.profile import DEFAULT
-    from tierwise.config.volcano import read_volcano
-    from tierwise.plugins import PLUGINS
-    from tierwise.scheduler import check_profile
+    from tierwise.manifests.configuration import read_profile
 
     if file is None:
         return DEFAULT
@@ -208,16 +205,7 @@ def profile_of(file: str | None) -> Profile:
         from tierwise.cli.recorded import recorded_profile
 
         return recorded_profile(file.removeprefix(_JOURNAL))
-    raw, where = _configuration(file)
-    if isinstance(raw, dict) and raw.get("kind") not in (None, KIND):
-        raise InputError(f"an object of kind {raw['kind']} is not a scheduler configuration", file=where)
-    if isinstance(raw, dict) and raw.get("kind") is None and "profiles" in raw:
-        raise InputError(f"the kind is missing: {KIND}?", file=where, field="kind")
-    read = read_kube if isinstance(raw, dict) and raw.get("kind") == KIND else read_volcano
-    try:
-        profile = check_profile(read(raw, PLUGINS.offers))
-    except InputError as error:
-        raise error.inside(file=where) from None
+    profile, where = read_profile(file)
     _warn([f"{where}: {note}" for note in profile.notes], "", most=len(profile.notes))
     return profile
 
@@ -230,75 +218,3 @@ def _warn(texts: Sequence[str], rest: str, rests: str = "", *, most: int = _MOST
         report_error(f"warning: {text}")
     if len(texts) > most:
         report_error(f"warning: and {count(len(texts) - most, rest, rests or rest)}")
-
-
-def _configuration(file: str) -> tuple[object, str]:
-    """The one configuration in a file, or in a ConfigMap there, and its place."""
-    from pathlib import Path
-
-    from tierwise.api.yaml_text import documents
-
-    try:
-        data = Path(file).read_bytes()
-    except OSError as error:
-        raise InputError(error.strerror or str(error), file=file) from None
-    given = [document for document, _ in documents(data, file=file) if document is not None]
-    found = [(document, file) for document in _unpacked(given) if not _is_config_map(document)]
-    maps = [document for document in _unpacked(given) if _is_config_map(document)]
-    if (len(found) > 1 and any(_configures(document) for document, _ in found)) or maps:
-        found = [entry for entry in found if _configures(entry[0])]
-    inside = [entry for document in maps for entry in _inside(document, file)]
-    found += inside
-    if len(found) > 1:
-        names = f": {', '.join(where for _, where in found)}" if inside else ""
-        raise InputError(f"one configuration is expected, not {len(found)}{names}", file=file)
-    if maps and not found:
-        keys = ", ".join(sorted(str(key) for document in maps for key in _data(document))) or "none"
-        raise InputError(
-            f"a ConfigMap is here, but no key of it holds a scheduler configuration (keys: {keys})", file=file
-        )
-    return found[0] if found else (None, file)
-
-
-def _unpacked(documents: list[object]) -> list[object]:
-    """Documents, and instead of lists the objects in them."""
-    found: list[object] = []
-    for document in documents:
-        items = document.get("items") if isinstance(document, dict) and document.get("kind") == "List" else None
-        found += items if isinstance(items, list) else [document]
-    return found
-
-
-def _is_config_map(document: object) -> bool:
-    return isinstance(document, dict) and document.get("kind") == "ConfigMap"
-
-
-def _data(document: object) -> dict[str, object]:
-    data = document.get("data") if isinstance(document, dict) else None
-    return data if isinstance(data, dict) else {}
-
-
-def _inside(config_map: object, file: str) -> list[tuple[object, str]]:
-    """The configurations among the texts of a ConfigMap, each with its place; one key alone is taken for one."""
-    from tierwise.api.yaml_text import documents
-
-    data = {key: text for key, text in _data(config_map).items() if isinstance(text, str)}
-    found: list[tuple[object, str]] = []
-    for key, text in data.items():
-        where = f"{file} ({key})"
-        try:
-            parsed = [document for document, _ in documents(text.encode(), file=where) if document is not None]
-        except InputError:
-            if len(data) == 1:
-                raise
-            continue  # some other file of theirs
-        if len(parsed) == 1 and (_configures(parsed[0]) or (len(data) == 1 and isinstance(parsed[0], dict))):
-            found.append((parsed[0], where))
-    return found
-
-
-def _configures(document: object) -> bool:
-    """Whether a document looks like a scheduler configuration."""
-    if not isinstance(document, dict):
-        return False
-    return document.get("kind") == "KubeSchedulerConfiguration" or bool({"actions", "tiers"} & set(document))

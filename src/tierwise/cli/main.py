@@ -50,6 +50,7 @@ VERBS = {
         "Publish the speed of a node's interface as a resource.",
     ),
     "replay": ("tierwise.cli.replay:replay", "Repeat cycles that a running scheduler has recorded."),
+    "sweep": ("tierwise.cli.sweep:sweep", "Replay a grid of settings on all cores or a cluster, and compare."),
     "simulate": ("tierwise.cli.simulate:simulate", "Replay a trace of jobs under several profiles, side by side."),
     "bench": ("tierwise.cli.bench:bench", "Measure how fast this machine schedules."),
     "completion": ("tierwise.cli.completion:completion", "Print the completion script of a shell."),

@@ -1,16 +1,18 @@
 """Options of verbs, each declared once: as the parameter that receives it, or as a field of a group of options.
 
 The annotation says what click converts to, and whether an option is a flag, may be repeated, or is required. A group is
-a struct with options for fields; a verb that has a parameter of its type has its options.
+a struct with options for fields; a verb that has a parameter of its type has its options. A record of another room may
+be a group as well: what its annotations say of a field (`msgspec.Meta`) makes the option.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import wraps
+from functools import reduce, wraps
+from operator import or_
 from pathlib import Path
-from types import NoneType
-from typing import TYPE_CHECKING, Any, Final, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import click
 import msgspec
@@ -133,6 +135,9 @@ def verb(examples: str, name: str | None = None) -> Callable[[Callable[..., None
     return made
 
 
+_BOUNDS: Final = (("least", "ge"), ("most", "le"), ("above", "gt"))
+
+
 def _is_group(hint: object) -> bool:
     return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
 
@@ -141,12 +146,37 @@ def _parameters(name: str, hint: Any, defaults: Mapping[str, object]) -> Iterato
     """The options of a parameter: its own, or those of its group."""
     if _is_group(hint):
         own = {field.name: field.default for field in msgspec.structs.fields(hint)}
-        for field, kind in get_type_hints(hint).items():
+        for field, kind in get_type_hints(hint, include_extras=True).items():
             yield from _parameters(field, kind, own)
-    else:
-        declared = defaults[name]
-        assert isinstance(declared, _Declared)
-        yield declared.parameter(name, hint)
+        return
+    declared = defaults[name]
+    if not isinstance(declared, _Declared):
+        declared, hint = _described(name, hint, declared)
+    yield declared.parameter(name, hint)
+
+
+def _described(name: str, hint: Any, default: object) -> tuple[_Declared, Any]:
+    """The option of a field by its annotation, and its plain type."""
+    told = [meta for meta in getattr(hint, "__metadata__", ()) if isinstance(meta, msgspec.Meta)]
+    kind = get_args(hint)[0] if told else hint
+    told += [meta for one in get_args(kind) for meta in getattr(one, "__metadata__", ())]
+    extra = {key: value for meta in told for key, value in (meta.extra or {}).items()}
+    form = f"{extra.get('flags', '--' + name.replace('_', '-'))} {extra.get('word', '')}"
+    bounds: Any = {
+        ours: next((v for m in told if (v := getattr(m, theirs)) is not None), None) for ours, theirs in _BOUNDS
+    }
+    choices = get_args(kind) if get_origin(kind) is Literal else ()
+    text = next((meta.description for meta in told if meta.description), "")
+    given = None if default is msgspec.NODEFAULT else default
+    return _Declared(form, text, given, choices=choices, **bounds), str if choices else _plain(kind)
+
+
+def _plain(kind: Any) -> Any:
+    """A type without what is annotated of the parts of a union."""
+    if get_origin(kind) is not UnionType and get_origin(kind) is not Union:
+        return kind
+    parts = [get_args(one)[0] if hasattr(one, "__metadata__") else one for one in get_args(kind)]
+    return reduce(or_, parts)
 
 
 def _gathered(name: str, hint: Any, values: Mapping[str, Any]) -> Any:

@@ -56,12 +56,13 @@ class _Waiting:
 
     def show(self) -> None:
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
         with self._lock:
             if self._closed:
                 return
-            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+            left = (TextColumn("left:"), TimeRemainingColumn()) if self._total else ()
+            columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), *left)
             progress = Progress(*columns, console=Console(stderr=True), transient=True)
             self._bar = progress, progress.add_task(self._text, total=self._total, completed=self._done)
             progress.start()

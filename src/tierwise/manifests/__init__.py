@@ -1,1 +1,1 @@
-"""Objects in files: manifests as people write them, and saved states of clusters."""
+"""What lies in files: manifests as people write them, saved states of clusters, configurations of schedulers."""

@@ -19,7 +19,7 @@ from tierwise.replay.report.outcome import Data
 
 __all__ = ["Checkpoint", "digest", "load", "save"]
 
-_FORMAT = 5
+_FORMAT = 6
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

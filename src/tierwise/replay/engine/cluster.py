@@ -215,7 +215,7 @@ class ReplayCluster:
         if state.first_start[job] == NEVER:
             state.first_start[job] = state.clock
         if len(rows) > 1 and self._measured:
-            state.figures[job] = self._spreads.of(self._dealt(job, rows))
+            state.figures[job] = self._spreads.of(np.array(rows))
 
     def finish(self, job: int) -> None:
         """A gang has done all its work."""
@@ -248,7 +248,7 @@ class ReplayCluster:
         self._recover(job)
         self._tell("started", job, stands)
         state.waited[job] += state.clock - float(state.ready_since[job])
-        state.figures[job] = self._spreads.of(self._dealt(job, stands))
+        state.figures[job] = self._spreads.of(np.array(stands))
         return True
 
     def _stop(self, job: int) -> tuple[int, ...]:
@@ -339,17 +339,14 @@ class ReplayCluster:
             self._idle[row] -= by * gpus
             self._used += by * gpus
 
-    def _dealt(self, job: int, rows: Sequence[int]) -> Ints:
-        """Rows by rank as the pods talk to each other: a contender that is not aware deals them by chance."""
-        if self.contender.aware:
-            return np.array(rows)
-        return np.random.default_rng((self.rules.seed, job)).permutation(rows)
-
     def _sample(self, time: float) -> Sample:
         topology = self.fabric.topology
         total = np.where(self._ready, self.fabric.gpus_per_host, 0)
         slots = count_slots(topology, self.idle, total, SLOT_SIZES)
+        free = self.idle
         used = topology.totals(self.fabric.gpus_per_host - self._idle)
+        leaves = topology.at_tier.get(_LEAVES, np.zeros(0, dtype=np.int64))
+        inside = topology.totals(free)[leaves]
         return Sample(
             time=time,
             held=self._used,
@@ -357,5 +354,7 @@ class ReplayCluster:
             running=len(self.state.running),
             waiting=len(self.state.waiting),
             fragmentation=tuple(s.fragmentation for s in slots if s.tier == _LEAVES),
-            leaves=array("i", used[topology.at_tier[_LEAVES]].tolist() if _LEAVES in topology.at_tier else ()),
+            leaves=array("i", used[leaves].tolist()),
+            parted_hosts=int(np.count_nonzero((free > 0) & (free < total))),
+            parted_leaves=int(np.count_nonzero((inside > 0) & (inside < topology.totals(total)[leaves]))),
         )

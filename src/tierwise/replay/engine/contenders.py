@@ -1,12 +1,14 @@
-"""Whom a replay compares: profiles of tierwise, and baselines that look at no topology.
+"""What a replay compares: profiles of tierwise, and baselines.
 
-The baselines run in the same cycle with the same gang rules; what differs is how nodes are ranked, and that nothing
-looks at the tree. They also give ranks to nodes in no particular order, as a scheduler does that binds pods one by one.
+`best-fit` and `random` run in the same cycle with the same gang rules; what differs is how nodes are ranked, and that
+nothing looks at the tree. `volcano` has the scores of Volcano's own plugins. The others are simple rules (`baselines`)
+in place of the cycle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import msgspec
 import numpy as np
@@ -21,17 +23,19 @@ from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, Sco
 from tierwise.framework.registry import extended
 from tierwise.model.arrays import Bools, Floats
 from tierwise.plugins import PLUGINS
+from tierwise.replay.engine.baselines import RULES
 
 __all__ = ["BUILT_IN", "Contender", "plugins"]
 
 
 class Contender(msgspec.Struct, frozen=True):
-    """A profile under a name; one that is not aware neither sees the tree nor deals ranks along it."""
+    """A profile under a name; one that is not aware does not see the tree."""
 
     name: str
     profile: Profile
     aware: bool = True
     spares: int = 0  # that every gang of several pods declares; pods by themselves may borrow them
+    rule: str = ""  # of the baselines, which decides in place of the cycle
 
     def with_spares(self, number: int) -> Contender:
         """The same with so many spares of each gang, and a profile that keeps as many."""
@@ -100,6 +104,17 @@ def _reserving(mode: str) -> Contender:
     return Contender(mode, replace(DEFAULT, action_arguments={"allocate": {"reservations": mode}}))
 
 
+def _volcano() -> Contender:
+    """Gangs by Volcano's scores of domains, pods by its binpack and node order, with the weights that it comes with."""
+    scores = (PluginChoice("predicates"), PluginChoice("nodeorder"), PluginChoice("binpack"))
+    tiers = (DEFAULT.tiers[0], (*scores, PluginChoice("network-topology-aware")))
+    return Contender("volcano", replace(DEFAULT, tiers=tiers))
+
+
+def _ruled(name: str, _seed: int) -> Contender:
+    return Contender(name, DEFAULT, rule=name)
+
+
 BUILT_IN: Mapping[str, Callable[[int], Contender]] = {
     "default": lambda _seed: Contender("default", DEFAULT),
     "propose": lambda _seed: _with("propose", _PROPOSE),
@@ -109,6 +124,8 @@ BUILT_IN: Mapping[str, Callable[[int], Contender]] = {
     "easy": lambda _seed: _reserving("easy"),
     "conservative": lambda _seed: _reserving("conservative"),
     "best-fit": lambda _seed: _naive("best-fit", PluginChoice("binpack")),
+    "volcano": lambda _seed: _volcano(),
+    **{name: partial(_ruled, name) for name in RULES},
     "random": lambda seed: _naive("random", PluginChoice("replay-random", {"seed": seed})),
 }
 """Contenders by name, made with the seed of the run."""

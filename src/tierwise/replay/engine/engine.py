@@ -22,6 +22,7 @@ from tierwise.model.finished_run import FinishedRun
 from tierwise.model.job import Job
 from tierwise.model.queue import Queue
 from tierwise.model.snapshot import Snapshot
+from tierwise.replay.engine.baselines import RULES, decided
 from tierwise.replay.engine.cluster import ReplayCluster, most
 from tierwise.replay.engine.contenders import Contender, plugins
 from tierwise.replay.engine.rules import HISTORY, STATED, Rules
@@ -71,8 +72,13 @@ class Engine(ReplayCluster):
 
     def run(self, step: float = 0.0) -> Iterator[ReplayState]:
         """Replay to the end; yields after every moment that the scheduler saw, where a caller may stop or look."""
-        for _ in drive(self, self.contender.profile, plugins=self._plugins, period=self.rules.period, step=step):
+        for _ in drive(self, self._decide, period=self.rules.period, step=step):
             yield self.state
+
+    def _decide(self, seen: Snapshot) -> CycleReport:
+        if self.contender.rule:
+            return decided(RULES[self.contender.rule], seen, self.idle)
+        return cycle(seen, self.contender.profile, plugins=self._plugins)
 
     # -- what happens
 
@@ -119,7 +125,7 @@ class Engine(ReplayCluster):
         running = sorted(self.state.running.items())
         jobs += [self.gangs.running(j, number, rows) for number, (j, (_, rows)) in enumerate(running, len(jobs))]
         after = replace(seen, jobs=tuple(jobs), standing={}, standing_in={})
-        return seen, after, cycle(seen, self.contender.profile, plugins=self._plugins)
+        return seen, after, self._decide(seen)
 
     def seen(self) -> Snapshot | None:
         self._shown = self.backlog.shown(self.rules.look_ahead, self._most)

@@ -7,13 +7,12 @@ import msgspec
 from tierwise.model.queue import Queue
 from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 
-__all__ = ["DURATIONS", "HISTORY", "STATED", "HostIncident", "Rules"]
+__all__ = ["HISTORY", "STATED", "HostIncident", "Rules"]
 
 HostIncident = NodeLost | NodeBack
 
-STATED, HISTORY, UNKNOWN = "stated", "history", "unknown"
-DURATIONS = (STATED, HISTORY, UNKNOWN)
-"""Every job states its true duration; or only what has ended is known; or nothing is."""
+STATED, HISTORY = "stated", "history"
+"""Every job states its true duration; or only what has ended is known."""
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -25,6 +24,6 @@ class Rules(msgspec.Struct, frozen=True):
     seed: int = 1
     incidents: tuple[HostIncident, ...] = ()
     controllers: bool = False  # whether jobs go through the embedded cluster and its controllers
-    durations: str = STATED  # what profiles with reservations are told of how long jobs run: one of `DURATIONS`
+    durations: str = STATED  # what profiles with reservations are told of how long jobs run
     queues: tuple[Queue, ...] = ()  # those of the trace, in its order; where none are given, all jobs wait in one
     checkpoint_interval: float = 0.0  # of work; 0 where a gang that stops repeats the restart cost alone

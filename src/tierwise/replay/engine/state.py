@@ -32,6 +32,8 @@ class Sample(msgspec.Struct):
     waiting: int
     fragmentation: tuple[float, ...]  # by size, on the tier of leaves
     leaves: array[int]  # GPUs held below every leaf, in the order of the tree; kept to the end of a replay
+    parted_hosts: int  # that have idle GPUs, and are not whole
+    parted_leaves: int
 
 
 class ReplayState(msgspec.Struct):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Bools, Floats
+from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.replay.engine.cluster import SLOT_SIZES
 from tierwise.replay.engine.embedded import EmbeddedReplay
 from tierwise.replay.engine.engine import Engine
@@ -28,28 +28,35 @@ HOUR = 3600.0
 
 
 def figures(values: Floats) -> Data:
-    """Mean, median, 95th percentile and maximum; nothing of nothing."""
+    """Mean, median, 95th and 99th percentiles and maximum; nothing of nothing."""
     if not len(values):
-        return {"mean": None, "p50": None, "p95": None, "max": None}
-    half, most = np.percentile(values, (50, 95))
-    found = {"mean": values.mean(), "p50": half, "p95": most, "max": values.max()}
+        return {"mean": None, "p50": None, "p95": None, "p99": None, "max": None}
+    half, most, nearly_all = np.percentile(values, (50, 95, 99))
+    found = {"mean": values.mean(), "p50": half, "p95": most, "p99": nearly_all, "max": values.max()}
     return {name: round(float(value), 3) for name, value in found.items()}
 
 
-def spread(state: ReplayState) -> Data:
-    """Mean and maximum of every figure over the gangs of several pods that started."""
-    known = state.figures[~np.isnan(state.figures[:, 0])]
-    return {"gangs": len(known), **{name: _ends(known[:, i]) for i, name in enumerate(FIGURES)}}
+def spread(engine: Engine | EmbeddedReplay) -> Data:
+    """Mean and maximum of every figure over the gangs of several pods that started, and leaves beyond the fewest."""
+    _, fewest, known = _of_gangs(engine)
+    excess = round(float((known[:, 0] - fewest).sum()))
+    return {"gangs": len(known), "excess": excess, **{name: _ends(known[:, i]) for i, name in enumerate(FIGURES)}}
+
+
+def _of_gangs(engine: Engine | EmbeddedReplay) -> tuple[Ints, Floats, Floats]:
+    """Pods of the gangs that started, the fewest leaves that could hold them, and the figures of each."""
+    state, per_host = engine.state, engine.fabric.gpus_per_host
+    started = np.flatnonzero(~np.isnan(state.figures[:, 0]))
+    pods = np.array([len(split(int(gpus), per_host)) for gpus in engine.trace.gpus[started]], dtype=np.int64)
+    spreads = Spreads.over(engine.fabric)
+    fewest = np.array([spreads.fewest(number) for number in pods.tolist()], dtype=float)
+    return pods, fewest, state.figures[started]
 
 
 def spread_by_size(engine: Engine | EmbeddedReplay) -> list[Data]:
     """Leaves of gangs by their pods, in classes that double; and how many times the fewest possible that is."""
-    state, per_host = engine.state, engine.fabric.gpus_per_host
-    started = np.flatnonzero(~np.isnan(state.figures[:, 0]))
-    pods = np.array([len(split(int(gpus), per_host)) for gpus in engine.trace.gpus[started]], dtype=np.int64)
-    leaves = state.figures[started, 0]
-    spreads = Spreads.over(engine.fabric)
-    fewest = np.array([spreads.fewest(number) for number in pods.tolist()], dtype=float)
+    pods, fewest, known = _of_gangs(engine)
+    leaves = known[:, 0]
     classes = np.ceil(np.log2(np.maximum(pods, 1))).astype(np.int64)
     found: list[Data] = []
     for size in np.unique(classes).tolist():
@@ -126,14 +133,19 @@ def outcome(engine: Engine | EmbeddedReplay) -> Data:
             "lost": round(float(state.lost.sum()) / HOUR, 3),
         },
         "times": times.of(np.ones(len(ended), dtype=bool)),
+        "times_of_gangs": times.of(times.gpus > engine.fabric.gpus_per_host),
         "times_by_size": [_class(times, low, high) for low, high in CLASSES],
         "queues": [of_queue(engine, number) for number in range(len(trace.queues))],
-        "spread": spread(state),
+        "spread": spread(engine),
         "spread_by_size": spread_by_size(engine),
         "fragmentation": {
             str(size): round(float(np.mean([s.fragmentation[i] for s in state.samples])), 6)
             for i, size in enumerate(SLOT_SIZES)
             if state.samples and state.samples[0].fragmentation
+        },
+        "parted": {
+            "hosts": _mean([s.parted_hosts for s in state.samples]),
+            "leaves": _mean([s.parted_leaves for s in state.samples]),
         },
         "stops": {"evictions": int(state.evictions.sum()), "failures": state.failures},
         **(_of_failures(state) if engine.rules.incidents else {}),
@@ -177,6 +189,10 @@ def _sample(sample: Sample) -> Data:
         "fragmentation": [round(value, 6) for value in sample.fragmentation],
         "leaves": list(sample.leaves),
     }
+
+
+def _mean(values: list[int]) -> float | None:
+    return round(float(np.mean(values)), 6) if values else None
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -14,7 +14,7 @@ from math import ceil, floor, inf, log10
 
 import msgspec
 
-__all__ = ["HALF", "WHOLE", "Series", "bars", "coincidences", "heat", "key", "lines"]
+__all__ = ["HALF", "WHOLE", "Series", "bars", "coincidences", "heat", "key", "lines", "scatter"]
 
 WHOLE, HALF = 1076, 512
 """Widths of plots: over the page, and over half of it."""
@@ -100,6 +100,22 @@ def lines(
         body.append(f'<polyline class="{kind}" points="{points}"><title>{escape(one.name)}</title></polyline>')
     ends = "; ".join(f"{s.name} from {s.values[0]:,.4g} to {s.values[-1]:,.4g}" for s in series if s.values)
     return frame.svg(body, f"{label}{f', in {unit}' if unit else ''}: {ends}")
+
+
+def scatter(series: Sequence[Series], *, label: str, width: int = HALF) -> str:
+    """Points over numbers of seconds, each with its name."""
+    step, highest = _steps(max((v for s in series for v in s.values), default=1.0))
+    frame = _Frame(width, max((p for s in series for p in s.places), default=1.0) * 1.1 or 1.0, highest)
+    body = [frame.rules(step, ""), frame.ticks(_TIMES)]
+    for number, one in enumerate(series):
+        for place, value in zip(one.places, one.values, strict=True):
+            x, y = frame.x(place), frame.y(value)
+            body.append(
+                f'<circle class="bar c{number % 6}" cx="{x}" cy="{y}" r="5"><title>{escape(one.name)}</title></circle>'
+            )
+            body.append(_text(x - 8, y - 6, escape(one.name), "end" if x > width / 2 else "start"))
+    told = "; ".join(f"{s.name} at {s.places[0]:,.4g} and {s.values[0]:,.4g}" for s in series if s.values)
+    return frame.svg(body, f"{label}: {told}")
 
 
 def coincidences(series: Sequence[Series]) -> str:

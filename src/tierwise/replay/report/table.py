@@ -41,6 +41,11 @@ class Figure(msgspec.Struct, frozen=True):
     show: Callable[[float | None], str]
     better: int = 0
 
+    @property
+    def is_share(self) -> bool:
+        """Whether differences are points."""
+        return self.show is _share
+
     def text(self, outcome: dict[str, Any]) -> str:
         return self.show(self.read(outcome))
 
@@ -49,7 +54,7 @@ class Figure(msgspec.Struct, frozen=True):
         new, old = self.read(outcome), self.read(base)
         if new is None or old is None or self.show(new) == self.show(old):
             return ""
-        if self.show is _share:
+        if self.is_share:
             return f"{100 * (new - old):+.2f} points"
         if old == 0:
             return f"+{self.show(new)}"
@@ -87,11 +92,14 @@ FIGURES: Sequence[Figure] = (
     Figure("GPU occupancy", lambda o: o["gpus"]["occupancy"], _share, 1),
     Figure("wait, mean", lambda o: o["times"]["wait_seconds"]["mean"], duration, -1),
     Figure("wait, 95th percentile", lambda o: o["times"]["wait_seconds"]["p95"], duration, -1),
+    Figure("wait, 99th percentile", lambda o: o["times"]["wait_seconds"]["p99"], duration, -1),
+    Figure("wait of gangs of several hosts, mean", lambda o: o["times_of_gangs"]["wait_seconds"]["mean"], duration, -1),
     Figure("completion, mean", lambda o: o["times"]["completion_seconds"]["mean"], duration, -1),
     Figure("completion, 95th percentile", lambda o: o["times"]["completion_seconds"]["p95"], duration, -1),
     Figure("gangs of several pods", lambda o: o["spread"]["gangs"], _count),
     Figure("leaves per gang, mean", lambda o: o["spread"]["leaves"]["mean"], _number, -1),
     Figure("leaves per gang, max", lambda o: o["spread"]["leaves"]["max"], _number, -1),
+    Figure("leaves beyond the fewest, all gangs", lambda o: o["spread"]["excess"], _count, -1),
     Figure("tiers crossed, mean", lambda o: o["spread"]["tier"]["mean"], _number, -1),
     Figure("tiers crossed, max", lambda o: o["spread"]["tier"]["max"], _number, -1),
     Figure("ring across leaves, buffers/step", lambda o: o["spread"]["ring_leaf"]["mean"], _number, -1),
@@ -100,6 +108,8 @@ FIGURES: Sequence[Figure] = (
     Figure("all-to-all across spines, buffers/step", lambda o: o["spread"]["all_spine"]["mean"], _number, -1),
     Figure("fragmentation, gangs of 8 GPUs", lambda o: o["fragmentation"].get("8"), _share, -1),
     Figure("fragmentation, gangs of 64 GPUs", lambda o: o["fragmentation"].get("64"), _share, -1),
+    Figure("hosts no longer whole, mean", lambda o: o["parted"]["hosts"], _number, -1),
+    Figure("leaves no longer whole, mean", lambda o: o["parted"]["leaves"], _number, -1),
     Figure("gangs evicted", lambda o: o["stops"]["evictions"], _count, -1),
     Figure("gangs stopped by failing hosts", lambda o: o["stops"]["failures"], _count),
     Figure("GPU time held", lambda o: o["gpu_hours"]["held"], _hours),

@@ -7,16 +7,12 @@ written. Reads no clock and does no I/O; equal books give equal runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 from math import ceil, inf
 from typing import Final, Protocol
 
-from tierwise.config.profile import Profile
-from tierwise.framework.extension import Factory
 from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
-from tierwise.plugins import PLUGINS
-from tierwise.scheduler.cycle import cycle
 from tierwise.sim.cluster.agenda import Agenda, Event, LookAgain
 
 __all__ = ["Books", "drive"]
@@ -47,17 +43,12 @@ class Books(Protocol):
 
 
 def drive(
-    books: Books,
-    profile: Profile,
-    *,
-    plugins: Mapping[str, Factory] = PLUGINS,
-    period: float = 0.0,
-    step: float = 0.0,
+    books: Books, decide: Callable[[Snapshot], CycleReport], *, period: float = 0.0, step: float = 0.0
 ) -> Iterator[None]:
     """Run until the books are over or nothing is left to happen; yields after every moment, where a caller may stop.
 
-    What happens within a `period` of seconds is seen at its end, and moments that lie closer together than a share
-    `step` of the time that has passed are one.
+    `decide` is a cycle of the scheduler, or what stands in its place. What happens within a `period` of seconds is seen
+    at its end, and moments that lie closer together than a share `step` of the time that has passed are one.
     """
     agenda = books.agenda
     begin = agenda.clock
@@ -71,7 +62,7 @@ def drive(
             seen = books.seen()
             if seen is None:
                 break
-            report = cycle(seen, profile, plugins=plugins)
+            report = decide(seen)
             agenda.put(LookAgain(), min((at for at in report.delays.values() if at > moment), default=inf))
             if not books.apply(report):
                 break

@@ -25,6 +25,7 @@ from tierwise.model.job import Job, Phase, Status, Task
 from tierwise.model.job_counts import with_tasks
 from tierwise.model.reason import Rejection
 from tierwise.model.snapshot import Snapshot
+from tierwise.scheduler import cycle
 from tierwise.sim.cluster.agenda import Agenda, Due, Ends, Event, LookAgain
 from tierwise.sim.forecast.driver import drive
 
@@ -87,7 +88,7 @@ def run_forward(
     of the time that has passed are one.
     """
     books = SnapshotBooks(snapshot, ends, durations)
-    for _ in drive(books, profile, step=step):
+    for _ in drive(books, lambda seen: cycle(seen, profile), step=step):
         if books.cycles >= cycles or books.starts.keys() >= set(until):
             break
     over = books.over() or books.starts.keys() >= set(until) or books.agenda.next() == inf

@@ -1,0 +1,118 @@
+"""`tierwise sweep`: a grid of replays on all cores or on a cluster, with what may be concluded from it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import click
+from rich.text import Text
+
+from tierwise.api.errors import InputError
+from tierwise.api.plurals import count
+from tierwise.cli.options import Format, option, verb
+from tierwise.cli.progress import show_progress
+from tierwise.explain.page import Page, wrapped
+from tierwise.explain.tables import Cell, TableColumn, table
+from tierwise.replay.sweep.engines import engine, run
+from tierwise.replay.sweep.grid import Grid, read_grid
+from tierwise.replay.sweep.report import comparison_rows, csv_text, html_text
+from tierwise.replay.sweep.results import CellResult, ResultFile, digest
+from tierwise.replay.sweep.statistics import Difference, compared, pairs
+
+__all__ = ["sweep"]
+
+_STOPPED = 130
+
+
+@verb("""
+  tierwise sweep -f sweep.yaml
+  tierwise sweep -f sweep.yaml -j 8 --results cells.jsonl --html report.html --csv cells.csv
+  tierwise sweep -f sweep.yaml --engine dask://scheduler:8786
+""")
+def sweep(
+    *,
+    filename: Path = option("-f --filename FILE", "The grid: axes, what all cells share, and the baseline."),
+    jobs: int = option("-j --jobs", "Processes of this machine.  [default: one for each core]", default=0, least=0),
+    engine_name: str | None = option(
+        "--engine URL", "Instead, a cluster: dask://HOST:PORT, ray://HOST:PORT, or ray://local."
+    ),
+    results: Path | None = option(
+        "--results FILE", "Keep every cell here as it ends; a sweep that was stopped goes on from it."
+    ),
+    html: Path | None = option("--html FILE", "Write a report with heat maps and fronts, one file."),
+    csv: Path | None = option("--csv FILE", "Write all figures of all cells."),
+    output: Format,
+) -> None:
+    """Replay a grid of settings, each cell as `tierwise simulate` would, and compare profiles with a baseline.
+
+    Cells run side by side; the same grid gives the same digest on every engine. Ctrl-C stops; with --results the same
+    command goes on. The exit status is 1 where a cell failed.
+    """
+    try:
+        grid = read_grid(filename.read_bytes(), str(filename))
+    except OSError as error:
+        raise InputError(error.strerror or str(error), file=str(filename)) from None
+    ctx = click.get_current_context()
+    path = results or Path(os.devnull)
+    found = _run(ctx, grid, ResultFile(path, grid), engine_name, jobs or os.cpu_count() or 1)
+    differences = [difference for one in pairs(grid, found) for difference in compared(one)]
+    words = ["tierwise", "sweep", "-f", str(filename)]
+    if html is not None:
+        html.write_text(html_text(grid, found, shlex.join(words)), encoding="utf-8")
+    if csv is not None:
+        csv.write_text(csv_text(grid, found), encoding="utf-8")
+    output.show(lambda: _wire(grid, found, differences), lambda page: _lines(page, grid, found, differences))
+    if any(result.error for result in found.values()):
+        ctx.exit(1)
+
+
+def _run(
+    ctx: click.Context, grid: Grid, file: ResultFile, engine_name: str | None, processes: int
+) -> dict[int, CellResult]:
+    """All results: those that are kept, and those of the cells that were left."""
+    found = {number: result for number, result in file.results().items() if number in file.done}
+    left = (cell for cell in grid if cell.number not in file.done)
+    with file.opened() as lines, show_progress("cells", len(grid)) as progress:
+        try:
+            for cell, result in run(engine(engine_name, processes), left):
+                file.write(lines, cell, result)
+                found[cell.number] = result
+                progress(len(found))
+        except KeyboardInterrupt:
+            kept = file.path != Path(os.devnull)
+            then = f"the same command goes on from {file.path}" if kept else "with --results it could go on"
+            click.echo(f"tierwise: stopped after {count(len(found), 'cell')} of {len(grid):,}; {then}", err=True)
+            ctx.exit(_STOPPED)
+    return found
+
+
+def _wire(grid: Grid, found: Mapping[int, CellResult], differences: Sequence[Difference]) -> dict[str, object]:
+    import msgspec
+
+    return {
+        "grid": grid.digest,
+        "cells": len(grid),
+        "failed": sorted(number for number, result in found.items() if result.error),
+        "digest": digest(dict(found)),
+        "baseline": grid.baseline,
+        "differences": msgspec.to_builtins(list(differences)),
+    }
+
+
+def _lines(page: Page, grid: Grid, found: Mapping[int, CellResult], differences: Sequence[Difference]) -> list[Text]:
+    """What each profile is worth beside the baseline, and what failed."""
+    made: list[Text] = [Text(f"{count(len(found), 'cell')} over {', '.join(grid.axes)}; digest {digest(dict(found))}")]
+    for profile in dict.fromkeys(difference.profile for difference in differences):
+        own = [difference for difference in differences if difference.profile == profile]
+        title = f"{profile} beside {grid.baseline}: {count(own[0].pairs, 'pair')}, 95 % intervals"
+        columns = (TableColumn("", least=16), TableColumn(grid.baseline, right=True), TableColumn(profile))
+        rows: list[Sequence[Cell]] = list(comparison_rows(own))
+        made += [Text(), *wrapped(Text(title, style="bold"), page.width), Text()]
+        made += table(page, (*columns, TableColumn("")), rows)
+    failed = [(number, result.error) for number, result in sorted(found.items()) if result.error]
+    made += [Text(), Text(f"{count(len(failed), 'cell')} failed:", style="bold")] if failed else []
+    made += [line for number, error in failed[:5] for line in wrapped(Text(f"  cell {number}: {error}"), page.width)]
+    return made

@@ -1,0 +1,233 @@
+"""What may be concluded from a grid: profiles against the baseline, cell by cell with the same trace and seed.
+
+- Over the whole grid: the ratio of sums (of a share: the difference of means), with a 95 % interval by bootstrap over
+  pairs of cells.
+- Over the seeds of one setting: the mean of paired differences with Student's interval.
+
+A verdict is given where there are six seeds and the interval excludes "no difference" after Holm's correction for all
+that is shown together; otherwise no difference is shown, and the report says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from math import lgamma
+
+import msgspec
+import numpy as np
+
+from tierwise.model.arrays import Bools, Floats
+from tierwise.replay.report.table import DECISIVE, FIGURES, Figure
+from tierwise.replay.sweep.grid import PROFILE, SEED, Grid
+from tierwise.replay.sweep.results import CellResult
+
+__all__ = ["SEEDS", "SHOWN", "Difference", "Pairs", "compared", "compared_by_setting", "holm", "p_of_t", "pairs"]
+
+SEEDS = 6
+"""So many make a verdict."""
+LEVEL = 0.05
+_DRAWS = 4000
+_TITLES = (
+    "leaves beyond the fewest, all gangs",
+    "wait, mean",
+    "wait, 99th percentile",
+    "wait of gangs of several hosts, mean",
+    "hosts no longer whole, mean",
+    "leaves no longer whole, mean",
+    "leaves per gang, max",
+    "GPU occupancy",
+)
+SHOWN: Sequence[Figure] = tuple(figure for figure in FIGURES if figure.title in _TITLES)
+"""The figures that are compared."""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One figure of one profile beside the baseline."""
+
+    profile: str
+    figure: str
+    setting: dict[str, str]  # empty for the whole grid
+    pairs: int
+    here: float | None  # mean
+    there: float | None  # mean of the baseline
+    value: float | None  # ratio of sums, or difference of means where `points`
+    low: float | None
+    high: float | None
+    spread: float | None  # standard deviation of the paired differences
+    p: float
+    points: bool
+    verdict: str = ""
+
+
+class Pairs(msgspec.Struct, frozen=True):
+    """Figures of a profile and of the baseline in the same settings: (pairs x figures), and the setting of each."""
+
+    profile: str
+    here: Floats
+    there: Floats
+    settings: tuple[tuple[str, ...], ...]  # values of all axes but profile and seed
+    seeds: int
+
+
+def pairs(grid: Grid, results: Mapping[int, CellResult]) -> list[Pairs]:
+    """Every profile beside the baseline, where both have a result."""
+    found: dict[str, dict[tuple[str, ...], CellResult]] = {}
+    others = [axis for axis in grid.axes if axis != PROFILE]
+    for cell in grid:
+        result = results.get(cell.number)
+        if result is not None and not result.error:
+            key = tuple(cell.names[axis] for axis in others)
+            found.setdefault(cell.names.get(PROFILE, ""), {})[key] = result
+    base = found.get(grid.baseline, {})
+    kept = [n for n, axis in enumerate(others) if axis != SEED]
+    made = []
+    for profile, cells in found.items():
+        keys = sorted(cells.keys() & base.keys())
+        if profile != grid.baseline and keys:
+            settings = tuple(tuple(key[n] for n in kept) for key in keys)
+            seeds = min(settings.count(setting) for setting in set(settings))
+            here, there = (np.array([_row(side[key]) for key in keys]) for side in (cells, base))
+            made.append(Pairs(profile, here, there, settings, seeds))
+    return made
+
+
+def _row(result: CellResult) -> list[float]:
+    return [np.nan if (v := result.figures.get(figure.title)) is None else v for figure in SHOWN]
+
+
+def compared(one: Pairs) -> list[Difference]:
+    """Every figure over the whole grid."""
+    rng = np.random.default_rng(len(one.here))
+    drawn = [rng.integers(len(one.here), size=len(one.here)) for _ in range(_DRAWS)]
+    made = []
+    for column, figure in enumerate(SHOWN):
+        here, there = one.here[:, column], one.there[:, column]
+        known = ~(np.isnan(here) | np.isnan(there))
+        here, there, points = np.where(known, here, 0.0), np.where(known, there, 0.0), figure.is_share
+        samples = np.array([_value(here[d], there[d], known[d], points=points) for d in drawn])
+        samples, none = samples[np.isfinite(samples)], 0.0 if points else 1.0
+        low, high = np.percentile(samples, (2.5, 97.5)) if len(samples) else (None, None)
+        p = 2 * min(np.mean(samples <= none), np.mean(samples >= none)) if len(samples) else 1.0
+        made.append(
+            Difference(
+                one.profile,
+                figure.title,
+                {},
+                int(known.sum()),
+                _finite(here[known].mean()) if known.any() else None,
+                _finite(there[known].mean()) if known.any() else None,
+                _finite(_value(here, there, known, points=points)),
+                _finite(low),
+                _finite(high),
+                _finite(float(np.std((here - there)[known], ddof=1))) if known.sum() > 1 else None,
+                min(max(float(p), 1 / _DRAWS), 1.0),
+                points,
+            )
+        )
+    return _judged(made, one.seeds)
+
+
+def _value(here: Floats, there: Floats, known: Bools, *, points: bool) -> float:
+    if points:
+        return float((here - there).sum() / max(known.sum(), 1))
+    total = float(there.sum())
+    return float(here.sum()) / total if total else np.nan
+
+
+def compared_by_setting(grid: Grid, one: Pairs) -> list[Difference]:
+    """Every figure that a verdict is about, over the seeds of each setting."""
+    axes = [axis for axis in grid.axes if axis not in (PROFILE, SEED)]
+    made = []
+    for setting in sorted(set(one.settings)):
+        own = np.array([other == setting for other in one.settings])
+        for column, figure in enumerate(SHOWN):
+            here, there = one.here[own, column], one.there[own, column]
+            apart = here - there
+            if figure not in (*DECISIVE, SHOWN[0]) or len(apart) < 2 or np.isnan(apart).any():
+                continue
+            mean, spread = float(apart.mean()), float(apart.std(ddof=1))
+            error = spread / len(apart) ** 0.5
+            reach = error * _t(len(apart) - 1)
+            made.append(
+                Difference(
+                    one.profile,
+                    figure.title,
+                    dict(zip(axes, setting, strict=True)),
+                    len(apart),
+                    float(here.mean()),
+                    float(there.mean()),
+                    mean,
+                    mean - reach,
+                    mean + reach,
+                    spread,
+                    p_of_t(mean / error, len(apart) - 1) if error else float(mean == 0),
+                    True,
+                )
+            )
+    return _judged(made, one.seeds)
+
+
+def _judged(made: Sequence[Difference], seeds: int) -> list[Difference]:
+    """With a verdict each, corrected for all of them."""
+    better = {figure.title: figure.better for figure in SHOWN}
+    found = []
+    for difference, sure in zip(made, holm([one.p for one in made]), strict=True):
+        none = 0.0 if difference.points else 1.0
+        less = (difference.value or none) < none
+        good, bad = _WORDS.get(difference.figure, ("better", "worse"))
+        verdict = good if less == (better[difference.figure] < 0) else bad
+        if seeds < SEEDS:
+            verdict = f"fewer than {SEEDS} seeds"
+        elif not sure:
+            verdict = "no difference shown"
+        found.append(msgspec.structs.replace(difference, verdict=verdict))
+    return found
+
+
+_WORDS = {
+    "leaves beyond the fewest, all gangs": ("closer", "wider"),
+    "leaves per gang, max": ("closer", "wider"),
+    "wait, mean": ("waits less", "waits longer"),
+    "wait, 99th percentile": ("waits less", "waits longer"),
+    "wait of gangs of several hosts, mean": ("waits less", "waits longer"),
+}
+
+
+def holm(chances: Sequence[float]) -> list[bool]:
+    """Which of several chances are small enough together, by Holm's steps down."""
+    found, order = [False] * len(chances), sorted(range(len(chances)), key=lambda n: chances[n])
+    for rank, number in enumerate(order):
+        if chances[number] > LEVEL / (len(chances) - rank):
+            break
+        found[number] = True
+    return found
+
+
+_REACH, _STEPS = 400.0, 400_001
+
+
+@cache
+def _upper(freedom: int) -> tuple[Floats, Floats]:
+    """Student's distribution from 0 on: places, and the chance of less."""
+    x = np.linspace(0.0, _REACH**0.5, _STEPS) ** 2
+    scale = np.exp(lgamma((freedom + 1) / 2) - lgamma(freedom / 2)) / (freedom * np.pi) ** 0.5
+    density = scale * (1 + x**2 / freedom) ** (-(freedom + 1) / 2)
+    area = np.concatenate(([0.0], np.cumsum(np.diff(x) * (density[1:] + density[:-1]) / 2)))
+    return x, 0.5 + area
+
+
+def p_of_t(t: float, freedom: int) -> float:
+    """How likely a Student's t at least so far from 0 is by chance."""
+    x, below = _upper(freedom)
+    return float(max(2 * (1 - np.interp(abs(t), x, below)), 0.0))
+
+
+def _t(freedom: int) -> float:
+    """The value that 95 % lie within."""
+    x, below = _upper(freedom)
+    return float(np.interp(1 - LEVEL / 2, below, x))
+
+
+def _finite(value: float | None) -> float | None:
+    return None if value is None or not np.isfinite(value) else round(float(value), 6)
