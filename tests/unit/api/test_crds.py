@@ -58,6 +58,8 @@ def _files(folder: Path) -> dict[str, str]:
         ("HyperNode", "spec.members", "maxItems", MEMBERS),
         ("Job", "spec.tasks", "maxItems", TASKS),
         ("Job", "spec.tasks.replicas", "maximum", PODS),
+        ("Job", "spec.maxRetry", "minimum", 0),
+        ("Job", "spec.tasks.maxRetry", "minimum", -1),
         ("Job", "spec.tasks.partitionPolicy.totalPartitions", "maximum", SUB_GROUPS),
     ],
 )
