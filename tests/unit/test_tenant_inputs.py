@@ -1,15 +1,16 @@
-"""Whatever a tenant may write has a cap, a charge and a row: the page, the known keys and the sources say the same."""
+"""Whatever a tenant may write has a cap, a charge and a row: the table, the page and the sources say the same."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from tests.support.tenant_page import PAGE, page
 
-from tierwise.api.own_keys import OWN_KEYS, PREFIX
+from tierwise.api.own_keys import OWN_KEYS
+from tierwise.api.tenant_inputs import PREFIX, TENANT_INPUTS, TenantInput
 from tierwise.config.actions import ACTIONS
 from tierwise.config.volcano import ARGUMENTS
 
@@ -18,28 +19,8 @@ ROOT = TESTS.parent
 KEY = re.compile(rf"{re.escape(PREFIX)}([a-z][a-z-]*)")
 
 
-class Row(NamedTuple):
-    """Keys or fields that belong together, as the page on the security model has them."""
-
-    keys: str
-    takes: str
-    cap: str
-    charge: str
-    switch: str
-    tests: str
-
-
-def _rows() -> list[Row]:
-    page = (ROOT / "docs/security-model.md").read_text()
-    below = page.partition("## What a tenant writes and the scheduler obeys")[2].partition("\n## ")[0]
-    return [Row(*line.strip("| ").split(" | ")) for line in re.findall(r"^\| `.*\|$", below, re.MULTILINE)]
-
-
 def _code(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
-
-
-ROWS = _rows()
 
 
 def _sources() -> list[Path]:
@@ -57,26 +38,28 @@ def _known() -> set[str]:
 def test_every_key_that_the_code_reads_has_a_row() -> None:
     """Whoever adds a key says what it takes from others, up to what, and who pays."""
     read = {f"{PREFIX}{name.rstrip('-')}" for path in _sources() for name in KEY.findall(path.read_text())}
-    told = {key for row in ROWS for key in _code(row.keys) if key.startswith(PREFIX) and not key.endswith("*")}
 
     assert set() == read ^ OWN_KEYS
-    assert set() == told ^ OWN_KEYS
+
+
+def test_the_page_shows_the_table() -> None:
+    """`python -m tests.support.tenant_page` writes it."""
+    assert page() == PAGE.read_text(encoding="utf-8")
 
 
 def test_no_key_has_two_rows() -> None:
     """What is true of it is said once."""
-    names = [name for row in ROWS for name in _code(row.keys)]
+    names = [name for row in TENANT_INPUTS for name in row.keys]
 
     assert sorted(set(names)) == sorted(names)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.keys)
-def test_every_row_is_whole(row: Row) -> None:
+@pytest.mark.parametrize("row", TENANT_INPUTS, ids=lambda row: row.keys[0])
+def test_every_row_is_whole(row: TenantInput) -> None:
     """Each says all of it, with tests that exist, and switches that a profile can have."""
     arguments = {name for known in ARGUMENTS.values() for name in known.split()}
     arguments |= {name for action in ACTIONS.values() for name in action.arguments.split()}
 
-    assert all(cell.strip() for cell in row)
-    assert _code(row.tests)
-    assert set() == set(_code(row.tests)) - _known()
+    assert all(row)
+    assert set() == set(row.tests) - _known()
     assert set() == set(_code(row.switch)) - arguments - set(ARGUMENTS)

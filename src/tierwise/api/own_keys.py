@@ -1,8 +1,7 @@
 """The labels and annotations that are tierwise's own, and the unknown ones under its prefix.
 
-A misspelt key has no effect: admission and the command line warn of it. Whatever a tenant may write needs a row in
-docs/security-model.md: what it can take from others, up to what, who pays, which switch and which tests. A test holds
-these keys against that table and against the sources.
+A misspelt key has no effect: admission and the command line warn of it. A key is known where the table of what tenants
+write (`tenant_inputs`) has a row for it; a test holds the table against the sources.
 """
 
 from __future__ import annotations
@@ -12,18 +11,12 @@ from typing import Final, NamedTuple
 
 from tierwise.api.errors import suggestion
 from tierwise.api.fabric import FABRIC
+from tierwise.api.tenant_inputs import PREFIX, TENANT_INPUTS
 
-__all__ = ["OWN_KEYS", "PREFIX", "UnknownKey", "unknown_keys", "unknown_keys_in"]
+__all__ = ["OWN_KEYS", "UnknownKey", "unknown_keys", "unknown_keys_in"]
 
-PREFIX: Final = "tierwise.io/"
-_NAMES: Final = """
-    borrows-spares caught checkpointed-at coordinates decision depends-on device-binding-failed-at diminished-since
-    eviction-notice exit-code expected-duration expected-start fabric family hypernode made-for minimum-run-time
-    observed-revision on-node-loss partial-since pattern provision-after quota-over-since rank ranks reservation
-    restart-cost run-for selected-at selected-node spares start-after stop-after sub-groups tier topology
-    topology-constraints topology-ladder unschedulable volume-binding-failed-at
-"""
-OWN_KEYS: Final = frozenset(f"{PREFIX}{name}" for name in _NAMES.split())
+_KEYS: Final = (key for row in TENANT_INPUTS for key in row.keys)
+OWN_KEYS: Final = frozenset(key for key in _KEYS if key.startswith(PREFIX) and not key.endswith("*"))
 _DEEPEST: Final = 12
 
 

@@ -10,7 +10,8 @@ import pytest
 from tierwise.admission import passed_over, validate
 from tierwise.api import codec
 from tierwise.api.codec import Raw
-from tierwise.api.own_keys import OWN_KEYS, PREFIX, unknown_keys_in
+from tierwise.api.own_keys import OWN_KEYS, unknown_keys_in
+from tierwise.api.tenant_inputs import PREFIX
 from tierwise.port import Objects
 
 SOURCES = Path(__file__).parents[3] / "src" / "tierwise"
