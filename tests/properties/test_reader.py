@@ -442,13 +442,21 @@ def test_what_is_gone_is_forgotten(evicting: bool, seed: int) -> None:
     _follow(profile, Random(seed), 12, roomy, gone_in=0.25)
 
 
+def _made_at(second: int, raw: Raw) -> Raw:
+    """An object that was made then: one of the same name, if there is one, was deleted in the meantime."""
+    metadata = raw["metadata"]
+    assert isinstance(metadata, dict)
+    return {**raw, "metadata": {"creationTimestamp": f"2026-01-01T00:00:{second:02d}Z", **metadata}}
+
+
 def _follow(profile: Profile, pick: Random, steps: int, draw: Callable[[Random], Raw], gone_in: float = 0.08) -> None:
     reader = Reader(profile)
     objects = Objects()
     present: dict[Key, dict[str, Any]] = {}
     for step in range(steps):
         puts = {key: moved(raw, pick) for key, raw in present.items() if key.kind == "Pod" and pick.random() < 0.2}
-        puts |= {key_of_raw(raw): raw for raw in (draw(pick) for _ in range(pick.choice([0, 1, 2, 9])))}
+        drawn = (_made_at(step // 2, draw(pick)) for _ in range(pick.choice([0, 1, 2, 9])))
+        puts |= {key_of_raw(raw): raw for raw in drawn}
         gone = [key for key in present if key not in puts and pick.random() < gone_in]
         objects = objects.changed(puts, gone)
         present = {key: raw for key, raw in {**present, **puts}.items() if key not in gone}
@@ -484,6 +492,24 @@ def test_a_group_that_is_let_in_is_another_job_and_one_that_counts_is_not() -> N
 
     assert [Phase.PENDING, Phase.INQUEUE, Phase.INQUEUE] == [job.phase for job in jobs]
     assert jobs[1] is jobs[2]
+
+
+def test_jobs_keep_their_numbers_when_another_comes() -> None:
+    """Whoever comes last is last, whatever it is called; one that is made again comes again."""
+
+    def group(name: str, second: int) -> dict[Key, Raw]:
+        meta = {"creationTimestamp": f"2026-01-01T00:00:{second:02d}Z"}
+        raw = manifest("scheduling.volcano.sh/v1beta1", "PodGroup", name, "d", meta=meta, spec={"minMember": 1})
+        return {key_of_raw(raw): raw}
+
+    reader, objects, read = Reader(DEFAULT), Objects(), []
+    for puts in (group("c", 1) | group("d", 1), group("a", 2), group("c", 3)):
+        objects = objects.changed(puts)
+        read.append(reader.read(objects, 9.0).jobs)
+
+    expected = [["d/c", "d/d"], ["d/c", "d/d", "d/a"], ["d/d", "d/a", "d/c"]]
+    assert expected == [[job.key for job in jobs] for jobs in read]
+    assert all(last is now for last, now in zip(read[0], read[1], strict=False))
 
 
 def test_best_effort_roles_are_numbered_anew() -> None:

@@ -79,18 +79,10 @@ def queue_reason(cycle: Cycle, job: Job) -> Reason | None:
 
 def enqueue(cycle: Cycle) -> None:
     """Move jobs from Pending to Inqueue, in queue and job order; those without an open queue are refused first."""
-    waiting, gates = [], cycle.kept.gates
-    for job in cycle.snapshot.unsettled:
-        if job.phase is Phase.PENDING:
-            kept = gates.get(job.key)
-            closed = queue_reason(cycle, job) if kept is None else None
-            if kept is not None:
-                cycle.report.reject(job, kept)
-            elif closed is not None:
-                _refuse(cycle, job, closed)
-            else:
-                waiting.append(job)
-    for job in sorted(waiting, key=lambda job: _key(cycle, job)):
+    waiting = _of_open_queues(cycle)
+    if cycle.pipeline.gates_enqueue:
+        waiting.sort(key=lambda job: _key(cycle, job))
+    for job in waiting:
         reason = cycle.pipeline.may_enqueue(job)
         if reason is not None and stands_in_part(cycle.ledger, job):
             reason = None  # it holds room already, which its rest alone puts to use
@@ -102,13 +94,23 @@ def enqueue(cycle: Cycle) -> None:
 
 def promote(cycle: Cycle) -> None:
     """Let in every job of an open queue, whether or not its pods exist yet; the others hear why not."""
+    cycle.report.phases.update((job.key, Phase.INQUEUE) for job in _of_open_queues(cycle))
+
+
+def _of_open_queues(cycle: Cycle) -> list[Job]:
+    """The jobs in phase Pending whose queue is there and open; the others are refused."""
+    found, gates, queues = [], cycle.kept.gates, cycle.snapshot.queues
     for job in cycle.snapshot.unsettled:
-        if job.phase is Phase.PENDING:
-            reason = queue_reason(cycle, job)
-            if reason is None:
-                cycle.report.phases[job.key] = Phase.INQUEUE
-            else:
-                _refuse(cycle, job, reason)
+        if job.phase is not Phase.PENDING:
+            continue
+        queue = queues.get(job.queue)
+        if queue is not None and queue.open:
+            found.append(job)
+        elif (kept := gates.get(job.key)) is not None:
+            cycle.report.reject(job, kept)
+        elif (closed := queue_reason(cycle, job)) is not None:
+            _refuse(cycle, job, closed)
+    return found
 
 
 def _refuse(cycle: Cycle, job: Job, reason: Reason) -> None:

@@ -124,10 +124,13 @@ class JobsByQueue:
     def admit(self, jobs: Iterable[Job]) -> None:
         """Admit the jobs that have tasks to place; those that their queue or a gate keeps out are rejected."""
         admitted: dict[str, list[Entry]] = {}
-        kept, backlog = self._cycle.kept, self._cycle.backlog
+        kept, backlog, report = self._cycle.kept, self._cycle.backlog, self._cycle.report
         untouched = backlog.untouched  # then all that waited are open
         for job in jobs:
             refused = kept.gates.get(job.key)
+            stays = job.phase is Phase.PENDING and job.key not in report.phases
+            if stays and report.rejections.get(job.key) is not refused:
+                refused = None  # what keeps it in that phase comes first
             if not (untouched and refused is not None) and not backlog.open(job):
                 continue
             if refused is not None:
@@ -140,7 +143,7 @@ class JobsByQueue:
                 admitted.setdefault(known.queue, []).append(entry)
             else:
                 refused = Rejection("gate", job.key, known.reason)
-                if job.phase is not Phase.PENDING or queue_reason(self._cycle, job) is not None:
+                if not stays or queue_reason(self._cycle, job) is not None:
                     kept.refused_by_gate(job, refused)
                 self._refuse(job, refused)
         self._queued = {queue: QueuedJobs(entries) for queue, entries in admitted.items()}

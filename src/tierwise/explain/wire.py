@@ -124,9 +124,8 @@ def pod_groups_wire(snapshot: Snapshot) -> Raw:
     found: Raw = {}
     for job in snapshot.jobs:
         for key in pod_groups_of(job):
-            found.setdefault(
-                key, pod_group_wire(snapshot, job, key)
-            )  # Volcano's first, where two languages share a name
+            if key not in found or key == job.key:  # which one job has, where two languages share a name
+                found[key] = pod_group_wire(snapshot, job, key)
     return found
 
 

@@ -188,6 +188,11 @@ class Pipeline(Victims):
         return self._promised("ignores_names", "job_key", "admit")
 
     @cached_property
+    def gates_enqueue(self) -> bool:
+        """Whether a plugin may keep jobs in phase Pending."""
+        return bool(self._may_enqueue)
+
+    @cached_property
     def rises_with_use(self) -> bool:
         """Whether limits and orders only rise with what is used."""
         return self._promised("rises_with_use", "quota_exceeded", "overused", "queue_key", "job_key")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
@@ -36,7 +37,7 @@ _PLACES: Final = {name: place for place, name in enumerate(LANGUAGES)}
 class _Declared(msgspec.Struct, eq=False):
     """A group, and whose pods are in it."""
 
-    rank: tuple[int, NaturalKey, Whole]  # its place among all: by language, then by name
+    rank: tuple[int, NaturalKey, Whole]  # its place among those of its age: by language, then by name
     language: Language
     group: Group
     names: set[Name] = set()  # what leads to it
@@ -240,11 +241,16 @@ class JobCache:
                 due.add(whole)
         resized, self._resized = self._resized, False
         gone = [whole for whole in due if whole in self._groups and not self._groups[whole].names]
-        ranks = [self._groups[whole].rank for whole in gone if whole in self._jobs.of]
+        left = {self._place(whole, self._jobs.of[whole]) for whole in due if whole in self._jobs.of}
         for whole in gone:
             due |= self._leave(whole)
-        built = [self._groups[whole].rank for whole in due.difference(gone)]
-        self._jobs.follow(builder, ranks, built, lambda whole: self._build(builder, whole, drawn, resized=resized))
+        built = [self._place(whole, self._groups[whole].group) for whole in due.difference(gone)]
+        build = partial(self._build, builder, drawn=drawn, resized=resized)
+        self._jobs.follow(builder, left.difference(built), built, build)
+
+    def _place(self, whole: Whole, made: Group | Job) -> tuple[Any, ...]:
+        """By age first: all others keep their numbers when one comes."""
+        return made.created, *self._groups[whole].rank
 
     def _follow_groups(
         self, groups: GroupReader, changed: Iterable[Name], store: TaskStore, touched: set[Cohort]
@@ -324,7 +330,7 @@ class JobCache:
         members = _members([cohort for cohort in declared.cohorts if cohort.ours])
         return declared.language.joined(declared.group, members) if declared.language.joined is not None else members
 
-    def _build(self, builder: JobBuilder, whole: Whole, drawn: Drawn, *, resized: bool) -> Job:
+    def _build(self, builder: JobBuilder, whole: Whole, *, drawn: Drawn, resized: bool) -> Job:
         declared, last = self._groups[whole], self._jobs.of.get(whole)
         group, language, members = declared.group, declared.language, self._members(declared)
         gathered = language.gathered(group, members, drawn) if language.gathered is not None else None

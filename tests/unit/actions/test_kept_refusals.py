@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 from tests.support.draw import Gang, draw, gang, objects_of
+from tests.support.strategies import profile
 
 from tierwise.api.codec import Raw
-from tierwise.config.profile import DEFAULT
+from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.job import Job
 from tierwise.model.reason import Rejection
@@ -69,7 +70,8 @@ GATES: dict[str, tuple[list[Raw], Callable[[], list[Raw]]]] = {
 }
 
 
-@pytest.mark.parametrize(("what", "phase"), [(what, "Inqueue") for what in GATES] + [("its queue comes", "Pending")])
+@pytest.mark.parametrize("phase", ["Pending", "Inqueue"])
+@pytest.mark.parametrize("what", GATES)
 def test_a_gate_is_asked_again_when_what_it_reads_changes(what: str, phase: str) -> None:
     """The gang is refused twice with the very same words, and placed once there is no reason left."""
     raws, change = GATES[what]
@@ -83,6 +85,21 @@ def test_a_gate_is_asked_again_when_what_it_reads_changes(what: str, phase: str)
     assert first.rejections["default/train"] is second.rejections["default/train"]
     assert before[-1] is after[-1]
     assert {} == third.rejections
+
+
+def test_what_keeps_a_gang_in_phase_pending_comes_before_what_a_gate_has_said() -> None:
+    """It lacks a pod; then others have taken what it would need, and it is not let in any more."""
+    lacking = _edited(TRAIN, minMember=3, minResources={"cpu": "12"})
+    objects = _put(objects_of(draw(RACKS)), *({**raw, "status": {"phase": "Pending"}} for raw in lacking))
+    full = draw(RACKS, running=" ".join(f"n{i}:cpu=8" for i in range(4)))
+    reader, by = Reader(), profile("predicates", "gang", PluginChoice("overcommit", {"overcommit-factor": 1.0}))
+    told = []
+    for now in (objects, _put(objects, *full.manifests)):
+        anew = cycle(Reader().read(now, 0.0), by).rejections
+        assert anew == cycle(reader.read(now, 0.0), by).rejections
+        told.append(anew["default/train"].reason.code)
+
+    assert ["NotEnoughTasks", "ClusterOvercommitted"] == told
 
 
 def test_what_fits_on_no_empty_node_is_not_searched_for_again() -> None:
