@@ -410,14 +410,10 @@ class ProfileRun:
         later: set[Key] = set()
         under_way = frozenset().union(*(one.jobs for one in self.under_way))
         if waiting:
-            fresh, statuses, conditions = (
-                self._fresh(snapshot, report),
-                self._statuses,
-                self._conditions,
-            )
+            fresh, statuses, conditions = self._fresh(snapshot, report), self._statuses, self._conditions
             asked += statuses.write(objects, snapshot, _without(report, fresh), under_way, _MOST_TOLD)
             asked += conditions.write(objects, snapshot, report, fresh, _MOST_TOLD)
-            if statuses.left or conditions.left:
+            if statuses.choice.left or conditions.choice.left:
                 self._turn_again(self._loop.clock() + _TOLD_IN)
             released, later = self._release(objects, snapshot, report)
             by, self._published = self._name, self._loop.ticks()

@@ -6,12 +6,14 @@ them out costs a third of a second, in which nothing is bound; and no server tak
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Container, Iterable, Mapping
 from itertools import chain, islice, zip_longest
 
+from tierwise.framework.report import CycleReport
+from tierwise.model.job import Job
 from tierwise.model.reason import namespace_of
 
-__all__ = ["FairChoice"]
+__all__ = ["FairChoice", "nothing_new"]
 
 
 class FairChoice:
@@ -20,12 +22,18 @@ class FairChoice:
     def __init__(self) -> None:
         self._rounds = 0
         self._chosen: dict[str, int] = {}  # in which round each key that is still due was last chosen
+        self.left = False  # whether the last time some were left for the next
 
-    def choose(self, keys: Collection[str], most: int | None) -> set[str]:
-        """At most so many of the keys, which are in order; all of them where there is no limit."""
-        if most is None or len(keys) <= most:
+    def choose(
+        self, due: Iterable[str], most: int | None, decided: Container[str] = (), without: Container[str] = ()
+    ) -> set[str]:
+        """Of the keys, which are in order, all that were decided about, and at most so many others; none `without`."""
+        told = [key for key in due if key not in without]
+        keys = [key for key in told if key not in decided]
+        self.left = most is not None and len(keys) > most
+        if not self.left:
             self._chosen = {}
-            return set(keys)
+            return set(told)
         self._rounds += 1
         known = {key: self._chosen.get(key, 0) for key in keys}
         rows: dict[str, list[str]] = {}
@@ -34,4 +42,10 @@ class FairChoice:
         in_turn = chain.from_iterable(zip_longest(*rows.values()))
         found = set(islice((key for key in in_turn if key is not None), most))
         self._chosen = known | dict.fromkeys(found, self._rounds)
-        return found
+        return found.union(key for key in told if key in decided)
+
+
+def nothing_new(told: Mapping[str, tuple[object, object]], job: Job, report: CycleReport) -> bool:
+    """Whether a job has the tasks and the rejection that it had when nothing was left to tell."""
+    known = told.get(job.key)
+    return known is not None and known[0] is job.tasks and known[1] is report.rejections.get(job.key)

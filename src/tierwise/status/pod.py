@@ -17,7 +17,7 @@ from tierwise.model.reason import Rejection, Verdict, namespace_of, other_job
 from tierwise.model.reason import told as told_in
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, lone_gang
-from tierwise.status.fair_choice import FairChoice
+from tierwise.status.fair_choice import FairChoice, nothing_new
 
 __all__ = ["ConditionWriter", "more_nodes_help", "pod_conditions", "pod_events"]
 
@@ -54,8 +54,7 @@ class ConditionWriter:
         self._seen = Objects()
         self._told: dict[str, tuple[object, object]] = {}  # by gang: what there was when nothing was left to tell
         self._gangs: dict[str, str] = {}  # of the pods of these, by path
-        self._choice = FairChoice()
-        self.left = False  # whether the last time some were left for the next
+        self.choice = FairChoice()
 
     def write(
         self,
@@ -76,19 +75,15 @@ class ConditionWriter:
         cycle = _Told(objects, snapshot, report)
         due: dict[str, Job | tuple[str, str]] = {}
         for job in snapshot.waiting:
-            told = self._told.get(job.key)
-            same = told is not None and told[0] is job.tasks and told[1] is report.rejections.get(job.key)
-            if not same or job.key in cycle.decided:
+            if job.key in cycle.decided or not nothing_new(self._told, job, report):
                 due[job.key] = job
         for path, group in snapshot.orphans.items():
             if (gang := lone_gang(path)) not in self._told:
                 due[gang] = path, group
-        others = [gang for gang in due if gang not in without and gang not in cycle.decided]
-        chosen = self._choice.choose(others, most)
-        self.left = len(chosen) < len(others)
+        chosen = self.choice.choose(due, most, cycle.decided, without)
         effects: list[Effect] = []
         for gang, about in due.items():
-            if gang in chosen or (gang in cycle.decided and gang not in without):
+            if gang in chosen:
                 asked = cycle.orphan(*about) if isinstance(about, tuple) else cycle.job(about)
                 effects += asked
                 if not asked and gang not in cycle.decided:

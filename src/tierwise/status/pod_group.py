@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -25,14 +25,13 @@ from tierwise.dialects.volcano.pod_group import previous_placements
 from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.message import decision_id
 from tierwise.framework.report import CycleReport, Decision
-from tierwise.model.job import Job, Phase, Task
-from tierwise.model.reason import Rejection
+from tierwise.model.job import Job, Phase
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import HYPERNODES, Topology
 from tierwise.port import HYPERNODE_ANNOTATION, SUB_GROUPS_ANNOTATION, Effect, Key, Objects, PatchStatus, RecordEvent
 from tierwise.snapshot.run_history import history_effects
 from tierwise.status.conditions import READY, conditions, reservation_mark, unschedulable
-from tierwise.status.fair_choice import FairChoice
+from tierwise.status.fair_choice import FairChoice, nothing_new
 from tierwise.status.outcome import GangOutcome
 
 __all__ = ["TIER_ANNOTATION", "UNKNOWN_TIER", "StatusWriter", "of_volcano", "statuses"]
@@ -58,11 +57,9 @@ class StatusWriter:
         self._seen = Objects()
         self._pods = Index(Pod, lambda pod: group_of(pod) or None)
         self._topology: Topology | None = None
-        self._told: dict[str, tuple[Task, ...]] = {}  # by job, the tasks for which nothing was left to write
-        self._rejections: Mapping[str, Rejection] = {}  # of the last cycle that was told
-        self._reserved: frozenset[str] = frozenset()  # whose reservations it told
-        self._choice = FairChoice()
-        self.left = False  # whether the last time some were left for the next
+        self._told: dict[str, tuple[object, object]] = {}  # by job: what there was when nothing was left to write
+        self._reserved: frozenset[str] = frozenset()  # whose reservations were last told
+        self.choice = FairChoice()
 
     def write(
         self,
@@ -78,18 +75,16 @@ class StatusWriter:
         about, where they are more than `most`.
         """
         writer = _Writer(objects, snapshot, report, self._pods)
-        decided = {*writer.decisions, *report.phases, *(eviction.job.key for eviction in report.evictions)}
-        changed = self._changed(objects, snapshot, decided.union(self._news(report)))
-        others = [job.key for job in changed if job.key not in decided and job.key not in without]
-        chosen = self._choice.choose(others, most)
-        self.left = len(chosen) < len(others)
+        decided = {*writer.decisions, *(eviction.job.key for eviction in report.evictions)}
+        reserved, self._reserved = self._reserved, frozenset([found.job.key for found in report.reservations])
+        changed = self._changed(objects, snapshot, report, decided.union(report.phases, reserved, self._reserved))
+        chosen = self.choice.choose([job.key for job in changed], most, decided, without)
         effects: list[Effect] = []
         for job in changed:
-            due = job.key in chosen or (job.key in decided and job.key not in without)
-            asked = writer.effects(job) if due else []
+            asked = writer.effects(job) if job.key in chosen else []
             effects += asked
-            if due and not any(isinstance(effect, PatchStatus) for effect in asked):
-                self._told[job.key] = job.tasks
+            if job.key in chosen and not any(isinstance(effect, PatchStatus) for effect in asked):
+                self._told[job.key] = job.tasks, report.rejections.get(job.key)
             else:
                 self._told.pop(job.key, None)
         return [
@@ -107,14 +102,6 @@ class StatusWriter:
         writer = _Writer(objects, snapshot, report, self._pods)
         return [e for job in snapshot.jobs if job.declared and job.key in whose for e in writer.effects(job)]
 
-    def _news(self, report: CycleReport) -> Iterator[str]:
-        """The jobs with another rejection than last time, and those of which something is or was reserved."""
-        last, self._rejections = self._rejections, report.rejections
-        yield from (key for key, rejection in report.rejections.items() if last.get(key) is not rejection)
-        yield from self._reserved
-        self._reserved = frozenset([reservation.job.key for reservation in report.reservations])
-        yield from self._reserved
-
     def count(self, objects: Objects) -> list[Effect]:
         """The counts of groups whose pods have changed, for callers who know that all else of a status holds."""
         touched = self._pods.follow(objects.changed_objects(self._seen, Pod))
@@ -129,7 +116,7 @@ class StatusWriter:
                 effects.append(PatchStatus(key, differing))
         return effects
 
-    def _changed(self, objects: Objects, snapshot: Snapshot, heard: Collection[str]) -> list[Job]:
+    def _changed(self, objects: Objects, snapshot: Snapshot, report: CycleReport, heard: Collection[str]) -> list[Job]:
         """The declared jobs whose status may have become another one."""
         changed = objects.changed_objects(self._seen)
         touched = self._pods.follow(changed)
@@ -147,8 +134,8 @@ class StatusWriter:
             for job in snapshot.jobs
             if job.declared
             and (
-                told.get(job.key) is not job.tasks
-                or job.key in due
+                job.key in due
+                or not nothing_new(told, job, report)
                 or not touched.isdisjoint(job.gangs)
                 or (job.declared_by is not None and job.declared_by.path in touched)
             )

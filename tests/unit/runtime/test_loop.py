@@ -255,14 +255,15 @@ def test_who_waits_is_told_before_the_binds_of_others_have_ended() -> None:
     assert ["Running"] == [e.status["phase"] for e in cluster.asked if isinstance(e, PatchStatus) and e.key.name == "g"]
 
 
-def test_a_flood_is_told_in_parts_and_others_with_the_first() -> None:
+@pytest.mark.parametrize("phase", ["Pending", "Inqueue"])
+def test_a_flood_is_told_in_parts_and_others_with_the_first(phase: str) -> None:
     """A tenant's hundreds of gangs that wait are told some at a time; another's one gang is among the first."""
     flood = [
         manifest | {"metadata": {**manifest["metadata"], "namespace": "noisy"}}
         for n in range(300)
-        for manifest in (pod_group(f"f{n}", 1), pod(f"f{n}", cpu=str(100 + n), group=f"f{n}"))
+        for manifest in (pod_group(f"f{n}", 1, {"phase": phase}), pod(f"f{n}", cpu=str(100 + n), group=f"f{n}"))
     ]
-    cluster = _Refusing([node("n0"), *flood, pod_group("g", 1), pod("g", cpu="99", group="g")])
+    cluster = _Refusing([node("n0"), *flood, pod_group("g", 1, {"phase": phase}), pod("g", cpu="99", group="g")])
     now = NOW
     own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     loop = Loop(cluster, [own], clock=lambda: now, ticks=lambda: now, with_controllers=False)
