@@ -90,8 +90,9 @@ def test_a_gate_is_asked_again_when_what_it_reads_changes(what: str, phase: str)
 def test_what_keeps_a_gang_in_phase_pending_comes_before_what_a_gate_has_said() -> None:
     """It lacks a pod; then others have taken what it would need, and it is not let in any more."""
     lacking = _edited(TRAIN, minMember=3, minResources={"cpu": "12"})
-    objects = _put(objects_of(draw(RACKS)), *({**raw, "status": {"phase": "Pending"}} for raw in lacking))
-    full = draw(RACKS, running=" ".join(f"n{i}:cpu=8" for i in range(4)))
+    busy = "n0:cpu=8 n1:cpu=1 n2:cpu=8 n3:cpu=1"
+    objects = _put(objects_of(draw(RACKS, running=busy)), *({**raw, "status": {"phase": "Pending"}} for raw in lacking))
+    full = draw(RACKS, running=f"{busy} n1:cpu=7")
     reader, by = Reader(), profile("predicates", "gang", PluginChoice("overcommit", {"overcommit-factor": 1.0}))
     told = []
     for now in (objects, _put(objects, *full.manifests)):
