@@ -45,6 +45,7 @@ PAGES = {
         *("simulate", "--topology", "synthetic:spines=2", "--trace", "synthetic:jobs=40"),
         *("--profile", "default", "--profile", "best-fit"),
     ),
+    "sweep": ("sweep", "-f", Path(__file__).parent / "sweep.yaml", "-j", 1),
 }
 FILES = {
     "topology-generate": ("topology", "generate", "--from", f"slurm:{SLURM}"),
