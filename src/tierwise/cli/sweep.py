@@ -20,7 +20,7 @@ from tierwise.replay.sweep.engines import engine, run
 from tierwise.replay.sweep.grid import Grid, read_grid
 from tierwise.replay.sweep.report import comparison_rows, csv_text, html_text
 from tierwise.replay.sweep.results import CellResult, ResultFile, digest
-from tierwise.replay.sweep.statistics import Difference, compared, pairs
+from tierwise.replay.sweep.statistics import NO_DIFFERENCE, Difference, compared, pairs
 
 __all__ = ["sweep"]
 
@@ -104,14 +104,17 @@ def _wire(grid: Grid, found: Mapping[int, CellResult], differences: Sequence[Dif
 
 def _lines(page: Page, grid: Grid, found: Mapping[int, CellResult], differences: Sequence[Difference]) -> list[Text]:
     """What each profile is worth beside the baseline, and what failed."""
-    made: list[Text] = [Text(f"{count(len(found), 'cell')} over {', '.join(grid.axes)}; digest {digest(dict(found))}")]
+    head = f"{count(len(found), 'cell')} over {', '.join(grid.axes)}; digest {digest(dict(found))}"
+    made = list(wrapped(Text(head), page.width))
     for profile in dict.fromkeys(difference.profile for difference in differences):
         own = [difference for difference in differences if difference.profile == profile]
         title = f"{profile} beside {grid.baseline}: {count(own[0].pairs, 'pair')}, 95 % intervals"
         columns = (TableColumn("", least=16), TableColumn(grid.baseline, right=True), TableColumn(profile))
-        rows: list[Sequence[Cell]] = list(comparison_rows(own))
+        rows: list[Sequence[Cell]] = [
+            (*row, "-" if said == NO_DIFFERENCE else said) for *row, said in comparison_rows(own)
+        ]
         made += [Text(), *wrapped(Text(title, style="bold"), page.width), Text()]
-        made += table(page, (*columns, TableColumn("")), rows)
+        made += table(page, (*columns, TableColumn("shown")), rows)
     failed = [(number, result.error) for number, result in sorted(found.items()) if result.error]
     made += [Text(), Text(f"{count(len(failed), 'cell')} failed:", style="bold")] if failed else []
     made += [line for number, error in failed[:5] for line in wrapped(Text(f"  cell {number}: {error}"), page.width)]

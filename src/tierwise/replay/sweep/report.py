@@ -16,12 +16,11 @@ from tierwise.replay.report.table import Figure
 from tierwise.replay.spec import command
 from tierwise.replay.sweep.grid import PROFILE, SEED, Cell, Grid
 from tierwise.replay.sweep.results import CellResult
-from tierwise.replay.sweep.statistics import SHOWN, Difference, compared, compared_by_setting, pairs
+from tierwise.replay.sweep.statistics import NO_DIFFERENCE, SHOWN, Difference, compared, compared_by_setting, pairs
 
 __all__ = ["comparison_rows", "csv_text", "html_text", "worst"]
 
 _WORST = 10
-_NO_DIFFERENCE = "no difference shown"
 
 
 def comparison_rows(found: Sequence[Difference]) -> Iterator[tuple[str, str, str, str]]:
@@ -75,7 +74,7 @@ def html_text(grid: Grid, results: Mapping[int, CellResult], repeat: str) -> str
     verdicts, body = [], []
     for one in sides:
         found = compared(one)
-        told = list(dict.fromkeys(d.verdict for d in found if d.verdict != _NO_DIFFERENCE)) or [_NO_DIFFERENCE]
+        told = list(dict.fromkeys(d.verdict for d in found if d.verdict != NO_DIFFERENCE)) or [NO_DIFFERENCE]
         verdicts.append(f"{one.profile} beside {grid.baseline}: {', '.join(told)}.")
         rows = [[escape(cell) for cell in row] for row in comparison_rows(found)]
         names = [grid.baseline, f"{one.profile}, 95 % interval", "verdict"]

@@ -22,10 +22,23 @@ from tierwise.replay.report.table import DECISIVE, FIGURES, Figure
 from tierwise.replay.sweep.grid import PROFILE, SEED, Grid
 from tierwise.replay.sweep.results import CellResult
 
-__all__ = ["SEEDS", "SHOWN", "Difference", "Pairs", "compared", "compared_by_setting", "holm", "p_of_t", "pairs"]
+__all__ = [
+    "LEVEL",
+    "NO_DIFFERENCE",
+    "SEEDS",
+    "SHOWN",
+    "Difference",
+    "Pairs",
+    "compared",
+    "compared_by_setting",
+    "holm",
+    "p_of_t",
+    "pairs",
+]
 
 SEEDS = 6
 """So many make a verdict."""
+NO_DIFFERENCE = "no difference shown"
 LEVEL = 0.05
 _DRAWS = 4000
 _TITLES = (
@@ -180,7 +193,7 @@ def _judged(made: Sequence[Difference], seeds: int) -> list[Difference]:
         if seeds < SEEDS:
             verdict = f"fewer than {SEEDS} seeds"
         elif not sure:
-            verdict = "no difference shown"
+            verdict = NO_DIFFERENCE
         found.append(msgspec.structs.replace(difference, verdict=verdict))
     return found
 
