@@ -57,7 +57,7 @@ class Step:
     pending: Mapping[str, Mapping[str, Any]]
     plugins: frozenset[str]  # of the configuration
     noticed: frozenset[str]  # pods that go once their notice has run out
-    awaited: Mapping[str, str]  # pods with a place that are bound once their volumes or devices are there
+    awaited: dict[str, str]  # pods with a place that are bound once their volumes or devices are there
     reserved: Mapping[str, Reserved]  # by job
 
 
@@ -278,7 +278,11 @@ def _affinity(facts: Facts) -> Iterator[str]:
 
 
 def _spread(facts: Facts) -> Iterator[str]:
-    """Skews hold where every pod of the cycle that counts has the same rule: later binds only raise the least."""
+    """Skews hold where every pod of the cycle that counts has the same rule: later binds only raise the least.
+
+    Pods that wait for nothing but their volumes or devices count where they will be, as in Kubernetes.
+    """
+    places = facts.step.awaited | {p.path: p.node for p in facts.new.values() if p.holds}
     for pod in facts.fresh:
         for rule in pod.spec.get("topologySpreadConstraints") or ():
             if rule.get("whenUnsatisfiable", "DoNotSchedule") != "DoNotSchedule":
@@ -287,14 +291,13 @@ def _spread(facts: Facts) -> Iterator[str]:
             counted = [
                 p
                 for p in facts.new.values()
-                if p.holds
+                if places.get(p.path) in facts.nodes
                 and p.space == pod.space
                 and _selects(selector, p.labels)
-                and p.node in facts.nodes
                 # As in Kubernetes, what was on its way out before does not count; a victim of the cycle does.
                 and not (p.path in facts.old and facts.old[p.path].leaving)
             ]
-            news = [p for p in counted if p.path in facts.step.bound]
+            news = [p for p in counted if p.path in facts.step.bound or p.path in facts.step.awaited]
             mine = pod in counted
             same = [p for p in news if rule in (p.spec.get("topologySpreadConstraints") or ())]
             if not mine or len(same) < len(news):
@@ -303,7 +306,7 @@ def _spread(facts: Facts) -> Iterator[str]:
                 continue  # whose nodes are others counts over others
             open_nodes = [n for n in facts.nodes if facts.allowed(pod, n) and facts.label(n, key) is not None]
             sums = Counter({str(facts.label(n, key)): 0 for n in open_nodes})
-            sums.update(str(facts.label(p.node, key)) for p in counted if p.node in open_nodes)
+            sums.update(str(facts.label(places[p.path], key)) for p in counted if places[p.path] in open_nodes)
             least = min(sums.values(), default=0) if len(sums) >= (rule.get("minDomains") or 1) else 0
             here = facts.label(pod.node, key)
             if here is None or sums[here] - least > rule["maxSkew"]:

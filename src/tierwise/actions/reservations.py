@@ -223,7 +223,7 @@ class Reservations:
     def _charge(self, held: Reservation, sign: int) -> None:
         """Charge what is reserved to the queue of its job."""
         for shape, _, counts in held.held if held.holds else ():
-            self._cycle.ledger.charge(held.job, sign * shape.request * int(counts.sum()))
+            self._cycle.ledger.charge_kept(held.job, sign * shape.request * int(counts.sum()))
 
     # -- the first moment at which it fits
 

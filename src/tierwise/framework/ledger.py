@@ -270,6 +270,11 @@ class Ledger:
         """What terminating tasks of each queue still hold, (resources x queues)."""
         return self._of_queues(self._asked_by_jobs(Status.RELEASING))
 
+    @cached_property
+    def queue_kept(self) -> Ints:
+        """What of `queue_used` is kept free for jobs of each queue, and so cannot be taken from it by evictions."""
+        return np.zeros_like(self.queue_used)
+
     def _with_charges(self, used: Ints, charges: list[tuple[int, Ints]]) -> Ints:
         """Sums as they were at the start, with what was charged before anybody asked for them.
 
@@ -556,6 +561,12 @@ class Ledger:
         if job.queue in self.queue_index:
             self._charge("queue_used", self._queue_charges, self.queue_index[job.queue], amounts)
 
+    def charge_kept(self, job: Job, amounts: Ints) -> None:
+        """The same of what is kept free for a job, and not held by any of its tasks."""
+        self.charge(job, amounts)
+        if job.queue in self.queue_index:
+            self._add_up(self.queue_kept, np.array([self.queue_index[job.queue]]), amounts[:, None])
+
     def _charge(self, sums: str, charges: list[tuple[int, Ints]], column: int, amounts: Ints) -> None:
         """Add amounts to a column of these sums, or note them where nobody has asked for the sums yet."""
         used = self.__dict__.get(sums)
@@ -763,7 +774,16 @@ _READ: Final = frozenset(
     (
         *("idle", "releasing", "pipelined", "domain_idle", "domain_releasing", "domain_allocatable", "budgets"),
         *("ready", "waiting", "role_ready", "role_waiting", "held", "leaving", "job_used", "queue_used"),
-        *("queue_leaving", "queue_index", "any_releasing", "any_pipelined", "releases", "expects", "followed"),
+        *(
+            "queue_kept",
+            "queue_leaving",
+            "queue_index",
+            "any_releasing",
+            "any_pipelined",
+            "releases",
+            "expects",
+            "followed",
+        ),
         *("free", "placed_rows", "placed_span", "placed_spread", "counted", "tally", "save", "append"),
     )
 )

@@ -39,6 +39,7 @@ __all__ = [
     "place_in_order",
     "runs",
     "step",
+    "takes",
 ]
 
 Picks = tuple[Ints, Ints]
@@ -84,6 +85,29 @@ def _known_room(cycle: Cycle, ask: Ask, pool: Pool) -> Ints:
     room = _room(cycle, ask, pool)
     assert room is not None, "whoever chose this kernel has asked"
     return room
+
+
+def takes(cycle: Cycle, ask: Ask, picks: Picks, pool: Pool) -> bool:
+    """Whether rows take so many tasks each, all of them together.
+
+    Where filters move, tasks are tried one after the other, in an order that they allow: where topology spread lets all
+    of them stand in the end, there is one, and whichever fits next is a part of it.
+    """
+    rows, counts = picks
+    room = _room(cycle, ask, pool)
+    if room is not None:
+        return bool((room[rows] >= counts).all())
+    span = slice(int(rows[0]), int(rows[-1]) + 1)
+    left = np.zeros(span.stop - span.start, dtype=np.int64)
+    left[rows - span.start] = counts
+    with cycle.ledger.statement():
+        while left.any():
+            able = np.flatnonzero(cycle.fits(ask, span, pool) & (left > 0))
+            if not len(able):
+                return False
+            cycle.ledger.place(ask.shape, able[:1] + span.start, np.array([1]), pool=pool)
+            left[able[0]] -= 1
+    return True
 
 
 def place_in_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Ints:

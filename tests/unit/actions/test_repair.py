@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from msgspec.structs import replace as replaced
 from tests.support.draw import Gang, Outcome, World, allocate, draw, gang, groups, placed, spots, waiting, why
-from tests.support.languages import kubernetes_gang
+from tests.support.languages import composite, kubernetes_gang
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, PluginChoice
@@ -338,6 +338,38 @@ def test_a_group_that_is_disrupted_as_one_leaves_an_unhealthy_node_as_one(
     world = World((*world.manifests, *_as_one(owned=owned), _budget(allowed)), world.drawing)
 
     assert expected == sorted(_evicted(allocate(world, profile=WATCHING)))
+
+
+@pytest.mark.parametrize("wish", ["replace", "restart-subgroup", "restart-all"])
+@pytest.mark.parametrize("unowned", [(), ("a-0",), ("a-1",), ("b-0",), ("a-1", "b-0")])
+@pytest.mark.parametrize("older", ["", "a-1", "b-0"])
+def test_a_group_that_is_disrupted_as_one_restarts_as_one(wish: str, unowned: tuple[str, ...], older: str) -> None:
+    """Where a node is lost, the healthy pods restart all or none: none where nobody would make one of them anew.
+
+    Without an `older` one the lost pod is on its way out, and all others were made again since.
+    """
+    whole: Raw = {"metadata": {"annotations": {ON_LOSS: wish}}}
+    inner: Raw = {"spec": {"parentCompositePodGroupName": "train"}}
+    first, *a = kubernetes_gang("a", 2, on={0: "n0", 1: "n1"})
+    second, *b = kubernetes_gang("b", 2, on={0: "n2", 1: "n3"})
+    owner: Raw = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "train", "uid": "train", "controller": True}
+    pods: list[Raw] = []
+    for pod in (*a, *b):
+        meta: Raw = {"creationTimestamp": f"2026-01-01T0{int(_name(pod) != older)}:00:00Z"}
+        meta |= {} if _name(pod) in unowned else {"ownerReferences": [owner]}
+        meta |= {} if _name(pod) != "a-0" else {"deletionTimestamp": "2026-01-01T00:30:00Z"}
+        pods.append(merged(pod, {"metadata": meta}))
+    world = _with(draw("r0[n0 n1 n2 n3]"), n0=NOT_READY)
+    raws = [
+        merged(composite("train", 2, disruptionMode={"all": {}}), whole),
+        merged(first, inner),
+        merged(second, inner),
+        *pods,
+    ]
+    outcome = allocate(World((*world.manifests, *raws), world.drawing))
+
+    restarts = older and not unowned and wish != "replace"
+    assert (["a-1", "b-0", "b-1"] if restarts else []) == sorted(_evicted(outcome))
 
 
 def test_borrowers_stay_where_their_budget_keeps_them() -> None:

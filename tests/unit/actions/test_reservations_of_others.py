@@ -13,7 +13,7 @@ from tests.support.reservations import HOUR, NOW, job, profile, running
 from tierwise.api import codec
 from tierwise.api.codec import Raw
 from tierwise.api.meta import format_time
-from tierwise.config.profile import Profile
+from tierwise.config.profile import PluginChoice, Profile
 from tierwise.framework.report import CycleReport
 from tierwise.port import Objects
 from tierwise.scheduler import cycle
@@ -236,3 +236,21 @@ def test_a_record_of_kept_words_counts_elsewhere_too(lasted: int, liar: bool, ex
     found = _started(profile(), BUSY, big, history, beside, _of("other", job("x-9", turn=2, lasts="20m")), world=BESIDE)
 
     assert expected == ("other/x-9" in found)
+
+
+@pytest.mark.parametrize(("deserved", "expected"), [(16, []), (8, ["default/b-0"])])
+def test_what_is_reserved_is_nothing_that_a_queue_could_lose(deserved: int, expected: list[str]) -> None:
+    """A queue that runs no more than it deserves loses no pod for what is reserved for its waiting gang."""
+    rich, poor = _queue("rich"), _queue("poor")
+    rich["spec"], poor["spec"] = ({"deserved": {"nvidia.com/gpu": str(n)}} for n in (deserved, 8))
+    tiers = profile().tiers
+    given = replace(
+        profile(), actions=("enqueue", "allocate", "gangreclaim"), tiers=(*tiers, (PluginChoice("capacity"),))
+    )
+    world = draw("r0[n0 n1] r1[n4] r2[n5] r3[n6]", node="gpu=8")
+    runs = (running("a", "n0", ends_in=HOUR, queue="rich"), running("b", "n4", queue="rich"))
+    big = job("big", 2, turn=1, queue="rich", within=1)
+    pinned: Raw = {"nodeSelector": {"kubernetes.io/hostname": "n4"}}
+    report = _report(given, [rich, poor], *runs, big, job("x", 1, turn=2, queue="poor", spec=pinned), world=world)
+
+    assert expected == [eviction.task.key for eviction in report.evictions]

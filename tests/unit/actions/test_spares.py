@@ -189,3 +189,59 @@ def test_which_pods_spares_are_like_does_not_depend_on_who_was_read_last(last: s
     asked = effects(snapshot, cycle(snapshot, _keeping(1)))
 
     assert ["small-0", "small-1"] == sorted(effect.pod.name for effect in asked if isinstance(effect, Bind))
+
+
+def _reclaiming(shares: str, action: str) -> Profile:
+    actions = ("enqueue", action, "allocate", "backfill")
+    return replaced(DEFAULT, actions=actions, tiers=(*DEFAULT.tiers, (PluginChoice(shares),)))
+
+
+def _share(name: str, cpu: int, **more: object) -> Raw:
+    """A queue that deserves so much, by its word or by its weight."""
+    spec = {"weight": max(cpu, 1), "deserved": {"cpu": str(cpu)}, **more}
+    return manifest("scheduling.volcano.sh/v1beta1", "Queue", {"name": name}, spec=spec, status={"state": "Open"})
+
+
+@pytest.mark.parametrize("shares", ["capacity", "proportion"])
+@pytest.mark.parametrize("action", ["reclaim", "gangreclaim"])
+def test_spares_go_before_what_runs_in_their_queue(shares: str, action: str) -> None:
+    """A queue that runs what it deserves and keeps a spare besides gives the spare, and none of its pods."""
+    world = _with(draw("r0[n0 n1 n2]", node="cpu=1"), _share("rich", 2), _share("poor", 1))
+    owner = _gang("train", tasks=2, minimum=1, on="n0 n1", queue="rich", marks=_spares(1))
+    outcome = allocate(world, owner, _gang("owed", tasks=1, queue="poor"), profile=_reclaiming(shares, action))
+
+    assert ({"n2": 1}, []) == (placed(outcome, "owed"), [*outcome.report.evictions])
+
+
+@pytest.mark.parametrize("action", ["reclaim", "gangreclaim"])
+@pytest.mark.parametrize(
+    ("deserves", "asks", "reclaimable", "bound", "evicted"),
+    [(1, 1, True, 1, 0), (2, 2, True, 0, 0), (0, 1, True, 0, 0), (1, 1, False, 0, 0)],
+    ids=["owed", "owed more than spares", "owed nothing", "not reclaimable"],
+)
+def test_spares_are_open_to_queues_that_may_reclaim(
+    action: str, deserves: int, asks: int, reclaimable: bool, bound: int, evicted: int
+) -> None:
+    """They are no reason to evict anybody of a queue that runs no more than it deserves."""
+    rich = _share("rich", 2, reclaimable=reclaimable)
+    world = _with(draw("r0[n0 n1 n2]", node="cpu=1"), rich, _share("poor", deserves))
+    owner = _gang("train", tasks=2, minimum=1, on="n0 n1", queue="rich", marks=_spares(1))
+    outcome = allocate(world, owner, _gang("o", tasks=asks, queue="poor"), profile=_reclaiming("capacity", action))
+
+    assert (bound, evicted) == (_bound(outcome, "o"), len(outcome.report.evictions))
+
+
+def test_spares_are_not_taken_back_by_evicting_pods_of_their_quota() -> None:
+    """An elastic quota that runs no more than its runtime gives nothing back for what is kept free for it."""
+    spec = {"min": {"cpu": "2"}, "max": {"cpu": "9"}}
+    quota = manifest(
+        "scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", {"name": "e", "namespace": "default"}, spec=spec
+    )
+    choice = PluginChoice("elasticquota", {"delayEvictTime": "0s"})
+    tiers = tuple(tuple(c if c.name != "elasticquota" else choice for c in tier) for tier in DEFAULT.tiers)
+    profile = replaced(DEFAULT, actions=("enqueue", "allocate", "giveback"), tiers=tiers)
+    world = _with(draw("r0[n0 n1 n2]", node="cpu=1"), quota)
+    own = {f"train-{i}": {"quota.scheduling.koordinator.sh/name": "e"} for i in range(2)}
+    owner = _gang("train", tasks=2, minimum=1, on="n0 n1", labels=own, marks=_spares(1))
+
+    assert [] == [*allocate(world, owner, profile=profile).report.evictions]

@@ -115,9 +115,8 @@ def evict_lost(cycle: Cycle, wishes: Mapping[str, OnNodeLoss]) -> None:
         why = {task.key: found for task in holding if (found := lost.why(task))}
         running = [task for task in holding if task.status is Status.RUNNING and task.key not in why]
         sick = {task.key: found for task in running if (found := lost.unhealthy(task))}
-        firm = _spared(cycle, [task for task in running if task.key in sick or (sick and job.together)])
-        if sick and job.together and any(task.unowned and task.status is Status.RUNNING for task in job.tasks):
-            firm = "some of its pods would be made anew by nobody, and all of them go or none"
+        rest = _tied_to_unowned(job, lost)
+        firm = rest or _spared(cycle, [task for task in running if task.key in sick or job.together]) if sick else ""
         if firm:
             run = f"{count(len(sick), 'pod')} {verb(len(sick), 'runs', 'run')}"
             _tell_spared(cycle, job, f"{run} on unhealthy nodes", firm)
@@ -129,16 +128,28 @@ def evict_lost(cycle: Cycle, wishes: Mapping[str, OnNodeLoss]) -> None:
             cycle.report.eviction_attempts.setdefault(job.key, []).append(attempt)  # nothing of it waits
             sick = {}
         # A pod of a lost node runs no more; with one that does run the others go that are disrupted together with it.
-        _restart(cycle, job, OnNodeLoss.RESTART_ALL if sick and job.together else wish, why | sick)
+        if job.together and (sick or wish is not OnNodeLoss.REPLACE):
+            wish = OnNodeLoss.RESTART_ALL
+        _restart(cycle, job, wish, why | sick, rest)
 
 
-def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str]) -> None:
+def _tied_to_unowned(job: Job, lost: LostNodes) -> str:
+    """Why no healthy task of a job may be evicted, as the end of a sentence: one goes with all others or not at all,
+    and one of them has to stay. "" where they may.
+    """
+    if job.together and any(t.status is Status.RUNNING and t.unowned and not lost.why(t) for t in job.tasks):
+        return "some of its pods would be made anew by nobody, and all of them go or none"
+    return ""
+
+
+def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str], rest: str) -> None:
+    """Evict tasks for these reasons, and what else a job wants to be restarted then, unless the rest of it says no."""
     if not why:
         return
     names, rows = cycle.nodes.names, cycle.nodes.rows
     first = next(task for task in job.tasks if task.key in why)
     where = f"node {names[rows[first.node]]}" if first.node >= 0 else "the node"
-    since = _lost_at(job.tasks, why)
+    since = _lost_at(job, why)
     healthy: dict[str, list[tuple[SubJob, Task]]] = {}  # by the reason for which they go together
     for sub in job.subs:
         own = next((task for task in sub.tasks if task.key in why), None)
@@ -161,7 +172,7 @@ def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str]) -
             healthy.setdefault(reason, []).append((sub, task))
     asked = job.repair is not None and job.repair.on_node_loss is not None
     for reason, together in healthy.items():
-        firm = _spared(cycle, [task for _, task in together], asked=asked)
+        firm = rest or _spared(cycle, [task for _, task in together], asked=asked)
         if firm:
             _tell_spared(cycle, job, f"{count(len(together), 'pod')} should restart", firm)
             continue
@@ -190,12 +201,14 @@ def _tell_spared(cycle: Cycle, job: Job, what: str, why: str) -> None:
     cycle.report.eviction_attempts.setdefault(job.key, []).append(attempt)  # maybe nothing of it waits
 
 
-def _lost_at(tasks: Sequence[Task], why: Mapping[str, str]) -> float:
+def _lost_at(job: Job, why: Mapping[str, str]) -> float:
     """Until when what was made belongs to what was lost: pods on a lost node may be terminating for long."""
-    lost = [task for task in tasks if task.key in why]
+    lost = [task for task in job.tasks if task.key in why]
     if any(task.status is Status.RUNNING for task in lost):
         return math.inf
-    return max(task.deleted for task in lost)
+    since = max(task.deleted for task in lost)
+    older = any(t.created < since for t in job.tasks if t.status is Status.RUNNING and t.key not in why)
+    return math.inf if job.together and older else since  # with an older one all others go again
 
 
 def _evict(cycle: Cycle, job: Job, sub: SubJob, task: Task, reason: str) -> None:

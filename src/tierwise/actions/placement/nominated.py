@@ -17,6 +17,7 @@ from tierwise.actions.placement.writing import place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
+from tierwise.framework.placer import takes
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, PodSet, SubJob, group_job
 from tierwise.model.topology import ROOT
@@ -84,13 +85,10 @@ def _place_on(cycle: Cycle, ask: Ask, pod_set: PodSet, rows: Ints) -> list[Place
     """Place tasks on these rows: on idle resources if every node has enough, else on future idle ones."""
     if not len(rows):
         return []
-    numbers = np.bincount(rows)
-    distinct = np.flatnonzero(numbers)
-    asked_again = distinct.tolist() if cycle.pipeline.moving(ask.shape) else []
+    picks = np.unique(rows, return_counts=True)
     for pool in (Pool.IDLE, Pool.FUTURE_IDLE):
-        enough = cycle.fit_counts.of(ask.shape).rows(pool)[distinct] >= numbers[distinct]
-        if enough.all() and all(cycle.fits(ask, slice(row, row + 1), pool)[0] for row in asked_again):
-            placed = place_tasks(cycle, ask, pod_set, (distinct, numbers[distinct]), pool)
+        if takes(cycle, ask, picks, pool):
+            placed = place_tasks(cycle, ask, pod_set, picks, pool)
             return [Placement(placed.sub, pod_set, rows, pool)]  # each task keeps its nominated node
     return None
 

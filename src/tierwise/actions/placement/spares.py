@@ -3,8 +3,9 @@
 A job declares how many places for its pods it wants to be kept where it runs. Of these it gets as many as the profile
 allows a gang of its size, and as its queue and the resource quotas of its namespace have left: they are charged as if
 its pods stood there. They are set aside on the ledger as those of nominated pods are, and are open to their owner, to
-jobs of a higher priority, and to jobs that say they may borrow them, while these are served. What borrowers hold counts
-as kept: the owner takes it back when it needs it (`actions.eviction.repair`).
+jobs of a higher priority, to jobs that say they may borrow them, and to jobs that may reclaim from their queue, while
+these are served. What borrowers hold counts as kept: the owner takes it back when it needs it
+(`actions.eviction.repair`).
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ class Spares:
             self._keep(job)
 
     def serve(self, job: Job | None) -> None:
-        """From now on they are open to a job if it is their owner, more important than that, or may borrow them.
+        """From now on they are open to a job if it is their owner, more important than that, may borrow them, or may
+        reclaim from their queue.
 
         To None they are closed, as to any job of which nothing is known.
         """
@@ -85,6 +87,7 @@ class Spares:
         self._openings += len(self._owners) if borrows else 0
         for owner in self._owners:
             open_ = job is not None and (owner is job or borrows or owner.priority < job.priority)
+            open_ = open_ or (job is not None and self._reclaimed(owner, job))
             if open_ == (owner.number in self._open) and owner is not job:
                 continue
             if open_:
@@ -95,6 +98,29 @@ class Spares:
                 self._keep_again(owner)
             if owner is job:
                 self._before.pop(owner.number, None)  # what it needs may be another number, elsewhere
+
+    def _reclaimed(self, owner: Job, job: Job) -> bool:
+        """Whether a job may reclaim from the queue of an owner, which holds more than it deserves with its spares: what
+        is only kept free goes before anything that runs there.
+        """
+        cycle, queues = self._cycle, self._cycle.snapshot.queues
+        found = self._kept.get(owner.number) or self._before.get(owner.number)
+        known = owner.queue in queues and job.queue in queues and owner.queue != job.queue
+        if found is None or not known or not queues[owner.queue].reclaimable or self._openings >= _OPENINGS:
+            return False
+        deserved = cycle.pipeline.entitled() if cycle.pipeline.may_reclaim else None
+        if deserved is None:
+            return False
+        shape, _, counts = found
+        column = cycle.ledger.queue_index[owner.queue]
+        held = cycle.ledger.queue_used[:, column]
+        if owner.number not in self._kept:  # it is open, and so not charged
+            held = held + shape.request * int(counts.sum())
+        if not ((held > deserved[:, column]) & (shape.request > 0)).any():
+            return False
+        self._openings += 1
+        requests = (pod_set.shape.request for pod_set in job.pod_sets())
+        return any(cycle.pipeline.may_reclaim(job, request) is None for request in requests)
 
     def kept(self) -> dict[str, int]:
         """How many are kept free now, by the key of their owner."""
@@ -152,7 +178,7 @@ class Spares:
 
     def _charge(self, job: Job, amounts: Ints) -> None:
         """Charge what is kept to the queue of its owner, and to the resource quotas of its namespace."""
-        self._cycle.ledger.charge(job, amounts)
+        self._cycle.ledger.charge_kept(job, amounts)
         namespace = job.key.partition("/")[0]
         if namespace in self._cycle.snapshot.resource_quotas:
             self._charged[namespace] = self._charged.get(namespace, 0) + amounts

@@ -48,7 +48,7 @@ class ElasticQuotaPlugin:
 
     def __init__(self, arguments: points.Arguments, view: points.CycleView) -> None:
         self._view = view
-        self._used = view.ledger.queue_used  # read, never written: always current
+        self._used, self._kept = view.ledger.queue_used, view.ledger.queue_kept  # never written: always current
         self._index = view.ledger.queue_index
         self.tree = QuotaTree.of(view.snapshot, view.ledger, scale=flag(arguments, "enableMinQuotaScale", default=True))
         self._firm = np.flatnonzero(self.tree.firm >= 0)
@@ -140,7 +140,7 @@ class ElasticQuotaPlugin:
         """What each quota holds beyond its runtime; due once it has done so for long enough."""
         queues = tuple(self._view.queues.values())
         for column in np.flatnonzero(self.tree.inside).tolist():
-            over = self._used[:, column] - self.tree.runtime[:, column]
+            over = self._used[:, column] - self._kept[:, column] - self.tree.runtime[:, column]
             if not (over > 0).any():
                 continue
             since = queues[column].over_since

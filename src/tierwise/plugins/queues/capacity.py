@@ -87,7 +87,7 @@ class Capacity:
     def __init__(self, arguments: points.Arguments, view: points.CycleView) -> None:
         self._table = QueueTable.of(view)
         self._tree = Hierarchy.of(self._table)
-        self._used = view.ledger.queue_used  # read, never written: always current
+        self._used, self._kept = view.ledger.queue_used, view.ledger.queue_kept  # never written: always current
         self._promises = EnqueuedResources(view, self._table)
         self._lent = int(number(arguments, "ancestorReclaimLevel", 0))
         self.deserved: Ints = np.maximum(np.minimum(self._table.deserved, self._tree.real), self._table.guarantee)
@@ -99,10 +99,11 @@ class Capacity:
         return result
 
     def _holdings(self) -> Ints:
-        """The same of all queues, (resources x queues)."""
+        """The same of all queues, without what is only kept free for their jobs, (resources x queues)."""
+        own: Ints = self._used - self._kept
         if self._tree.depth == 1:
-            return self._used
-        return np.stack([self._held(column) for column in range(len(self._table.queues))], axis=1)
+            return own
+        return np.stack([own[:, members].sum(axis=1) for members in self._tree.members], axis=1)
 
     # -- orders
 

@@ -93,7 +93,7 @@ class Proportion:
 
     def __init__(self, arguments: points.Arguments, view: points.CycleView) -> None:
         self._table = QueueTable.of(view)
-        self._used = view.ledger.queue_used  # read, never written: always current
+        self._used, self._kept = view.ledger.queue_used, view.ledger.queue_kept  # never written: always current
         self._real = real_capability(self._table.total, self._table.guarantee, self._table.capability)
         self._promises = EnqueuedResources(view, self._table)
         self.deserved = _deserved(self._table, self._real, self._used + pending(view.snapshot, view.ledger))
@@ -164,7 +164,7 @@ class Proportion:
             kept = (after >= table.guarantee[:, accounts])[table.counted].all(axis=0)
             return np.asarray(above & kept)
 
-        goes: Bools = who_goes(self._used, requests, columns[None, :], may_lose) & (columns >= 0)
+        goes: Bools = who_goes(self._used - self._kept, requests, columns[None, :], may_lose) & (columns >= 0)
         return ~goes
 
 
