@@ -8,6 +8,7 @@ spread and their part of every quota.
 from __future__ import annotations
 
 import collections
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -203,18 +204,22 @@ def _quotas(world: World, answer: Answer) -> Iterator[Fault]:
                 gained[queue].add(pod.gang)
                 asked[queue] |= set(pod.ask)
             queue = world.queues[queue].parent
-    total = {r: sum(n.amounts[r] for n in world.nodes.values()) for r in ("cpu", "memory", "nvidia.com/gpu")}
     for name, gangs in gained.items():
         for resource, most in world.queues[name].capability.items():
             if resource in asked[name] and held[name][resource] > most:
                 yield Fault("capability exceeded", frozenset(gangs))
-        others = [q.guarantee for n, q in world.queues.items() if n != name and q.parent == world.queues[name].parent]
-        if name == "root" or world.share != "capacity":
-            continue
-        for resource in asked[name]:
-            kept = sum(guarantee.get(resource, 0) for guarantee in others)
-            if kept and held[name][resource] > total[resource] - kept:
-                yield Fault("guarantee of another queue taken", frozenset(gangs))
+        if any(held[name][resource] > _beside_guarantees(world, name, resource) for resource in asked[name]):
+            yield Fault("guarantee of another queue taken", frozenset(gangs))
+
+
+def _beside_guarantees(world: World, name: str, resource: str) -> float:
+    """How much a queue may hold of a resource beside what the queues next to it are guaranteed."""
+    queue = world.queues[name]
+    others = [q.guarantee for n, q in world.queues.items() if n != name and q.parent == queue.parent]
+    kept = sum(guarantee.get(resource, 0) for guarantee in others)
+    if not kept or name == "root" or world.share != "capacity":
+        return math.inf
+    return sum(node.amounts[resource] for node in world.nodes.values()) - kept
 
 
 def _nominated_quotas(world: World, answer: Answer) -> Iterator[Fault]:
@@ -236,6 +241,8 @@ def _nominated_quotas(world: World, answer: Answer) -> Iterator[Fault]:
         most = world.queues[name].capability.get("cpu")
         if most is not None and held[name]["cpu"] > most:
             yield Fault("nominated beyond capability", frozenset(gangs))
+        if held[name]["cpu"] > _beside_guarantees(world, name, "cpu"):
+            yield Fault("nominated for what another queue is guaranteed", frozenset(gangs))
 
 
 def _victims(world: World, answer: Answer) -> Iterator[Fault]:

@@ -50,10 +50,18 @@ def _room_by_breaking(world: World, theirs: Answer, ours: Answer) -> World | Non
 
 
 def _less_than_minimum(world: World, theirs: Answer, ours: Answer) -> World | None:
-    there = collections.Counter(pod.gang for pod in world.pods.values() if pod.node and not pod.leaving)
-    there.update(world.pods[key].gang for key in (*theirs.bound, *theirs.nominated))
-    gangs = {g for g in served(world, theirs) if there[g] < world.gangs[g].minimum}
-    return drop_waiting(world, gangs) if gangs else None
+    """Gangs do not wait that Volcano gives less than their minimum, or nominates a part of a sub-group of."""
+    del ours
+    there = [pod for key, pod in world.pods.items() if (pod.node and not pod.leaving) or key in theirs.bound]
+    there += [world.pods[key] for key in theirs.nominated if key not in theirs.bound]
+    gangs = collections.Counter(pod.gang for pod in there)
+    parts = collections.Counter((pod.gang, pod.part) for pod in there)
+    short = {gang for gang in served(world, theirs) if gangs[gang] < world.gangs[gang].minimum}
+    for pod in (world.pods[key] for key in theirs.nominated):
+        policy = world.gangs[pod.gang].parts
+        if policy and parts[pod.gang, pod.part] < policy.size:
+            short.add(pod.gang)
+    return drop_waiting(world, short) if short else None
 
 
 def _elastic(world: World, theirs: Answer, ours: Answer) -> World | None:
