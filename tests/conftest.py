@@ -47,6 +47,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=place)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Tell what tests have drawn that draw something else each time, so that it can be drawn again."""
+    for outcome in ("passed", "failed"):
+        for report in terminalreporter.getreports(outcome):
+            for name, value in report.user_properties:
+                if name == "drawn":
+                    terminalreporter.write_line(f"{report.nodeid}: {value}")
+
+
 def pytest_collection_finish() -> None:
     """Keep what was collected out of the garbage collector's way: thousands of tests make each full pass long."""
     gc.collect()

@@ -28,7 +28,7 @@ from tests.fuzz.drawn_world import World, stamp
 from tests.fuzz.rules import Facts, Reserved, Seen, Step, amount, judge
 
 from tierwise.api import codec
-from tierwise.audit import Finding, audit
+from tierwise.audit import audit
 from tierwise.config.kube import read_kube
 from tierwise.config.profile import Profile
 from tierwise.config.volcano import read_volcano
@@ -239,22 +239,23 @@ def _judged(before: Sequence[Manifest], now: float, profile: Profile) -> list[st
     """What is wrong with a cycle on these objects, read anew: what a minimised file must show again."""
     cluster = EmbeddedCluster(_objects(before), clock=now)
     try:
-        decided = _decide(build(cluster.read(), now, profile), profile)
-        known = audit(cluster.read())
+        objects = cluster.read()
+        decided = _decide(build(objects, now, profile), profile)
         step = _step(before, cluster, decided, profile)
-        return [*judge(step), *_audited(cluster.read(), known, step), *_spared(step, now, profile)]
+        return [*judge(step), *_audited(cluster.read(), objects, step), *_spared(step, now, profile)]
     except Exception as error:  # noqa: BLE001 - whatever is raised is a finding
         return [f"raised {type(error).__name__}: {error}"]
 
 
-def _audited(objects: Objects, known: Sequence[Finding], step: Step) -> list[str]:
-    """What the auditor finds after a step and did not find before it.
+def _audited(after: Objects, before: Objects, step: Step) -> list[str]:
+    """What the auditor finds after a step and did not find before it; it looks at that only where it finds something.
 
     A gang that lost pods in the step may stand by a part, or in fewer domains, until it has them again: whether it may
     lose them is a rule about the step.
     """
-    before = {(one.rule, one.subject) for one in known}
-    fresh = [one for one in audit(objects) if (one.rule, one.subject) not in before]
+    fresh = audit(after)
+    known = {(one.rule, one.subject) for one in (audit(before) if fresh else ())}
+    fresh = [one for one in fresh if (one.rule, one.subject) not in known]
     robbed = {path.partition("/")[2] for path, _, _ in step.evicted}
     fresh = [one for one in fresh if one.rule not in _OF_GANGS or not any(_of(pod, one.subject) for pod in robbed)]
     if "elasticquota" not in step.plugins:  # which alone knows of pods that may not be preempted within min
@@ -400,9 +401,8 @@ class _History:
         decided = _decide(self.reader.read(objects, self.now), self.profile)
         aside = Random(f"{self.seed} {number}")  # how often this is looked at changes no world
         faults = self._read_anew(before, decided, aside) if aside.random() < 0.25 else []
-        known = audit(objects)
         step = _step(before, self.cluster, decided, self.profile)
-        faults += [*judge(step), *_audited(self.cluster.read(), known, step), *_spared(step, self.now, self.profile)]
+        faults += [*judge(step), *_audited(self.cluster.read(), objects, step), *_spared(step, self.now, self.profile)]
         self.cluster.apply(statuses(self.cluster.read(), decided.snapshot, decided.report))
         seen.cycles += 1
         seen.binds += len(step.bound)

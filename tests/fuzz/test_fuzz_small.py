@@ -11,7 +11,7 @@ from tests.support.depth import size
 
 def test_histories_without_fault() -> None:
     """No wasted eviction, no oversubscribed node, no broken guarantee and no livelock in a few random histories."""
-    total = fuzz(cycles=size(150, 5_000), seed=700, workers=1)
+    total = fuzz(cycles=size(150, 5_000, quick=60), seed=700, workers=1)
 
     assert [] == total.faults
     assert total.evictions > 0
