@@ -113,6 +113,40 @@ def test_nominated_pods_keep_their_spread_once_all_have_left(places: tuple[str, 
     assert faults == [fault.promise for fault in counting.audit(world, counting.Answer({}, nominated, ["ns/run-0"]))]
 
 
+def _guarantee(world: Any) -> None:
+    world.queues["other"] = _tool("drawn_gangs").Queue(parent="root", guarantee={"cpu": 12})
+
+
+@pytest.mark.parametrize(
+    ("promise", "change", "places"),
+    [
+        ("nominated: hard tier exceeded", None, ("n0", "n2")),
+        ("nominated beyond capability", _lower_team, ("n0", "n1")),
+        ("nominated for what another queue is guaranteed", _guarantee, ("n0", "n1")),
+    ],
+)
+def test_nominated_pods_keep_tiers_and_quotas(promise: str, change: Any, places: tuple[str, str]) -> None:
+    """A nomination that nobody could keep once all have left is no answer."""
+    counting, world = _tool("counting"), _world()
+    if change is not None:
+        change(world)
+    nominated = dict(zip(("ns/wait-0", "ns/wait-1"), places, strict=True))
+
+    assert promise in {fault.promise for fault in counting.audit(world, counting.Answer({}, nominated))}
+
+
+@pytest.mark.parametrize(("nominated", "waits"), [(("ns/wait-0",), False), (("ns/wait-0", "ns/wait-1"), True)])
+def test_a_part_of_a_sub_group_is_less_than_a_minimum(nominated: tuple[str, ...], waits: bool) -> None:
+    """A gang that Volcano nominates a part of a sub-group of does not wait where that cause is taken away."""
+    counting, world = _tool("counting"), _world()
+    world.gangs["ns/wait"].minimum = 1
+    world.gangs["ns/wait"].parts = _tool("drawn_gangs").SubGroups(2, 0, None)
+    cause = next(c for c in _tool("volcano_causes").CAUSES if c.name == "Volcano nominates less than a minimum")
+    left = cause.without(world, counting.Answer({}, dict.fromkeys(nominated, "n0")), counting.Answer())
+
+    assert waits == (left is None)
+
+
 def test_a_feature_is_taken_away_alone() -> None:
     """A cluster that is drawn without a feature stays the same otherwise."""
     drawn_gangs = _tool("drawn_gangs")

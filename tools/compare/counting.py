@@ -45,6 +45,7 @@ def audit(world: World, answer: Answer) -> Iterator[Fault]:
     yield from _gangs(world, answer)
     yield from _quotas(world, answer)
     yield from _nominated_quotas(world, answer)
+    yield from _nominated_tiers(world, answer)
     yield from _victims(world, answer)
 
 
@@ -171,18 +172,36 @@ def _gangs(world: World, answer: Answer) -> Iterator[Fault]:
         by_role = collections.Counter(world.pods[k].role for k in there)
         if gang.minimum >= sum(gang.roles.values()) and any(by_role[r] < n for r, n in gang.roles.items()):
             yield Fault("part of a role", only)
-        if gang.limit and gang.limit[0] == "hard" and not _within(world, set(there.values()), gang.limit[1]):
-            yield Fault("hard tier exceeded", only)
         if gang.parts:
-            parts: dict[str, list[str]] = collections.defaultdict(list)
-            for k, node in there.items():
-                parts[world.pods[k].part].append(node)
-            whole = sum(len(nodes) >= gang.parts.size for nodes in parts.values())
-            if whole < gang.parts.minimum:
+            sizes = collections.Counter(world.pods[k].part for k in there)
+            if sum(size >= gang.parts.size for size in sizes.values()) < gang.parts.minimum:
                 yield Fault("too few whole sub-groups", only)
-            limit = gang.parts.limit
-            if limit is not None and any(not _within(world, set(nodes), limit) for nodes in parts.values()):
-                yield Fault("hard tier of a sub-group exceeded", only)
+        yield from (Fault(broken_tier, only) for broken_tier in _tiers(world, key, there))
+
+
+def _nominated_tiers(world: World, answer: Answer) -> Iterator[Fault]:
+    """Nobody is newly nominated where its gang would stand in too wide a domain once all have left who are asked to."""
+    later = {key: node for key, node in answer.nominated.items() if node and not world.pods[key].nominated}
+    for gang in sorted({world.pods[key].gang for key in later}):
+        stays = {k: p.node for k in world.members(gang) if (p := world.pods[k]).node and not p.leaving}
+        there = {k: node for k, node in stays.items() if k not in answer.evicted}
+        there |= {k: places[k] for places in (later, answer.bound) for k in world.members(gang) if k in places}
+        for broken_tier in _tiers(world, gang, there):
+            yield Fault(f"nominated: {broken_tier}", frozenset({gang}))
+
+
+def _tiers(world: World, key: str, there: dict[str, str]) -> Iterator[str]:
+    """Which hard tiers a gang exceeds with its pods on these nodes."""
+    gang = world.gangs[key]
+    if gang.limit and gang.limit[0] == "hard" and not _within(world, set(there.values()), gang.limit[1]):
+        yield "hard tier exceeded"
+    limit = gang.parts.limit if gang.parts else None
+    if limit is not None:
+        parts: dict[str, set[str]] = collections.defaultdict(set)
+        for k, node in there.items():
+            parts[world.pods[k].part].add(node)
+        if not all(_within(world, nodes, limit) for nodes in parts.values()):
+            yield "hard tier of a sub-group exceeded"
 
 
 def _within(world: World, nodes: set[str], tier: int) -> bool:
