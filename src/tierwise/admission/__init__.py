@@ -13,14 +13,13 @@ from itertools import chain
 import msgspec
 
 from tierwise.admission import (
-    app_group,
     command,
     devices,
     hypernode,
     job,
     koordinator,
     languages,
-    network_map,
+    network_aware,
     node_pod,
     queue,
     storage,
@@ -247,9 +246,9 @@ class _Checks:
             case Command():
                 return command.check(record, self._objects.every(Job))
             case AppGroup():
-                return app_group.check(record, self._objects.raw(key) or {})
+                return network_aware.check_group(record, self._objects.raw(key) or {})
             case NetworkTopology() | KepNetworkTopology():
-                return network_map.check(record, self._objects.raw(key) or {})
+                return network_aware.check_topology(record, self._objects.raw(key) or {})
             case DeviceClass():
                 return devices.check_selectors("spec.selectors", record.spec.selectors, self._trials)
             case ResourceClaim():

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 
 import numpy as np
 from msgspec.structs import replace
@@ -37,7 +37,7 @@ from tierwise.dialects.volcano.pod_group import read_queue
 from tierwise.model.arrays import Ints
 from tierwise.model.finished_run import FinishedRun
 from tierwise.model.held import ColumnCache, KeptColumns
-from tierwise.model.held_places import HeldPlaces
+from tierwise.model.job import Job, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.queue import Queue as ModelQueue
 from tierwise.model.resources import CPU, MEMORY, MOST, POD_SLOTS, UNOFFERED, Axis, beyond, ceiling
@@ -57,7 +57,7 @@ from tierwise.snapshot.run_history import history_key, read_history
 from tierwise.snapshot.shapes import Priorities
 from tierwise.snapshot.tasks import TaskInputs, Tasks, TaskStore
 from tierwise.snapshot.templates import Common
-from tierwise.snapshot.volumes import ReadVolumesOfPods, VolumeFollower
+from tierwise.snapshot.volumes import VolumeFollower
 
 __all__ = ["SCHEDULER_NAMES", "Reader", "build"]
 
@@ -235,24 +235,35 @@ class Reader:
             priorities=priorities,
             domains=in_domains,
         )
-        self._snapshot = whole(
-            partial(_assembled, columns=ColumnCache(), verdicts=KeptVerdicts(), history_in=rules.history),
-            axis,
-            table,
-            nodes.trees,
-            aliases,
-            queues,
-            quotas,
-            tasks,
-            jobs,
-            whole(_allowed, budgets, kinds(PodDisruptionBudget, Pod)),
-            serving,
-            devices,
-            volumes,
-            whole(left_by_namespace, kinds(ResourceQuota, Pod), axis),
-            whole(read_held_places, kinds(ConfigMap, Pod), axis, table, jobs),
-            history,
-            equal(_unknown_classes, priorities, jobs.classes, common),
+        held = whole(read_held_places, kinds(ConfigMap, Pod), axis, table, jobs)
+        unknown = equal(_unknown_classes, priorities, jobs.classes, common)
+        own = whole(lambda found: tuple(found.jobs), jobs)
+        others = whole(lambda found: tuple(chain.from_iterable(found.others)), jobs)
+        used = whole(lambda store, nodes: store.used[:, nodes.number], tasks, table)
+        self._snapshot = graph.struct(
+            partial(Snapshot, now=0.0, kept_verdicts=KeptVerdicts(), history_in=rules.history),
+            axis=axis,
+            nodes=table,
+            topology=whole(attrgetter("topology"), nodes.trees),
+            kind=whole(attrgetter("kind"), nodes.trees),
+            alternate_topologies=whole(attrgetter("alternate_topologies"), nodes.trees),
+            tree_aliases=aliases,
+            queues=queues,
+            jobs=own,
+            shapes=whole(lambda store: store.shapes.all(), tasks),
+            others=others,
+            kept_columns=whole(partial(_columns, ColumnCache()), table, own, others, jobs, used, tasks),
+            kept_unsettled=whole(lambda found: tuple(found.unsettled), jobs),
+            orphans=whole(attrgetter("orphans"), jobs),
+            forsaken=whole(attrgetter("forsaken"), jobs),
+            faults=whole(_faults, nodes.trees, quotas, jobs, tasks, unknown, table, axis, used, held, history),
+            budgets=whole(_allowed, budgets, kinds(PodDisruptionBudget, Pod)),
+            services=serving,
+            devices=whole(lambda found, _: found.of.devices if found.any else None, devices, table),
+            storage=whole(lambda found: found.of.storage, volumes),
+            resource_quotas=whole(left_by_namespace, kinds(ResourceQuota, Pod), axis),
+            held_places=whole(itemgetter(0), held),
+            history=whole(itemgetter(0), history),
         )
 
     def read(self, objects: Objects, now: float) -> Snapshot:
@@ -261,66 +272,32 @@ class Reader:
         return replace(self._snapshot.value, now=now)
 
 
-def _assembled(
-    axis: Axis,
+def _columns(
+    cache: ColumnCache,
     table: NodeTable,
-    trees: OrderedTopology,
-    aliases: dict[str, str],
-    queues: dict[str, ModelQueue],
-    quotas: Quotas,
-    store: TaskStore,
+    jobs: tuple[Job, ...],
+    others: tuple[Task, ...],
     found: SortedPods,
-    budgets: tuple[int, ...],
-    serving: Services,
-    devices: ReadDevices,
-    volumes: ReadVolumesOfPods,
-    left: dict[str, Ints],
-    held: tuple[HeldPlaces, list[Fault]],
-    history: tuple[tuple[FinishedRun, ...], tuple[Fault, ...]],
+    used: Ints,
+    store: TaskStore,
+) -> KeptColumns:
+    return KeptColumns(table, jobs, others, found.others, cache, used if not store.releasing else None)
+
+
+def _faults(
+    trees: OrderedTopology,
+    quotas: Quotas,
+    found: SortedPods,
+    store: TaskStore,
     unknown: list[Fault],
-    *,
-    columns: ColumnCache,
-    verdicts: KeptVerdicts,
-    history_in: str,
-) -> Snapshot:
-    jobs, others = tuple(found.jobs), tuple(chain.from_iterable(found.others))
-    used = store.used[:, table.number]
-    return Snapshot(
-        axis=axis,
-        nodes=table,
-        topology=trees.topology,
-        kind=trees.kind,
-        alternate_topologies=trees.alternate_topologies,
-        tree_aliases=aliases,
-        queues=queues,
-        jobs=jobs,
-        shapes=store.shapes.all(),
-        others=others,
-        kept_columns=KeptColumns(table, jobs, others, found.others, columns, used if not store.releasing else None),
-        kept_unsettled=tuple(found.unsettled),
-        kept_verdicts=verdicts,
-        orphans=found.orphans,
-        forsaken=found.forsaken,
-        faults=(
-            *trees.faults,
-            *quotas.faults,
-            *found.faults,
-            *_in_order(store.faults),
-            *unknown,
-            *_crowded(table, axis, used),
-            *held[1],
-            *history[1],
-        ),
-        now=0.0,
-        budgets=budgets,
-        services=serving,
-        devices=devices.of.devices if devices.any else None,
-        storage=volumes.of.storage,
-        resource_quotas=left,
-        held_places=held[0],
-        history=history[0],
-        history_in=history_in,
-    )
+    table: NodeTable,
+    axis: Axis,
+    used: Ints,
+    *told: tuple[object, Iterable[Fault]],
+) -> tuple[Fault, ...]:
+    of_pods, crowded = _in_order(store.faults), _crowded(table, axis, used)
+    rest = chain.from_iterable(faults for _, faults in told)
+    return *trees.faults, *quotas.faults, *found.faults, *of_pods, *unknown, *crowded, *rest
 
 
 def _read_queues(objects: Objects, quotas: Quotas, *, rules: ReservationRules) -> dict[str, ModelQueue]:

@@ -340,3 +340,7 @@ class Graph:
     def follow(self, start: Callable[[], S], step: Callable[..., V], *inputs: Derived[Any]) -> Derived[V]:
         """What a follower makes of these inputs, which it may remember."""
         return Whole(self, step, inputs, is_, start)
+
+    def struct(self, record: Callable[..., V], /, **fields: Derived[Any]) -> Derived[V]:
+        """A record of which each field is one of these values."""
+        return self.whole(lambda *values: record(**dict(zip(fields, values, strict=True))), *fields.values())

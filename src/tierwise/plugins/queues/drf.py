@@ -7,11 +7,14 @@ and all preceding candidates of the same job, still has at least the share that 
 that differ by no more than 0.000001 are equal, as in Volcano. Reclaim is not filtered.
 
 Where a queue declares a path (annotations volcano.sh/hierarchy and volcano.sh/hierarchy-weights), queues are ordered
-by hierarchical share as well: see `hdrf`.
+by hierarchical share as well: see `FairTree`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import msgspec
 import numpy as np
 
 from tierwise.framework.declaration import chooses, takes_part
@@ -20,7 +23,6 @@ from tierwise.framework.victim_counts import sums_before
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job
 from tierwise.model.queue import Queue
-from tierwise.plugins.queues.hdrf import FairTree
 from tierwise.plugins.queues.table import counted, total
 
 __all__ = ["Drf", "HierarchicalDrf", "drf"]
@@ -78,3 +80,127 @@ def drf(arguments: Arguments, view: CycleView) -> Drf | HierarchicalDrf:
     """The plugin; queues are ordered only if one of them declares a path."""
     declared = any(queue.hierarchy for queue in view.queues.values())
     return HierarchicalDrf(view) if declared else Drf(view)
+
+
+# Hierarchical dominant shares: the tree that queues declare by path, with the jobs as its leaves.
+#
+# A job's share is its dominant share of the cluster, max held / total. A vertex holds what its children hold, after
+# those that could use more are scaled down to the smallest share among them (a child must not look poor because its
+# own parts are dear): children that are saturated count in full, children that hold nothing not at all.
+# A job is saturated where it has all that it asks for of some resource, or asks for one that the cluster has run out
+# of; a vertex is saturated where all its children are.
+
+
+_TOP = "root"
+
+
+class _Vertices(msgspec.Struct, frozen=True):
+    """Steps of all paths, the root first; every vertex after its parent."""
+
+    parent: Ints
+    depth: Ints
+    weight: Floats
+    of_queue: dict[str, tuple[int, ...]]  # the vertices of a queue's path, without the root
+
+
+class FairTree:
+    """Sort keys of queues by hierarchical share, by what the ledger holds now."""
+
+    def __init__(self, view: CycleView, total: Ints) -> None:
+        self._held = view.ledger.job_used  # read, never written: always current
+        self._some = np.flatnonzero(total > 0)
+        self._total = total[self._some, None].astype(np.float64)
+        self._asked = _asked(view)[self._some]
+        self._vertices = _vertices(tuple(view.queues.values()))
+        last = [self._vertices.of_queue.get(job.queue, (0,))[-1] for job in view.jobs]
+        count = len(self._vertices.parent)
+        self._parent = np.concatenate((self._vertices.parent, np.array(last, dtype=np.int64)))
+        self._depth = np.concatenate((self._vertices.depth, self._vertices.depth[np.array(last, dtype=np.int64)] + 1))
+        self._jobs = slice(count, count + len(view.jobs))
+        self._longest = max((len(path) for path in self._vertices.of_queue.values()), default=0)
+
+    def key(self, queue: Queue) -> tuple[float, ...]:
+        """Saturation and share by weight of each step of the queue's path; the smallest goes first."""
+        share, saturated = self._shares()
+        path = self._vertices.of_queue[queue.name]
+        keys = [k for v in path for k in (float(saturated[v]), float(share[v] / self._vertices.weight[v]))]
+        return (*keys, *[0.0] * (2 * self._longest - len(keys)))  # one length, or keys of other plugins would mix in
+
+    def _shares(self) -> tuple[Floats, Bools]:
+        """Share and saturation of every vertex and job, from the jobs upwards."""
+        held = np.zeros((len(self._some), len(self._parent)))
+        held[:, self._jobs] = self._held[self._some]
+        share = np.zeros(len(self._parent))
+        saturated = np.ones(len(self._parent), dtype=bool)
+        saturated[self._jobs] = self._saturated()
+        for depth in range(int(self._depth.max(initial=0)), -1, -1):
+            here = np.flatnonzero(self._depth == depth)
+            share[here] = (held[:, here] / self._total).max(axis=0, initial=0.0)
+            if depth:
+                self._raise(here, held, share, saturated)
+        return share, saturated
+
+    def _raise(self, here: Ints, held: Floats, share: Floats, saturated: Bools) -> None:
+        """Count the vertices of one depth towards their parents."""
+        np.logical_and.at(saturated, self._parent[here], saturated[here])
+        some = here[share[here] > 0]
+        hungry = some[~saturated[some]]
+        least = np.ones(len(self._parent))
+        np.minimum.at(least, self._parent[hungry], share[hungry])
+        scale = np.where(saturated[some], 1.0, least[self._parent[some]] / share[some])
+        np.add.at(held.T, self._parent[some], (held[:, some] * scale).T)
+
+    def _saturated(self) -> Bools:
+        held = self._held[self._some]
+        full = (held > 0) & (self._asked > 0) & (held >= self._asked)
+        gone = (held.sum(axis=1) >= self._total[:, 0])[:, None] & (self._asked > 0)
+        result: Bools = (full | gone).any(axis=0)
+        return result
+
+
+def _asked(view: CycleView) -> Ints:
+    """What each job asks for in all, running tasks included, (resources x jobs)."""
+    result = np.zeros((len(view.axis), len(view.jobs)), dtype=np.int64)
+    for job in view.jobs:
+        for sub in job.subs:
+            result[:, job.number] += sub.request
+    return result
+
+
+def _vertices(queues: Sequence[Queue]) -> _Vertices:
+    """The steps of all paths; a queue without a path is directly below the root, with its own weight."""
+    numbers: dict[tuple[str, ...], int] = {(): 0}
+    parent, depth, weight = [-1], [0], [1.0]
+    of_queue: dict[str, tuple[int, ...]] = {}
+    for queue in queues:
+        steps, weights = _path(queue)
+        found = []
+        for i in range(1, len(steps) + 1):
+            number = numbers.get(steps[:i])
+            if number is None:
+                number = numbers[steps[:i]] = len(parent)
+                parent.append(numbers[steps[: i - 1]])
+                depth.append(i)
+                weight.append(weights[i - 1])  # who names a step first gives its weight
+            found.append(number)
+        of_queue[queue.name] = tuple(found)
+    return _Vertices(np.array(parent), np.array(depth), np.array(weight), of_queue)
+
+
+def _path(queue: Queue) -> tuple[tuple[str, ...], list[float]]:
+    """The steps below the root and their weights; a weight that is missing, unreadable or below 1 is 1."""
+    if not queue.hierarchy:
+        return (queue.name,), [float(max(1, queue.weight))]
+    steps = queue.hierarchy.split("/")
+    weights = [_weight(text) for text in queue.hierarchy_weights.split("/")]
+    if steps[0] == _TOP:
+        steps, weights = steps[1:], weights[1:]
+    weights += [1.0] * (len(steps) - len(weights))
+    return (tuple(steps), weights) if steps else ((queue.name,), [1.0])
+
+
+def _weight(text: str) -> float:
+    try:
+        return max(1.0, float(text))
+    except ValueError:
+        return 1.0
