@@ -6,7 +6,7 @@ that nothing behind it runs. The forms:
 
 - `kinds`: objects of some types, as they are now; another where one of these has come, gone or become another record.
 - `records`: the same of one type by path, with those that are others; with a `Facet`, in these fields alone.
-- `whole`: one value, made again as a whole.
+- `whole`: one value, made again as a whole; `struct`: a record, of which each field is a value.
 - `Each`: one value for each record, made again for those that are others.
 - `Rows`: columns in the order of nodes, read again for the rows that are others.
 - `follow`: what a follower with a memory makes of its inputs. Its value may depend on the past in numbers alone.
