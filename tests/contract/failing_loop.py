@@ -66,8 +66,8 @@ def _lived(asked: str, actions: tuple[str, ...]) -> dict[str, object]:
     first = PluginChoice("faulty", {"method": method, "answer": answer})
     profile = check_profile(replace(DEFAULT, actions=actions, tiers=((first,), OTHERS)))
     cluster, observer = _Cluster(), _Observer()
-    duty = SchedulerProfile(frozenset({""}), profile)  # drawn pods name no scheduler
-    loop = Loop(cluster, [duty], clock=lambda: 1e9, ticks=lambda: 1e9, observers=(observer,))
+    scheduler = SchedulerProfile(frozenset({""}), profile)  # drawn pods name no scheduler
+    loop = Loop(cluster, [scheduler], clock=lambda: 1e9, ticks=lambda: 1e9, observers=(observer,))
     for _ in range(PASSES):
         loop.run_once()
     labels = {"plugin": "faulty", "point": METHODS[method].__name__}

@@ -182,8 +182,8 @@ def test_statuses(api: FakeApi, lie: str) -> None:
     api.fail("PATCH", "/podgroups/g", lie, times=3)
     with KubeCluster(Access(api.url)) as cluster:
         assert cluster.synced(timeout=60)
-        duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-        Loop(cluster, [duty], clock=lambda: 1e9, ticks=lambda: 1e9).run_once()
+        scheduler = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+        Loop(cluster, [scheduler], clock=lambda: 1e9, ticks=lambda: 1e9).run_once()
 
         assert _until(lambda: "Running" == api.get("podgroups", "g")["status"]["phase"])
         assert "n0" == api.get("pods", "p1")["spec"]["nodeName"]

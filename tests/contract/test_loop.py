@@ -28,8 +28,8 @@ class _World:
         self.api = api
         self.cluster = cluster
         self.now = START
-        duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-        self.loop = WrittenLoop(cluster, [duty], clock=lambda: self.now, ticks=lambda: self.now)
+        scheduler = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+        self.loop = WrittenLoop(cluster, [scheduler], clock=lambda: self.now, ticks=lambda: self.now)
 
     def put(self, *manifests: Json) -> None:
         """Objects that the client knows of when this returns."""

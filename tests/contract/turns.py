@@ -41,8 +41,8 @@ class World:
         self.api = api
         self.cluster = cluster
         self.now = START
-        duty = SchedulerProfile(frozenset(names), DEFAULT)
-        self.loop = WrittenLoop(cluster, [duty], clock=lambda: self.now, ticks=lambda: self.now)
+        scheduler = SchedulerProfile(frozenset(names), DEFAULT)
+        self.loop = WrittenLoop(cluster, [scheduler], clock=lambda: self.now, ticks=lambda: self.now)
 
     def put(self, *manifests: Json) -> None:
         """Objects that the client knows of as they are now when this returns."""

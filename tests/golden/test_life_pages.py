@@ -61,5 +61,5 @@ def _view(until: float) -> View:
     life = Simulation(load([str(WORLD)]), DEFAULT, start=start, incidents=incidents)
     last = list(life.run(until))[-1]
     after = build(last.objects, start + last.at)
-    told = life.chronicle
-    return View(last.at, last.objects, after, last.report, told.happenings, told.places, life.cycles, life.unfinished)
+    told = life.history
+    return View(last.at, last.objects, after, last.report, told.events, told.places, life.cycles, life.unfinished)

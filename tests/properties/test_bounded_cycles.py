@@ -67,8 +67,8 @@ def _pod(name: str, cpus: int, group: str) -> Raw:
 def places(raws: list[Raw], profile: Profile, most_pods: int | None) -> tuple[dict[str, str], list[int]]:
     """Where pods stand in the end, and how many were placed in each turn that left some to the next."""
     cluster = EmbeddedCluster(Objects.of((codec.decode(raw), raw) for raw in raws))
-    duty = SchedulerProfile(frozenset({"volcano"}), profile)
-    loop = Loop(cluster, [duty], clock=lambda: 0.0, ticks=lambda: 0.0, with_controllers=False, most_pods=most_pods)
+    scheduler = SchedulerProfile(frozenset({"volcano"}), profile)
+    loop = Loop(cluster, [scheduler], clock=lambda: 0.0, ticks=lambda: 0.0, with_controllers=False, most_pods=most_pods)
     before: dict[str, str] = {}
     placed, again = [], 3
     while again:

@@ -114,7 +114,7 @@ def test_the_same_input_gives_the_same_bytes(raws: list[Raw], incidents: list[In
     one, first = _run(raws, incidents)
     two, second = _run(raws[::-1], incidents)
 
-    assert one.chronicle.happenings == two.chronicle.happenings
+    assert one.history.events == two.history.events
     assert [_bytes(moment.objects) for moment in first] == [_bytes(moment.objects) for moment in second]
 
 
@@ -137,7 +137,7 @@ def test_every_pod_has_one_course(raws: list[Raw], incidents: list[Incident]) ->
     """No pod starts twice, ends twice or comes back from its end; what is left of it is its last state."""
     cluster, moments = _run(raws, incidents)
     courses: dict[str, str] = defaultdict(str)
-    for entry in cluster.chronicle.happenings:
+    for entry in cluster.history.events:
         if entry.about.kind == "Pod" and entry.reason != "NotRunning":
             courses[entry.about.path] += LETTERS[entry.reason]
     left = moments[-1].objects.every(Pod)

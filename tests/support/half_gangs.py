@@ -154,9 +154,9 @@ class ShakyWorld:
         self._loop = self._process()
 
     def _process(self) -> Loop:
-        duty = SchedulerProfile(frozenset({""}), self._profile)
+        scheduler = SchedulerProfile(frozenset({""}), self._profile)
         now = lambda: self.cluster.now  # noqa: E731
-        return Loop(self.cluster, [duty], clock=now, ticks=now, most_pods=self._most)
+        return Loop(self.cluster, [scheduler], clock=now, ticks=now, most_pods=self._most)
 
     def join(self, *gangs: Gang) -> None:
         """Gangs that nobody has seen before, however old they are."""

@@ -70,4 +70,4 @@ def phases(moment: Moment) -> dict[str, int]:
 
 def reasons(cluster: Simulation, name: str) -> list[tuple[float, str]]:
     """When what happened to the object of a name."""
-    return [(h.at, h.reason) for h in cluster.chronicle.happenings if h.about.name == name]
+    return [(h.at, h.reason) for h in cluster.history.events if h.about.name == name]

@@ -12,14 +12,14 @@ from tierwise.apiserver.store import ServedCluster
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Objects
 from tierwise.sim.cluster.controller_manager import ControllerManager
-from tierwise.sim.cluster.pod_behaviour import Pace
+from tierwise.sim.cluster.pod_behaviour import PodSpeed
 from tierwise.sim.cluster.simulation import Simulation
 
 __all__ = ["START", "Json", "Playground", "deployment", "nodes"]
 
 Json = dict[str, Any]
 START = 1_800_000_000.0
-OWN_PACE = Pace()
+OWN_TIMING = PodSpeed()
 
 
 def nodes(*names: str, cpu: str = "4") -> list[Json]:
@@ -50,14 +50,14 @@ class Playground:
     """A cluster with these objects, and its clients' view of it."""
 
     def __init__(
-        self, raws: Iterable[Json] = (), *, pace: Pace = OWN_PACE, window: int = 1000, events: int = 1000
+        self, raws: Iterable[Json] = (), *, timing: PodSpeed = OWN_TIMING, window: int = 1000, events: int = 1000
     ) -> None:
         objects = Objects.of((codec.decode(raw), raw) for raw in raws)
         self.now = START
         self.cluster = ServedCluster(objects, lambda: self.now, window, events)
         self.api = ObjectApi(self.cluster)
         self.simulation = Simulation(
-            self.cluster.read(), DEFAULT, start=START, user=ControllerManager(), cluster=self.cluster, pace=pace
+            self.cluster.read(), DEFAULT, start=START, user=ControllerManager(), cluster=self.cluster, timing=timing
         )
 
     def live(self, seconds: int = 3) -> None:

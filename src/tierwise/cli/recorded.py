@@ -25,8 +25,8 @@ def recorded_objects(place: str) -> Objects:
 
     found = _recorded(place)
     every = (raw for key in found.objects if (raw := found.objects.raw(key)) is not None)
-    known = SCHEDULER_NAMES.union(found.duty.profile.schedulers)
-    raws = [_ours(raw, known) for raw in served(every, found.duty.schedulers)]
+    known = SCHEDULER_NAMES.union(found.scheduler.profile.schedulers)
+    raws = [_ours(raw, known) for raw in served(every, found.scheduler.schedulers)]
     return Objects.of((codec.decode(raw), raw) for raw in saved(raws, found.now))
 
 
@@ -40,7 +40,7 @@ def _ours(raw: Raw, known: frozenset[str]) -> Raw:
 
 def recorded_profile(place: str) -> Profile:
     """The profile of the cycle of `DIR@CYCLE`."""
-    return _recorded(place).duty.profile
+    return _recorded(place).scheduler.profile
 
 
 def _recorded(place: str) -> RecordedCycle:

@@ -119,9 +119,9 @@ def _run(recorded: RecordedCycle, again: Repetition) -> Run:
 
     cluster = EmbeddedCluster(recorded.objects)
     cluster.apply(effects(again.snapshot, again.report))
-    duty = recorded.duty
-    after = build(cluster.read(), recorded.now, duty.profile, schedulers=duty.schedulers)
-    return Run([(again.snapshot, again.report)], after, duty.profile, again.report.evictions)
+    scheduler = recorded.scheduler
+    after = build(cluster.read(), recorded.now, scheduler.profile, schedulers=scheduler.schedulers)
+    return Run([(again.snapshot, again.report)], after, scheduler.profile, again.report.evictions)
 
 
 def _told(recorded: RecordedCycle, again: Repetition) -> Raw:
@@ -150,8 +150,10 @@ def _explain_pod(recorded: RecordedCycle, pod: str, output: Output) -> None:
 
     path = pod if "/" in pod else f"default/{pod}"
     inspector = PodInspector(path)
-    snapshot = build(recorded.objects, recorded.now, recorded.duty.profile, schedulers=recorded.duty.schedulers)
-    report = cycle(snapshot, recorded.duty.profile, inspect=inspector.inspect)
+    snapshot = build(
+        recorded.objects, recorded.now, recorded.scheduler.profile, schedulers=recorded.scheduler.schedulers
+    )
+    report = cycle(snapshot, recorded.scheduler.profile, inspect=inspector.inspect)
     seen = inspector.inspection
     if seen is None:
         raise InputError(f"cycle {recorded.number} did not look for a place for it", obj=f"Pod {path}")

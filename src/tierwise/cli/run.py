@@ -182,7 +182,7 @@ def serve(
         cluster,
         profiles,
         with_controllers=with_controllers,
-        pace=LoopTiming(asked.period),
+        timing=LoopTiming(asked.period),
         observers=observers,
         files=asked.discovery_files,
         defrag=defrag,

@@ -48,11 +48,11 @@ class Shown(msgspec.Struct, frozen=True):
     interrupted: bool
 
 
-def show(views: Iterable[View], pace: float | None, *, everything: bool) -> Shown:
+def show(views: Iterable[View], speed: float | None, *, everything: bool) -> Shown:
     """Draw every view at its time; Ctrl-C ends it, and leaves the terminal as it was."""
     console = terminal()
     page = page_of(console, everything=everything)
-    note = "Ctrl-C ends" if pace is None else f"{pace:g} times as fast, Ctrl-C ends"
+    note = "Ctrl-C ends" if speed is None else f"{speed:g} times as fast, Ctrl-C ends"
     current: View | None = None
     interrupted = False
     with Live(console=console, screen=True, auto_refresh=False) as live:
@@ -63,12 +63,12 @@ def show(views: Iterable[View], pace: float | None, *, everything: bool) -> Show
         try:
             for view in views:
                 if current is not None:
-                    for at in ticks(current.at, view.at, pace):
+                    for at in ticks(current.at, view.at, speed):
                         draw(replace(current, at=at))
                         time.sleep(_TICK)
                 current = view
                 draw(view)
-            time.sleep(_LINGER if pace is not None else 0)
+            time.sleep(_LINGER if speed is not None else 0)
         except KeyboardInterrupt:
             interrupted = True
     if current is None:
@@ -76,9 +76,9 @@ def show(views: Iterable[View], pace: float | None, *, everything: bool) -> Show
     return Shown(current, interrupted)
 
 
-def ticks(start: float, end: float, pace: float | None) -> Iterator[float]:
+def ticks(start: float, end: float, speed: float | None) -> Iterator[float]:
     """The times between two moments at which a frame is due."""
-    step = 0.0 if pace is None else pace * _TICK
+    step = 0.0 if speed is None else speed * _TICK
     at = start
     while step and at < end:
         yield at
@@ -149,7 +149,7 @@ def submit(
     objects, profile, start = inputs.read()
     incidents = [*failures, *losses, *returns]
     live = watch and output_format == "text" and sys.stdout.isatty()
-    pace = None if instant else speed or (_SPEED if live else None)
+    speed = None if instant else speed or (_SPEED if live else None)
     with contextlib.ExitStack() as stack:
         if opened is not None and journal.journal is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tierwise-"))
@@ -158,11 +158,11 @@ def submit(
             life = Simulation(objects, profile, start=start, incidents=incidents, observe=told(writers, profile))
             moments = life.run(_DAY if until is None else until)
             if live:
-                _watch(life, moments, pace, everything=everything)
+                _watch(life, moments, speed, everything=everything)
             elif output_format == "text":
-                _tell(life, _paced(moments, pace), everything=everything)
+                _tell(life, _slowed(moments, speed), everything=everything)
             else:
-                _json(life, _paced(moments, pace), lines=output_format == "jsonl")
+                _json(life, _slowed(moments, speed), lines=output_format == "jsonl")
         if opened is not None:
             assert journal.journal is not None
             play({"": recorded(journal.journal, f"submit {', '.join(inputs.filenames)}")}, opened)
@@ -172,16 +172,16 @@ def _view(life: Simulation, last: Moment) -> View:
     from tierwise.snapshot.builder import build
 
     after = build(life.guard.over(last.objects), life.start + last.at, life.profile)
-    recent, places = tuple(life.chronicle.happenings[-_RECENT:]), dict(life.chronicle.places)
+    recent, places = tuple(life.history.events[-_RECENT:]), dict(life.history.places)
     return View(last.at, last.objects, after, last.report, recent, places, life.cycles, life.unfinished)
 
 
-def _paced(moments: Iterator[Moment], pace: float | None) -> Iterator[Moment]:
+def _slowed(moments: Iterator[Moment], speed: float | None) -> Iterator[Moment]:
     """The moments, each at its time."""
     before = 0.0
     for moment in moments:
-        if pace is not None:
-            time.sleep((moment.at - before) / pace)
+        if speed is not None:
+            time.sleep((moment.at - before) / speed)
         before = moment.at
         yield moment
 
@@ -209,13 +209,13 @@ def _json(life: Simulation, moments: Iterator[Moment], *, lines: bool) -> None:
             print_json(timeline_entry_wire(entry, life.start), indent=0)
     assert last is not None  # there is always a first moment
     whole = life_wire(_view(life, last), life.start)
-    timeline = [timeline_entry_wire(entry, life.start) for entry in life.chronicle.happenings]
+    timeline = [timeline_entry_wire(entry, life.start) for entry in life.history.events]
     print_json({"summary": whole}, indent=0) if lines else print_json({**whole, "timeline": timeline})
 
 
-def _watch(life: Simulation, moments: Iterator[Moment], pace: float | None, *, everything: bool) -> None:
+def _watch(life: Simulation, moments: Iterator[Moment], speed: float | None, *, everything: bool) -> None:
     """The live view, and in the end what became of everything."""
-    last = show((_view(life, moment) for moment in moments), pace, everything=everything)
+    last = show((_view(life, moment) for moment in moments), speed, everything=everything)
     end = replace(last.view, unfinished=life.unfinished)
     print_page(partial(outcome_lines, view=end), everything=everything)
     if last.interrupted:

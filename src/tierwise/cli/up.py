@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tierwise.port import Objects
     from tierwise.runtime.access import Access
     from tierwise.runtime.profile_run import Observer
-    from tierwise.sim.cluster.pod_behaviour import Pace
+    from tierwise.sim.cluster.pod_behaviour import PodSpeed
 
 __all__ = ["up"]
 
@@ -74,7 +74,7 @@ def up(
     except ImportError as error:
         raise missing(error) from None
     from tierwise.cli.inputs import introduce, load, profile_of
-    from tierwise.sim.cluster.pod_behaviour import Pace
+    from tierwise.sim.cluster.pod_behaviour import PodSpeed
 
     profile = profile_of(config_file)
     objects = load(filenames) if filenames else _small_cluster()
@@ -85,10 +85,10 @@ def up(
     config = _kubeconfig(url, token, opened.authority)
     words = ["--kubeconfig", kubeconfig or "FILE", *(["--config", config_file] if config_file else [])]
     runs = LiveRuns("a cluster in memory", shlex.join(words))
-    pace = Pace(speed, None if run_for is None else math.ceil(run_for))
+    timing = PodSpeed(speed, None if run_for is None else math.ceil(run_for))
     with contextlib.ExitStack() as stack:
         observers = [runs, *stack.enter_context(writing(journal, [scheduler_profile(profile)]))]
-        app = stack.enter_context(_served(objects, profile, pace, observers, opened.access))
+        app = stack.enter_context(_served(objects, profile, timing, observers, opened.access))
         stack.enter_context(listening(app, *opened.listen, opened.tls))
         if kubeconfig is None:
             click.echo(config, nl=False)
@@ -108,7 +108,7 @@ def _how(kubeconfig: str | None, url: str, token: str) -> str:
 
 @contextlib.contextmanager
 def _served(
-    objects: Objects, profile: Profile, pace: Pace, observers: Sequence[Observer], access: Access
+    objects: Objects, profile: Profile, timing: PodSpeed, observers: Sequence[Observer], access: Access
 ) -> Iterator[web.Application]:
     """A cluster that lives, as an application; the first observer is what the page shows."""
     import time
@@ -133,7 +133,7 @@ def _served(
         start=float(math.floor(time.time())),
         user=ControllerManager(),
         cluster=cluster,
-        pace=pace,
+        timing=timing,
         observe=told(observers, profile),
     )
     app = web.Application(middlewares=[guarded(access, refuse=refused)], client_max_size=MOST_BYTES)

@@ -20,9 +20,9 @@ def pairs(nodes: Mapping[str, Node]) -> list[tuple[str, str]]:
     """Origin and destination by name; the first ready node of a zone speaks for it, so all nodes agree on the pairs."""
     speakers: dict[tuple[str, str], str] = {}
     for name in sorted(nodes, key=natural):
-        spot = zone_of(nodes[name])
-        if any(spot) and _ready(nodes[name]):
-            speakers.setdefault(spot, name)
+        zone = zone_of(nodes[name])
+        if any(zone) and _ready(nodes[name]):
+            speakers.setdefault(zone, name)
     found: dict[Link, tuple[str, str]] = {}
     for one, origin in speakers.items():
         for other, destination in speakers.items():

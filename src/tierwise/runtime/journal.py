@@ -88,7 +88,7 @@ _UNREADABLE: Final = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 # What is written.
 
 
-class _Duty(msgspec.Struct, frozen=True):
+class _WrittenProfile(msgspec.Struct, frozen=True):
     schedulers: tuple[str, ...]
     profile: msgspec.Raw
 
@@ -97,7 +97,7 @@ class _Header(msgspec.Struct, frozen=True):
     version: str
     format: int
     first: int
-    duties: tuple[_Duty, ...]
+    profiles: tuple[_WrittenProfile, ...] = msgspec.field(name="duties")
 
 
 class _Put(msgspec.Struct, frozen=True, array_like=True):
@@ -119,7 +119,7 @@ _Time = Annotated[float, msgspec.Meta(ge=-62_135_596_800.0, le=253_402_300_799.0
 class _Cycle(msgspec.Struct, frozen=True, omit_defaults=True):
     cycle: _Count
     now: _Time
-    duty: _Count = 0
+    profile: _Count = msgspec.field(name="duty", default=0)
     puts: tuple[_Put, ...] = ()
     deletes: tuple[_Path, ...] = ()
     decided: msgspec.Raw = msgspec.Raw(b"{}")
@@ -155,12 +155,13 @@ def _put(objects: Objects, group: str, kind: str, path: str) -> _Put | None:
 class JournalWriter:
     """Writes every cycle of a loop; an observer of it."""
 
-    def __init__(self, folder: Path, size: int, duties: tuple[SchedulerProfile, ...]) -> None:
+    def __init__(self, folder: Path, size: int, profiles: tuple[SchedulerProfile, ...]) -> None:
         """The folder is made where it is missing; InputError where it cannot be used. `size` is in bytes."""
         self._folder, self._size = folder, size
-        self._duties = duties
+        self._profiles = profiles
         self._header = tuple(
-            _Duty(tuple(sorted(duty.schedulers)), msgspec.Raw(msgspec.json.encode(duty.profile))) for duty in duties
+            _WrittenProfile(tuple(sorted(one.schedulers)), msgspec.Raw(msgspec.json.encode(one.profile)))
+            for one in profiles
         )
         try:
             for part in (*reversed(folder.parents), folder):
@@ -205,9 +206,9 @@ class JournalWriter:
             return
         puts, deletes = _changes(objects, self._seen)
         self._seen = objects
-        duty = next(i for i, found in enumerate(self._duties) if found.profile is turn.profile)
+        profile = next(i for i, found in enumerate(self._profiles) if found.profile is turn.profile)
         decision = msgspec.Raw(decided(turn.snapshot, turn.decided if turn.decided is not None else turn.report))
-        self._line(_Cycle(self._number, turn.snapshot.now, duty, puts, deletes, decision))
+        self._line(_Cycle(self._number, turn.snapshot.now, profile, puts, deletes, decision))
         assert self._out is not None
         self._out.flush(zlib.Z_SYNC_FLUSH)  # so that a journal whose writer was killed ends with a whole line
         self._trim(0)
@@ -301,7 +302,7 @@ class CycleSummary(msgspec.Struct, frozen=True):
 
     number: int
     now: float
-    duty: int
+    profile: int  # its place among those of the journal
     effects: tuple[Raw, ...]
     waiting: dict[str, tuple[str, str, str]]  # by job: verdict, code, message
 
@@ -321,7 +322,7 @@ class RecordedCycle(msgspec.Struct, frozen=True):
     number: int
     now: float
     objects: Objects
-    duty: SchedulerProfile
+    scheduler: SchedulerProfile
     decided: bytes
     version: str  # of tierwise, which wrote it
 
@@ -337,9 +338,9 @@ class Repetition(msgspec.Struct, frozen=True):
 
 def repeat(recorded: RecordedCycle) -> Repetition:
     """Run a recorded cycle again: the same objects, the same time, the same profile."""
-    reader = Reader(recorded.duty.profile, schedulers=recorded.duty.schedulers)
+    reader = Reader(recorded.scheduler.profile, schedulers=recorded.scheduler.schedulers)
     snapshot = reader.read(recorded.objects, recorded.now)
-    report = cycle(snapshot, recorded.duty.profile)
+    report = cycle(snapshot, recorded.scheduler.profile)
     again = decided(snapshot, report)
     return Repetition(snapshot, report, again, again == recorded.decided)
 
@@ -418,7 +419,7 @@ class JournalCursor:
         self._segment: Path | None = None
         self._lines: Iterator[bytes] = iter(())
         self._header: _Header | None = None
-        self._duties: dict[bytes, SchedulerProfile] = {}
+        self._profiles: dict[bytes, SchedulerProfile] = {}
         self._objects = Objects()
         self._last: RecordedCycle | None = None
 
@@ -463,13 +464,13 @@ class JournalCursor:
             held |= dict.fromkeys(found.deletes)
             if found.cycle == number:
                 self._objects = self._followed(held, segment)
-                if found.duty >= len(self._header.duties):
+                if found.profile >= len(self._header.profiles):
                     raise InputError(f"is no journal: cycle {number} names no profile of its own", file=str(segment))
                 return RecordedCycle(
                     number=number,
                     now=found.now,
                     objects=self._objects,
-                    duty=self._duty(self._header.duties[found.duty], segment),
+                    scheduler=self._scheduler(self._header.profiles[found.profile], segment),
                     decided=bytes(found.decided),
                     version=self._header.version,
                 )
@@ -485,13 +486,13 @@ class JournalCursor:
         except InputError as error:
             raise error if error.file else error.inside(file=str(segment)) from None
 
-    def _duty(self, written: _Duty, segment: Path) -> SchedulerProfile:
-        """Equal duties are one object, so that a reader of snapshots keeps what it knows."""
+    def _scheduler(self, written: _WrittenProfile, segment: Path) -> SchedulerProfile:
+        """Equal profiles are one object, so that a reader of snapshots keeps what it knows."""
         content = msgspec.json.encode(written)
-        if content not in self._duties:
+        if content not in self._profiles:
             profile = check_profile(_decoded(bytes(written.profile), Profile, segment), str(segment))
-            self._duties[content] = SchedulerProfile(frozenset(written.schedulers), profile)
-        return self._duties[content]
+            self._profiles[content] = SchedulerProfile(frozenset(written.schedulers), profile)
+        return self._profiles[content]
 
 
 def _key(put: _Put) -> Key:
@@ -519,7 +520,7 @@ def _summary(found: _Cycle, segment: Path) -> CycleSummary:
     told = _decoded(bytes(found.decided), _Decided, segment)
     if any("effect" not in effect for effect in told.effects):
         raise InputError(f"is no journal: an effect of cycle {found.cycle} does not say what it is", file=str(segment))
-    return CycleSummary(found.cycle, found.now, found.duty, told.effects, told.waiting)
+    return CycleSummary(found.cycle, found.now, found.profile, told.effects, told.waiting)
 
 
 class _Decided(msgspec.Struct, frozen=True):

@@ -105,10 +105,10 @@ class LoopRunner:
     def __init__(
         self,
         cluster: KubeCluster,
-        duties: Sequence[SchedulerProfile],
+        profiles: Sequence[SchedulerProfile],
         *,
         with_controllers: bool,
-        pace: LoopTiming,
+        timing: LoopTiming,
         observers: Sequence[Observer] = (),
         files: Path | None = None,
         defrag: DefragSettings | None = None,
@@ -123,18 +123,18 @@ class LoopRunner:
         self._caught: Caught | None = None  # what ends this process
         self._memory = Recollection()  # of what ended the one before
         self._recalled = False
-        self._pace = pace
+        self._timing = timing
         self._stopping = threading.Event()
         self._checks: tuple[Health, ...] = (self._ends, self._turns, cluster.deaf)
         clock = SteadyClock(time.time, time.monotonic)
         self._loop = Loop(
             cluster,
-            duties,
+            profiles,
             clock=clock,
             ticks=time.monotonic,
             with_controllers=with_controllers,
             fetching=Fetching(cluster.secret, clock=clock, wake=cluster.wake, files=files),
-            defrag=_defrag(cluster, duties, clock, defrag, namespace) if defrag is not None and duties else None,
+            defrag=_defrag(cluster, profiles, clock, defrag, namespace) if defrag is not None and profiles else None,
             observers=(*observers, self),
         )
 
@@ -151,8 +151,8 @@ class LoopRunner:
             _spare_the_collector()
             sys.setswitchinterval(_SWITCH)
             self._loop.run(
-                period=self._pace.period,
-                rest=self._pace.rest,
+                period=self._timing.period,
+                rest=self._timing.rest,
                 stopping=self._ended,
                 may=self._may,
             )
@@ -248,7 +248,7 @@ class LoopRunner:
 
 def _defrag(
     cluster: KubeCluster,
-    duties: Sequence[SchedulerProfile],
+    profiles: Sequence[SchedulerProfile],
     clock: Callable[[], float],
     settings: DefragSettings,
     namespace: str,
@@ -257,7 +257,7 @@ def _defrag(
     from tierwise.runtime.defrag import DefragController, DefragExecutor  # few ask for it, and it plans by simulation
 
     executor = DefragExecutor(
-        cluster, duties[0].profile, namespace=namespace, by="tierwise", clock=clock, schedulers=duties[0].schedulers
+        cluster, profiles[0].profile, namespace=namespace, by="tierwise", clock=clock, schedulers=profiles[0].schedulers
     )
     return DefragController(executor, settings, clock=clock, wake=cluster.wake)
 

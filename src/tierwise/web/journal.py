@@ -95,7 +95,7 @@ class JournalRecording:
                 recorded = self._cursor.cycle(number)
             except InputError:
                 return None
-            profile, now = recorded.duty, recorded.now
+            profile, now = recorded.scheduler, recorded.now
             before, after = self._readers.setdefault(id(profile), (_reader(profile), _reader(profile)))
             snapshot = before.read(recorded.objects, now)
             report = cycle(snapshot, profile.profile)
@@ -127,8 +127,8 @@ def _moments(journal: Journal, told: Callable[[int], None]) -> tuple[list[Raw], 
         held.follow(step)
         figures = _figures(step.cycle, held)
         state = _state(step.cycle), held.state(figures)
-        if figures["placed"] or figures["evicted"] or state != last.get(step.cycle.duty):
-            last[step.cycle.duty] = state
+        if figures["placed"] or figures["evicted"] or state != last.get(step.cycle.profile):
+            last[step.cycle.profile] = state
             count += 1
             found.append(figures)
             if len(found) > 2 * MOST_MOMENTS:

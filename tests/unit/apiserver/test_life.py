@@ -16,7 +16,7 @@ from tierwise.config.profile import DEFAULT
 from tierwise.manifests.files import read
 from tierwise.port import Objects
 from tierwise.sim.cluster.controller_manager import ControllerManager
-from tierwise.sim.cluster.pod_behaviour import Pace
+from tierwise.sim.cluster.pod_behaviour import PodSpeed
 from tierwise.sim.cluster.simulation import Simulation
 from tierwise.sim.cluster.store import EmbeddedCluster
 
@@ -163,17 +163,17 @@ def test_what_nothing_acts_on_is_kept_with_a_word() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pace", "marks", "seconds"),
+    ("timing", "marks", "seconds"),
     [
-        (Pace(), {"tierwise.io/run-for": "60s"}, 63),
-        (Pace(speed=20.0), {"tierwise.io/run-for": "60s"}, 6),
-        (Pace(run=60), {}, 63),
-        (Pace(speed=20.0, run=60), {}, 6),
+        (PodSpeed(), {"tierwise.io/run-for": "60s"}, 63),
+        (PodSpeed(speed=20.0), {"tierwise.io/run-for": "60s"}, 6),
+        (PodSpeed(run=60), {}, 63),
+        (PodSpeed(speed=20.0, run=60), {}, 6),
     ],
 )
-def test_a_job_ends_after_its_time_at_the_pace_of_the_cluster(pace: Pace, marks: Json, seconds: int) -> None:
+def test_a_job_ends_after_its_time_at_the_speed_of_the_cluster(timing: PodSpeed, marks: Json, seconds: int) -> None:
     """A minute takes a minute, or three seconds at twenty times the speed; then the Job is complete."""
-    ground = Playground(nodes("n0"), pace=pace)
+    ground = Playground(nodes("n0"), timing=timing)
     template = {
         "metadata": {"annotations": marks},
         "spec": {"containers": [{"name": "main"}], "restartPolicy": "Never"},
@@ -192,7 +192,7 @@ def test_a_job_ends_after_its_time_at_the_pace_of_the_cluster(pace: Pace, marks:
 
 def test_pods_that_are_meant_to_run_on_do_so() -> None:
     """Whatever the time of those that are meant to end."""
-    ground = Playground(nodes("n0"), pace=Pace(run=1))
+    ground = Playground(nodes("n0"), timing=PodSpeed(run=1))
     ground.create("apps/v1/deployments", deployment(replicas=1))
 
     ground.live(5)

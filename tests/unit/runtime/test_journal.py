@@ -46,11 +46,11 @@ class Life:
 
     def __init__(self, objects: Objects, folder: Path, *, profile: Profile = DEFAULT, size: int = 1 << 20) -> None:
         self.cluster, self.now = EmbeddedCluster(objects), 1_000_000.0625
-        duty = SchedulerProfile(OURS, profile)
-        self.writer = JournalWriter(folder, size, (duty,))
+        scheduler = SchedulerProfile(OURS, profile)
+        self.writer = JournalWriter(folder, size, (scheduler,))
         clock = lambda: self.now  # noqa: E731 - a name for a function of no arguments
         _OPEN.append(self.writer)
-        self.loop = Loop(self.cluster, [duty], clock=clock, ticks=clock, observers=[self.writer])
+        self.loop = Loop(self.cluster, [scheduler], clock=clock, ticks=clock, observers=[self.writer])
 
     def turn(self, *, seconds: float = 5.3) -> None:
         """One turn of the loop, and pods that run after it."""
@@ -89,7 +89,7 @@ def test_every_cycle_can_be_repeated(tmp_path: Path, profile: Profile) -> None:
 
     assert [1, 2, 3, 4] == numbers
     assert all(repeat(journal.cycle(number)).same for number in numbers)
-    assert profile == journal.cycle(1).duty.profile
+    assert profile == journal.cycle(1).scheduler.profile
 
 
 def test_what_is_decided_otherwise_is_noticed(tmp_path: Path) -> None:
@@ -97,7 +97,7 @@ def test_what_is_decided_otherwise_is_noticed(tmp_path: Path) -> None:
     _busy(tmp_path)
     recorded = Journal(tmp_path).cycle(1)
     spread = replace(DEFAULT, tiers=(*DEFAULT.tiers, (PluginChoice("nodeorder", {"leastrequested.weight": 99}),)))
-    other = replace(recorded, duty=SchedulerProfile(OURS, replace(spread, actions=("enqueue",))))
+    other = replace(recorded, scheduler=SchedulerProfile(OURS, replace(spread, actions=("enqueue",))))
 
     assert repeat(recorded).same
     assert not repeat(other).same

@@ -136,13 +136,13 @@ def _text(path: str, said: dict[str, str], *, unread: bool) -> str:
 def _kept(folder: Path, raws: list[Raw]) -> str:
     """All that a journal says of objects, from the beginning and as changes."""
     loaded = [(codec.decode(raw), raw) for raw in raws]
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
-    writer = JournalWriter(folder, 1 << 24, (duty,))
+    scheduler = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    writer = JournalWriter(folder, 1 << 24, (scheduler,))
     try:
         for objects in (Objects(), Objects.of(loaded), Objects()):
             cluster = EmbeddedCluster(objects)
             Loop(
-                cluster, [duty], clock=lambda: 1e9, ticks=lambda: 0.0, with_controllers=False, observers=[writer]
+                cluster, [scheduler], clock=lambda: 1e9, ticks=lambda: 0.0, with_controllers=False, observers=[writer]
             ).run_once()
     finally:
         writer.close()

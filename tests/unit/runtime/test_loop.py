@@ -446,8 +446,8 @@ def test_every_profile_has_its_turn() -> None:
     for name, raw in zip("abc", manifests[1:], strict=True):
         raw["spec"]["schedulerName"] = name
     cluster, watcher = _Refusing(manifests), _Watcher()
-    duties = [SchedulerProfile(frozenset({name}), DEFAULT) for name in ("a", "b")]
-    turns = Loop(cluster, duties, clock=lambda: NOW, ticks=lambda: NOW, observers=[watcher])
+    schedulers = [SchedulerProfile(frozenset({name}), DEFAULT) for name in ("a", "b")]
+    turns = Loop(cluster, schedulers, clock=lambda: NOW, ticks=lambda: NOW, observers=[watcher])
     turns.run_once()
 
     assert ["n0", "n0", ""] == [found.spec.node_name for found in cluster.read().every(Pod).values()]

@@ -33,7 +33,7 @@ class _Cluster:
 
 
 def _service(cluster: _Cluster) -> LoopRunner:
-    return LoopRunner(cast(KubeCluster, cluster), [], with_controllers=False, pace=LoopTiming())
+    return LoopRunner(cast(KubeCluster, cluster), [], with_controllers=False, timing=LoopTiming())
 
 
 def test_a_loop_without_an_end_of_a_turn_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,9 +79,9 @@ def test_a_cycle_that_does_not_end_is_not_alive(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(time, "monotonic", lambda: now)
     monkeypatch.setattr(time, "time", looked_at)
-    duty = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
+    scheduler = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
     cluster = cast(KubeCluster, _Filled())
-    started.append(LoopRunner(cluster, [duty], with_controllers=False, pace=LoopTiming(), cycle_limit=80.0))
+    started.append(LoopRunner(cluster, [scheduler], with_controllers=False, timing=LoopTiming(), cycle_limit=80.0))
     started[0].run()
 
     assert ("", "scheduling has not ended for 81 seconds") in said

@@ -69,8 +69,8 @@ def test_turns_are_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
 def test_another_reason_is_news(caplog: pytest.LogCaptureFixture) -> None:
     """A gang that waits for something else than before is logged again, and once."""
     cluster, telemetry = EmbeddedCluster(WORLD), Telemetry(registry(), Connection())
-    duty = SchedulerProfile(frozenset({"tierwise", "volcano", "default-scheduler", ""}), DEFAULT)
-    loop = Loop(cluster, [duty], clock=lambda: 0.0, ticks=lambda: 0.0, observers=[telemetry])
+    scheduler = SchedulerProfile(frozenset({"tierwise", "volcano", "default-scheduler", ""}), DEFAULT)
+    loop = Loop(cluster, [scheduler], clock=lambda: 0.0, ticks=lambda: 0.0, observers=[telemetry])
 
     def told() -> int:
         caplog.clear()

@@ -52,13 +52,13 @@ def wanted(objects: Objects) -> list[Raw] | None:
     trees = {type_.name: read(type_, nodes) for type_ in source.types}
     names = _names(trees, objects.every(HyperNode))
     manifests = []
-    for spot in sorted(names, key=lambda spot: (spot.path[-1].tier, natural(names[spot]))):
-        tree, step = trees[spot.network], spot.path[-1]
+    for place in sorted(names, key=lambda place: (place.path[-1].tier, natural(names[place]))):
+        tree, step = trees[place.network], place.path[-1]
         of_network = {
-            path: names[_NodePath(spot.network, path)] for path in (spot.path, *tree.domains[spot.path].domains)
+            path: names[_NodePath(place.network, path)] for path in (place.path, *tree.domains[place.path].domains)
         }
         labels = {SOURCE_LABEL: SOURCE, tree.tier_names[step.tier]: step.name}
-        manifests.append(_sorted(hypernode(tree, spot.path, of_network, labels)))
+        manifests.append(_sorted(hypernode(tree, place.path, of_network, labels)))
     return manifests
 
 
@@ -80,20 +80,20 @@ def _names(trees: Mapping[str, Tree], existing: Mapping[str, HyperNode]) -> dict
     names: dict[_NodePath, str] = {}
     used: set[str] = set()
     # From tier 1 outwards, so that the names of the domains inside are known when those outside are compared.
-    for (_, prefix, key, value), spots in sorted(_alike(trees).items()):
+    for (_, prefix, key, value), places in sorted(_alike(trees).items()):
         candidates = [name for name in labelled.get((key, value), ()) if name.startswith(prefix)]
         matches = sorted(
-            (-_in_common(spot, trees, mine[name], names), name != _fresh(spot, prefix), spot, natural(name))
-            for spot in spots
+            (-_in_common(place, trees, mine[name], names), name != _fresh(place, prefix), place, natural(name))
+            for place in places
             for name in candidates
         )
-        for _, _, spot, (_, name) in matches:
-            if spot not in names and name not in used:
-                names[spot] = name
+        for _, _, place, (_, name) in matches:
+            if place not in names and name not in used:
+                names[place] = name
                 used.add(name)
-        for spot in sorted(spot for spot in spots if spot not in names):
-            names[spot] = next(n for n in _spellings(spot, prefix) if n not in existing and n not in used)
-            used.add(names[spot])
+        for place in sorted(place for place in places if place not in names):
+            names[place] = next(n for n in _spellings(place, prefix) if n not in existing and n not in used)
+            used.add(names[place])
     return names
 
 
@@ -109,21 +109,21 @@ def _alike(trees: Mapping[str, Tree]) -> dict[tuple[int, str, str, str], list[_N
     return alike
 
 
-def _in_common(spot: _NodePath, trees: Mapping[str, Tree], made: HyperNode, names: Mapping[_NodePath, str]) -> int:
+def _in_common(place: _NodePath, trees: Mapping[str, Tree], made: HyperNode, names: Mapping[_NodePath, str]) -> int:
     """How many members of a hyperNode the labels still place in a domain."""
-    members = trees[spot.network].domains[spot.path]
-    inside = {*members.nodes, *(names[_NodePath(spot.network, path)] for path in members.domains)}
+    members = trees[place.network].domains[place.path]
+    inside = {*members.nodes, *(names[_NodePath(place.network, path)] for path in members.domains)}
     exact = (member.selector.exact_match for member in made.spec.members)
     return len(inside & {match.name for match in exact if match is not None})
 
 
-def _fresh(spot: _NodePath, prefix: str) -> str:
-    return next(_spellings(spot, prefix))
+def _fresh(place: _NodePath, prefix: str) -> str:
+    return next(_spellings(place, prefix))
 
 
-def _spellings(spot: _NodePath, prefix: str) -> Iterator[str]:
+def _spellings(place: _NodePath, prefix: str) -> Iterator[str]:
     """Names for a new domain in the order to try: five digits are few, so another domain may have had the first."""
-    words = (spot.network, str(spot.path[-1].tier), *(step.name for step in spot.path))
+    words = (place.network, str(place.path[-1].tier), *(step.name for step in place.path))
     for attempt in count():
         text = "\n".join((*words, *("again" for _ in range(attempt))))
         yield prefix + hashlib.sha256(text.encode()).hexdigest()[:5]

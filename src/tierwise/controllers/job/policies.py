@@ -38,7 +38,7 @@ class PolicyAction(NamedTuple):
 
 
 def policy_actions(job: Job, found: Iterable[JobEvent]) -> Iterator[PolicyAction]:
-    """What the policies of a job say to what has happened, in that order; most happenings have no answer."""
+    """What the policies of a job say to what has happened, in that order; most events have no answer."""
     of_task = {task.name: task.policies for task in job.spec.tasks}
     for event in found:
         policy = _policy(of_task.get(event.task, ()), event) or _policy(job.spec.policies, event)

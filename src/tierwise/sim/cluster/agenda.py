@@ -45,14 +45,14 @@ class PodFails(msgspec.Struct, frozen=True):
 
 
 class NodeLost(msgspec.Struct, frozen=True):
-    """A machine falls silent."""
+    """A host falls silent."""
 
     after: float
     node: str
 
 
 class NodeBack(msgspec.Struct, frozen=True):
-    """A machine that was lost is there again."""
+    """A host that was lost is there again."""
 
     after: float
     node: str
@@ -145,7 +145,7 @@ def node_lost(text: str) -> NodeLost:
 
 
 def node_back(text: str) -> NodeBack:
-    """The same for a machine that comes back."""
+    """The same for a host that comes back."""
     node, after = _timed(text, "NODE@TIME, as in node-7@20m")
     return NodeBack(after, node)
 

@@ -1,6 +1,6 @@
 """The driver of the embedded cluster: controllers, cycles of the scheduler, and the statuses that follow from them.
 
-When that happens, and how pods run meanwhile, is for those who pace it: `rounds` at one moment, where pods run at
+When that happens, and how pods run meanwhile, is for those who drive it: `rounds` at one moment, where pods run at
 once, and `simulation` on a clock, with kubelets. What makes a stage raise is set aside by name, as on a real cluster.
 """
 

@@ -35,7 +35,7 @@ class EventLog:
 
     def __init__(self, start: float) -> None:
         self.start = start
-        self.happenings: list[TimelineEntry] = []
+        self.events: list[TimelineEntry] = []
         self.places: dict[str, str] = {}  # the hyperNode where each pod group was last placed
         self._said: dict[tuple[Key, str], str] = {}
         self._waiting: set[Key] = set()
@@ -43,8 +43,8 @@ class EventLog:
     def effects(self, done: Sequence[Effect], before: Objects, after: Objects, now: float) -> None:
         """Note what was carried out between two states of the cluster, and the phases that differ between them."""
         for effect in done:
-            self.happenings += filter(self._news, self._of_effect(effect, before, after, now - self.start))
-        self.happenings += self._phases(before, after, now - self.start)
+            self.events += filter(self._news, self._of_effect(effect, before, after, now - self.start))
+        self.events += self._phases(before, after, now - self.start)
 
     def _news(self, entry: TimelineEntry) -> bool:
         """Whether this happened, or, where it says how things stand, whether they stand otherwise than before."""
@@ -58,7 +58,7 @@ class EventLog:
         """Note where a cycle placed what."""
         news = [decision for decision in report.decisions if decision.bound or not _was_nominated(snapshot, decision)]
         names = ObjectNames(snapshot.jobs if news else ())
-        self.happenings += [self._placed(snapshot, decision, names, now - self.start) for decision in news]
+        self.events += [self._placed(snapshot, decision, names, now - self.start) for decision in news]
 
     def _placed(self, snapshot: Snapshot, decision: Decision, names: ObjectNames, at: float) -> TimelineEntry:
         job = decision.job
@@ -125,7 +125,7 @@ class EventLog:
         warning: bool = False,
         detail: bool = False,
     ) -> TimelineEntry:
-        """A happening about a pod, with the job that it is of; or about anything else, with what it is called."""
+        """An event about a pod, with the job that it is of; or about anything else, with what it is called."""
         record = objects.record(key)
         if isinstance(record, PodGroup):
             return TimelineEntry(at, key, reason, text, warning, job=_called(record), detail=detail)

@@ -15,13 +15,13 @@ from tierwise.api.core import ContainerStateTerminated, ContainerStatus, Pod
 from tierwise.api.meta import parse_time
 from tierwise.controllers.stamp import stamp
 from tierwise.port import Effect, PatchStatus, RecordEvent, key_of
-from tierwise.sim.cluster.pod_behaviour import Pace, PodBehaviour, behaviour
+from tierwise.sim.cluster.pod_behaviour import PodBehaviour, PodSpeed, behaviour
 from tierwise.sim.cluster.store import grace
 
 __all__ = ["PodSync", "killed", "sync_pod"]
 
 _ENDED: Final = ("Succeeded", "Failed")
-_OWN_PACE: Final = Pace()
+_OWN_TIMING: Final = PodSpeed()
 _BACK_OFF: Final = 10
 _LONGEST_BACK_OFF: Final = 300
 
@@ -34,9 +34,9 @@ class PodSync(msgspec.Struct, frozen=True):
     wake: float | None = None
 
 
-def sync_pod(pod: Pod, now: float, pace: Pace = _OWN_PACE) -> PodSync:
+def sync_pod(pod: Pod, now: float, timing: PodSpeed = _OWN_TIMING) -> PodSync:
     """A pod that stands on a living node, at a time."""
-    own = behaviour(pod.metadata.annotations).paced(pace, ends=pod.spec.restart_policy in ("Never", "OnFailure"))
+    own = behaviour(pod.metadata.annotations).timed(timing, ends=pod.spec.restart_policy in ("Never", "OnFailure"))
     if pod.metadata.deletion_timestamp:
         return _leaving(pod, own, now)
     if pod.status.phase in _ENDED:

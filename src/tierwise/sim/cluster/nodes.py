@@ -1,8 +1,8 @@
-"""The machines behind the nodes with their kubelets, and the node controller that watches them.
+"""The hosts behind the nodes with their kubelets, and the node controller that watches them.
 
-A lost machine stops reporting. After a while its node becomes not ready and is tainted; its pods are evicted when their
-tolerations end, and are removed after their grace period, as on a cluster whose provider deletes lost machines. A
-machine that comes back has lost its containers. Pods of a node that is deleted are removed a while later, as
+A lost host stops reporting. After a while its node becomes not ready and is tainted; its pods are evicted when their
+tolerations end, and are removed after their grace period, as on a cluster whose provider deletes lost hosts. A
+host that comes back has lost its containers. Pods of a node that is deleted are removed a while later, as
 Kubernetes' garbage collector of pods does it.
 """
 
@@ -23,7 +23,7 @@ from tierwise.controllers.workqueue import Index, Requeue, WorkQueue
 from tierwise.port import Delete, Effect, Key, Objects, RecordEvent, Update, key_of
 from tierwise.scheduler.guard import Guard
 from tierwise.sim.cluster.kubelet import killed, sync_pod
-from tierwise.sim.cluster.pod_behaviour import Pace
+from tierwise.sim.cluster.pod_behaviour import PodSpeed
 
 __all__ = ["NOTICED_AFTER", "TOLERATED_FOR", "NodeSync", "SimNodes"]
 
@@ -39,7 +39,7 @@ _LOST: Final = "lost"
 _TAINT: Final = "node.kubernetes.io/unreachable"
 _EFFECTS: Final = ("NoSchedule", "NoExecute")
 _LOST_FOR_GOOD: Final = 255
-"""The exit code of a container whose machine went down: what a kubelet reports after a reboot."""
+"""The exit code of a container whose host went down: what a kubelet reports after a reboot."""
 
 
 class NodeSync(msgspec.Struct, frozen=True):
@@ -51,24 +51,24 @@ class NodeSync(msgspec.Struct, frozen=True):
 
 
 class SimNodes:
-    """Which machines are down, and since when; pods and nodes to which nothing happens are not looked at."""
+    """Which hosts are down, and since when; pods and nodes to which nothing happens are not looked at."""
 
-    def __init__(self, guard: Guard, pace: Pace) -> None:
+    def __init__(self, guard: Guard, timing: PodSpeed) -> None:
         self.down: dict[str, float] = {}
         self._deleted: dict[str, float] = {}  # nodes that were there, and since when they are not
-        self._guard, self._pace = guard, pace
+        self._guard, self._timing = guard, timing
         self._seen = Objects()
         self._pods = Index(Pod, lambda pod: pod.spec.node_name or None)
         self._lost = Index(Node, lambda node: _LOST if _lost_since(node) is not None else None)
         self._queue = WorkQueue()  # of pods that a kubelet has something to do about
 
     def lose(self, node: str, now: float) -> None:
-        """Let a machine fall silent."""
+        """Let a host fall silent."""
         self.down.setdefault(node, now)
         self._queue.add(_paths(self._pods[node]))
 
     def restore(self, node: str, pods: Iterable[Pod], now: float) -> list[Effect]:
-        """Let a machine come back: what ran on it has ended."""
+        """Let a host come back: what ran on it has ended."""
         if self.down.pop(node, None) is None:
             return []
         self._queue.add(_paths(self._pods[node]))
@@ -78,7 +78,7 @@ class SimNodes:
         ]
 
     def sync(self, objects: Objects, now: float) -> NodeSync:
-        """What the node controller and the kubelets of living machines do at a time."""
+        """What the node controller and the kubelets of living hosts do at a time."""
         self._follow(objects, now)
         well = not self.down and _LOST not in self._lost
         if well and self._queue.idle(now):
@@ -97,7 +97,7 @@ class SimNodes:
                     return (), due
                 gone.append(key_of(pod))
                 return (RecordEvent(key_of(pod), "Normal", "Gone", _removed(pod)),), None
-            own = self._guard.call(f"running pod {path}", partial(sync_pod, pod, now, self._pace))
+            own = self._guard.call(f"running pod {path}", partial(sync_pod, pod, now, self._timing))
             if own is None:
                 return (), None
             if own.gone:
@@ -159,7 +159,7 @@ class SimNodes:
         return NodeSync(tuple(effects), tuple(gone), min(wakes, default=None))
 
     def _about(self, objects: Objects, pod: Pod, now: float) -> tuple[tuple[Effect, ...] | Key, float | None]:
-        """What becomes of one pod on a lost machine: effects, or its key where it is gone; and when to look again."""
+        """What becomes of one pod on a lost host: effects, or its key where it is gone; and when to look again."""
         name = pod.spec.node_name
         if name not in self.down or pod.status.phase in ("Succeeded", "Failed"):
             return (), None

@@ -22,7 +22,16 @@ from tierwise.api.volcano import Job
 from tierwise.dialects import workloads
 from tierwise.port import Objects
 
-__all__ = ["EXIT_CODE", "RUN_FOR", "START_AFTER", "STOP_AFTER", "Pace", "PodBehaviour", "behaviour", "check_habits"]
+__all__ = [
+    "EXIT_CODE",
+    "RUN_FOR",
+    "START_AFTER",
+    "STOP_AFTER",
+    "PodBehaviour",
+    "PodSpeed",
+    "behaviour",
+    "check_habits",
+]
 
 START_AFTER: Final = "tierwise.io/start-after"
 RUN_FOR: Final = "tierwise.io/run-for"
@@ -31,7 +40,7 @@ STOP_AFTER: Final = "tierwise.io/stop-after"
 _MOMENT: Final = 1
 
 
-class Pace(msgspec.Struct, frozen=True):
+class PodSpeed(msgspec.Struct, frozen=True):
     """How a cluster plays its pods: so many times as fast as they ask for, and for how long those that do not say."""
 
     speed: float = 1.0
@@ -46,13 +55,13 @@ class PodBehaviour(msgspec.Struct, frozen=True):
     exit_code: int = 0
     stop: int = _MOMENT
 
-    def paced(self, pace: Pace, *, ends: bool) -> PodBehaviour:
-        """The same at a pace, still in whole seconds; a run takes one at least, so that it can be seen."""
-        if pace.speed == 1 and (pace.run is None or self.run is not None or not ends):
+    def timed(self, timing: PodSpeed, *, ends: bool) -> PodBehaviour:
+        """The same at the speed of a cluster, in whole seconds; a run takes one at least, so that it can be seen."""
+        if timing.speed == 1 and (timing.run is None or self.run is not None or not ends):
             return self
-        asked = pace.run if self.run is None and ends else self.run
-        run = None if asked is None else max(math.ceil(asked / pace.speed), min(asked, 1))
-        return PodBehaviour(int(self.start / pace.speed), run, self.exit_code, int(self.stop / pace.speed))
+        asked = timing.run if self.run is None and ends else self.run
+        run = None if asked is None else max(math.ceil(asked / timing.speed), min(asked, 1))
+        return PodBehaviour(int(self.start / timing.speed), run, self.exit_code, int(self.stop / timing.speed))
 
 
 def behaviour(annotations: Mapping[str, str]) -> PodBehaviour:

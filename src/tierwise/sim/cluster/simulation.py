@@ -33,7 +33,7 @@ from tierwise.sim.cluster.driver import MOST, EmbeddedDriver
 from tierwise.sim.cluster.event_log import EventLog
 from tierwise.sim.cluster.kubelet import killed
 from tierwise.sim.cluster.nodes import SimNodes
-from tierwise.sim.cluster.pod_behaviour import Pace, check_habits
+from tierwise.sim.cluster.pod_behaviour import PodSpeed, check_habits
 from tierwise.sim.cluster.provisioner import Provisioner
 from tierwise.sim.cluster.store import EmbeddedCluster
 
@@ -50,7 +50,7 @@ class User(Protocol):
         """The next moment at which something is to be done whatever happens until then; None where none is."""
 
 
-_OWN_PACE: Final = Pace()
+_OWN_TIMING: Final = PodSpeed()
 _OF_JOBS: Final = frozenset((Pod, PodGroup, Job))
 _STARTING: Final = frozenset((Pod, Job))
 _ENDED: Final = ("Succeeded", "Failed")
@@ -79,12 +79,13 @@ class Simulation(EmbeddedDriver):
         user: User | None = None,
         plugins: Mapping[str, Factory] = PLUGINS,
         cluster: EmbeddedCluster | None = None,
-        pace: Pace = _OWN_PACE,
+        timing: PodSpeed = _OWN_TIMING,
         log: bool = True,
         observe: Callable[[Snapshot, CycleReport, Objects], None] | None = None,
     ) -> None:
-        """`cluster` is one that others write to as well, and holds the objects already; kubelets play pods at a `pace`;
-        without a `log` nothing is written down of what happens, for runs of which nobody reads it; `observe` is told
+        """`cluster` is one that others write to as well, and holds the objects already; kubelets play pods by `timing`.
+
+        Without a `log` nothing is written down of what happens, for runs of which no one reads it; `observe` is told
         of every cycle: what it saw, what it decided, and the objects that it saw it in.
         """
         check_habits(objects)
@@ -94,14 +95,14 @@ class Simulation(EmbeddedDriver):
         super().__init__(cluster, profile, plugins=plugins)
         self.unfinished = True  # whether anything is still going to happen
         self._observe = observe
-        self.chronicle = EventLog(self.start)
+        self.history = EventLog(self.start)
         self._log = log
         self._watched = log or observe is not None  # whether an observer sees what every moment leads to
         self._user = user
         self._agenda = Agenda(self.start)
         for incident in incidents:
             self._agenda.put(incident, self.start + incident.after)
-        self._machines = SimNodes(self.guard, pace)
+        self._nodes = SimNodes(self.guard, timing)
         self._storage = Provisioner()
         self._seen: Objects | None = None  # what the last cycle saw: another would decide the same of it
         self._last: tuple[Snapshot, CycleReport] | None = None
@@ -128,14 +129,14 @@ class Simulation(EmbeddedDriver):
     def advance(self, now: float) -> Moment:
         """Let everything happen that happens at a moment; for callers who have a clock of their own."""
         self.cluster.clock = now
-        told = len(self.chronicle.happenings)
+        told = len(self.history.events)
         self._await(Due("kubelets"), self._advance(now), now)
         snapshot, report = self._last or self._cycle(now)
-        return Moment(now - self.start, self.chronicle.happenings[told:], self.cluster.read(), snapshot, report)
+        return Moment(now - self.start, self.history.events[told:], self.cluster.read(), snapshot, report)
 
     def forget(self) -> None:
         """Drop what was told so far: for long runs of which nobody keeps a record."""
-        self.chronicle.happenings.clear()
+        self.history.events.clear()
         self.cluster.events.clear()
 
     def _advance(self, now: float) -> float | None:
@@ -189,7 +190,7 @@ class Simulation(EmbeddedDriver):
         snapshot, report, asked = decided.snapshot, decided.report, decided.effects
         outcomes = self.cluster.apply(asked) if asked else ()
         if self._log:
-            self.chronicle.cycle(snapshot, report, now)
+            self.history.cycle(snapshot, report, now)
         told = self._write_statuses(decided)
         self._note(before, now)
         again = math.inf if report.retry_at is None else math.ceil(report.retry_at)
@@ -216,13 +217,13 @@ class Simulation(EmbeddedDriver):
     def _kubelets(self, now: float) -> float | None:
         """Let storage, the node controller and every kubelet that lives do their work."""
         before = self.cluster.read()
-        machines, storage = self._machines.sync(before, now), self._storage.provision(before, now)
-        if machines.effects or storage.effects:
-            self.cluster.apply([*machines.effects, *storage.effects])
-        if machines.gone:
-            self.cluster.remove(machines.gone)
+        nodes, storage = self._nodes.sync(before, now), self._storage.provision(before, now)
+        if nodes.effects or storage.effects:
+            self.cluster.apply([*nodes.effects, *storage.effects])
+        if nodes.gone:
+            self.cluster.remove(nodes.gone)
         self._note(before, now)
-        return min((wake for wake in (machines.wake, storage.wake) if wake is not None), default=None)
+        return min((wake for wake in (nodes.wake, storage.wake) if wake is not None), default=None)
 
     def _happen(self, now: float) -> None:
         """What comes from outside at this moment."""
@@ -232,10 +233,10 @@ class Simulation(EmbeddedDriver):
                 case PodFails(_, path, code):
                     self._fail(path, code, now)
                 case NodeLost(_, node):
-                    self._machines.lose(node, now)
+                    self._nodes.lose(node, now)
                     self.cluster.apply([RecordEvent(_node(node), "Warning", "Lost", "the machine falls silent")])
                 case NodeBack(_, node):
-                    back = self._machines.restore(node, before.every(Pod).values(), now)
+                    back = self._nodes.restore(node, before.every(Pod).values(), now)
                     self.cluster.apply(
                         [RecordEvent(_node(node), "Normal", "Back", "the machine is there again"), *back]
                     )
@@ -247,9 +248,7 @@ class Simulation(EmbeddedDriver):
 
     def _fail(self, path: str, code: int, now: float) -> None:
         pod = self.cluster.read().every(Pod).get(path)
-        alive = (
-            pod is not None and not pod.metadata.deletion_timestamp and pod.spec.node_name not in self._machines.down
-        )
+        alive = pod is not None and not pod.metadata.deletion_timestamp and pod.spec.node_name not in self._nodes.down
         if pod is not None and alive and pod.status.phase == "Running":
             self.cluster.apply(killed(pod, now, code))
             return
@@ -260,7 +259,7 @@ class Simulation(EmbeddedDriver):
     def _note(self, before: Objects, now: float) -> None:
         after = self.cluster.read()
         if self._log and (self.cluster.done or after is not before):
-            self.chronicle.effects(self.cluster.done, before, after, now)
+            self.history.effects(self.cluster.done, before, after, now)
         self.cluster.done = []
 
     def following(self, now: float) -> float | None:
