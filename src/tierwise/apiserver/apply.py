@@ -2,7 +2,7 @@
 
 A manager owns the fields that it applied last. Fields that it no longer names are removed, unless another manager owns
 them as well; a field of another manager with another value is a conflict, unless the request is forced. Ownership is
-kept in `metadata.managedFields` for managers who apply; what is written in other ways belongs to nobody.
+kept in `metadata.managedFields` for managers who apply; what is written in other ways belongs to no one.
 """
 
 from __future__ import annotations

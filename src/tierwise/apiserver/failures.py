@@ -41,7 +41,7 @@ def not_found(resource: str, name: str) -> ApiFailure:
 
 
 def conflict(resource: str, name: str, why: str) -> ApiFailure:
-    """Somebody else was faster."""
+    """Someone else was faster."""
     text = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
     return ApiFailure(409, "Conflict", text, _details(resource, name))
 

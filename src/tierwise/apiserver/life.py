@@ -36,7 +36,7 @@ def alive(
     wake, ended = threading.Event(), threading.Event()
 
     def changed() -> None:
-        """Somebody else than the cluster itself has changed something."""
+        """Someone else than the cluster itself has changed something."""
         if threading.current_thread() is not thread:
             wake.set()
 

@@ -696,7 +696,7 @@ def _holds_node(raw: Raw) -> bool:
 
 
 def _dependents(objects: Objects, uid: str) -> Iterable[Key]:
-    """Objects that nobody but the owner of a uid owns."""
+    """Objects that no one but the owner of a uid owns."""
     found = []
     for key in objects:
         record = objects.record(key)

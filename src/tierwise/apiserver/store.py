@@ -176,7 +176,7 @@ class ServedCluster(EmbeddedCluster):
                 self.version = version
 
     def _one(self, batch: Batch, effect: Effect) -> Outcome:
-        """As the embedded cluster, where nobody else has written what the effect was decided on."""
+        """As the embedded cluster, where no one else has written what the effect was decided on."""
         for meant_key, uid in _meant(effect):
             if uid and meta_of(batch.raw(meant_key) or {}).get("uid", uid) != uid:
                 return Outcome(effect, ok=False, error=f"{meant_key} is gone, and another of its name is there")
@@ -320,7 +320,7 @@ def _with_meta(record: Object, raw: Raw) -> Object:
 
 
 def _with_phase(key: Key, raw: Raw) -> Raw:
-    """A pod that nobody has looked at yet is pending."""
+    """A pod that no one has looked at yet is pending."""
     if (key.group, key.kind) != ("", "Pod"):
         return raw
     status = raw.get("status")

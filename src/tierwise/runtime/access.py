@@ -5,7 +5,7 @@ along, so only requests that name this machine are answered there; whoever is to
 another address, gives a token. What comes too fast, or from a page of another site, is refused in any case.
 
 How fast is counted for each client by its address, and for those who know the token apart from those who do not:
-nobody's requests use up what another may ask.
+no one's requests use up what another may ask.
 """
 
 from __future__ import annotations

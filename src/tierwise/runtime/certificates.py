@@ -1,4 +1,4 @@
-"""Certificates for the webhook where nobody else provides them: an authority of its own, and a server signed by it.
+"""Certificates for the webhook where no one else provides them: an authority of its own, and a server signed by it.
 
 Elliptic curve keys, no randomness beyond what keys and serial numbers need, times passed in. Writes nothing.
 """

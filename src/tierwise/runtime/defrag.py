@@ -1,7 +1,7 @@
 """Carries defragmentations out on a cluster: `DefragExecutor` by the command line, `DefragController` in the loop.
 
 Both write the record and then do what `sim.defrag_execution` asks for, one call after the other; what is decided there
-is not known here. The record is written on the condition that nobody else has changed it, so two executors do not
+is not known here. The record is written on the condition that no one else has changed it, so two executors do not
 undo each other's steps.
 """
 
@@ -113,7 +113,7 @@ class DefragExecutor:
         """Do the next thing, if there is one; the record after it, or None where it is not ours.
 
         Before anything is evicted the record is written on the version that it was decided on: who looks at an old
-        one, of which another executor has the next, evicts nobody.
+        one, of which another executor has the next, evicts no one.
         """
         config, record = self._config(), self.record()
         if config is None or record is None or record.by != self.by:

@@ -47,7 +47,7 @@ def place(text: str) -> tuple[str, int]:
 def runner_of(app: web.Application, limits: Limits | None = None) -> web.AppRunner:
     """A runner whose connections are cut after a quiet time.
 
-    Bodies are read as they come: nobody needs compressed requests, and a short one may unpack to gigabytes.
+    Bodies are read as they come: no one needs compressed requests, and a short one may unpack to gigabytes.
     """
     timeout = (limits or Limits()).head
     if _unless_gone not in app.middlewares:
@@ -190,7 +190,7 @@ class ConnectionLimiter:
     async def _enter(self, connection: _Connection, accepted: socket.socket) -> None:
         """Hand a connection to the server, after its TLS handshake where there is one."""
         patience = self.limits.head if self._tls is not None else None
-        with contextlib.suppress(OSError):  # a handshake that failed: the caller has heard of it, nobody else needs to
+        with contextlib.suppress(OSError):  # a handshake that failed: the caller has heard of it, no one else needs to
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: connection, accepted, ssl=self._tls, ssl_handshake_timeout=patience
             )

@@ -1,4 +1,4 @@
-"""Files that nobody else may read, from their first byte on: keys, kubeconfigs, journals."""
+"""Files that no one else may read, from their first byte on: keys, kubeconfigs, journals."""
 
 from __future__ import annotations
 

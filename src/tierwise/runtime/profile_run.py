@@ -147,7 +147,7 @@ class RefusedEvictions:
         self._until: dict[Key, float] = {}
 
     def note(self, outcomes: Iterable[Outcome], now: float) -> None:
-        """Remember evictions that failed; what was withheld, nobody has refused."""
+        """Remember evictions that failed; what was withheld, no one has refused."""
         for outcome in outcomes:
             if isinstance(outcome.effect, Evict) and not outcome.ok and not outcome.withheld:
                 self._until[outcome.effect.pod] = now + _LONG
@@ -332,7 +332,7 @@ class ProfileRun:
         at_once = sent.done() and not under_way
         under_way.append(_UnderWay(snapshot, report, objects, seconds, begun, len(binds), sent, at_once))
         if not at_once and self._may_tell(report):
-            # Nobody who waits is kept from the word by binds of others; whoever is being bound hears when that is done.
+            # No one who waits is kept from the word by binds of others; whoever is being bound hears when that is done.
             complain(self._publish(snapshot, report, (), placed=frozenset(), waiting=True))
         self.conclude_ended()
         return True

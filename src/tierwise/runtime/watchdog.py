@@ -100,7 +100,7 @@ class Recollection:
 
     def __init__(self) -> None:
         self.before: Caught | None = None
-        self._tried = False  # a cycle has begun since nobody is left out
+        self._tried = False  # a cycle has begun since no one is left out
 
     def recall(self, text: str) -> Caught | None:
         """Begin with what another process has remembered."""

@@ -1,7 +1,7 @@
 """What Kubernetes' controller manager does while a cluster lives, beside making pods: scaling, rollouts, statuses.
 
 `workloads` makes what is missing; here what is too much goes, and workloads are told how their pods fare. A user of the
-simulation: `submit` and `simulate` need none of it, as nobody changes a workload there.
+simulation: `submit` and `simulate` need none of it, as no one changes a workload there.
 """
 
 from __future__ import annotations

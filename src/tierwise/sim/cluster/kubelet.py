@@ -88,7 +88,7 @@ def _starting(pod: Pod, own: PodBehaviour, now: float) -> PodSync:
 def _running(pod: Pod, own: PodBehaviour, now: float) -> PodSync:
     status = _first(pod)
     if status is None or (status.state.running is None and status.state.waiting is None):
-        # Somebody else says that it runs: what is left of its life is counted from now on.
+        # Someone else says that it runs: what is left of its life is counted from now on.
         return PodSync((_up(pod, now, pod.status.start_time or stamp(now)),), wake=_end(own, now))
     if status.state.running is not None:
         end = _end(own, parse_time(status.state.running.started_at))

@@ -41,7 +41,7 @@ __all__ = ["Moment", "Simulation", "User"]
 
 
 class User(Protocol):
-    """Somebody outside who does things to the cluster, such as submitting jobs when their time comes."""
+    """Someone outside who does things to the cluster, such as submitting jobs when their time comes."""
 
     def act(self, objects: Objects, now: float) -> Sequence[Effect]:
         """What is done now; asked again at the same moment until it is nothing."""
@@ -135,7 +135,7 @@ class Simulation(EmbeddedDriver):
         return Moment(now - self.start, self.history.events[told:], self.cluster.read(), snapshot, report)
 
     def forget(self) -> None:
-        """Drop what was told so far: for long runs of which nobody keeps a record."""
+        """Drop what was told so far: for long runs of which no one keeps a record."""
         self.history.events.clear()
         self.cluster.events.clear()
 

@@ -61,7 +61,7 @@ class Batch:
         return None if key in self.deletes else self._objects.raw(key)
 
     def version(self, key: Key) -> str:
-        """The resource version of an object; "" where there is none, or nobody counts them."""
+        """The resource version of an object; "" where there is none, or no one counts them."""
         meta = (self.raw(key) or {}).get("metadata")
         return str(meta.get("resourceVersion") or "") if isinstance(meta, dict) else ""
 
