@@ -12,14 +12,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from tierwise.api.fabric import (
-    CONSTRAINTS,
-    FABRIC,
-    fabric_name_fault,
-    fabric_of,
-    fabrics_of_sub_groups,
-    parse_constraints,
-)
+from tierwise.api import fabric
 from tierwise.api.meta import ObjectMeta
 from tierwise.model.job import Constraint
 from tierwise.model.reason import Reason
@@ -49,27 +42,27 @@ class FabricMarks(msgspec.Struct, frozen=True):
 
 def marked(meta: ObjectMeta) -> Mapping[str, str]:
     """The annotations of an object, with the fabrics among them that labels name."""
-    labels = {key: value for key, value in meta.labels.items() if key.startswith(FABRIC) and value}
+    labels = {key: value for key, value in meta.labels.items() if key.startswith(fabric.FABRIC) and value}
     return {**meta.annotations, **labels} if labels else meta.annotations
 
 
 def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups: Collection[str] = ()) -> FabricMarks:
     """The marks of a group whose language speaks of one kind of tree, and whose sub-groups have these names."""
-    name = fabric_of(marks)
-    text = (marks.annotations if isinstance(marks, ObjectMeta) else marks).get(CONSTRAINTS, "")
-    inside = fabrics_of_sub_groups(marks)
+    name = fabric.fabric_of(marks)
+    text = (marks.annotations if isinstance(marks, ObjectMeta) else marks).get(fabric.CONSTRAINTS, "")
+    inside = fabric.fabrics_of_sub_groups(marks)
     if not name and not text and not inside:
         return _NONE
-    fault = next(filter(None, map(fabric_name_fault, (name, *inside.values()))), "")
+    fault = next(filter(None, map(fabric.fabric_name_fault, (name, *inside.values()))), "")
     if fault:
-        return _refused(FABRIC, fault)
+        return _refused(fabric.FABRIC, fault)
     unknown = next((sub_group for sub_group in inside if sub_group not in sub_groups), None)
     if unknown is not None:
-        return _refused(f"{FABRIC}.{unknown}", f'there is no sub-group "{unknown}"')
+        return _refused(f"{fabric.FABRIC}.{unknown}", f'there is no sub-group "{unknown}"')
     kind = fabric_kind(name) if name else ""
-    listed = parse_constraints(text)
+    listed = fabric.parse_constraints(text)
     if isinstance(listed, str):
-        return _refused(CONSTRAINTS, listed)
+        return _refused(fabric.CONSTRAINTS, listed)
     whole: list[Constraint] = []
     inner: dict[str, tuple[Constraint, ...]] = {}
     for entry in listed:
@@ -85,7 +78,7 @@ def read_marks(marks: ObjectMeta | Mapping[str, str], language: str, sub_groups:
         elif entry.sub_group in sub_groups:
             inner[entry.sub_group] = (*inner.get(entry.sub_group, ()), constraint)
         else:
-            return _refused(CONSTRAINTS, f'there is no sub-group "{entry.sub_group}"')
+            return _refused(fabric.CONSTRAINTS, f'there is no sub-group "{entry.sub_group}"')
     kinds = {sub_group: fabric_kind(found) for sub_group, found in inside.items() if found}
     return FabricMarks(kind, tuple(whole), inner, kinds=kinds)
 

@@ -16,15 +16,7 @@ from tierwise.api import storage as api
 from tierwise.api.core import NodeSelector, Pod, Volume
 from tierwise.api.eviction_terms import status_time
 from tierwise.api.quantity import milli, whole
-from tierwise.dialects.kubernetes.csi_migration import (
-    DRIVERS,
-    UNCOUNTED,
-    ZONE_LABELS,
-    Attachable,
-    inline_handle,
-    translated,
-    volume_handle,
-)
+from tierwise.dialects.kubernetes import csi_migration
 from tierwise.model import volumes as model
 from tierwise.port import Objects
 
@@ -218,37 +210,37 @@ class VolumeReader:
         found = self._classes.get(api.class_of(claim))
         return found is not None and found.volume_binding_mode == api.WAIT_FOR_FIRST_CONSUMER
 
-    def _attached(self, pod: Pod) -> set[Attachable]:
+    def _attached(self, pod: Pod) -> set[csi_migration.Attachable]:
         """The volumes of a pod that drivers attach; what is not known of one is not counted."""
-        found: set[Attachable] = set()
+        found: set[csi_migration.Attachable] = set()
         namespace = pod.metadata.namespace or "default"
         names = {volume.name: name for volume, name in claims_of(pod)}
         for volume in pod.spec.volumes:
             if volume.name not in names:
-                one = inline_handle(volume)
+                one = csi_migration.inline_handle(volume)
             else:
                 claim = self._claims.get(f"{namespace}/{names[volume.name]}")
                 if claim is None or (volume.ephemeral is not None and not _owns(pod, claim)):
                     continue
                 settled = self._volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
-                one = volume_handle(settled) if settled is not None else self._to_be_made(claim)
+                one = csi_migration.volume_handle(settled) if settled is not None else self._to_be_made(claim)
             if one is not None and one.driver and one.handle:
                 found.add(one)
         return found
 
-    def _to_be_made(self, claim: api.PersistentVolumeClaim) -> Attachable | None:
+    def _to_be_made(self, claim: api.PersistentVolumeClaim) -> csi_migration.Attachable | None:
         """The volume that a claim without one will have, by a name of its own."""
         found = self._classes.get(api.class_of(claim))
-        if found is None or found.provisioner in UNCOUNTED:
+        if found is None or found.provisioner in csi_migration.UNCOUNTED:
             return None
-        driver = DRIVERS.get(found.provisioner, found.provisioner)
-        return Attachable(driver, f"claim {claim.metadata.namespace or 'default'}/{claim.metadata.name}")
+        driver = csi_migration.DRIVERS.get(found.provisioner, found.provisioner)
+        return csi_migration.Attachable(driver, f"claim {claim.metadata.namespace or 'default'}/{claim.metadata.name}")
 
     def _settled(self, name: str) -> model.VolumeTerms:
         known = self._terms.get(name)
         if known is None:
             volume = self._volumes[name]
-            plugin, migrated, sound = translated(volume)
+            plugin, migrated, sound = csi_migration.translated(volume)
             affinity = _affinity(volume)
             known = self._terms[name] = model.VolumeTerms(
                 affinity,
@@ -388,7 +380,7 @@ class VolumeReader:
             volume = self._volumes.get(spec.source.persistent_volume_name)
             if not spec.attacher or volume is None or volume.spec.csi is None:
                 continue
-            one = Attachable(spec.attacher, volume.spec.csi.volume_handle)
+            one = csi_migration.Attachable(spec.attacher, volume.spec.csi.volume_handle)
             here = (spec.node_name, one.driver, one.handle)
             if f"volume {one.driver}/{one.handle}" in used.get(spec.node_name, ()) or here in known:
                 continue
@@ -412,7 +404,7 @@ def _affinity(volume: api.PersistentVolume) -> NodeSelector | None:
 
 def _zones(volume: api.PersistentVolume) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Labels of zones and regions with their values; a list with an empty entry says nothing."""
-    for key in ZONE_LABELS:
+    for key in csi_migration.ZONE_LABELS:
         text = volume.metadata.labels.get(key)
         if text is not None:
             values = [part.strip() for part in text.split("__")]

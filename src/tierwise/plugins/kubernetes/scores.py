@@ -20,13 +20,7 @@ from tierwise.framework.ledger import Tally
 from tierwise.framework.node_scores import ComparedScores, OwnScores
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
 from tierwise.model.shape import Shape
-from tierwise.plugins.kubernetes.node_affinity import (
-    added_affinity,
-    any_soft,
-    image_bytes,
-    preferred_weights,
-    soft_taints,
-)
+from tierwise.plugins.kubernetes import node_affinity
 from tierwise.plugins.kubernetes.pod_affinity import Count, PodCounts, placeable, soft
 
 __all__ = [
@@ -218,7 +212,7 @@ class NodeAffinityScore(ComparedScores):
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         super().__init__(view)
-        self._added = added_affinity(arguments).preferred
+        self._added = node_affinity.added_affinity(arguments).preferred
         self._known: dict[tuple[PreferredNodeTerm, ...], Ints] = {}
 
     def _speaks(self, ask: Ask) -> bool:
@@ -231,7 +225,7 @@ class NodeAffinityScore(ComparedScores):
     def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
         terms = self._terms(ask.shape)
         if terms not in self._known:
-            self._known[terms] = preferred_weights(self._nodes, terms)
+            self._known[terms] = node_affinity.preferred_weights(self._nodes, terms)
         return _against_most(self._known[terms][span], fits)
 
 
@@ -249,13 +243,13 @@ class TaintToleration(ComparedScores):
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         super().__init__(view)
-        self._soft = any_soft(view.nodes)
+        self._soft = node_affinity.any_soft(view.nodes)
 
     def _speaks(self, ask: Ask) -> bool:
         return self._soft
 
     def _compared(self, ask: Ask, span: slice, fits: Bools) -> Floats:
-        return 100.0 - _against_most(soft_taints(self._nodes, ask.shape.tolerations)[span], fits)
+        return 100.0 - _against_most(node_affinity.soft_taints(self._nodes, ask.shape.tolerations)[span], fits)
 
 
 @takes_part(Scorer, scores_by_shape=True)
@@ -274,7 +268,7 @@ class ImageLocality(OwnScores):
         if not self._nodes.images or not images:
             return np.zeros(length(rows))
         if images not in self._known:
-            there, most = image_bytes(self._nodes, images, whole=True)
+            there, most = node_affinity.image_bytes(self._nodes, images, whole=True)
             self._known[images] = np.floor(100.0 * there / most)
         return self._known[images][rows]
 
