@@ -41,8 +41,6 @@ __all__ = [
     "TOTAL",
     "TREE_ID",
     "ElasticQuota",
-    "ElasticQuotaSpec",
-    "ElasticQuotaStatus",
     "read_amounts",
     "read_list",
     "write_amounts",

@@ -18,11 +18,9 @@ from tierwise.api.meta import parse_time
 __all__ = [
     "CHECKPOINTED",
     "CHECKPOINTED_AT",
-    "EVICTION_NOTICE",
     "EXPECTED_DURATION",
     "MINIMUM_RUN_TIME",
     "NOTICE",
-    "RESTART_COST",
     "EvictionTerms",
     "ended_at",
     "expected_seconds",

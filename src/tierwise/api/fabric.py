@@ -15,16 +15,7 @@ import msgspec
 
 from tierwise.api.meta import Int, ObjectMeta, Record
 
-__all__ = [
-    "CONSTRAINTS",
-    "FABRIC",
-    "FORM",
-    "FabricConstraint",
-    "fabric_name_fault",
-    "fabric_of",
-    "fabrics_of_sub_groups",
-    "parse_constraints",
-]
+__all__ = ["CONSTRAINTS", "FABRIC", "fabric_name_fault", "fabric_of", "fabrics_of_sub_groups", "parse_constraints"]
 
 FABRIC: Final = "tierwise.io/fabric"
 """With a dot and the name of a sub-group behind it, the fabric of that sub-group's own constraint."""

@@ -6,16 +6,7 @@ Built by the codec; `dialects.grove` gives it its meaning.
 from tierwise.api.core import Condition
 from tierwise.api.meta import Int, ObjectMeta, Record
 
-__all__ = [
-    "GROUP",
-    "ConstraintGroup",
-    "PackConstraint",
-    "PodGang",
-    "PodGangGroup",
-    "PodGangSpec",
-    "PodGangStatus",
-    "TopologyConstraint",
-]
+__all__ = ["GROUP", "PodGang", "PodGangSpec", "TopologyConstraint"]
 
 GROUP = "scheduler.grove.io"
 

@@ -10,20 +10,7 @@ import msgspec
 from tierwise.api.core import ResourceList
 from tierwise.api.meta import Int, ObjectMeta, Record
 
-__all__ = [
-    "ClusterNetworkTopology",
-    "ClusterNetworkTopologySpec",
-    "GatherRule",
-    "GatherSpec",
-    "HierarchyLayer",
-    "ParallelRule",
-    "PodGroup",
-    "PodGroupSpec",
-    "PodGroupStatus",
-    "TopologyLayer",
-    "gang_names",
-    "gather_spec",
-]
+__all__ = ["ClusterNetworkTopology", "GatherRule", "GatherSpec", "PodGroup", "gang_names", "gather_spec"]
 
 
 class TopologyLayer(Record, frozen=True):

@@ -5,20 +5,7 @@ Built by the codec; `dialects.kueue` gives them their meaning.
 
 from tierwise.api.meta import Int, ObjectMeta, Record
 
-__all__ = [
-    "GROUP",
-    "Admission",
-    "Level",
-    "PodSet",
-    "PodSetAssignment",
-    "ResourceFlavor",
-    "ResourceFlavorSpec",
-    "Topology",
-    "TopologySpec",
-    "Workload",
-    "WorkloadSpec",
-    "WorkloadStatus",
-]
+__all__ = ["GROUP", "Level", "ResourceFlavor", "Topology", "TopologySpec", "Workload"]
 
 GROUP = "kueue.x-k8s.io"
 

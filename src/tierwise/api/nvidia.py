@@ -6,7 +6,7 @@ each claim is for the channel of a node.
 
 from tierwise.api.meta import Int, ObjectMeta, Record
 
-__all__ = ["ComputeDomain", "ComputeDomainChannel", "ComputeDomainSpec", "TemplateReference"]
+__all__ = ["ComputeDomain"]
 
 
 class TemplateReference(Record, frozen=True):

@@ -12,15 +12,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = [
-    "BORROWS_SPARES",
-    "ON_NODE_LOSS",
-    "SPARES",
-    "OnNodeLoss",
-    "RepairTerms",
-    "parse_on_node_loss",
-    "parse_repair",
-]
+__all__ = ["SPARES", "OnNodeLoss", "RepairTerms", "parse_on_node_loss", "parse_repair"]
 
 ON_NODE_LOSS: Final = "tierwise.io/on-node-loss"
 """On a job: what is restarted when it loses nodes."""

@@ -7,7 +7,7 @@ Kubeflow Trainer and KubeRay create it too. Built by the codec; `dialects.schedu
 from tierwise.api.core import ResourceList
 from tierwise.api.meta import Int, ObjectMeta, Record
 
-__all__ = ["GROUP", "PodGroup", "PodGroupSpec", "PodGroupStatus"]
+__all__ = ["GROUP", "PodGroup", "PodGroupStatus"]
 
 GROUP = "scheduling.x-k8s.io"
 

@@ -25,7 +25,6 @@ __all__ = [
     "PREFIXES",
     "RESOURCES",
     "SPEC_FIELDS",
-    "Unsupported",
     "asks_something",
     "unsupported",
 ]

@@ -9,15 +9,9 @@ from tierwise.api.meta import Int, LabelSelector, ObjectMeta, Record
 
 __all__ = [
     "Command",
-    "CommandTarget",
-    "DependsOn",
     "ExactMatch",
-    "Guarantee",
     "HyperNode",
-    "HyperNodeSpec",
-    "HyperNodeStatus",
     "Job",
-    "JobCondition",
     "JobSpec",
     "JobState",
     "JobStatus",
@@ -25,19 +19,15 @@ __all__ = [
     "MemberSelector",
     "MemberSpec",
     "NetworkTopologySpec",
-    "NodeGroupTerms",
     "PartitionPolicy",
     "PodGroup",
     "PodGroupSpec",
     "PodGroupStatus",
     "Queue",
     "QueueAffinity",
-    "QueueSpec",
     "QueueStatus",
-    "RegexMatch",
     "SubGroupPolicy",
     "TaskSpec",
-    "TaskState",
 ]
 
 

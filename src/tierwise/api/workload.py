@@ -14,15 +14,11 @@ __all__ = [
     "CompositePodGroupSpec",
     "CompositePolicy",
     "DisruptionMode",
-    "GroupStatus",
     "PodGroup",
     "PodGroupSpec",
     "SchedulingConstraints",
     "SchedulingPolicy",
-    "TopologyConstraint",
     "Workload",
-    "WorkloadPodGroup",
-    "WorkloadSpec",
 ]
 
 GROUP = "scheduling.k8s.io"

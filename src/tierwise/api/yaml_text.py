@@ -20,7 +20,7 @@ import yaml
 from tierwise.api.errors import InputError
 from tierwise.api.go_pattern import Pattern, compile_pattern
 
-__all__ = ["DEEPEST", "Allowance", "Scalar", "as_key", "build", "documents", "is_plain", "read_plain", "resolve"]
+__all__ = ["DEEPEST", "Allowance", "build", "documents", "is_plain", "read_plain", "resolve"]
 
 
 # What a plain YAML scalar means.

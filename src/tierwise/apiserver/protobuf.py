@@ -20,7 +20,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.meta import format_micro_time, format_time
 from tierwise.apiserver.failures import bad_request
 
-__all__ = ["Field", "decode", "message_of", "messages", "unknown_fields"]
+__all__ = ["decode", "message_of", "messages", "unknown_fields"]
 
 _MAGIC: Final = b"k8s\x00"
 _DEEPEST: Final = 64

@@ -16,7 +16,7 @@ from tierwise.api.meta import parse_time
 from tierwise.apiserver.kinds import DEFINITION, ServedKind
 from tierwise.apiserver.store import meta_of
 
-__all__ = ["age", "table"]
+__all__ = ["table"]
 
 Cell = str | int
 

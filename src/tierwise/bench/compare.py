@@ -17,7 +17,7 @@ from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 
-__all__ = ["Reference", "ReferencePlacement", "SpeedComparison", "agree", "compare"]
+__all__ = ["Reference", "agree", "compare"]
 
 
 # A pod-by-pod scheduler: the denominator of P3, and a second opinion on where a gang fits.

@@ -22,7 +22,7 @@ from tierwise.model.slots import count_slots
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle, open_cycle
 
-__all__ = ["PROFILES", "End", "ends"]
+__all__ = ["PROFILES", "ends"]
 
 PROFILES: dict[str, Profile] = {
     "none": DEFAULT,

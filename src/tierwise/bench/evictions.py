@@ -29,7 +29,7 @@ from tierwise.model.job import Job, Phase, Status, SubJob
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle
 
-__all__ = ["EVICTING", "CrowdedCluster", "cheapest", "crowded_cluster", "destroyed", "protected", "scattered"]
+__all__ = ["EVICTING", "cheapest", "crowded_cluster", "destroyed", "protected", "scattered"]
 
 
 # Clusters that are full of running gangs, and one more important gang that needs room: what eviction is measured on.

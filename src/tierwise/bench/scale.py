@@ -20,7 +20,7 @@ from tierwise.port import Key, Objects, key_of_raw
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import Reader
 
-__all__ = ["Scale", "measure_scale"]
+__all__ = ["measure_scale"]
 
 _GANG_PODS, _DAEMONS = 7, 3
 _WAITING, _SIZE = 100, 8

@@ -27,7 +27,6 @@ __all__ = [
     "CLASSES",
     "GPU",
     "GPUS_PER_NODE",
-    "LEAD",
     "BenchCluster",
     "GangSpec",
     "cluster",

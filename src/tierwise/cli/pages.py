@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tierwise.runtime.access import Access
     from tierwise.web.recording import Recording
 
-__all__ = ["NAME", "PLACE", "Opening", "Played", "hosts", "opening", "play", "until_interrupted"]
+__all__ = ["NAME", "PLACE", "Played", "hosts", "opening", "play", "until_interrupted"]
 
 NAME: Final = "tierwise"
 """What the certificate of a server is issued to."""

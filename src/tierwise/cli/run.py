@@ -32,17 +32,7 @@ if TYPE_CHECKING:
     from tierwise.runtime.profile_run import Observer, SchedulerProfile
     from tierwise.web.live import LiveRuns
 
-__all__ = [
-    "ServeOptions",
-    "connected",
-    "controllers",
-    "profiles_of",
-    "run",
-    "scheduler_profile",
-    "serve",
-    "told",
-    "writing",
-]
+__all__ = ["controllers", "profiles_of", "run", "scheduler_profile", "told", "writing"]
 
 
 # What `tierwise run` and `tierwise controllers` have in common: their options, and a service by them.

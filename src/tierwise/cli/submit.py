@@ -29,7 +29,7 @@ from tierwise.sim.cluster.agenda import Incident, node_back, node_lost, pod_fail
 if TYPE_CHECKING:
     from tierwise.sim.cluster.simulation import Moment, Simulation
 
-__all__ = ["Shown", "show", "submit", "ticks"]
+__all__ = ["submit", "ticks"]
 
 
 # A live view on the terminal: the frames of `explain.life_page` one after the other, as fast as was asked for.

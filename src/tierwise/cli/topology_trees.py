@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from tierwise.cli.topology import SourceOptions
 
 __all__ = [
-    "FoundTree",
     "find",
     "list_in",
     "merge_plane_entries",

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["ACTIONS", "EVICTING", "EVICTING_BY_POD", "PLACING", "Action", "Family"]
+__all__ = ["ACTIONS", "EVICTING", "EVICTING_BY_POD", "PLACING", "Family"]
 
 
 class Family(enum.Enum):

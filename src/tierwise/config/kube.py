@@ -22,7 +22,7 @@ from tierwise.config.kube_names import ALIASES, DEFAULTS, PLUGINS, KubePlugin, o
 from tierwise.config.profile import Installed, Offer, PluginChoice, Profile
 from tierwise.config.searches import NAME, wrong_steps
 
-__all__ = ["KIND", "POINTS", "Points", "read_kube", "wrong_argument"]
+__all__ = ["KIND", "read_kube"]
 
 
 # What arguments of plugins must look like, by name: what has another type is bad input, not a default.

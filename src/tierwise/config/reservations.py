@@ -13,7 +13,7 @@ from tierwise.api.duration import seconds
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
 
-__all__ = ["CONSERVATIVE", "EASY", "OFF", "ReservationRules", "reservation_rules"]
+__all__ = ["CONSERVATIVE", "OFF", "ReservationRules", "reservation_rules"]
 
 OFF, EASY, CONSERVATIVE = "off", "easy", "conservative"
 _MODES = (OFF, EASY, CONSERVATIVE)

@@ -23,7 +23,7 @@ from tierwise.controllers.pod_group import PodGroupController
 from tierwise.controllers.workqueue import Changes
 from tierwise.port import Delete, Effect, Objects, PatchStatus
 
-__all__ = ["Controller", "Controllers", "WholeController", "due", "run"]
+__all__ = ["Controllers", "WholeController", "due", "run"]
 
 
 class Controller(Protocol):

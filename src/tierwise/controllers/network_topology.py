@@ -24,7 +24,7 @@ from tierwise.dialects.network_aware import services
 from tierwise.model.services import MEASURED, USER_DEFINED, Link, link_between
 from tierwise.port import Effect, Objects, PatchStatus, Update, key_of
 
-__all__ = ["ABOUT", "KEY", "READS", "WeightsFormat", "measured", "reconcile", "reserved", "weights_format_of"]
+__all__ = ["ABOUT", "KEY", "READS", "measured", "reconcile"]
 
 
 # How the manifests of NetworkTopologies are put together: their two forms differ in what they call their lists.

@@ -31,7 +31,7 @@ from tierwise.dialects.pod_marks import GROUP_ANNOTATION, KAI_QUEUE, group_of
 from tierwise.dialects.volcano.job import DEFAULT_QUEUE
 from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, Update, key_of
 
-__all__ = ["MADE_FOR", "SERVED", "OwnerChain", "PodGroupController", "followed", "is_made", "manifest", "owner_chain"]
+__all__ = ["MADE_FOR", "PodGroupController"]
 
 
 # The owners of a pod: the object that controls it, the one that controls that, and so on.

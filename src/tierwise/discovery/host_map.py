@@ -14,7 +14,7 @@ import msgspec
 
 from tierwise.discovery.tree import Discovered, Path, PathElement, SourceRemark, Tree
 
-__all__ = ["Columns", "columns", "parse_csv", "parse_json"]
+__all__ = ["parse_csv", "parse_json"]
 
 
 # Which columns of a host map hold the host and the tiers, and in which order.

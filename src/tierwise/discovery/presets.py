@@ -16,7 +16,7 @@ from tierwise.api.natural import natural
 from tierwise.discovery import topograph
 from tierwise.discovery.tree import Discovered, Path, PathElement, SourceRemark, Tree
 
-__all__ = ["PRESETS", "Level", "Preset", "carried", "preset_named", "read"]
+__all__ = ["PRESETS", "carried", "preset_named", "read"]
 
 
 class Level(NamedTuple):

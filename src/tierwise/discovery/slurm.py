@@ -16,19 +16,7 @@ from tierwise.discovery.hostlist import HostlistError, compress, expand, fits
 from tierwise.discovery.naming import names
 from tierwise.discovery.tree import Discovered, Path, PathElement, SourceRemark, Tree
 
-__all__ = [
-    "Block",
-    "Switch",
-    "grown",
-    "joined",
-    "merge_planes",
-    "parse_conf",
-    "parse_yaml",
-    "slurm_names",
-    "without_planes",
-    "write_conf",
-    "write_yaml",
-]
+__all__ = ["Switch", "merge_planes", "parse_conf", "parse_yaml", "without_planes", "write_conf", "write_yaml"]
 
 
 # A tree from blocks of nodes and the sizes in which they are joined, as Slurm's topology/block does.

@@ -14,7 +14,7 @@ import msgspec
 
 from tierwise.api.natural import NaturalKey, natural
 
-__all__ = ["Discovered", "Members", "Path", "PathElement", "SourceRemark", "Tree", "path_key"]
+__all__ = ["Discovered", "Path", "PathElement", "SourceRemark", "Tree"]
 
 
 class PathElement(NamedTuple):

@@ -34,7 +34,6 @@ __all__ = [
     "JobState",
     "LeastChange",
     "Outcome",
-    "Totals",
     "compare",
     "comparison_wire",
     "least_change_wire",

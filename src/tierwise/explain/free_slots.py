@@ -23,7 +23,7 @@ from tierwise.model.slots import SIZES, TierSlots, count_slots, histogram
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, AlternateTopology
 
-__all__ = ["FreeSlots", "free_slots", "one_slot", "slots_lines", "slots_now", "slots_wire"]
+__all__ = ["free_slots", "one_slot", "slots_lines", "slots_now", "slots_wire"]
 
 _RECENT = 3
 _FILLING = ("full", "partly", "mostly free", "free")

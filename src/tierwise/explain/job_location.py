@@ -12,7 +12,7 @@ from tierwise.model.job import Job, Status, Task, group_job
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["DomainLocation", "JobLocation", "job_location"]
+__all__ = ["DomainLocation", "job_location"]
 
 
 class DomainLocation(msgspec.Struct, frozen=True):

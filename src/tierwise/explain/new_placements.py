@@ -16,7 +16,7 @@ from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["NewPlacements", "NewlyPlaced", "newly_placed", "placement_texts"]
+__all__ = ["NewPlacements", "newly_placed", "placement_texts"]
 
 _JOBS = 4
 

@@ -30,7 +30,7 @@ from tierwise.fetch.ufm import Ufm, ports_and_systems
 from tierwise.manifests.files import sources
 from tierwise.port import Objects
 
-__all__ = ["FROM_MANIFESTS", "KINDS", "SourceLocation", "confined", "discover"]
+__all__ = ["FROM_MANIFESTS", "KINDS", "SourceLocation", "discover"]
 
 
 # Keeps files that others name below one folder: the name, and whatever it leads to.

@@ -25,7 +25,7 @@ from tierwise.kube.auth import Access
 from tierwise.kube.errors import ApiError, UnreachableError, UnreadableError, refusal, understood
 from tierwise.kube.transport import DirectTransport, ProxyTransport, Request, Transport, WaitLimits
 
-__all__ = ["IN_FLIGHT", "ON_SERVER", "PATIENT", "Client", "always", "each", "pause"]
+__all__ = ["IN_FLIGHT", "ON_SERVER", "PATIENT", "Client", "each", "pause"]
 
 
 log = logging.getLogger(__name__)

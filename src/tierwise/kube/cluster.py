@@ -40,7 +40,7 @@ from tierwise.kube.store import Store
 from tierwise.kube.writer import Writer
 from tierwise.port import Begun, Bind, Effect, Objects, Outcome, PatchStatus, RecordEvent, Version
 
-__all__ = ["ClusterOptions", "ConnectionFigures", "KubeCluster", "read_secret"]
+__all__ = ["ClusterOptions", "ConnectionFigures", "KubeCluster"]
 
 
 # One Secret, read when it is needed and kept nowhere: informers never see any.

@@ -21,7 +21,7 @@ from tierwise.api.resource import ResourceSlice
 from tierwise.kube.errors import refusal
 from tierwise.kube.kinds import Resource
 
-__all__ = ["LEAN", "Entry", "Event", "ListPage", "decoded", "event", "page", "read"]
+__all__ = ["LEAN", "Entry", "Event", "decoded", "event", "page", "read"]
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ import msgspec
 
 from tierwise.api.errors import InputError, suggestion
 
-__all__ = ["Exec", "Server", "User", "is_address", "load"]
+__all__ = ["Server", "User", "is_address", "load"]
 
 _LISTS: Final = ("clusters", "users", "contexts")
 

@@ -21,7 +21,7 @@ from tierwise.kube.decoding import Entry
 from tierwise.kube.kinds import Resource
 from tierwise.port import Key, Objects, Version
 
-__all__ = ["Assumed", "Store", "is_restored"]
+__all__ = ["Store", "is_restored"]
 
 
 # What was accepted, or may have been, before the watch has shown it: pods that were bound, pods that were evicted.

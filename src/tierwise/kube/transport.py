@@ -27,7 +27,7 @@ import msgspec
 
 from tierwise.kube.errors import NotLeadingError
 
-__all__ = ["Answer", "DirectTransport", "ProxyTransport", "Request", "Stream", "Transport", "WaitLimits"]
+__all__ = ["DirectTransport", "ProxyTransport", "Request", "Transport", "WaitLimits"]
 
 _CONNECT: Final = 5.0
 """Seconds for a connection to come about."""

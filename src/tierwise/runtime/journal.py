@@ -54,7 +54,6 @@ __all__ = [
     "JournalWriter",
     "RecordedCycle",
     "Repetition",
-    "decided",
     "repeat",
 ]
 

@@ -21,7 +21,7 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.port import Evict, Outcome
 from tierwise.scheduler.partial_gangs import RELEASE
 
-__all__ = ["LEVELS", "JsonLines", "decision_lines", "release_lines", "set_up"]
+__all__ = ["JsonLines", "decision_lines", "release_lines", "set_up"]
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 

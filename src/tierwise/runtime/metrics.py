@@ -22,7 +22,7 @@ from tierwise.model.job import Status
 from tierwise.model.slots import SIZES
 from tierwise.model.snapshot import Snapshot
 
-__all__ = ["AdmissionMetrics", "DeclaredMetrics", "Metrics", "registry", "text"]
+__all__ = ["AdmissionMetrics", "Metrics", "registry", "text"]
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 

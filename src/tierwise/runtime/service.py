@@ -34,7 +34,7 @@ from tierwise.scheduler.guard import Crash
 if TYPE_CHECKING:
     from tierwise.runtime.defrag import DefragController, DefragSettings
 
-__all__ = ["CYCLE_LIMIT", "LoopRunner", "LoopTiming", "SteadyClock"]
+__all__ = ["LoopRunner", "LoopTiming", "SteadyClock"]
 
 
 # The time of a process: right in the long run, and never in a hurry.

@@ -29,7 +29,6 @@ __all__ = [
     "CompileError",
     "EvaluationError",
     "NotSupportedError",
-    "Selector",
     "TooMuchWorkError",
     "Work",
     "selector",

@@ -25,7 +25,7 @@ from tierwise.discovery.presets import read as read_preset
 from tierwise.discovery.tree import Tree
 from tierwise.port import Effect, Objects, key_of_raw
 
-__all__ = ["FETCHED", "READS", "SourceState", "failures", "reconcile", "source_states"]
+__all__ = ["FETCHED", "READS", "failures", "reconcile"]
 
 
 # The state of the enabled discovery sources: the tree each has to offer, and what keeps it from a newer one.

@@ -23,7 +23,6 @@ from tierwise.api.limits import PODS
 from tierwise.api.meta import read_number
 
 __all__ = [
-    "Seen",
     "Target",
     "forget",
     "losses",

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-__all__ = ["FINISHED", "NARROW", "PhaseRule", "Transition", "phase_rule"]
+__all__ = ["FINISHED", "NARROW", "Transition", "phase_rule"]
 
 
 class Transition(NamedTuple):

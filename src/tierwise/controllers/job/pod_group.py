@@ -22,7 +22,7 @@ from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.dialects.volcano.job import PARTITION_ID, TASK_SPEC, pod_group_name, task_minimum
 from tierwise.port import DEPENDS_ON_ANNOTATION, Create, Delete, Effect, Objects, Update, key_of
 
-__all__ = ["PodGroupSpecs", "minimum_resources"]
+__all__ = ["PodGroupSpecs"]
 
 
 # What the pods that must start together ask for: the pod group's `minResources`.

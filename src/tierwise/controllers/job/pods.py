@@ -22,7 +22,7 @@ from tierwise.controllers.job.plugins.additions import with_environment, with_vo
 from tierwise.dialects.volcano import job as volcano_job
 from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Create, Delete, Effect, key_of
 
-__all__ = ["JOB_NAME", "held_back", "reconcile_pods", "taken_names", "with_rank", "with_worker_environment"]
+__all__ = ["JOB_NAME", "reconcile_pods", "taken_names", "with_rank"]
 
 
 # Tasks that wait for others (`dependsOn`): their pods are made once those they depend on are up.

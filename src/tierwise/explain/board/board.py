@@ -30,7 +30,7 @@ from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 
-__all__ = ["Board", "cycle_entry", "telling"]
+__all__ = ["Board", "cycle_entry"]
 
 
 # One cycle in a few lines: which jobs were placed where, which pods were evicted for them, how many wait, its cost.

@@ -22,7 +22,7 @@ from tierwise.model.job import Status
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, AlternateTopology, Topology, fabric_title
 
-__all__ = ["BoardTree", "shown_resources", "trees_of"]
+__all__ = ["BoardTree"]
 
 _MOST_RESOURCES: Final = 8
 _MOST_NODES: Final = 2000

@@ -25,7 +25,7 @@ from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, ROOT_NAME
 
-__all__ = ["figure_lines", "job_facts", "pod_lines"]
+__all__ = ["job_facts", "pod_lines"]
 
 
 # What the answers of plugins are made of, node by node: costs, limits kept and violated, what links have left.

@@ -20,7 +20,7 @@ from tierwise.model.reason import Rejection, Verdict
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, ROOT_NAME, Topology
 
-__all__ = ["limits_line", "looked_at", "rejection_lines", "score_line", "sub_group_places", "tier_domains", "why_here"]
+__all__ = ["limits_line", "looked_at", "rejection_lines", "tier_domains", "why_here"]
 
 _WHOLE = "the whole cluster"
 _SCORES = 3

@@ -19,7 +19,7 @@ from tierwise.model.arrays import Ints
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
 
-__all__ = ["TreeLine", "schedule_tree", "topology_tree", "tree_lines"]
+__all__ = ["schedule_tree", "topology_tree"]
 
 
 # The topology as people see it: a tree of hyperNodes, folded so that what matters stays on one screen.

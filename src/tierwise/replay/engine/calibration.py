@@ -30,7 +30,7 @@ from tierwise.replay.traces.fabric import Fabric
 from tierwise.replay.traces.trace import Trace
 from tierwise.sim.forecast.start_ranges import ForecastErrors, StartRange, range_of_runs
 
-__all__ = ["RUNS", "Asked", "calibrate", "calibration_wire"]
+__all__ = ["Asked", "calibrate", "calibration_wire"]
 
 RUNS: Final = 5
 """Runs ahead for every question; what they leave out is learned from errors."""

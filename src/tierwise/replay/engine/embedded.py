@@ -27,7 +27,7 @@ from tierwise.replay.traces.trace import QUEUE, Trace
 from tierwise.sim.cluster.pod_behaviour import RUN_FOR, START_AFTER
 from tierwise.sim.cluster.simulation import Simulation
 
-__all__ = ["JOB_NAME", "EmbeddedReplay", "cluster_of", "job_of", "number_of", "rank_of", "run_for"]
+__all__ = ["EmbeddedReplay"]
 
 
 # A fabric and the jobs of a trace as API objects: nodes, hyperNodes, queues and Volcano Jobs.

@@ -16,7 +16,7 @@ from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
 from tierwise.replay.traces.fabric import GPU
 
-__all__ = ["POLICIES", "SHARED", "Devices", "SharedGpus", "sharing", "strands"]
+__all__ = ["POLICIES", "SHARED", "SharedGpus", "sharing", "strands"]
 
 SHARED = "replay-shared-gpus"
 _BINPACK = PluginChoice("binpack", {"binpack.resources": GPU})

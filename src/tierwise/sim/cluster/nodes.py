@@ -25,7 +25,7 @@ from tierwise.scheduler.guard import Guard
 from tierwise.sim.cluster.kubelet import killed, sync_pod
 from tierwise.sim.cluster.pod_behaviour import PodSpeed
 
-__all__ = ["NOTICED_AFTER", "TOLERATED_FOR", "NodeSync", "SimNodes"]
+__all__ = ["SimNodes"]
 
 NOTICED_AFTER: Final = 40
 """Seconds of silence after which a node counts as lost: Kubernetes' node-monitor-grace-period."""

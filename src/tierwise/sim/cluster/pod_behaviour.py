@@ -22,16 +22,7 @@ from tierwise.api.volcano import Job
 from tierwise.dialects import workloads
 from tierwise.port import Objects
 
-__all__ = [
-    "EXIT_CODE",
-    "RUN_FOR",
-    "START_AFTER",
-    "STOP_AFTER",
-    "PodBehaviour",
-    "PodSpeed",
-    "behaviour",
-    "check_habits",
-]
+__all__ = ["RUN_FOR", "START_AFTER", "PodBehaviour", "PodSpeed", "behaviour", "check_habits"]
 
 START_AFTER: Final = "tierwise.io/start-after"
 RUN_FOR: Final = "tierwise.io/run-for"

@@ -35,7 +35,7 @@ from tierwise.dialects.identity import made_up_uid
 from tierwise.dialects.kubernetes.volumes import CHOSEN_AT, CHOSEN_NODE
 from tierwise.port import Create, Effect, Key, Objects, PatchStatus, Prepare, RecordEvent, key_of
 
-__all__ = ["PROVISION_AFTER", "Provisioned", "Provisioner", "provision"]
+__all__ = ["Provisioner", "provision"]
 
 PROVISION_AFTER: Final = "tierwise.io/provision-after"
 """On a storage class: how long its provisioner takes to make a volume."""

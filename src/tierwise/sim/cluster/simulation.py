@@ -37,7 +37,7 @@ from tierwise.sim.cluster.pod_behaviour import PodSpeed, check_habits
 from tierwise.sim.cluster.provisioner import Provisioner
 from tierwise.sim.cluster.store import EmbeddedCluster
 
-__all__ = ["Moment", "Simulation", "User"]
+__all__ = ["Moment", "Simulation"]
 
 
 class User(Protocol):

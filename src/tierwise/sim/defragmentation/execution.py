@@ -34,7 +34,7 @@ from tierwise.scheduler.effects import pod_key
 from tierwise.sim.defragmentation.plan import Planner, amounts_of
 from tierwise.sim.what_if.changes import Scenario
 
-__all__ = ["Proceeding", "begin", "proceed"]
+__all__ = ["begin", "proceed"]
 
 _ACTION: Final = "defrag"
 _PLANS: Final = 5

@@ -43,7 +43,7 @@ from tierwise.sim.forecast.start_ranges import ForecastErrors, StartRange, range
 from tierwise.sim.what_if.changes import Scenario, job_named
 from tierwise.sim.what_if.runs import prepared
 
-__all__ = ["RUNS", "Forecasts", "etas", "forecasts", "positions", "summary", "waiting_snapshot"]
+__all__ = ["RUNS", "Forecasts", "etas", "forecasts", "summary", "waiting_snapshot"]
 
 RUNS: Final = 21
 """Runs ahead where ends are uncertain and the cluster is small; an odd number, so that the median is one of them."""

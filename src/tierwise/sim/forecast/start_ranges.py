@@ -22,7 +22,7 @@ import numpy as np
 
 from tierwise.model.arrays import Floats
 
-__all__ = ["SHARES", "ForecastErrors", "StartRange", "range_of_runs"]
+__all__ = ["ForecastErrors", "StartRange", "range_of_runs"]
 
 SHARES: Final = (0.5, 0.9)
 """The shares of starts that the two stated ranges hold."""

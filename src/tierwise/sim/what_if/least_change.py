@@ -39,10 +39,8 @@ from tierwise.snapshot.builder import Reader
 __all__ = [
     "BRIEF",
     "PLENTY",
-    "THOROUGH",
     "Counting",
     "Counts",
-    "Effort",
     "Kind",
     "fewest",
     "fewest_by_count",

@@ -25,7 +25,7 @@ from tierwise.sim.cluster.store import EmbeddedCluster
 from tierwise.sim.what_if.changes import Change, Scenario
 from tierwise.snapshot.builder import Reader
 
-__all__ = ["WhatIf", "outcome_of", "prepared", "what_if", "what_if_wire"]
+__all__ = ["outcome_of", "prepared", "what_if", "what_if_wire"]
 
 
 class WhatIf(msgspec.Struct, frozen=True):
