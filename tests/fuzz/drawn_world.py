@@ -4,7 +4,7 @@
     manifests = [*world.cluster(), *world.arrivals(3, low=True)]
 
 Every kind of object, every annotation of tierwise's own and every rule for pods that scheduling reads is drawn by one
-of the tables below; `test_fuzz_draws_everything` compares them with the tables of the sources. Worlds are small and
+of the tables below; `test_fuzz_everything` compares them with the tables of the sources. Worlds are small and
 full: a first wave of unimportant gangs asks for more than there is, so that whoever comes later starves.
 """
 
