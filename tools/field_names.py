@@ -3,7 +3,8 @@
     tools/field_names.py OPENAPI.json… CRD.yaml… > src/tierwise/api/field_names.txt
 
 Takes OpenAPI v3 documents of Kubernetes and CustomResourceDefinitions, tierwise's own among them (`tierwise crds`).
-Where several describe one kind, the fields of all of them are known. Names alone are kept.
+Where several describe one kind, the fields of all of them are known. Names alone are kept. What the table has already
+and no given file describes stays as it is, so that a few kinds can be added without all of the others at hand.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from typing import Any
 
 import yaml
 
+from tierwise.api import field_names
 from tierwise.api.codec import KINDS
+from tierwise.dialects.workloads import READ_BESIDE, WORKLOADS
 
 Fields = dict[str, Any]
 """By field: None for a value, "*" for anything, the name of a type, or the fields of one."""
@@ -33,7 +36,7 @@ _OTHER_VERSIONS: dict[str, Fields] = {
     },
 }
 """Fields that some version of Kubernetes has, and the definitions at hand have not."""
-_KINDS = {*KINDS, ("", "PodTemplate")}
+_KINDS = {*KINDS, *WORKLOADS, *READ_BESIDE, ("", "PodTemplate")}
 
 
 def main(files: list[str]) -> None:
@@ -47,7 +50,7 @@ def main(files: list[str]) -> None:
         else:
             crds += [
                 d
-                for d in yaml.safe_load_all(text)
+                for d in yaml.load_all(text, Loader=yaml.CSafeLoader)  # in C: some of them have megabytes
                 if isinstance(d, dict) and d.get("kind") == "CustomResourceDefinition"
             ]
     sys.stdout.write("\n".join([*_Table(schemas, crds).lines(), ""]))
@@ -56,9 +59,10 @@ def main(files: list[str]) -> None:
 class _Table:
     def __init__(self, schemas: dict[str, Any], crds: list[Any]) -> None:
         self._schemas = schemas
-        self._types: dict[str, Fields] = {}
+        kinds, types = field_names.table()
+        self._types: dict[str, Fields] = {name: {k: t or None for k, t in of.items()} for name, of in types.items()}
         self._named: dict[str, str] = {}
-        self._kinds: dict[str, str] = {}
+        self._kinds = dict(kinds)
         for name, schema in schemas.items():
             for kind in schema.get("x-kubernetes-group-version-kind", ()):
                 if (kind["group"], kind["kind"]) in _KINDS:
@@ -72,7 +76,7 @@ class _Table:
             for version in spec["versions"]:
                 fields = self._fields(version["schema"]["openAPIV3Schema"])
                 merged[key] = _union(merged.get(key, {}), fields if isinstance(fields, dict) else {})
-        seen: dict[str, str] = {}
+        seen = {json.dumps(fields, sort_keys=True): name for name, fields in self._types.items()}
         for key, fields in merged.items():
             fields |= {"metadata": _META, "apiVersion": None, "kind": None}
             self._kinds[key] = self._lifted(key.replace("/", "-"), fields, seen)
@@ -88,11 +92,10 @@ class _Table:
     def _reference(self, name: str) -> str:
         short = name.rpartition(".")[2]
         if name not in self._named:
-            short = short if short not in self._types else name
+            short = short if short not in self._named.values() else name
             self._named[name] = short
-            self._types[short] = {}
             found = self._fields(self._schemas[name])
-            self._types[short] = found if isinstance(found, dict) else {}
+            self._types[short] = _union(self._types.get(short, {}), found if isinstance(found, dict) else {})
         return self._named[name]
 
     def _fields(self, schema: Any, step: str = "") -> Fields | str | None:
@@ -110,10 +113,15 @@ class _Table:
             return self._reference(name)
         if schema.get("type") == "array":
             return self._fields(schema.get("items", {}), step)
-        if step == "template" and {"metadata", "spec"} <= set(schema.get("properties", {})):
+        if "containers" in schema.get("properties", {}).get("spec", {}).get("properties", {}):
             return "PodTemplateSpec"
+        if {"containers", "nodeSelector"} <= set(schema.get("properties", {})):
+            return "PodSpec"
         if schema.get("properties") and not schema.get("x-kubernetes-preserve-unknown-fields"):
             return {key: self._fields(inner, key) for key, inner in schema["properties"].items()}
+        every = self._fields(schema.get("additionalProperties"))
+        if isinstance(every, dict):
+            return {"*": every}
         if schema.get("type") == "object":
             return "PodTemplateSpec" if step == "template" else "*"
         return None

@@ -91,7 +91,7 @@ def key_of(record: Object) -> Key:
     """The identity of a record; a type of record that serves several groups counts as the first one's."""
     kind, meta = codec.kind_of(record), record.metadata
     namespace = meta.namespace or "default" if kind.namespaced else ""
-    return Key(codec.api_group(kind.api_version), kind.name, namespace, meta.name)
+    return Key(codec.group_of(kind.api_version, kind.name), kind.name, namespace, meta.name)
 
 
 def key_of_raw(raw: Raw) -> Key:
@@ -102,9 +102,9 @@ def key_of_raw(raw: Raw) -> Key:
     namespace, name = meta.get("namespace") or "", meta.get("name")
     if _namespaced(version, kind):
         namespace = namespace or "default"
-    elif (codec.api_group(version), kind) in codec.KINDS:
+    elif (codec.group_of(version, kind), kind) in codec.KINDS:
         namespace = ""
-    return Key(codec.api_group(version), kind, str(namespace), str(name))
+    return Key(codec.group_of(version, kind), kind, str(namespace), str(name))
 
 
 @lru_cache(maxsize=1024)

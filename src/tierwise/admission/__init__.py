@@ -30,7 +30,7 @@ from tierwise.admission.defaults import complete
 from tierwise.admission.elastic_quota import Forest
 from tierwise.admission.findings import FieldFinding, Issue, ValidationResult, error, warning
 from tierwise.admission.names import check_terms
-from tierwise.admission.passed_over import check_passed_over
+from tierwise.admission.passed_over import check_passed_over, known_as, unknown_kind
 from tierwise.api import field_names
 from tierwise.api.amounts import amounts_of
 from tierwise.api.codec import Object, Raw, Unknown, decode, kind_of
@@ -68,6 +68,7 @@ __all__ = [
     "complete",
     "judge",
     "judge_deletion",
+    "known_as",
     "passed_over",
     "review",
     "review_context",
@@ -268,17 +269,16 @@ class _Checks:
     def _of_workload(self, record: Unknown, key: Key) -> Iterator[Issue]:
         """An object of which pods may be made, or of a kind that is not known."""
         raw = self._objects.raw(key)
+        if raw is None or not workloads.understood(key.group, key.kind):
+            yield unknown_kind(kind_of(record))
+            return
         try:
-            if raw is not None and workloads.understood(key.group, key.kind) and not workloads.blank(raw):
-                for template, pod in workloads.check(raw).items():
-                    example = decode(pod)
-                    assert isinstance(example, Pod)  # it was decoded as one already
-                    yield from node_pod.check_support(example, f"{template}.")
-                return
+            for template, pod in workloads.check(raw).items():
+                example = decode(pod)
+                assert isinstance(example, Pod)  # it was decoded as one already
+                yield from node_pod.check_support(example, f"{template}.")
         except InputError as refused:
             yield error(refused.field or "spec", refused.message)
-            return
-        yield warning("kind", f"kind {key.kind} of {kind_of(record).api_version} is not known: it is ignored")
 
     def _of_gang(self, language: Language, record: Object, key: Key) -> Iterator[Issue]:
         """An object that declares a gang; where it has to wait whatever room there is, its author is told."""

@@ -149,6 +149,8 @@ def _check_levels(path: str, asked: TopologyConstraint, topologies: Mapping[str,
 def admit_grove(record: PodGang, key: Key, around: Surroundings) -> Iterator[Issue]:
     """Issues of a PodGang of Grove's."""
     names = [group.name for group in record.spec.podgroups]
+    if not names:
+        yield error("spec.podgroups", "at least one is needed")
     for index, group in enumerate(record.spec.podgroups):
         yield from at_least(f"spec.podgroups[{index}].minReplicas", group.min_replicas, 0)
         if names.count(group.name) > 1:

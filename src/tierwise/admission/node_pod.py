@@ -36,6 +36,8 @@ def check_pod(pod: Pod, nodes: Collection[str], groups: Collection[str], context
     yield from dns_subdomain("metadata.name", pod.metadata.name)
     yield from one_of("status.phase", pod.status.phase, _PHASES)
     yield from check_pod_spec("spec", pod.spec)
+    if not pod.spec.containers and not pod.metadata.uid:  # else an API server has stored it
+        yield error("spec.containers", "at least one container is needed")
     yield from (error(f"spec.{path}", text) for path, text in too_many_resources(pod.spec))
     yield from check_support(pod)
     yield from check_ladder(pod.metadata)

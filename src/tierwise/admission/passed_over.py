@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tierwise.admission.findings import Issue, warning
-from tierwise.api.codec import Object, Raw
+from tierwise.admission.findings import Issue, error, warning
+from tierwise.api.codec import KINDS, Kind, Object, Raw, api_group, version_of, versions_of
 from tierwise.api.core import Node, Pod
 from tierwise.api.fabric import CONSTRAINTS, FABRIC
 from tierwise.api.meta import ObjectMeta
@@ -22,7 +22,21 @@ from tierwise.dialects.languages import LANGUAGES, Name, named_group
 from tierwise.dialects.pod_marks import group_of
 from tierwise.port import Key, Objects
 
-__all__ = ["check_passed_over"]
+__all__ = ["check_passed_over", "known_as", "unknown_kind"]
+
+
+def unknown_kind(kind: Kind) -> Issue:
+    """What is said of a kind that nobody reads: an error where it is a version that a known kind does not have."""
+    text = f"kind {kind.name} of {kind.api_version} is not known{known_as(kind)}: it is ignored"
+    return error("apiVersion", text) if versions_of(api_group(kind.api_version), kind.name) else warning("kind", text)
+
+
+def known_as(kind: Kind) -> str:
+    """The versions of a kind that exist, or the groups that have a kind of this name; empty where nobody has one."""
+    group, name = api_group(kind.api_version), kind.name
+    found = [f"{group}/{version}" if group else version for version in versions_of(group, name)]
+    found = found or [f"{group}/{version_of(group, name)}" for group, other in KINDS if other == name and group]
+    return f" (known is {', '.join(found)})" if found else ""
 
 
 def check_passed_over(record: Object, objects: Objects, key: Key, declared: Mapping[Name, Group]) -> Iterator[Issue]:

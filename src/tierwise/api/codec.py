@@ -49,6 +49,7 @@ __all__ = [
     "decode_json",
     "encode",
     "explain",
+    "group_of",
     "key",
     "kind_of",
     "label",
@@ -299,8 +300,15 @@ def register(
 
 @lru_cache(maxsize=1024)
 def api_group(api_version: str) -> str:
-    """The API group of "group/version", "" for the core group's "v1"; versions do not matter to tierwise."""
+    """The API group of "group/version", "" for the core group's "v1"."""
     return api_version.rpartition("/")[0]
+
+
+@lru_cache(maxsize=1024)
+def group_of(api_version: str, name: str) -> str:
+    """The API group that a kind is in; in a version that its group does not have it is a kind that nobody knows."""
+    group, _, version = api_version.rpartition("/")
+    return group if version in _VERSIONS.get((group, name), (version,)) else api_version
 
 
 def version_of(group: str, name: str) -> str:
@@ -309,8 +317,8 @@ def version_of(group: str, name: str) -> str:
 
 
 def versions_of(group: str, name: str) -> tuple[str, ...]:
-    """Every version of a kind that tierwise reads, the best first."""
-    return _VERSIONS[group, name]
+    """Every version of a kind that tierwise reads, the best first; none of a kind that it does not know."""
+    return _VERSIONS.get((group, name), ())
 
 
 def decode(raw: object) -> Any:
@@ -321,7 +329,7 @@ def decode(raw: object) -> Any:
     """
     api_version, name = _type_of(raw)
     assert isinstance(raw, dict)  # or _type_of had refused it
-    record = KINDS.get((api_group(api_version), name), Unknown)
+    record = KINDS.get((group_of(api_version, name), name), Unknown)
     shown = _identity(raw, record, name)
     try:
         found = _convert(raw, record)
@@ -520,6 +528,21 @@ def _check(record: Any) -> None:
                 raise InputError(str(error), field=f"metadata.{field}") from None
     amounts.check(record, signed=type(record) in _SIGNED)
 
+
+_VERSIONS.update(
+    ((group, name), tuple(versions.split()))
+    for group, versions, names in (
+        ("apps", "v1", "Deployment ReplicaSet StatefulSet DaemonSet"),
+        ("batch", "v1", "Job CronJob"),
+        ("jobset.x-k8s.io", "v1alpha2", "JobSet"),
+        ("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet"),
+        ("kubeflow.org", "v1", "PyTorchJob TFJob XGBoostJob PaddleJob JAXJob"),
+        ("kubeflow.org", "v1 v2beta1", "MPIJob"),
+        ("trainer.kubeflow.org", "v1alpha1", "TrainJob TrainingRuntime ClusterTrainingRuntime"),
+        ("ray.io", "v1 v1alpha1", "RayJob RayService RayCluster"),
+    )
+    for name in names.split()
+)  # of workloads, which have no records
 
 register("v1", "Node", core.Node, namespaced=False)
 register("v1", "Pod", core.Pod)

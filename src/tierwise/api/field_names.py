@@ -12,9 +12,10 @@ from typing import Final, NamedTuple
 
 from tierwise.api.errors import suggestion
 
-__all__ = ["Unheard", "unheard"]
+__all__ = ["Unheard", "table", "unheard"]
 
 _ANYTHING: Final = "*"
+"""Any value as a type, and any name as a field."""
 
 
 class Unheard(NamedTuple):
@@ -26,7 +27,7 @@ class Unheard(NamedTuple):
 
 def unheard(raw: Mapping[str, object], group: str, kind: str) -> Iterator[Unheard]:
     """Every field of a manifest that its kind does not have, in the order in which they are written."""
-    kinds, types = _names()
+    kinds, types = table()
     first = kinds.get(f"{group}/{kind}")
     return _within(raw, first, "", types) if first is not None else iter(())
 
@@ -38,7 +39,7 @@ def _within(value: object, name: str, path: str, types: Mapping[str, Mapping[str
     elif isinstance(value, dict):
         known = types[name]
         for key, inner in value.items():
-            within = known.get(key)
+            within = known.get(key, known.get(_ANYTHING))
             place = f"{path}.{key}" if path else str(key)
             if within is None:
                 yield Unheard(place, f'unknown field "{key}"{suggestion(str(key), known)}')
@@ -47,7 +48,7 @@ def _within(value: object, name: str, path: str, types: Mapping[str, Mapping[str
 
 
 @cache
-def _names() -> tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]:
+def table() -> tuple[Mapping[str, str], Mapping[str, Mapping[str, str]]]:
     """The type of each group and kind, and the fields of each type with theirs: "" for a plain value."""
     kinds: dict[str, str] = {}
     types: dict[str, dict[str, str]] = {}

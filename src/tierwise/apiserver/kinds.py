@@ -84,12 +84,6 @@ _OF_RIGHTS: Final = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
 IDLE: Final = frozenset({"HorizontalPodAutoscaler", "Ingress", "ReplicationController", *_OF_RIGHTS})
 """Kinds that are kept and on which nothing acts."""
 
-_WORKLOAD_VERSIONS: Final = {
-    "jobset.x-k8s.io": ("v1alpha2",),
-    "kubeflow.org": ("v1", "v2beta1"),
-    "trainer.kubeflow.org": ("v1alpha1",),
-    "ray.io": ("v1",),
-}
 _GROUPS_FIRST: Final = (
     "",
     "apps",
@@ -114,7 +108,7 @@ def _kinds() -> Iterator[ServedKind]:
     for group, kind in (*workloads.WORKLOADS, *sorted(workloads.READ_BESIDE)):
         known = table.pop((group, kind), None)
         cluster_wide = kind == "ClusterTrainingRuntime"
-        yield known or _custom(group, _WORKLOAD_VERSIONS[group], kind, namespaced=not cluster_wide)
+        yield known or _custom(group, codec.versions_of(group, kind), kind, namespaced=not cluster_wide)
     yield from table.values()
 
 

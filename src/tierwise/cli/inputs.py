@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TextIO
 
 import msgspec
@@ -15,7 +15,7 @@ from tierwise.cli.options import FILES, option
 
 if TYPE_CHECKING:
     from tierwise.config.profile import Profile
-    from tierwise.port import Key, Objects
+    from tierwise.port import Objects
     from tierwise.scheduler.guard import Guard
 
 __all__ = [
@@ -132,12 +132,10 @@ def load(
 def tell_unread(objects: Objects) -> None:
     """Say on standard error which kinds and fields are passed over, and which workloads make no pods."""
     from tierwise.admission import passed_over, unheard
-    from tierwise.dialects.workloads import NO_TEMPLATE, notes
+    from tierwise.dialects.workloads import notes
 
-    told = dict(notes(objects))
-    blank = {key for key, why in told.items() if why == NO_TEMPLATE}
-    _warn(list(_not_understood(objects, blank)), "other kind not understood", "other kinds not understood")
-    idle = [f"{key.kind} {key.path} makes no pods: {why}" for key, why in told.items() if key not in blank]
+    _warn(list(_not_understood(objects)), "other kind not understood", "other kinds not understood")
+    idle = [f"{key.kind} {key.path} makes no pods: {why}" for key, why in notes(objects)]
     _warn(idle, "other object that makes no pods", "other objects that make no pods")
     _warn([f"{f.object}: {f.path}: {f.message}" for f in unheard(objects)], _REST, most=3)
     if len(objects) <= _CHECKED:
@@ -152,7 +150,7 @@ def introduce(objects: Objects) -> None:
     if len(objects) > _CHECKED:
         _warn([f"admission was not checked, for there are {len(objects)} objects: tierwise validate does it"], "")
         return
-    refused = validate(objects).errors
+    refused = [found for found in validate(objects).errors if found.path != "apiVersion"]  # these were named by kind
     _warn([f"admission would refuse {f.object}: {f.path}: {f.message}" for f in refused], _REST, most=3)
 
 
@@ -164,22 +162,20 @@ def tell_crashes(guard: Guard) -> None:
         report_error(f"{crash.fault.subject}: {crash.text}")
 
 
-def _not_understood(objects: Objects, blank: Container[Key]) -> Iterator[str]:
-    """By kind; `blank` are workloads of which nothing can be made."""
+def _not_understood(objects: Objects) -> Iterator[str]:
     from collections import Counter
 
+    from tierwise.admission import known_as
     from tierwise.api.codec import Unknown, kind_of
     from tierwise.dialects.workloads import understood
 
-    unread = (objects.record(key) for key in objects if key in blank or not understood(key.group, key.kind))
-    found = (kind_of(record) for record in unread if isinstance(record, Unknown))
-    for (version, kind), number in Counter((kind.api_version, kind.name) for kind in found).most_common():
-        many = (
-            f"{number} objects of kind {kind} ({version}) are"
-            if number > 1
-            else f"1 object of kind {kind} ({version}) is"
-        )
-        yield f"{many} not understood and {'were' if number > 1 else 'was'} left out"
+    unread = (objects.record(key) for key in objects if not understood(key.group, key.kind))
+    found = (kind_of(record)._replace(namespaced=True) for record in unread if isinstance(record, Unknown))
+    for kind, number in Counter(found).most_common():
+        many = f"{number} objects of kind" if number > 1 else "1 object of kind"
+        are, were = ("are", "were") if number > 1 else ("is", "was")
+        shown = f"{many} {kind.name} ({kind.api_version}) {are} not understood{known_as(kind)}"
+        yield f"{shown} and {were} left out"
 
 
 def moment(objects: Objects, given: float | None) -> float:

@@ -32,6 +32,8 @@ def validate(
     ctx = click.get_current_context()
     if not filenames and config_file is None:
         raise click.UsageError("Missing option '-f' / '--filename', or '--config'.")
+    from msgspec.structs import replace
+
     from tierwise.admission import ValidationResult, unheard
     from tierwise.admission import validate as judge
     from tierwise.api.errors import InputError
@@ -47,7 +49,9 @@ def validate(
         report_error(str(fault))
     if faults and not len(objects):
         ctx.exit(2)
-    verdict, fields = judge(objects), tuple(unheard(objects))
+    hint = "" if strict else "; an error with --strict"
+    verdict = judge(objects)
+    fields = tuple(replace(found, message=found.message + hint) for found in unheard(objects))
     verdict = ValidationResult(
         (*verdict.errors, *(fields if strict else ())), (*verdict.warnings, *(() if strict else fields))
     )

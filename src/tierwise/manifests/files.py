@@ -233,7 +233,11 @@ class _Reading:
                 index += 1
                 named = self._with_name(_without_managed_fields(raw))
                 record = codec.decode(named)
-                workloads.check(named)
+                try:
+                    workloads.check(named)
+                except workloads.NoTemplateError:
+                    if self._remarks.faults is None:
+                        raise  # else it can be read, and admission says what it lacks
                 manifest = Packed.of(named) if packed else named
                 loaded = Loaded(key_of_raw(named), manifest, record, f"{source.name}#{index}")
                 if self._is_new(loaded):
@@ -298,7 +302,7 @@ def _no_manifest(document: object, *, found: bool) -> str:
         return "it holds no objects" if plain and "items" not in document else ""
     if codec.api_group(version) == "kustomize.config.k8s.io":
         return "a kustomization, which `kubectl kustomize` must render first"
-    known = (codec.api_group(version), kind) in codec.KINDS or kind.endswith("List")
+    known = bool(codec.versions_of(codec.api_group(version), kind)) or kind.endswith("List")
     return f"a configuration of kind {kind}" if not known and document.get("metadata") is None else ""
 
 

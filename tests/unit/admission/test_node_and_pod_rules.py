@@ -69,10 +69,10 @@ def test_a_missing_priority_class_is_a_warning() -> None:
 
 def test_an_unknown_kind_is_a_warning() -> None:
     """Whatever tierwise does not know is passed over, and named."""
-    verdict = validate(objects({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}}))
+    verdict = validate(objects({"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "web"}}))
 
     assert verdict.valid
-    assert [("Deployment web", "kind", "kind Deployment of apps/v1 is not known: it is ignored")] == [
+    assert [("Odd web", "kind", "kind Odd of example.com/v1 is not known: it is ignored")] == [
         (finding.object, finding.path, finding.message) for finding in verdict.warnings
     ]
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tierwise.api import codec, core, errors, volcano
+from tierwise.api import codec, core, errors, resource, volcano
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.api.meta import ObjectMeta
@@ -101,9 +101,12 @@ def test_unknown_kinds_are_kept() -> None:
     assert (codec.Unknown, "Job x") == (type(found), codec.label(found))
 
 
-def test_versions_do_not_matter() -> None:
-    """Any version of a known group is read the same."""
-    assert isinstance(codec.decode(manifest("HyperNode", "topology.volcano.sh/v9")), volcano.HyperNode)
+def test_a_version_that_does_not_exist_is_a_kind_that_is_not_known() -> None:
+    """The versions of a kind are read the same, and no others."""
+    for version in codec.versions_of("resource.k8s.io", "DeviceClass"):
+        assert isinstance(codec.decode(manifest("DeviceClass", f"resource.k8s.io/{version}")), resource.DeviceClass)
+    for group, kind in codec.KINDS:
+        assert isinstance(codec.decode(manifest(kind, f"{group}/v9".removeprefix("/"))), codec.Unknown)
 
 
 @pytest.mark.parametrize(

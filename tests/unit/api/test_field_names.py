@@ -70,5 +70,9 @@ def test_maps_take_any_key_and_kinds_that_are_not_known_take_anything() -> None:
     labels = {"metadata": {"name": "p", "labels": {"anything": "goes"}}, "spec": {"nodeSelector": {"a": "b"}}}
 
     assert [] == _paths({**labels, "spec": {"overhead": {"cpu": "1"}}}, "", "Pod")
-    assert [] == _paths({"spec": {"what": 1}}, "ray.io", "RayCluster")
+    assert [] == _paths({"spec": {"what": 1}}, "example.com", "Odd")
+    types = {"Worker": {"replica": 1}}
+    assert ["spec.tfReplicaSpecs.Worker.replica"] == _paths(
+        {"spec": {"tfReplicaSpecs": types}}, "kubeflow.org", "TFJob"
+    )
     assert ["metadata.lables"] == _paths({"metadata": {"lables": {}}}, "", "Node")

@@ -198,7 +198,7 @@ def test_help_is_found_where_people_look_for_it(words: list[str], status: int, s
 
 def test_schedule_first_says_what_it_passes_over(tmp_path: Path) -> None:
     """Kinds that are not understood, fields that do not exist, and what admission would refuse, before the result."""
-    ray = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "spec": {}}
+    ray = {"apiVersion": "ray.io/v9", "kind": "RayCluster", "spec": {}}
     group = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
         "kind": "PodGroup",
@@ -208,7 +208,7 @@ def test_schedule_first_says_what_it_passes_over(tmp_path: Path) -> None:
     files = manifests(
         tmp_path,
         *({**ray, "metadata": {"name": name}} for name in "abc"),
-        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}},
+        {"apiVersion": "example.com/v1", "kind": "Queue", "metadata": {"name": "d"}},
         group,
     )
 
@@ -216,8 +216,14 @@ def test_schedule_first_says_what_it_passes_over(tmp_path: Path) -> None:
 
     assert 0 == result.exit_code
     assert [
-        "tierwise: warning: 3 objects of kind RayCluster (ray.io/v1) are not understood and were left out",
-        "tierwise: warning: 1 object of kind Deployment (apps/v1) is not understood and was left out",
+        (
+            "tierwise: warning: 3 objects of kind RayCluster (ray.io/v9) are not understood "
+            "(known is ray.io/v1, ray.io/v1alpha1) and were left out"
+        ),
+        (
+            "tierwise: warning: 1 object of kind Queue (example.com/v1) is not understood "
+            "(known is scheduling.run.ai/v2, scheduling.volcano.sh/v1beta1) and was left out"
+        ),
         'tierwise: warning: PodGroup default/g: spec.minMembers: unknown field "minMembers" (did you mean minMember?)',
     ] == result.stderr.splitlines()[:3]
     assert "tierwise: warning: admission would refuse PodGroup default/g: spec.networkTopology.mode" in result.stderr

@@ -6,7 +6,7 @@ import pytest
 from tests.support.languages import nodes
 from tests.support.workloads import expanded, group, manifests, pods, scheduled
 
-from tierwise.api.codec import Raw
+from tierwise.api.codec import Raw, versions_of
 from tierwise.api.errors import InputError
 from tierwise.dialects import workloads
 
@@ -264,9 +264,11 @@ def test_huge_and_broken_ones_are_refused(given: Raw, said: str) -> None:
     assert f"{given['kind']} default/" in str(caught.value)
 
 
-def test_every_kind_without_a_template_is_left_out_as_before() -> None:
-    """It may be there for others to name as their owner."""
+def test_what_an_api_server_has_stored_may_lack_its_template() -> None:
+    """It is there for others to name as their owner, and nothing is made of it."""
     for api_group, kind in workloads.WORKLOADS:
-        raw: Raw = {"apiVersion": f"{api_group}/v1", "kind": kind, "metadata": {"name": "x"}}
-        assert workloads.blank(raw), kind
+        version = versions_of(api_group, kind)[0]
+        meta = {"name": "x", "uid": "u"}
+        raw: Raw = {"apiVersion": f"{api_group}/{version}", "kind": kind, "metadata": meta}
+        assert {} == workloads.check(raw), kind
         assert {} == pods(raw)

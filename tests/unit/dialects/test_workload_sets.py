@@ -187,7 +187,15 @@ def test_a_queue_is_passed_on() -> None:
             {
                 **_job_set(),
                 "spec": {
-                    "replicatedJobs": [{"name": "w", "replicas": 1000, "template": {"spec": {"parallelism": 1000}}}]
+                    "replicatedJobs": [
+                        {
+                            "name": "w",
+                            "replicas": 1000,
+                            "template": {
+                                "spec": {"parallelism": 1000, "template": {"spec": {"containers": [{"name": "c"}]}}}
+                            },
+                        }
+                    ]
                 },
             },
             "spec.replicatedJobs: makes 1000000 pods",

@@ -164,7 +164,6 @@ def test_an_indexed_job_is_not_a_gang() -> None:
         (_of("Job", "x", managedBy="kueue.x-k8s.io/multikueue"), "it is managed by kueue.x-k8s.io/multikueue"),
         (_of("CronJob", "x", suspend=True, jobTemplate={"spec": {"template": TEMPLATE}}), "it is suspended"),
         (_of("Deployment", "x", paused=True), "it is paused"),
-        (_of("Deployment", "x", template={}), "it has no pod template"),
     ],
 )
 def test_what_makes_no_pods_says_why(given: Raw, why: str) -> None:

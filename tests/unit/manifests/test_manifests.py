@@ -148,8 +148,8 @@ def test_files_named_json_must_be_json(tmp_path: Path, text: str, expected: str)
 def test_the_same_object_in_two_files_is_refused(tmp_path: Path) -> None:
     """Versions and a spelled-out default namespace do not make it another object."""
     pod = "{{apiVersion: {}, kind: PodGroup, metadata: {{name: g{}}}}}"
-    (tmp_path / "a.yaml").write_text(pod.format("scheduling.volcano.sh/v1beta1", ""))
-    (tmp_path / "b.yaml").write_text(pod.format("scheduling.volcano.sh/v1", ", namespace: default"))
+    (tmp_path / "a.yaml").write_text(pod.format("scheduling.k8s.io/v1beta1", ""))
+    (tmp_path / "b.yaml").write_text(pod.format("scheduling.k8s.io/v1alpha2", ", namespace: default"))
     with pytest.raises(InputError, match=r"b.yaml#1: PodGroup default/g: given twice, first in .*a.yaml#1$"):
         read([str(tmp_path)])
 

@@ -9,14 +9,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from tierwise.api import codec
-from tierwise.api.codec import Raw, api_group
+from tierwise.api import codec, field_names
+from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
 from tierwise.dialects.workloads import kubeflow, kubernetes, ray, sets
-from tierwise.dialects.workloads.children import Child, Expansion, Family, NoTemplateError, Owner, missing
+from tierwise.dialects.workloads.children import (
+    Child,
+    Expansion,
+    Family,
+    NoTemplateError,
+    Owner,
+    missing,
+    with_containers,
+)
+from tierwise.dialects.workloads.fields import Fields
 from tierwise.port import Key, Objects, key_of_raw
 
-__all__ = ["NO_TEMPLATE", "READ_BESIDE", "WORKLOADS", "blank", "check", "checked", "children", "notes", "understood"]
+__all__ = ["READ_BESIDE", "WORKLOADS", "NoTemplateError", "check", "checked", "children", "notes", "understood"]
 
 WORKLOADS: Final[Mapping[tuple[str, str], Callable[[Owner], Expansion]]] = {
     ("apps", "Deployment"): kubernetes.deployment,
@@ -44,10 +53,6 @@ READ_BESIDE: Final[frozenset[tuple[str, str]]] = frozenset(kubeflow.RUNTIMES)
 """Kinds that make nothing themselves, and are read for those that do."""
 
 
-NO_TEMPLATE: Final = "it has no pod template"
-"""The note of an object that is there to be named as an owner: nothing can be made of it."""
-
-
 def understood(group: str, kind: str) -> bool:
     """Whether something is made of objects of a kind, here or by others."""
     return (group, kind) in WORKLOADS or (group, kind) in READ_BESIDE
@@ -71,20 +76,47 @@ def notes(objects: Objects) -> Iterator[tuple[Key, str]]:
             yield key_of_raw(owner.raw), note
 
 
-def blank(raw: Raw) -> bool:
-    """Whether nothing can be made of a workload; InputError where it cannot be read."""
-    expand = WORKLOADS.get((api_group(str(raw["apiVersion"])), str(raw["kind"])))
-    return expand is not None and _expanded(Owner(raw), expand).note == NO_TEMPLATE
-
-
 def check(raw: Raw) -> dict[str, Raw]:
-    """Raise InputError for a workload of which no pods can be made; else an example of its pods by template."""
-    expand = WORKLOADS.get((api_group(str(raw["apiVersion"])), str(raw["kind"])))
+    """An example of the pods of a workload by template; InputError where no pods can be made of an object.
+
+    The error names the field that is missing, and one beside it that is probably misspelt. What has a uid was stored by
+    an API server, and is shown here without the parts that nobody reads.
+    """
+    key = key_of_raw(raw)
+    try:
+        _check_pods(raw, key)
+        return _examples(raw, key)
+    except NoTemplateError as error:
+        odd = next(field_names.unheard(raw, key.group, key.kind), None)
+        if _is_stored(raw) or (key.kind == "Pod" and odd is None):
+            return {}
+        hint = f" ({odd.path}: {odd.message})" if odd is not None else ""
+        raise NoTemplateError(error.message + hint, obj=_shown(Owner(raw)), field=error.field) from None
+
+
+def _check_pods(raw: Raw, key: Key) -> None:
+    """Pods and the objects of other languages that say in a list what their pods are."""
+    if (key.group, key.kind) == ("", "Pod"):
+        with_containers(Fields(raw).at("spec"))
+    listed = _LISTS.get((key.group, key.kind))
+    if listed is not None:
+        entries = list(Fields(raw).at("spec").each(listed))
+        if not entries:
+            raise NoTemplateError("at least one is needed", field=f"spec.{listed}")
+        for entry in entries if listed == "tasks" else ():
+            with_containers(entry.at("template", "spec"))
+
+
+_LISTS: Final = {("batch.volcano.sh", "Job"): "tasks", ("scheduler.grove.io", "PodGang"): "podgroups"}
+
+
+def _examples(raw: Raw, key: Key) -> dict[str, Raw]:
+    expand = WORKLOADS.get((key.group, key.kind))
     if expand is None:
         return {}
     owner = Owner(raw)
     first: dict[str, Child] = {}
-    for child in _expanded(owner, expand).children:
+    for child in _read(owner, expand).children:
         first.setdefault(child.template, child)
     examples: dict[str, Raw] = {}
     for template, child in first.items():
@@ -98,11 +130,16 @@ def _check_child(owner: Owner, template: str, raw: Raw) -> dict[str, Raw]:
     assert isinstance(meta, dict)
     try:
         codec.decode({**raw, "metadata": {**meta, "name": str(meta["name"]).rstrip("-")}})
-        inner = {"": raw} if raw["kind"] == "Pod" else check(raw)
+        inner = {"": raw} if raw["kind"] == "Pod" else _examples(raw, key_of_raw(raw))
     except InputError as error:
-        field = ".".join(part for part in (template, error.field) if part)
-        raise InputError(error.message, obj=_shown(owner), field=field) from None
-    return {".".join(part for part in (template, field) if part): pod for field, pod in inner.items()}
+        raise type(error)(error.message, obj=_shown(owner), field=_below(template, error.field or "", raw)) from None
+    return {_below(template, field, raw): pod for field, pod in inner.items()}
+
+
+def _below(template: str, field: str, child: Raw) -> str:
+    """Where a field of a child stands in its owner; the template of a RayCluster is the spec of one."""
+    inner = field.removeprefix("spec.") if child["kind"] == "RayCluster" else field
+    return ".".join(part for part in (template, inner) if part)
 
 
 def checked(objects: Objects) -> Iterator[tuple[str, str, Raw]]:
@@ -123,11 +160,20 @@ def _owners(objects: Objects, family: Family) -> Iterator[tuple[Owner, Callable[
 
 def _expanded(owner: Owner, expand: Callable[[Owner], Expansion]) -> Expansion:
     try:
+        return _read(owner, expand)
+    except NoTemplateError as error:
+        return Expansion(note=error.message)
+
+
+def _read(owner: Owner, expand: Callable[[Owner], Expansion]) -> Expansion:
+    try:
         return expand(owner)
-    except NoTemplateError:
-        return Expansion(note=NO_TEMPLATE)
     except InputError as error:
         raise error.inside(obj=_shown(owner)) from None
+
+
+def _is_stored(raw: Raw) -> bool:
+    return bool(Fields(raw).at("metadata").text("uid"))
 
 
 def _shown(owner: Owner) -> str:

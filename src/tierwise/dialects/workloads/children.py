@@ -34,6 +34,7 @@ __all__ = [
     "named",
     "pod",
     "reference",
+    "with_containers",
 ]
 
 
@@ -41,7 +42,7 @@ _KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 
 
 class NoTemplateError(InputError):
-    """A workload without a pod template: objects name it as their owner, and nothing can be made of it."""
+    """An object without what its pods are made of."""
 
 
 class Child(msgspec.Struct, frozen=True):
@@ -197,9 +198,7 @@ def pod(
     spec: Raw | None = None,
 ) -> Child:
     """A pod as a template says, with what the controller adds to it, or makes of its `spec`."""
-    inside = template.at("spec")
-    if not inside:
-        raise NoTemplateError("it has no pod template", field=template.where("spec"))
+    inside = with_containers(template.at("spec"))
     meta = template.at("metadata")
     marks = {
         "labels": meta.texts("labels") | dict(labels or {}),
@@ -208,6 +207,15 @@ def pod(
     return Child(
         named(owner, "v1", "Pod", name, {"spec": inside.raw if spec is None else spec}, **marks), template.path
     )
+
+
+def with_containers(spec: Fields) -> Fields:
+    """The spec of a pod, which must say what runs in it."""
+    if not spec:
+        raise NoTemplateError("it has no pod template", field=spec.path)
+    if not spec.raw.get("containers"):
+        raise NoTemplateError("at least one container is needed", field=spec.where("containers"))
+    return spec
 
 
 def alike(child: Child, number: int, like: Mapping[str, str] | None = None) -> list[Child]:

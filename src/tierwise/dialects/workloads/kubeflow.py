@@ -51,6 +51,8 @@ def _replica_types(owner: Owner, field: str) -> list[tuple[str, Fields, int]]:
     few(owner.spec, field, sum(number for _, _, number in found))
     if not found:
         raise NoTemplateError("it has no pod template", field=specs.path)
+    for _, entry, _ in found:
+        pod(owner, entry.at("template"), owner.name)  # or it is refused
     return found
 
 

@@ -14,7 +14,7 @@ from tierwise.api.core import Node, NodeSelectorTerm, Pod
 from tierwise.api.errors import InputError
 from tierwise.api.meta import read_number
 from tierwise.api.selector import holds, tolerates
-from tierwise.dialects.workloads.children import Child, Expansion, NoTemplateError, Owner, alike, digest, named, pod
+from tierwise.dialects.workloads.children import Child, Expansion, Owner, alike, digest, named, pod
 from tierwise.dialects.workloads.fields import Fields
 
 __all__ = ["COMPLETION_INDEX", "cron_job", "daemon_set", "deployment", "job", "replica_set", "stateful_set"]
@@ -33,10 +33,10 @@ def deployment(owner: Owner) -> Expansion:
     spec, template = owner.spec, owner.spec.at("template")
     if any(record.metadata.labels.get(_HASH) for record in owner.children()):
         return Expansion()
+    pod(owner, template, owner.name)  # or it is refused
     if spec.flag("paused"):
         return Expansion(note="it is paused")
     replicas = spec.count("replicas", 1)
-    pod(owner, template, owner.name)  # or it is refused
     mark = {_HASH: _former_hash(owner) or digest(template.raw)}
     labels = template.at("metadata").texts("labels") | mark
     marked = {**template.raw, "metadata": {**template.at("metadata").raw, "labels": labels}}
@@ -73,6 +73,7 @@ def replica_set(owner: Owner) -> Expansion:
 def stateful_set(owner: Owner) -> Expansion:
     """Pods by ordinal, with a claim each for every claim template; all at once, whatever their order of starting."""
     spec, template = owner.spec, owner.spec.at("template")
+    pod(owner, template, owner.name)
     start = spec.at("ordinals").number("start", 0)
     claims = {claim.at("metadata").text("name"): claim for claim in spec.each("volumeClaimTemplates")}
     children: list[Child] = []
@@ -183,6 +184,7 @@ def _for_node(raw: Raw, name: str) -> Raw:
 def job(owner: Owner) -> Expansion:
     """As many pods at a time as may run, by what has succeeded; with Indexed completion one for each index."""
     spec, template = owner.spec, owner.spec.at("template")
+    pod(owner, template, owner.name)
     given = spec.raw.get("completions") is not None
     at_once = spec.count("parallelism", 1)
     in_all = spec.number("completions", 1) if given or spec.raw.get("parallelism") is None else None
@@ -254,18 +256,14 @@ def _completed(owner: Owner, in_all: int) -> set[int]:
 def cron_job(owner: Owner) -> Expansion:
     """One run of it, as the next one will be: schedules are not followed."""
     template = owner.spec.at("jobTemplate")
-    if owner.suspended():
-        return Expansion(note="it is suspended")
-    if any(True for _ in owner.children()):
-        return Expansion()
     meta = template.at("metadata")
     body: Raw = {"spec": template.at("spec").raw}
     marks = {"labels": meta.texts("labels"), "annotations": meta.texts("annotations")}
     raw = named(owner, "batch/v1", "Job", f"{owner.name}-00001", body, **marks)
     try:
         job(Owner(raw))
-    except NoTemplateError:
-        raise
     except InputError as error:
-        raise InputError(error.message, field=f"spec.jobTemplate.{error.field}") from None
-    return Expansion([Child(raw)])
+        raise type(error)(error.message, field=f"spec.jobTemplate.{error.field}") from None
+    if owner.suspended():
+        return Expansion(note="it is suspended")
+    return Expansion([] if any(True for _ in owner.children()) else [Child(raw)])

@@ -94,16 +94,15 @@ def _is_gang(owner: Owner, children: list[Child]) -> bool:
 
 def ray_job(owner: Owner) -> Expansion:
     """A cluster, unless it chooses one that exists, and a Job that submits the work."""
-    spec = owner.spec
+    spec, cluster = owner.spec, owner.spec.at("rayClusterSpec")
+    if not cluster and not spec.at("clusterSelector"):
+        raise NoTemplateError("it has no pod template", field=cluster.path)
     if owner.suspended():
         return Expansion(note="it is suspended")
     if owner.fields.at("status").text("jobDeploymentStatus") in ("Complete", "Failed"):
         return Expansion()
-    cluster = spec.at("rayClusterSpec")
     if not cluster:
-        if spec.at("clusterSelector"):
-            return Expansion([Child(_submitter(owner, Fields({})), "")] if _submits(spec) else [])
-        raise NoTemplateError("it has no pod template", field=cluster.path)
+        return Expansion([Child(_submitter(owner, Fields({})), "")] if _submits(spec) else [])
     children = [Child(_cluster(owner, cluster), cluster.path)]
     if _submits(spec):
         children.append(Child(_submitter(owner, cluster), "spec.submitterPodTemplate"))
@@ -112,11 +111,11 @@ def ray_job(owner: Owner) -> Expansion:
 
 def ray_service(owner: Owner) -> Expansion:
     """Its one cluster."""
-    if owner.suspended():
-        return Expansion(note="it is suspended")
     cluster = owner.spec.at("rayClusterConfig")
     if not cluster:
         raise NoTemplateError("it has no pod template", field=cluster.path)
+    if owner.suspended():
+        return Expansion(note="it is suspended")
     return Expansion([Child(_cluster(owner, cluster), cluster.path)])
 
 

@@ -27,6 +27,8 @@ def job_set(owner: Owner) -> Expansion:
     replicated = list(spec.each("replicatedJobs"))
     if not replicated:
         raise NoTemplateError("it has no pod template", field="spec.replicatedJobs")
+    for entry in replicated:
+        pod(owner, entry.at("template", "spec", "template"), owner.name)  # or it is refused
     replicas = [entry.count("replicas", 1) for entry in replicated]
     shown = [str(number) for number in replicas]
     everything = few(spec, "replicatedJobs", sum(replicas))
@@ -42,7 +44,6 @@ def job_set(owner: Owner) -> Expansion:
         return Expansion()
     children: list[Child] = []
     for place, entry in enumerate(replicated):
-        pod(owner, entry.at("template", "spec", "template"), owner.name)  # or it is refused
         role = entry.text("name")
         for index in range(replicas[place]):
             name = f"{owner.name}-{role}-{index}"
@@ -119,6 +120,8 @@ def leader_worker_set(owner: Owner) -> Expansion:
     few(spec, "replicas", groups * size)
     workers = body.at("workerTemplate")
     leaders = body.at("leaderTemplate") or workers
+    for template in (leaders, workers)[: min(size, 2)]:
+        pod(owner, template, owner.name)  # or it is refused
     revision = digest(body.raw)
     children: list[Child] = []
     for group in range(groups):
