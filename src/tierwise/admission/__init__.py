@@ -30,7 +30,7 @@ from tierwise.admission.defaults import complete
 from tierwise.admission.elastic_quota import Forest
 from tierwise.admission.findings import FieldFinding, Issue, ValidationResult, error, warning
 from tierwise.admission.names import check_terms
-from tierwise.admission.passed_over import check_passed_over, known_as, unknown_kind
+from tierwise.admission.passed_over import check_passed_over, known_as, unknown_kind, unserved
 from tierwise.api import field_names
 from tierwise.api.amounts import amounts_of
 from tierwise.api.codec import Object, Raw, Unknown, decode, kind_of
@@ -73,6 +73,7 @@ __all__ = [
     "review",
     "review_context",
     "unheard",
+    "unserved",
     "validate",
 ]
 

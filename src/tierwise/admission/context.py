@@ -45,6 +45,7 @@ class ClusterContext(msgspec.Struct, frozen=True):
     fabrics: Mapping[str, Mapping[str, int]] = {}  # named tiers of each fabric that hyperNodes name
     numbers: Mapping[str, range] = {}  # from the lowest to the highest tier of each of them
     aliases: frozenset[str] = frozenset()  # fabrics that other trees are
+    highest: int | None = None  # the highest tier of the hyperNodes that name no fabric; None where there are none
 
     def on_fabric_of(self, meta: ObjectMeta) -> ClusterContext:
         """The surroundings of an object whose constraints are about the fabric that it names."""
@@ -52,7 +53,10 @@ class ClusterContext(msgspec.Struct, frozen=True):
 
     def on_fabric(self, name: str) -> ClusterContext:
         """The surroundings on one of the fabrics; "" for the tree of the hyperNodes that name none."""
-        return self if not name else replace(self, tiers=self.fabrics.get(name, {}), capacity=None)
+        if not name:
+            return self
+        highest = self.numbers[name][-1] if name in self.numbers else None
+        return replace(self, tiers=self.fabrics.get(name, {}), capacity=None, highest=highest)
 
     def queue(self, path: str, name: str) -> Iterator[Issue]:
         """Issues of a reference to a queue; an empty one means the default queue, which always exists."""
@@ -91,6 +95,7 @@ def cluster_context(objects: Objects, capacity: TreeCapacity | None) -> ClusterC
         # HyperNodes that discovery is going to make are as good as those that are there.
         tiers.update((key, tier) for tier, key in enumerate(type_.keys, start=1))
     hypernodes = by_fabric(objects.every(HyperNode).values())
+    heights = [*tiers.values(), *(member.spec.tier for member in hypernodes.get("", ()))]
     fabrics = {name: _named_tiers(members) for name, members in hypernodes.items()}
     numbers = {name: [member.spec.tier for member in members] for name, members in hypernodes.items() if name}
     for name, tier in fabrics.pop("", {}).items():
@@ -104,6 +109,7 @@ def cluster_context(objects: Objects, capacity: TreeCapacity | None) -> ClusterC
         capacity=capacity,
         fabrics=fabrics,
         numbers={name: range(min(found), max(found) + 1) for name, found in numbers.items()},
+        highest=max(heights, default=None),
         aliases=frozenset(fabric_title(kind) for kind in tree_aliases(objects)),
     )
 

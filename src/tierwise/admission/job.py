@@ -18,11 +18,9 @@ from tierwise.api.repair import RepairTerms, parse_repair
 from tierwise.api.unsupported import ANNOTATIONS, NUMA_POLICY, asks_something
 from tierwise.api.volcano import Job, JobSpec, PartitionPolicy, TaskSpec
 from tierwise.dialects.kubernetes.requests import effective_request
-from tierwise.dialects.volcano.job import PROVIDED_PLUGINS, defaulted, pod_name, task_minimum
+from tierwise.dialects.volcano.job import OTHER_PLUGINS, PROVIDED_PLUGINS, defaulted, pod_name, task_minimum
 
 __all__ = ["check", "check_change"]
-
-_ELSEWHERE: Final = frozenset({"ssh", "tensorflow", "mpi", "pytorch", "ray", "hcclrank"})
 
 
 def check(written: Job, context: ClusterContext) -> Iterator[Issue]:
@@ -53,7 +51,7 @@ def check(written: Job, context: ClusterContext) -> Iterator[Issue]:
     yield from (error(path, text) for path, text in limits.beyond(job))
     yield from _check_queue(spec, context)
     yield from context.priority_class("spec.priorityClassName", spec.priority_class_name)
-    yield from network_topology.check("spec.networkTopology", spec.network_topology, context.tiers)
+    yield from network_topology.check("spec.networkTopology", spec.network_topology, context)
     parted = [entry.name for entry in job.spec.tasks if entry.partition_policy is not None]
     yield from network_topology.check_fabrics(written.metadata, parted, around)
     outer = network_topology.limit(spec.network_topology, context.tiers)
@@ -90,8 +88,8 @@ def _shape_of(partitions: PartitionPolicy | None) -> PartitionPolicy | None:
 
 def _check_plugins(job: Job) -> Iterator[Issue]:
     for name in sorted(job.spec.plugins.keys() - PROVIDED_PLUGINS):
-        fault = "provided by Volcano alone: it is ignored" if name in _ELSEWHERE else "not known: it is ignored"
-        yield warning(f"spec.plugins.{name}", f'job plugin "{name}" is {fault}')
+        text = will_wait("Volcano alone provides it") if name in OTHER_PLUGINS else "not known: it is ignored"
+        yield warning(f"spec.plugins.{name}", f'job plugin "{name}" is {text}')
     if "svc" in job.spec.plugins and not job.metadata.name[:1].isalpha():
         yield error("metadata.name", "the name becomes that of a Service (plugin svc): it must begin with a letter")
 
@@ -211,7 +209,7 @@ def _check_partitions(path: str, task: TaskSpec, outer: int | None, context: Clu
         message = f"minAvailable of {task.min_available} is not minPartitions * partitionSize, which is {needed * size}"
         yield error(path, message)
     topology = partitions.network_topology
-    yield from network_topology.check(f"{path}.networkTopology", topology, context.tiers)
+    yield from network_topology.check(f"{path}.networkTopology", topology, context)
     inner = network_topology.limit(topology, context.tiers)
     yield from network_topology.within(f"{path}.networkTopology", inner, outer)
 

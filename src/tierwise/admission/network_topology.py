@@ -24,10 +24,11 @@ __all__ = ["check", "check_fabrics", "limit", "within"]
 _MODES: Final = frozenset({"hard", "soft"})
 
 
-def check(path: str, topology: NetworkTopologySpec | None, tiers: Mapping[str, int]) -> Iterator[Issue]:
-    """Issues of one topology; `tiers` are the tiers that have names."""
+def check(path: str, topology: NetworkTopologySpec | None, context: ClusterContext) -> Iterator[Issue]:
+    """Issues of one topology."""
     if topology is None:
         return
+    tiers, highest = context.tiers, context.highest
     number, name = topology.highest_tier_allowed, topology.highest_tier_name
     yield from one_of(f"{path}.mode", topology.mode.lower(), _MODES)
     yield from at_least(f"{path}.highestTierAllowed", number, 0)
@@ -35,6 +36,11 @@ def check(path: str, topology: NetworkTopologySpec | None, tiers: Mapping[str, i
         yield error(path, "highestTierAllowed and highestTierName exclude each other")
     elif name and name not in tiers:
         yield warning(f"{path}.highestTierName", f'no hyperNode has the tierName "{name}": it sets no limit')
+    elif number is not None and highest is not None and number > highest:
+        text = (
+            f"highestTierAllowed {number} is above tier {highest}, the highest that a hyperNode has: it sets no limit"
+        )
+        yield warning(f"{path}.highestTierAllowed", text)
     elif number is None and not name and topology.mode.lower() == "hard":
         yield warning(path, "mode hard without highestTierAllowed or highestTierName sets no limit")
 

@@ -5,24 +5,26 @@ Warnings of admission, and notes of verbs that read manifests: nothing is passed
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from tierwise.admission.findings import Issue, error, warning
-from tierwise.api.codec import KINDS, Kind, Object, Raw, api_group, version_of, versions_of
-from tierwise.api.core import Node, Pod
+from tierwise.admission.findings import FieldFinding, Issue, error, warning
+from tierwise.api.codec import KINDS, Kind, Object, Raw, api_group, decode, version_of, versions_of
+from tierwise.api.core import Node, Pod, PodSpec
 from tierwise.api.fabric import CONSTRAINTS, FABRIC
+from tierwise.api.kueue import ClusterQueue
 from tierwise.api.meta import ObjectMeta
 from tierwise.api.own_keys import unknown_keys, unknown_keys_in
 from tierwise.api.plurals import joined
-from tierwise.api.volcano import PodGroup
+from tierwise.api.volcano import Job, PodGroup
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup
 from tierwise.dialects.koordinator.gangs import gang_of
 from tierwise.dialects.languages import LANGUAGES, Name, named_group
 from tierwise.dialects.pod_marks import group_of
+from tierwise.dialects.workloads import checked
 from tierwise.port import Key, Objects
 
-__all__ = ["check_passed_over", "known_as", "unknown_kind"]
+__all__ = ["check_passed_over", "known_as", "unknown_kind", "unserved"]
 
 
 def unknown_kind(kind: Kind) -> Issue:
@@ -39,9 +41,26 @@ def known_as(kind: Kind) -> str:
     return f" (known is {', '.join(found)})" if found else ""
 
 
+def unserved(objects: Objects, served: Collection[str]) -> Iterator[FieldFinding]:
+    """Pods that wait for a scheduler which is none of these, and objects whose pods will."""
+    named = [(f"Pod {path}", "", pod.spec) for path, pod in objects.every(Pod).items() if not pod.spec.node_name]
+    for path, job in objects.every(Job).items():
+        named += [(f"Job {path}", "", PodSpec(scheduler_name=job.spec.scheduler_name))]
+    for shown, field, raw in checked(objects):
+        pod: Pod = decode({**raw, "metadata": {"name": "any"}})
+        named.append((shown, f"{field}.", pod.spec))
+    for shown, field, spec in named:
+        if spec.scheduler_name not in served:
+            name = spec.scheduler_name
+            text = f'scheduler "{name}" is not served: such pods wait, unless --scheduler-name {name} is given'
+            yield FieldFinding(shown, f"{field}spec.schedulerName", text)
+
+
 def check_passed_over(record: Object, objects: Objects, key: Key, declared: Mapping[Name, Group]) -> Iterator[Issue]:
     """A warning for all that is written in an object and not read; `declared` are the groups of all languages."""
     yield from _keys(record, objects.raw(key))
+    if isinstance(record, ClusterQueue) and (raw := objects.raw(key)) and raw.get("spec"):
+        yield warning("spec", "a ClusterQueue is Kueue's: its quotas are not read, and limit nothing here")
     if isinstance(record, Pod):
         yield from _marks(record, objects, declared)
         yield from _sub_group(record, declared)

@@ -46,7 +46,7 @@ def admit(group: PodGroup, key: Key, around: Surroundings) -> Iterator[Issue]:
     yield from context.queue("spec.queue", spec.queue)
     yield from context.priority_class("spec.priorityClassName", spec.priority_class_name)
     yield from _check_priority(group, pods, context)
-    yield from network_topology.check("spec.networkTopology", spec.network_topology, context.tiers)
+    yield from network_topology.check("spec.networkTopology", spec.network_topology, context)
     policies = [policy.name for policy in spec.sub_group_policy]
     yield from network_topology.check_fabrics(group.metadata, policies, around.cluster)
     yield from one_of("status.phase", group.status.phase, _PHASES)
@@ -86,7 +86,7 @@ def _check_policy(path: str, policy: SubGroupPolicy, context: ClusterContext) ->
     yield from at_least(f"{path}.subGroupSize", policy.sub_group_size, 1)
     yield from at_least(f"{path}.minSubGroups", policy.min_sub_groups, 0)
     yield from label_selector(f"{path}.labelSelector", policy.label_selector)
-    yield from network_topology.check(f"{path}.networkTopology", policy.network_topology, context.tiers)
+    yield from network_topology.check(f"{path}.networkTopology", policy.network_topology, context)
 
 
 def _check_room(group: PodGroup, pods: Sequence[Pod], context: ClusterContext) -> Iterator[Issue]:

@@ -108,6 +108,8 @@ _TABLE: Final = """
   test_pods_of_another_namespace_are_none_of_the_application
 - spec.minBandwidth | bandwidth of links, first come, first served | what links carry | nobody | `NetworkOverhead` |
   test_bandwidths_below_nought_are_refused
+- /job-plugins | nothing: its own pod waits | its own pods alone | nobody | none |
+  test_a_job_with_a_plugin_of_volcanos_waits
 - /made-for /depends-on /partial-since /diminished-since | nothing: groups and marks of its own namespace | its own pods
   alone | nobody | none | test_a_group_of_somebody_else_with_that_name_is_not_touched test_a_mark_is_found_and_lost
 - /selected-node /selected-at /volume-binding-failed-at /device-binding-failed-at | nothing: where its own claims are

@@ -20,6 +20,7 @@ from tierwise.api.quantity import whole
 
 __all__ = [
     "ANNOTATIONS",
+    "JOB_PLUGINS",
     "LABELS",
     "NUMA_POLICY",
     "PREFIXES",
@@ -29,6 +30,8 @@ __all__ = [
     "unsupported",
 ]
 
+JOB_PLUGINS: Final = "tierwise.io/job-plugins"
+"""On pods of a Volcano Job, the plugins that it names and that are not provided here."""
 NUMA_POLICY: Final = "volcano.sh/numa-topology-policy"
 _QOS: Final = "koordinator.sh/qosClass"
 _ASKS_NOTHING: Final = {
@@ -109,6 +112,7 @@ ANNOTATIONS: Final = {
     "scheduling.koordinator.sh/reservation-affinity": "Reservations are not read",
     "scheduling.koordinator.sh/resource-spec": _NUMA,
     NUMA_POLICY: _NUMA,
+    JOB_PLUGINS: "its job names plugins that Volcano alone provides, and would start without what they give",
     "yunikorn.apache.org/task-group-name": "task groups of YuniKorn are not read",
     "yunikorn.apache.org/task-groups": "task groups of YuniKorn are not read",
     _VOLCANO: f"a pod names its podGroup by the annotation {_READ_INSTEAD}",

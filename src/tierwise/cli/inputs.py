@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TextIO
 
 import msgspec
 
 from tierwise.api.errors import InputError
 from tierwise.api.meta import parse_time
+from tierwise.api.plurals import joined
 from tierwise.cli import options
 from tierwise.cli.options import FILES, option
 
@@ -36,6 +38,7 @@ _JOURNAL: Final = "journal:"
 _EPOCH: Final = "2026-01-01T00:00:00Z"
 _MOST: Final = 5
 """Warnings of one kind that are said before the rest is counted."""
+_MESSAGE: Final = attrgetter("message")
 _REST: Final = "more; tierwise validate shows them all"
 _CHECKED: Final = 20_000
 """Objects up to which `introduce` runs admission's checks: beyond that they take seconds."""
@@ -86,7 +89,7 @@ class Inputs(msgspec.Struct, frozen=True, kw_only=True):
 
     def read(self) -> Given:
         profile = profile_of(self.config_file)
-        objects = self.source.objects(introduce)
+        objects = self.source.objects(lambda found: introduce(found, profile.schedulers))
         return Given(objects, profile, moment(objects, self.now))
 
 
@@ -97,9 +100,10 @@ class Manifests(msgspec.Struct, frozen=True, kw_only=True):
     config_file: str | None = options.config
     now: float | None = options.now
 
-    def read(self) -> Given:
+    def read(self, schedulers: Sequence[str] = ()) -> Given:
+        """With the names of the schedulers whose pods are served; where none are given, the usual ones."""
         profile, objects = profile_of(self.config_file), load(self.filenames)
-        introduce(objects)
+        introduce(objects, schedulers or profile.schedulers, usual=not schedulers)
         return Given(objects, profile, moment(objects, self.now))
 
 
@@ -142,11 +146,18 @@ def tell_unread(objects: Objects) -> None:
         _warn([f"{f.object}: {f.path}: {f.message}" for f in passed_over(objects)], _REST, most=3)
 
 
-def introduce(objects: Objects) -> None:
-    """The same, and what of the objects would not have come so far on a cluster."""
-    from tierwise.admission import validate
+def introduce(objects: Objects, schedulers: Sequence[str] = (), *, usual: bool = True) -> None:
+    """The same, pods of other schedulers than these, and what would not have come so far on a cluster."""
+    from itertools import groupby
+
+    from tierwise.admission import unserved, validate
+    from tierwise.snapshot.builder import SCHEDULER_NAMES
 
     tell_unread(objects)
+    others = sorted(unserved(objects, SCHEDULER_NAMES.union(schedulers) if usual else schedulers), key=_MESSAGE)
+    for text, group in groupby(others, key=_MESSAGE):
+        found = [finding.object for finding in group]
+        _warn([f"{joined(found)}: {text} ({len(found)} in all)" if len(found) > 1 else f"{found[0]}: {text}"], "")
     if len(objects) > _CHECKED:
         _warn([f"admission was not checked, for there are {len(objects)} objects: tierwise validate does it"], "")
         return

@@ -17,6 +17,9 @@ def schedule(
     *,
     inputs: Manifests,
     cycles: int | None = option("--cycles N", "Run so many cycles. Default: until nothing changes any more.", least=1),
+    names: tuple[str, ...] = option(
+        "--scheduler-name NAME", "Place pods of these schedulers alone. May be repeated.  [default: the usual ones]"
+    ),
     output: Output,
 ) -> None:
     """Place the pending pods of the manifests, and show where they went, why there, and why others wait.
@@ -28,10 +31,12 @@ def schedule(
     from tierwise.explain.text.schedule import Run, schedule_lines
     from tierwise.explain.wire import schedule_wire
     from tierwise.sim.cluster import rounds
+    from tierwise.snapshot.builder import Reader
 
-    objects, profile, time = inputs.read()
+    objects, profile, time = inputs.read(names)
+    reader = Reader(profile, schedulers=frozenset(names)) if names else None
     with show_progress("scheduling", cycles) as progress:
-        history = rounds.schedule(objects, profile, now=time, cycles=cycles, progress=progress)
+        history = rounds.schedule(objects, profile, now=time, cycles=cycles, progress=progress, reader=reader)
         after = history.after(time)
     run = Run(history.reports, after, profile, history.evictions, history.complaints())
     output.show(

@@ -34,15 +34,16 @@ def validate(
         raise click.UsageError("Missing option '-f' / '--filename', or '--config'.")
     from msgspec.structs import replace
 
-    from tierwise.admission import ValidationResult, unheard
+    from tierwise.admission import ValidationResult, unheard, unserved
     from tierwise.admission import validate as judge
     from tierwise.api.errors import InputError
     from tierwise.cli.inputs import load, profile_of
     from tierwise.cli.main import report_error
     from tierwise.explain.text.validate import verdict_lines, verdict_wire
     from tierwise.port import Objects
+    from tierwise.snapshot.builder import SCHEDULER_NAMES
 
-    profile_of(config_file)
+    profile = profile_of(config_file)
     faults: list[InputError] = []
     objects = load(filenames, faults) if filenames else Objects()
     for fault in faults:
@@ -52,8 +53,9 @@ def validate(
     hint = "" if strict else "; an error with --strict"
     verdict = judge(objects)
     fields = tuple(replace(found, message=found.message + hint) for found in unheard(objects))
+    others = unserved(objects, SCHEDULER_NAMES.union(profile.schedulers))
     verdict = ValidationResult(
-        (*verdict.errors, *(fields if strict else ())), (*verdict.warnings, *(() if strict else fields))
+        (*verdict.errors, *(fields if strict else ())), (*verdict.warnings, *(() if strict else fields), *others)
     )
     output.show(
         lambda: verdict_wire(verdict, unread=len(faults)),

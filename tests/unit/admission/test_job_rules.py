@@ -188,7 +188,11 @@ def test_few_fields_may_change(change: Raw, allowed: bool) -> None:
 @pytest.mark.parametrize(
     ("fields", "path", "message"),
     [
-        ({"plugins": {"mpi": []}}, "spec.plugins.mpi", 'job plugin "mpi" is provided by Volcano alone: it is ignored'),
+        (
+            {"plugins": {"mpi": []}},
+            "spec.plugins.mpi",
+            'job plugin "mpi" is not supported: Volcano alone provides it; the pod will wait (NotSupported)',
+        ),
         ({"plugins": {"x": []}}, "spec.plugins.x", 'job plugin "x" is not known: it is ignored'),
         ({"volumes": [{"mountPath": "/data"}]}, "spec.volumes", "volume claims are not supported"),
     ],

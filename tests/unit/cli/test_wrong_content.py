@@ -116,7 +116,7 @@ def test_a_pod_with_misspelt_containers_is_not_scheduled(tmp_path: Path) -> None
 
 def test_a_gang_of_grove_without_groups_is_refused(tmp_path: Path) -> None:
     """The field that holds its groups is spelled with small letters."""
-    spec = {"podGroups": [{"name": "a", "minReplicas": 1}]}
+    spec: Raw = {"podGroups": [{"name": "a", "minReplicas": 1}]}
     file = manifests(tmp_path, NODE, _object(("scheduler.grove.io", "PodGang"), spec))
 
     assert [1, 2] == [run(verb, "-f", file).exit_code for verb in ("validate", "schedule")]

@@ -14,7 +14,7 @@ from typing import Final
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.api.pattern import COORDINATES, PATTERN, RANK
-from tierwise.api.unsupported import NUMA_POLICY
+from tierwise.api.unsupported import JOB_PLUGINS, NUMA_POLICY
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
 from tierwise.controllers.job import plugins
 from tierwise.controllers.job.job_pods import JOB_VERSION, RETRY_COUNT, JobPod, JobPods, has_ended, owner_reference
@@ -212,4 +212,6 @@ def _annotations(job: Job, task: TaskSpec, index: int) -> dict[str, str]:
     }
     if task.topology_policy:
         annotations[NUMA_POLICY] = task.topology_policy
+    if lacking := sorted(job.spec.plugins.keys() & volcano_job.OTHER_PLUGINS):
+        annotations[JOB_PLUGINS] = ",".join(lacking)
     return annotations | {k: value for k, value in job.metadata.annotations.items() if k in _INHERITED_ANNOTATIONS}

@@ -18,6 +18,7 @@ __all__ = [
     "DEFAULT_QUEUE",
     "DEFAULT_SCHEDULER",
     "GROUP_NAME",
+    "OTHER_PLUGINS",
     "PARTITION_ID",
     "PROVIDED_PLUGINS",
     "TASK_INDEX",
@@ -35,6 +36,8 @@ DEFAULT_SCHEDULER: Final = "volcano"
 DEFAULT_MAX_RETRY: Final = 3
 PROVIDED_PLUGINS: Final = frozenset({"env", "svc"})
 """Job plugins that the job controller carries out."""
+OTHER_PLUGINS: Final = frozenset({"ssh", "tensorflow", "mpi", "pytorch", "ray", "hcclrank"})
+"""Those that Volcano alone has: pods of a job with one of them wait."""
 
 GROUP_NAME: Final = "scheduling.k8s.io/group-name"
 TASK_SPEC: Final = "volcano.sh/task-spec"

@@ -7,6 +7,7 @@ it is not asked. A workload may have others below it (a Deployment has a Replica
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 from tierwise.api import codec, field_names
@@ -143,10 +144,10 @@ def _below(template: str, field: str, child: Raw) -> str:
 
 
 def checked(objects: Objects) -> Iterator[tuple[str, str, Raw]]:
-    """Every template of every workload: whose it is, its field, and an example of its pods."""
+    """Every template of every workload that has one: whose it is, its field, and an example of its pods."""
     for owner, _ in _owners(objects, Family(objects)):
-        for field, pod in check(owner.raw).items():
-            yield _shown(owner), field, pod
+        with suppress(NoTemplateError):
+            yield from ((_shown(owner), field, pod) for field, pod in check(owner.raw).items())
 
 
 def _owners(objects: Objects, family: Family) -> Iterator[tuple[Owner, Callable[[Owner], Expansion]]]:

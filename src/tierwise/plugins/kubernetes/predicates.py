@@ -29,7 +29,14 @@ from tierwise.model.arrays import Bools, Why
 from tierwise.model.job import Job, Task
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
-from tierwise.plugins.kubernetes.node_affinity import added_affinity, in_any_term, selected, tolerates, untolerated
+from tierwise.plugins.kubernetes.node_affinity import (
+    added_affinity,
+    in_any_term,
+    places,
+    selected,
+    tolerates,
+    untolerated,
+)
 from tierwise.plugins.kubernetes.pod_affinity import PodRequirements
 
 if TYPE_CHECKING:
@@ -61,12 +68,11 @@ class Predicates:
         kubernetes = flag(arguments, "kubernetes", default=False)
         self._unready: Bools | None = None if kubernetes or view.nodes.ready.all() else ~view.nodes.ready
         self._added = added_affinity(arguments).required if self._node_affinity else None
+        self._pod_affinity = flag(arguments, "predicate.PodAffinityEnable", default=True)
+        self._spread = flag(arguments, "predicate.PodTopologySpreadEnable", default=True)
+        self._by_name = not kubernetes
         self._rules = PodRequirements(
-            view,
-            plugin=_PLUGIN,
-            affinity=flag(arguments, "predicate.PodAffinityEnable", default=True),
-            spread=flag(arguments, "predicate.PodTopologySpreadEnable", default=True),
-            by_name=not kubernetes,
+            view, plugin=_PLUGIN, affinity=self._pod_affinity, spread=self._spread, by_name=self._by_name
         )
         self._never: dict[int, Bools] = {}  # by shape that shares a claim
         timeout = number(arguments, "dynamicresources.bindingTimeoutSeconds", _TIMEOUT)
@@ -79,6 +85,7 @@ class Predicates:
             self._devices.object_statically(shape, why)
         if self._node_affinity:
             self._object_to_labels(shape, why)
+        self._object_to_missing(shape, why)
         if self._unready is not None:
             self._object(why, self._unready, _NOT_READY)
         if self._any_cordoned and not tolerates(shape.tolerations, _CORDON):
@@ -137,6 +144,20 @@ class Predicates:
             self._object(why, ~in_any_term(self._nodes, self._added), _ADDED)
         if shape.node_selector:
             self._object(why, ~selected(self._nodes, shape.node_selector), _SELECTOR)
+
+    def _object_to_missing(self, shape: Shape, why: Why) -> None:
+        """Labels without which no node will do, whoever goes, and which no node has."""
+        asked = [("NodeSelectorMismatch", "node selector", [*shape.node_selector] if self._node_affinity else [])]
+        if self._spread:
+            hard = [rule.topology_key for rule in shape.spread if rule.when_unsatisfiable == "DoNotSchedule"]
+            asked.append(("TopologySpreadViolated", "topology spread", hard))
+        near = shape.affinity.pod_affinity if shape.affinity is not None and self._pod_affinity else None
+        if near is not None:
+            asked.append(("PodAffinityUnsatisfied", "pod affinity", [term.topology_key for term in near.required]))
+        for code, rule, keys in asked:
+            for key in keys:
+                if (places(self._nodes, key, by_name=self._by_name)[0] < 0).all():
+                    why[:] = self._reasons.number(Reason(code, _PLUGIN, f"lacked the label {key} of the {rule}"))
 
     def _object(self, why: Why, rows: Bools, reason: Reason) -> None:
         np.copyto(why, np.uint16(self._reasons.number(reason)), where=rows)
