@@ -62,12 +62,17 @@ class Mutation:
         return Path(self.file).relative_to("src/tierwise").parts[0].removesuffix(".py")
 
     def apply(self, root: Path) -> None:
-        """Change the file below `root`; ValueError where the text is not there exactly once."""
+        """Change the file below `root`; ValueError where the text is not there exactly once, or no Python is left."""
         path = root / self.file
         text = path.read_text()
         if text.count(self.find) != 1:
             raise ValueError(f"{self.title}: {self.file} holds its text {text.count(self.find)} times")
-        path.write_text(text.replace(self.find, self.replace))
+        changed = text.replace(self.find, self.replace)
+        try:
+            compile(changed, self.file, "exec", dont_inherit=True)
+        except SyntaxError as error:  # any test would notice that
+            raise ValueError(f"{self.title}: {self.file} is no Python with {self.replace!r}: {error}") from None
+        path.write_text(changed)
 
 
 def mutations(folder: Path = ROOT / "tests" / "mutations") -> Iterator[Mutation]:

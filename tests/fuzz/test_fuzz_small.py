@@ -24,7 +24,7 @@ def test_two_evicting_actions_do_not_serve_one_gang_twice() -> None:
 
 def test_two_languages_without_fault() -> None:
     """Gangs of two languages, giant amounts and hostile objects in a few random clusters break no promise."""
-    total = fuzz_mixed(cycles=size(40, 400), seed=200)
+    total = fuzz_mixed(cycles=size(40, 400, quick=20), seed=200)
 
     assert [] == total.faults
     assert total.evictions > 0

@@ -8,6 +8,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,13 +72,29 @@ def _tree(file: Path) -> ast.Module:
     return ast.parse(file.read_text())
 
 
+@cache
+def _imported(file: Path) -> tuple[tuple[str, str, bool], ...]:
+    """What a file imports, wherever in it: the module, the name, and whether only a type checker sees it.
+
+    Read once for all tests here, and statement by statement: expressions, the most of a file, hold no imports.
+    """
+    return tuple(_in_block(_tree(file).body, types=False))
+
+
+def _in_block(block: list[Any], *, types: bool) -> Iterator[tuple[str, str, bool]]:
+    for node in block:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield from ((node.module, alias.name, types) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from ((alias.name, "", types) for alias in node.names)
+        guarded = isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            yield from _in_block(getattr(node, field, []), types=types or (guarded and field == "body"))
+
+
 def _imports(file: Path) -> Iterator[tuple[str, str]]:
     """What a file imports: the module, and the name."""
-    for found in ast.walk(_tree(file)):
-        if isinstance(found, ast.ImportFrom) and found.module:
-            yield from ((found.module, alias.name) for alias in found.names)
-        elif isinstance(found, ast.Import):
-            yield from ((alias.name, "") for alias in found.names)
+    return ((module, name) for module, name, _ in _imported(file))
 
 
 def _modules() -> dict[str, Path]:
@@ -86,20 +103,11 @@ def _modules() -> dict[str, Path]:
     return {".".join(p for p in parts if p != "__init__"): file for file, parts in files.items()}
 
 
-def _types_alone(tree: ast.Module) -> set[ast.AST]:
-    """The nodes of imports that only a type checker sees: nothing runs by them."""
-    blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test))
-    return {inner for block in blocks for statement in block.body for inner in ast.walk(statement)}
-
-
 def _dependencies(*, types: bool = True) -> dict[str, set[str]]:
     """Which file of the sources imports which others, wherever in it; with or without those for types alone."""
     modules, found = _modules(), dict[str, set[str]]()
     for name, file in modules.items():
-        tree = _tree(file)
-        left_out = set() if types else _types_alone(tree)
-        wanted = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node not in left_out]
-        pairs = [(node.module, alias.name) for node in wanted if node.module for alias in node.names]
+        pairs = [(module, own) for module, own, typed in _imported(file) if own and (types or not typed)]
         full = {f"{module}.{own}" if f"{module}.{own}" in modules else module for module, own in pairs}
         found[name] = (full & modules.keys()) - {name}
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,15 @@ def test_results_of_other_sources_are_not_taken_over(tmp_path: Path) -> None:
 
     assert {"framework/one": mutants.NOTICED} == mutants.earlier(results, "now")
     assert {} == mutants.earlier(tmp_path / "none.jsonl", "now")
+
+
+def test_a_change_that_leaves_no_python_is_refused(tmp_path: Path) -> None:
+    """Every test notices that a file cannot be loaded, and nothing was learned."""
+    file = tmp_path / mutation("x").file
+    file.parent.mkdir(parents=True)
+    file.write_text("a = 1\n")
+
+    with pytest.raises(ValueError, match="is no Python"):
+        replace(mutation("x"), replace="(").apply(tmp_path)
+    mutation("x").apply(tmp_path)
+    assert "b = 1\n" == file.read_text()
