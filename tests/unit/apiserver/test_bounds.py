@@ -65,6 +65,15 @@ PATCHES: dict[str, tuple[str, Callable[[], object], dict[str, object], int]] = {
         {},
         413,
     ),
+    "copies of which none is left": (
+        ObjectApi.JSON_PATCH,
+        lambda: _operations(
+            ("add", "/t", "x" * 100_000),
+            *[step for _ in range(60) for step in (("copy", "/k", "/t"), ("remove", "/k", 0))],
+        ),
+        {},
+        413,
+    ),
     "too many operations": (
         ObjectApi.JSON_PATCH,
         lambda: _operations(*[("add", "/data/a", "y")] * (MOST_OPERATIONS + 1)),

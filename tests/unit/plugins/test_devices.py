@@ -177,6 +177,19 @@ def test_devices_are_dealt_anew_for_one_more_shape(places: tuple[int, int]) -> N
     assert (["d1"], ["d0"]) == (given(history, "c0"), given(history, "c1"))
 
 
+def test_devices_are_dealt_anew_where_pods_come_one_by_one() -> None:
+    """Four pods and four devices: there is one way to serve them all, which those who came first could not foresee."""
+    level = f"device.attributes['{DRIVER}'].level"
+    claims = [
+        claim(f"c{i}", exactly(where=f"{level} in {of}")) for i, of in enumerate(([0, 1], [0, 1, 2], [1], [1, 3]))
+    ]
+    machine = _machine("n0", *(device(f"d{i}", level=i) for i in range(4)))
+
+    history = run(machine, device_class(), claims, [pod(f"p{i}", f"c{i}") for i in range(4)])
+
+    assert [["d0"], ["d2"], ["d1"], ["d3"]] == [given(history, f"c{i}") for i in range(4)]
+
+
 def test_all_devices_of_a_node() -> None:
     """A request for all gets every one, or none where one is in use."""
     every: Any = {"name": "gpu", "exactly": {"deviceClassName": DRIVER, "allocationMode": "All"}}
