@@ -22,7 +22,7 @@ from tierwise.dialects.elastic_quota import forbearing
 from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, created, tier_limit
 from tierwise.dialects.language import Language, Rules
-from tierwise.dialects.pod_marks import group_of, not_preemptable
+from tierwise.dialects.pod_marks import group_of
 from tierwise.model.job import Phase
 from tierwise.model.queue import NodeGroups
 from tierwise.model.queue import Queue as ModelQueue
@@ -91,7 +91,6 @@ def _group(path: str, record: PodGroup, rules: Rules) -> Group:
         queue=spec.queue or "default",
         priority_class=spec.priority_class_name,
         forbears=forbearing(meta),
-        protected=not_preemptable(meta),
         roles=spec.min_task_member,
         policies=spec.sub_group_policy,
         previous={sub: placed.hyper_node for sub, placed in previous_placements(meta).items()},
