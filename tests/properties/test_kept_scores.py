@@ -18,8 +18,8 @@ from tierwise.bench.manifests import Manifest, lone_pod, rack, read_manifests
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Scorer
-from tierwise.framework.kept_scores import KeptScores
 from tierwise.framework.ledger import Pool
+from tierwise.framework.placer import KeptScores
 from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build
 

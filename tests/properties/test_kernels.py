@@ -23,14 +23,13 @@ from tests.support.reference import close_reference
 from tests.support.strategies import Scene, profile, scenes, trees
 
 from tierwise.api.codec import Raw
+from tierwise.config.arguments import number
 from tierwise.config.profile import PluginChoice
-from tierwise.framework.arguments import number
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import domains, kernel_for, place_in_order, step
-from tierwise.framework.walk import walk
+from tierwise.framework.placer import domains, kernel_for, place_in_order, step, walk
 from tierwise.model.arrays import Bools, Floats, Rows
 from tierwise.model.resources import POD_SLOTS
 from tierwise.plugins import PLUGINS

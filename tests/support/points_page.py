@@ -11,10 +11,10 @@ from typing import Final
 
 from tests.support.commands import ROOT
 
+from tierwise.framework.boundary import RULES, AnyRule
 from tierwise.framework.declaration import MARKS, METHODS, POINTS
 from tierwise.framework.extension import MOVED, SEAM, Part
 from tierwise.framework.pipeline import Pipeline
-from tierwise.framework.rules import RULES, AnyRule
 
 __all__ = ["PAGE", "page"]
 

@@ -26,10 +26,9 @@ from tierwise.actions.placement.problem import Placement
 from tierwise.actions.placement.quotas import over_quota_at_once
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
-from tierwise.framework.kept_scores import KeptScores
 from tierwise.framework.ledger import Pool
 from tierwise.framework.pipeline import PluginError
-from tierwise.framework.placer import best_row, place_in_order
+from tierwise.framework.placer import KeptScores, best_row, place_in_order
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason

@@ -1,13 +1,21 @@
-"""What a profile says of searches: how many steps they may take, as an argument of its action allocate."""
+"""How far searches go: every bound that is counted in steps, from one number that a profile may set.
+
+A profile says how many steps searches may take as an argument of its action allocate. At the default each bound is the
+number that stands here; at half of it, half. What ends recursion, or chooses how something is shown, is no search and
+keeps its own number where it is used.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
+import msgspec
+from msgspec.structs import fields
+
 from tierwise.api.errors import InputError
 from tierwise.config.profile import Profile
 
-__all__ = ["NAME", "STEPS", "search_steps", "wrong_steps"]
+__all__ = ["NAME", "STEPS", "SearchBudget", "search_steps", "wrong_steps"]
 
 NAME: Final = "searchSteps"
 
@@ -32,3 +40,40 @@ def wrong_steps(value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST:
         return f'"{value}" is not a whole number from 1 to {_MOST}'
     return ""
+
+
+_MEMORY: Final = ("cells",)
+"""Bounds of memory: a larger budget leaves them as they are."""
+
+
+class SearchBudget(msgspec.Struct, frozen=True):
+    """The bound of each search."""
+
+    steps: int = STEPS  # of a search for sub-groups, in all domains; a mixture counts as 10, a trial as 25
+    mixed_steps: int = 20_000  # mixtures in one domain
+    trials: int = 400  # sub-groups that are tried on the ledger in one domain
+    ways: int = 64  # selections of tasks for a sub-group that has more than it needs
+    tight_steps: int = 5_000  # of these, for the tighter domains of groups of groups first
+    orders: int = 4  # kinds of tasks that are placed first where the order decides
+    cells: int = 2**23  # of arrays that are kept to count mixtures
+    work: int = 2**28  # such cells that are added up
+    choices: int = 2**16  # ways to choose the tasks of a task group
+    places: int = 32  # places that rules between pods tie a task group or a job to
+    gathered_places: int = 64  # domains of a tier for gathered tasks where counting alone does not tell
+    mixed_places: int = 16  # the same for tasks of several shapes
+    tree_steps: int = 4096  # choices where limits of several trees hold
+    tree_trials: int = 32  # ways that are then tried on the ledger
+    questions: int = 1024  # to quotas about the tasks of a job's minimum
+    selections: int = 32  # of tasks that quotas allow, for a job's minimum
+    singles: int = 32  # tasks beyond the minimums of sub-groups that are tried one by one
+    victim_ways: int = 2**18  # work of counting several shapes beside victims before a trial is quicker
+    moments: int = 64  # at which a reservation is tried beside others
+    devices: int = 50_000  # devices that are tried for one pod on one node
+    devices_together: int = 5_000  # the same for pods of several shapes together
+
+    @classmethod
+    def of(cls, steps: int) -> SearchBudget:
+        """All bounds at so many steps; each search takes one at least."""
+        usual = {field.name: int(field.default) for field in fields(cls)}
+        bounds = {name: max(1, number * steps // STEPS) for name, number in usual.items()}
+        return cls(**{name: min(n, usual[name]) if name in _MEMORY else n for name, n in bounds.items()})

@@ -14,10 +14,10 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import Node, Pod
 from tierwise.api.quantity import amount, show
 from tierwise.api.volcano import PodGroup, Queue
+from tierwise.config.arguments import flag
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.controllers.stamp import since
 from tierwise.dialects.elastic_quota import Quotas
-from tierwise.framework.arguments import flag
 from tierwise.framework.ledger import Ledger
 from tierwise.plugins.elastic_quota.status import Figures
 from tierwise.plugins.elastic_quota.tree import QuotaTree

@@ -1,7 +1,7 @@
 """The ways in which the answers of several plugins become one, and what a plugin that fails answers instead.
 
 The first line of each is what the tables of the reference page say. Each way makes, of the plugins of a panel, the
-function that answers the question; questions that look at several methods at once are in `moves` and `scores`.
+function that answers the question.
 """
 
 from __future__ import annotations
@@ -9,19 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, TypeVar
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
 from tierwise.framework.answers import bounded, key
-from tierwise.framework.boundary import RAISED, Asked, Panel, PluginError, promises
-from tierwise.framework.extension import Abstained, Debt, Gradients, Preparation, Proposal, Units
+from tierwise.framework.boundary import RAISED, RULES, Answer, AnyRule, Asked, Panel, PluginError, promises, sealed
+from tierwise.framework.extension import Abstained, Ask, Debt, Gradients, Preparation, Proposal, ScoreEffect, Units
 from tierwise.framework.ledger import Ledger, stands_in_part
-from tierwise.framework.rules import RULES, Answer, AnyRule, sealed
-from tierwise.model.arrays import Floats, Ints, Why
+from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, length
 from tierwise.model.job import Job, SubJob, Task
 from tierwise.model.reason import Reason
+from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
 Key = tuple[float, ...]
@@ -358,5 +359,196 @@ def tier_by_tier(panel: Panel, rule: AnyRule) -> Answer:
             if any(permitted(job) for permitted in permits):
                 return None
         return None
+
+    return ask
+
+
+# What filters that move say together of a shape: those whose answer changes as tasks are placed.
+#
+# Which of them concern a shape is asked once in a cycle.
+
+
+R = TypeVar("R")
+
+
+class _Mover(msgspec.Struct, frozen=True, eq=False):
+    """A filter that moves: what it is asked, None where it has no answer."""
+
+    concerns: Callable[[Shape], bool]
+    why_not_now: Callable[[Shape, slice], Why]
+    own_row: Callable[[Shape], bool] | None
+    order_free: Callable[[Shape], bool] | None
+    room: Callable[[Shape], Ints | None] | None
+
+    def keeps_to_its_row(self, shape: Shape) -> bool:
+        return self.own_row is not None and self.own_row(shape)
+
+
+def _once(answer: Callable[[Shape], R]) -> Callable[[Shape], R]:
+    """The same answer, asked for once for each shape."""
+    known: dict[int, R] = {}
+
+    def ask(shape: Shape) -> R:
+        number = shape.number
+        if number not in known:  # no exception: a flood has thousands of shapes, each asked about once
+            known[number] = answer(shape)
+        return known[number]
+
+    return ask
+
+
+def _movers(panel: Panel) -> Callable[[Shape], tuple[_Mover, ...]]:
+    """The filters that move for a shape."""
+    found: Callable[[Shape], tuple[_Mover, ...]] | None = panel.memo.get("movers")
+    if found is None:
+        asks: Any = {name: panel.by_plugin(RULES[name]) for name in _Mover.__struct_fields__}
+        movers = [_Mover(*(own.get(plugin) for own in asks.values())) for plugin in asks["concerns"]]
+        found = _once(lambda shape: tuple([mover for mover in movers if mover.concerns(shape)]))
+        panel.memo["movers"] = found
+    return found
+
+
+def any_concerned(panel: Panel, _: AnyRule) -> Answer:
+    """Any."""
+    moving = _movers(panel)
+    return lambda shape: bool(moving(shape))
+
+
+def first_that_moves(panel: Panel, _: AnyRule) -> Answer:
+    """The first objection for each node, of those that the shape concerns."""
+    moving = _movers(panel)
+
+    def ask(shape: Shape, span: slice) -> Why:
+        why = np.zeros(span.stop - span.start, dtype=np.uint16)
+        for mover in moving(shape):
+            np.copyto(why, mover.why_not_now(shape, span), where=why == 0)
+        return why
+
+    return ask
+
+
+def all_keep_to_their_row(panel: Panel, _: AnyRule) -> Answer:
+    """All that move for the shape must say so."""
+    moving = _movers(panel)
+    return _once(lambda shape: all(mover.keeps_to_its_row(shape) for mover in moving(shape)))
+
+
+def free_but_one(panel: Panel, _: AnyRule) -> Answer:
+    """Of those that move beyond a task's own node there must be one at most, and it must say so."""
+    moving = _movers(panel)
+
+    def ask(shape: Shape) -> bool:
+        wide = [mover for mover in moving(shape) if not mover.keeps_to_its_row(shape)]
+        return not wide or (len(wide) == 1 and wide[0].order_free is not None and wide[0].order_free(shape))
+
+    return _once(ask)
+
+
+def least_room(panel: Panel, _: AnyRule) -> Answer:
+    """The least of them; all that move for the shape must know it."""
+    moving = _movers(panel)
+
+    def known(shape: Shape) -> list[Any]:
+        rooms = [mover.room for mover in moving(shape)]
+        return rooms if None not in rooms else []
+
+    rooms_of = _once(known)
+
+    def ask(shape: Shape) -> Ints | None:
+        least: Ints | None = None
+        for room in rooms_of(shape):
+            found = room(shape)
+            if found is None:
+                return None
+            least = found if least is None else np.minimum(least, found)
+        return least
+
+    return ask
+
+
+# What scorers of nodes say together: the weighted sum of their scores, and its parts.
+#
+# Scores that are the same throughout a domain are added last, so that the sum is the same, bit by bit, whether nodes
+# are scored at once or in parts.
+
+
+def _weighed(panel: Panel, rule: AnyRule, members: list[Asked]) -> list[tuple[float, Answer]]:
+    return [(asked.by.choice.weight, panel.guarded(rule, asked)) for asked in members]
+
+
+def _others(panel: Panel) -> list[Asked]:
+    """The scorers that do not score by domain."""
+    leaves = panel.by_plugin(RULES["score_leaves"])
+    return [asked for asked in panel.members(RULES["score"]) if asked.by.plugin_id not in leaves]
+
+
+def largest_effect(panel: Panel, rule: AnyRule) -> Answer:
+    """The largest of them."""
+    asks = panel.asks(rule)
+    return lambda ask: max([asked(ask) for asked in asks], default=ScoreEffect.FIXED)
+
+
+def weighted_sum(panel: Panel, rule: AnyRule) -> Answer:
+    """The sum, each by its plugin's weight; those by domain behind the others."""
+    leaves = panel.by_plugin(RULES["score_leaves"])
+    members = sorted(panel.members(rule), key=lambda asked: asked.by.plugin_id in leaves)
+    weighed = _weighed(panel, rule, members)
+
+    def ask(ask: Ask, span: slice, fits: Bools) -> Floats:
+        total, fits = np.zeros(span.stop - span.start), sealed(fits)
+        for weight, asked in weighed:
+            score = asked(ask, span, fits)
+            total += score if weight == 1.0 else weight * score
+        return total
+
+    return ask
+
+
+def sum_by_row(panel: Panel, rule: AnyRule) -> Answer:
+    """The sum; all scorers but those by domain must know it."""
+    knowing, others = panel.by_plugin(rule), _others(panel)
+    known = all(asked.by.plugin_id in knowing for asked in others)
+    weighed = [(asked.by.choice.weight, knowing[asked.by.plugin_id]) for asked in others] if known else []
+
+    def ask(ask: Ask, rows: Rows) -> Floats | None:
+        if not known:
+            return None
+        total = np.zeros(length(rows))
+        rows = rows if isinstance(rows, slice) else sealed(rows)
+        for weight, asked in weighed:
+            score = asked(ask, rows)
+            if score is None:
+                return None
+            total += score if weight == 1.0 else weight * score
+        return total
+
+    return ask
+
+
+def parts_by_domain(panel: Panel, rule: AnyRule) -> Answer:
+    """Added behind the sum of all others, in their order."""
+    weighed = _weighed(panel, rule, panel.members(rule))
+
+    def ask(ask: Ask) -> list[Floats] | None:
+        parts = []
+        for weight, asked in weighed:
+            score = asked(ask)
+            if score is None:
+                return None
+            parts.append(score if weight == 1.0 else weight * score)
+        return parts
+
+    return ask
+
+
+def widest(panel: Panel, rule: AnyRule) -> Answer:
+    """The span of all of them."""
+    asks = panel.asks(rule)
+
+    def ask(ask: Ask, row: int) -> slice:
+        spans: list[Any] = [asked(ask, row) for asked in asks]
+        if not spans:
+            return slice(row, row)
+        return slice(min([span.start for span in spans]), max([span.stop for span in spans]))
 
     return ask

@@ -16,13 +16,13 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.config.searches import SearchBudget
 from tierwise.framework.extension import Ask, CycleView
 from tierwise.framework.fit_count import FitCounts
 from tierwise.framework.kept_refusals import KeptRefusals
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.pipeline import Pipeline, PluginError
 from tierwise.framework.report import Eviction, ReportBuilder
-from tierwise.framework.search_budget import SearchBudget
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.held_places import HeldPlace
 from tierwise.model.job import Job, PodSet, Task

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import msgspec
 import numpy as np
 
+from tierwise.config.searches import SearchBudget
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.ledger import Ledger
-from tierwise.framework.search_budget import SearchBudget
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, seal
 from tierwise.model.job import Job, PodSet, SubJob, Task
 from tierwise.model.node import NodeTable

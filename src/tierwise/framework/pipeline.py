@@ -1,8 +1,8 @@
 """The table of questions that a cycle asks of its plugins, one rule for each method of an extension point.
 
 How answers combine, what a failure means and what an answer must be is said by each rule, and nowhere else:
-`framework.rules` says what a rule is, `combine`, `moves` and `scores` how answers become one, `answers` what they must
-be, and `boundary` holds the plugins with the boundary around every call. Only these modules loop over plugins.
+`framework.boundary` says what a rule is, and holds the plugins with the boundary around every call, `combine` says how
+answers become one, and `answers` what they must be. Only these modules loop over plugins.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any
 
 from tierwise.config.profile import Profile
-from tierwise.framework import answers, combine, moves, scores
-from tierwise.framework.boundary import CyclePlugins, PluginError, promises
+from tierwise.framework import answers, combine
+from tierwise.framework.boundary import RULES, CyclePlugins, PluginError, Question, Rule, Whose, promises, sealed
 from tierwise.framework.combine import (
     abstains,
     costs_turn,
@@ -62,7 +62,6 @@ from tierwise.framework.extension import (
     VictimSelector,
 )
 from tierwise.framework.report import PluginFailure
-from tierwise.framework.rules import RULES, Question, Rule, Whose, sealed
 from tierwise.framework.victims import Victims, vetoes
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job, SubJob, Task
@@ -86,21 +85,21 @@ class Pipeline(Victims):
 
     # Filters: which nodes cannot take a task. `moving` and the like are said of a shape, for the whole cycle.
     why_not = Rule(Filter.why_not, combine.first_per_row, costs_turn, answers.why_by_row)
-    moving = Rule(Filter.concerns, moves.any_concerned, costs_turn, answers.boolean)
-    why_not_now = Rule(Filter.why_not_now, moves.first_that_moves, costs_turn, answers.why_in_span)
-    moving_own_rows = Rule(Filter.own_row, moves.all_keep_to_their_row, costs_turn, answers.boolean)
-    order_free = Rule(Filter.order_free, moves.free_but_one, costs_turn, answers.boolean)
-    room = Rule(Filter.room, moves.least_room, costs_turn, answers.ints_by_row)
+    moving = Rule(Filter.concerns, combine.any_concerned, costs_turn, answers.boolean)
+    why_not_now = Rule(Filter.why_not_now, combine.first_that_moves, costs_turn, answers.why_in_span)
+    moving_own_rows = Rule(Filter.own_row, combine.all_keep_to_their_row, costs_turn, answers.boolean)
+    order_free = Rule(Filter.order_free, combine.free_but_one, costs_turn, answers.boolean)
+    room = Rule(Filter.room, combine.least_room, costs_turn, answers.ints_by_row)
     ties: Question[[Shape], list[Tie]] = _other(Filter.ties, combine.one_after_the_other, costs_turn, answers.ties)
     shared_places = Rule(Filter.shared_places, first, costs_turn, answers.ints_by_row)
 
     # Scores of nodes, of which `score_rows` and `score_leaves` are the parts, and of domains.
-    effect = Rule(Scorer.effect, scores.largest_effect, costs_turn, answers.score_effect)
-    score = Rule(Scorer.score, scores.weighted_sum, costs_turn, answers.scores_in_span)
-    stale = Rule(Scorer.stale, scores.widest, costs_turn, answers.slice_of_rows)
-    score_rows = Rule(Scorer.score_rows, scores.sum_by_row, costs_turn, answers.scores_of_rows)
+    effect = Rule(Scorer.effect, combine.largest_effect, costs_turn, answers.score_effect)
+    score = Rule(Scorer.score, combine.weighted_sum, costs_turn, answers.scores_in_span)
+    stale = Rule(Scorer.stale, combine.widest, costs_turn, answers.slice_of_rows)
+    score_rows = Rule(Scorer.score_rows, combine.sum_by_row, costs_turn, answers.scores_of_rows)
     score_leaves: Question[[Ask], list[Floats] | None] = _other(
-        Scorer.score_leaves, scores.parts_by_domain, costs_turn, answers.scores_by_domain
+        Scorer.score_leaves, combine.parts_by_domain, costs_turn, answers.scores_by_domain
     )
     score_domains = Rule(DomainScorer.score_domains, combine.total, costs_turn, answers.scores_of_them, seals=(1, 2))
 

@@ -1,8 +1,8 @@
-"""Put k tasks of one shape into a span of nodes: four kernels, one contract.
+"""Which rows tasks of one shape take: kernels for a span, a walk down the tree, and best nodes that are kept.
 
-Each kernel answers which rows take how many tasks when tasks are placed one after the other, each on the node
-with the highest total score, ties to the natural order of names; it leaves the ledger as it was.
-`reference` in the tests does literally that; the kernels are faster and exact where their condition holds, which a
+There are four kernels with one contract. Each answers which rows take how many tasks when tasks are placed one after
+the other, each on the node with the highest total score, ties to the natural order of names; it leaves the ledger as it
+was. `reference` in the tests does literally that; the kernels are faster and exact where their condition holds, which a
 property checks. `place` picks the fastest that is exact for the plugins at hand.
 
 | kernel    | exact when                                              | work for k tasks on n nodes  |
@@ -19,16 +19,22 @@ Where filters move as tasks are placed, `fill` is not exact, and `runs` is where
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, ScoreEffect
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.arrays import Bools, Floats, Ints, Rows
+from tierwise.model.shape import Shape
+from tierwise.model.topology import ROOT
 
 __all__ = [
     "GRAIN",
+    "KeptScores",
     "Kernel",
     "Picks",
     "best_row",
@@ -40,6 +46,7 @@ __all__ = [
     "runs",
     "step",
     "takes",
+    "walk",
 ]
 
 Picks = tuple[Ints, Ints]
@@ -340,3 +347,239 @@ def _best(keys: Ints, rank: Ints, fits: Bools) -> int:
     candidates = np.flatnonzero(fits)
     top = candidates[keys[candidates] == keys[candidates].max()]
     return int(top[np.argmin(rank[top])])
+
+
+# The walk places k tasks of a gang below one domain, close together. It does not change the ledger.
+#
+# Distance is decided before score: first the domains with most of the gang's placed tasks, then the child that holds
+# all remaining tasks with the least capacity left over, and if there is none, the largest child. This uses the fewest
+# domains at every tier. Inside an innermost domain scores choose the nodes (`place`). A domain that is used
+# completely is taken as one slice, so the work grows with the depth of the tree, not with the number of tasks.
+#
+# `close_reference` in the tests states the same rule task by task.
+
+
+def walk(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:
+    """Choose rows for up to `count` tasks below a domain, close to each other and to the sub-job's placed tasks."""
+    if cycle.pipeline.moving(ask.shape):
+        return place(cycle, ask, count, cycle.topology.span(domain), pool)
+    return _Walk(cycle, ask, pool).run(domain, count)
+
+
+class _Walk:
+    def __init__(self, cycle: Cycle, ask: Ask, pool: Pool) -> None:
+        self._cycle = cycle
+        self._ask = replace(ask, distance_decided=True)
+        self._pool = pool
+        self._topology = cycle.topology
+        room = cycle.fit_counts.of(ask.shape)
+        self._per_row = room.rows(pool)
+        self._per_domain = room.domains(pool)
+        self._siblings = _siblings(cycle, ask)
+        self._rows: list[Ints] = []
+        self._counts: list[Ints] = []
+
+    def run(self, domain: int, count: int) -> Picks:
+        self._descend(domain, min(count, int(self._per_domain[domain])))
+        if not self._rows:
+            empty = np.zeros(0, dtype=np.int64)
+            return empty, empty
+        rows, counts = np.concatenate(self._rows), np.concatenate(self._counts)
+        order = np.argsort(rows)
+        return rows[order], counts[order]
+
+    def _descend(self, domain: int, count: int) -> None:
+        if not count:
+            return
+        children = self._topology.children[domain]
+        if count >= self._per_domain[domain] or not children:
+            self._span(self._topology.span(domain), count)
+            return
+        for child, number in self._split(domain, children, count):
+            if child == domain:
+                self._span(self._topology.own_span(domain), number)
+            else:
+                self._descend(child, number)
+
+    def _span(self, span: slice, count: int) -> None:
+        rows, counts = place(self._cycle, self._ask, count, span, self._pool)
+        self._rows.append(rows)
+        self._counts.append(counts)
+
+    def _split(self, domain: int, children: tuple[int, ...], count: int) -> list[tuple[int, int]]:
+        """How many tasks each child takes; the domain's own number stands for the rows directly in it."""
+        places = np.array([*children, domain])
+        room = self._per_domain[places]
+        room[-1] = self._per_row[self._topology.own_span(domain)].sum()
+        parts: list[tuple[int, int]] = []
+        for siblings in self._siblings:
+            known = siblings[places]
+            known[-1] -= known[:-1].sum()
+            for i in np.argsort(-known, kind="stable"):
+                if known[i] <= 0 or not count:
+                    break
+                number = min(count, int(room[i]))
+                if number:
+                    parts.append((int(places[i]), number))
+                room[i] = 0
+                count -= number
+        parts += _fewest(places, room, count)
+        return parts
+
+
+def _fewest(places: Ints, room: Ints, count: int) -> list[tuple[int, int]]:
+    """Use the largest children first, until one of the others holds the rest: that one with the least left over."""
+    order = np.argsort(-room, kind="stable")
+    sizes = room[order]
+    parts: list[tuple[int, int]] = []
+    for i, size in enumerate(sizes.tolist()):
+        if not count or not size:
+            break
+        if size >= count:
+            tightest = sizes[i:][sizes[i:] >= count].min()
+            i += int(np.argmax(sizes[i:] == tightest))
+            size = count
+        parts.append((int(places[order[i]]), size))
+        count -= size
+    return parts
+
+
+def _siblings(cycle: Cycle, ask: Ask) -> list[Ints]:
+    """For each domain, the number of placed tasks of the sub-job, and then of the whole job."""
+    own = cycle.ledger.placed_rows(ask.sub)
+    found = [cycle.topology.spread(*own)] if own is not None else []
+    if len(ask.job.subs) > 1 and cycle.ledger.placed_span(ask.job) is not None:
+        every = cycle.ledger.placed_spread(ask.job)
+        if every[ROOT] > (found[0][ROOT] if found else 0):
+            found.append(every)
+    return found
+
+
+# The best node for the next task of a shape, kept from task to task: cost follows what has changed since the last
+# one.
+#
+# Where pods of many shapes wait among each other, each of them is placed after tasks of other shapes. `KeptScores`
+# keeps what each node scores by itself for each shape, and scores the rows again that have changed on the ledger.
+# What nodes score by their domain is added each time, since a task moves the domains around it, and so all scores by
+# a little. Where tasks raise their own node most, a node that was the best stays so while all tasks go there and it
+# has room.
+#
+# The row is the one that `best_row` chooses for one task: a property compares both.
+
+
+class _Kept(msgspec.Struct):
+    """What is kept of one shape."""
+
+    ask: Ask  # the first one; others of the shape score the same
+    asked: Ints
+    request: Ints  # of what it asks for
+    open: Bools  # by row: no static filter objects
+    scores: Floats  # by position, in steps of `GRAIN`, without what domains add; minus infinity where it does not fit
+    read: int  # how many of the rows that changed are in them
+    packs: bool  # a task of whatever shape raises its own node at least as much as any other
+    best: int = -1  # the row that was the best, and up to which change it is known to be
+    known: int = -1
+
+
+class KeptScores:
+    """What nodes score for tasks of each shape that was asked for, by position: the natural order of their names."""
+
+    def __init__(self, cycle: Cycle) -> None:
+        self._cycle = cycle
+        self._kept: dict[object, _Kept | None] = {}
+
+    # Found when first asked for: most gangs have constraints, and many cycles place no task.
+
+    @cached_property
+    def _row(self) -> Ints:
+        """By position."""
+        return np.argsort(self._cycle.nodes.rank, kind="stable")
+
+    @cached_property
+    def _position(self) -> Ints:
+        """By row."""
+        return np.argsort(self._row)
+
+    @cached_property
+    def _leaf(self) -> Ints:
+        """By position, the innermost domain."""
+        leaf: Ints = self._cycle.topology.leaf[self._row]
+        return leaf
+
+    def best(self, ask: Ask) -> int | None:
+        """The row for the next task of a job without constraints, -1 if it fits nowhere.
+
+        None where scores or filters depend on more than the tasks of each node and the amounts of each domain.
+        """
+        shape, job = ask.shape, ask.job
+        who = shape.number if self._cycle.pipeline.scores_by_shape else (shape.number, job.queue, job.lone)
+        if who not in self._kept and not self.has_room(shape):
+            return -1  # a backlog of many shapes costs a look at each
+        kept = self._kept[who] if who in self._kept else self._first(who, ask)
+        if kept is None:
+            return None
+        if not self._stays(kept):
+            kept.best = self._found(kept)
+        kept.known = self._cycle.ledger.moved.length
+        return kept.best
+
+    def has_room(self, shape: Shape) -> bool:
+        """Whether some node has the amounts, whatever filters say."""
+        free = self._cycle.ledger.idle[shape.asked]
+        return bool(np.logical_and.reduce(free >= shape.request[shape.asked, None], axis=0).any())
+
+    def _stays(self, kept: _Kept) -> bool:
+        """Whether the row that was the best is known to be so still."""
+        ledger = self._cycle.ledger
+        if kept.known == ledger.moved.length:
+            return True
+        if kept.best < 0 or not kept.packs or ledger.any_pipelined or ledger.any_releasing:
+            return False
+        if not ledger.moved.taken_only_on(kept.best, kept.known):
+            return False
+        return bool((ledger.idle[kept.asked, kept.best] >= kept.request[:, 0]).all())
+
+    def _found(self, kept: _Kept) -> int:
+        moved = self._cycle.ledger.moved
+        if kept.read < moved.length:
+            self._score(kept, moved.since(kept.read, len(self._row)))
+            kept.read = moved.length
+        total = kept.scores
+        if not len(total):
+            return -1  # a cluster may have no node
+        for part in self._cycle.pipeline.score_leaves(kept.ask) or ():
+            added = (GRAIN * part).take(self._leaf)
+            total = np.add(total, added, out=added)
+        first = int(np.rint(total).argmax())
+        return int(self._row[first]) if kept.scores[first] > -np.inf else -1
+
+    def _first(self, who: object, ask: Ask) -> _Kept | None:
+        """Score all nodes for a shape that was not asked for before."""
+        cycle, shape = self._cycle, ask.shape
+        kept = None
+        if not cycle.pipeline.moving(shape) and cycle.pipeline.score_leaves(ask) is not None:
+            kept = _Kept(
+                ask=ask,
+                asked=shape.asked,
+                request=shape.request[shape.asked, None],
+                open=cycle.pipeline.why_not(shape) == 0,
+                scores=np.empty(len(self._row)),
+                read=cycle.ledger.moved.length,
+                packs=cycle.pipeline.effect(ask) <= ScoreEffect.SPAN,
+            )
+            kept = kept if self._score(kept, slice(0, len(self._row))) else None
+        self._kept[who] = kept
+        return kept
+
+    def _score(self, kept: _Kept, rows: Rows) -> bool:
+        """Score some rows again; whether the plugins can tell."""
+        scores = self._cycle.pipeline.score_rows(kept.ask, rows)
+        if scores is None:
+            return False
+        free = self._cycle.ledger.free(kept.asked, rows, Pool.IDLE)
+        fits = np.logical_and.reduce(free >= kept.request, axis=0)
+        fits &= kept.open[rows]
+        scores *= GRAIN  # a power of two: no digit is lost, and sums are the same
+        scores[~fits] = -np.inf
+        kept.scores[self._position[rows]] = scores
+        return True

@@ -11,9 +11,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from tierwise.framework.boundary import Panel
+from tierwise.framework.boundary import RULES, Answer, AnyRule, Panel, Question, sealed
 from tierwise.framework.extension import Preemptor, Purpose
-from tierwise.framework.rules import RULES, Answer, AnyRule, Question, sealed
 from tierwise.model.arrays import Bools, Ints
 
 __all__ = ["Victims", "vetoes"]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from tierwise.framework.arguments import number, words
+from tierwise.config.arguments import number, words
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
 from tierwise.framework.node_scores import OwnScores

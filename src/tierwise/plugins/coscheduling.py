@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from tierwise.config.arguments import flag
 from tierwise.framework import extension as points
-from tierwise.framework.arguments import flag
 from tierwise.framework.declaration import takes_part
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
 from tierwise.model.gather import Gather

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from tierwise.api.duration import seconds
-from tierwise.framework.arguments import flag
+from tierwise.config.arguments import flag
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, EvictionCosts, Preemptor, Purpose, VictimFilter
 from tierwise.model.arrays import Bools, Floats, Ints

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tierwise.framework.arguments import flag
+from tierwise.config.arguments import flag
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Filter, ScoreEffect, Scorer
 from tierwise.framework.node_scores import OwnScores

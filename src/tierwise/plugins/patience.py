@@ -24,7 +24,7 @@ import numpy as np
 from tierwise.api.duration import seconds
 from tierwise.api.ladder import FORM, LADDER, LadderStep, parse_ladder
 from tierwise.api.meta import format_time
-from tierwise.framework.arguments import number
+from tierwise.config.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, Delay, Delaying, Gate
 from tierwise.model.arrays import Ints

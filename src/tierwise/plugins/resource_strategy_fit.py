@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tierwise.framework.arguments import flag, number, words
+from tierwise.config.arguments import flag, number, words
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Filter, ScoreEffect, Scorer
 from tierwise.framework.node_scores import OwnScores

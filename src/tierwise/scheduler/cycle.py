@@ -18,9 +18,9 @@ from tierwise.actions.backfill import backfill
 from tierwise.actions.enqueue import enqueue, promote
 from tierwise.api.errors import InputError, suggestion
 from tierwise.config.actions import ACTIONS, EVICTING, EVICTING_BY_POD, PLACING, Family
+from tierwise.config.arguments import flag
 from tierwise.config.profile import PluginChoice, Profile
-from tierwise.config.searches import search_steps
-from tierwise.framework.arguments import flag
+from tierwise.config.searches import SearchBudget, search_steps
 from tierwise.framework.cycle import Cycle, Nominations
 from tierwise.framework.extension import Arguments, CycleView, Factory, Purpose
 from tierwise.framework.fit_count import FitCounts
@@ -29,7 +29,6 @@ from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import Pipeline
 from tierwise.framework.registry import extended
 from tierwise.framework.report import CycleReport, Decision, ReportBuilder
-from tierwise.framework.search_budget import SearchBudget
 from tierwise.model.job import Job, Phase, Status
 from tierwise.model.reason import Reason, ReasonBook, Rejection
 from tierwise.model.snapshot import Snapshot

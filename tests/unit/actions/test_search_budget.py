@@ -20,9 +20,8 @@ from tests.support.nested_oracle import Leaf, Nest, Scene, kai
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.config.searches import STEPS
+from tierwise.config.searches import STEPS, SearchBudget
 from tierwise.explain.message import message
-from tierwise.framework.search_budget import SearchBudget
 from tierwise.model.reason import Rejection, Verdict
 from tierwise.port import Objects
 from tierwise.sim.cluster.rounds import schedule

@@ -21,9 +21,9 @@ from tierwise.config.actions import ACTIONS as ALL_ACTIONS
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.framework.declaration import METHODS, POINTS, takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, Filter, Preparation, Scorer, Tie
-from tierwise.framework.kept_scores import KeptScores
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import PluginError
+from tierwise.framework.placer import KeptScores
 from tierwise.framework.report import CycleReport
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather

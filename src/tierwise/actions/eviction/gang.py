@@ -42,7 +42,7 @@ from tierwise.actions.placement.choose import current_domain, gradients_of
 from tierwise.actions.placement.demand import Demand, demand, least_needs, needs, shapes_of
 from tierwise.api.plurals import count
 from tierwise.config.actions import ACTIONS
-from tierwise.framework.arguments import flag, number
+from tierwise.config.arguments import flag, number
 from tierwise.framework.bundle import ALIKE, Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Arguments, Preemptor, Purpose

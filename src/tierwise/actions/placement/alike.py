@@ -28,8 +28,7 @@ from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Part, Placemen
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Gradients, Proposal, Units
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import Picks
-from tierwise.framework.walk import walk
+from tierwise.framework.placer import Picks, walk
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job
 from tierwise.model.topology import ROOT

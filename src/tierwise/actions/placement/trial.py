@@ -19,8 +19,7 @@ from tierwise.actions.placement.writing import place_tasks, written
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Tie
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import Picks, best_row, place
-from tierwise.framework.walk import walk
+from tierwise.framework.placer import Picks, best_row, place, walk
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job, PodSet
 from tierwise.model.ranks import rank_homes

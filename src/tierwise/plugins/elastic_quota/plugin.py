@@ -23,8 +23,8 @@ import numpy as np
 from tierwise.api.duration import seconds
 from tierwise.api.elastic_quota import DEFAULT_QUOTA, SYSTEM_QUOTA
 from tierwise.api.quantity import amount, show
+from tierwise.config.arguments import flag
 from tierwise.framework import extension as points
-from tierwise.framework.arguments import flag
 from tierwise.framework.declaration import Idle, chooses, takes_part
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job

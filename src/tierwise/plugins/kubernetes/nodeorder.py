@@ -22,7 +22,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from tierwise.framework.arguments import number
+from tierwise.config.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tierwise.api.core import Taint
-from tierwise.framework.arguments import flag, number
+from tierwise.config.arguments import flag, number
 from tierwise.framework.declaration import chooses, takes_part
 from tierwise.framework.extension import Arguments, CycleView, Filter, PreBind, Preparation, Tie
 from tierwise.model.arrays import Bools, Why

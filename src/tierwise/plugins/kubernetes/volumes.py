@@ -23,9 +23,9 @@ from tierwise.api.core import NodeSelector, NodeSelectorTerm
 from tierwise.api.meta import LabelSelector, Requirement, format_time
 from tierwise.api.plurals import joined, verb
 from tierwise.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE, TopologyRequirement, TopologySelectorTerm
+from tierwise.config.arguments import number
 from tierwise.dialects.kubernetes.csi_migration import ZONE_LABELS
 from tierwise.dialects.kubernetes.volumes import CHOSEN_AT, CHOSEN_NODE, FAILED_AT
-from tierwise.framework.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, Delay, Delaying, Filter, Gate, PreBind, Preparation
 from tierwise.framework.ledger import Ledger, Pool, Tally

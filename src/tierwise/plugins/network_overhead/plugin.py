@@ -17,8 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from tierwise.config.arguments import flag, listed
 from tierwise.framework import extension as points
-from tierwise.framework.arguments import flag, listed
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.node_scores import ComparedScores
 from tierwise.model.arrays import Bools, Floats, Ints, Why

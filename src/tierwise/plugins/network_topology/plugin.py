@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from tierwise.api.fabric import FABRIC
+from tierwise.config.arguments import flag, number, words
 from tierwise.framework import extension as points
-from tierwise.framework.arguments import flag, number, words
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints, least_amounts

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tierwise.framework.arguments import flag, number
+from tierwise.config.arguments import flag, number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Abstained, Arguments, CycleView, JobOrder, Proposal, Proposer, Units
 from tierwise.model.arrays import Ints

@@ -27,8 +27,8 @@ from itertools import takewhile
 import msgspec
 import numpy as np
 
+from tierwise.config.arguments import number
 from tierwise.framework import extension as points
-from tierwise.framework.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.victim_counts import who_goes
 from tierwise.model.arrays import Bools, Ints

@@ -15,7 +15,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from tierwise.framework.arguments import number
+from tierwise.config.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, EnqueueGate
 from tierwise.model.arrays import Ints

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tierwise.framework.extension import Arguments
+from collections.abc import Mapping
 
 __all__ = ["flag", "listed", "number", "words"]
 
 
-def number(arguments: Arguments, key: str, default: float) -> float:
+def number(arguments: Mapping[str, object], key: str, default: float) -> float:
     """A number that is not negative, else the default."""
     raw = arguments.get(key)
     if raw is None or isinstance(raw, bool) or not isinstance(raw, (int, float, str)):
@@ -19,7 +19,7 @@ def number(arguments: Arguments, key: str, default: float) -> float:
     return value if 0 <= value < float("inf") else default
 
 
-def flag(arguments: Arguments, key: str, *, default: bool) -> bool:
+def flag(arguments: Mapping[str, object], key: str, *, default: bool) -> bool:
     """True or false, also as text."""
     raw = arguments.get(key, default)
     if isinstance(raw, str):
@@ -27,13 +27,13 @@ def flag(arguments: Arguments, key: str, *, default: bool) -> bool:
     return raw if isinstance(raw, bool) else default
 
 
-def words(arguments: Arguments, key: str) -> tuple[str, ...]:
+def words(arguments: Mapping[str, object], key: str) -> tuple[str, ...]:
     """A comma-separated list."""
     raw = arguments.get(key, "")
     return tuple(w for w in (part.strip() for part in str(raw).split(",")) if w) if raw != "" else ()
 
 
-def listed(arguments: Arguments, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+def listed(arguments: Mapping[str, object], key: str, default: tuple[str, ...]) -> tuple[str, ...]:
     """A list of texts, or one with commas; the default where it is missing or empty."""
     raw = arguments.get(key)
     if isinstance(raw, list):
