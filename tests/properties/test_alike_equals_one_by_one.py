@@ -11,10 +11,9 @@ from tests.support.strategies import Scene, node_names, trees
 
 from tierwise.actions.placement.alike import place_alike
 from tierwise.actions.placement.bounds import Room, held
-from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.choose import gradients_of, search_group
 from tierwise.actions.placement.demand import Demand, demand
-from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Placement, SearchResult
+from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Placement, SearchResult, parts_of
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool

@@ -60,7 +60,7 @@ def who_may_go(scene: Scene, *plugins: str, purpose: Purpose, order: Random) -> 
     positions = [i for i, task in enumerate(running.tasks) if running.job[i] != job.number]
     order.shuffle(positions)
     victims = np.array(positions, dtype=np.int64)
-    need = needs(demand(cycle, job), len(snapshot.axis))
+    need = needs(demand(cycle, job))
     preemptor = Preemptor(purpose, job, need, gang=True, running=running)
     allowed = cycle.pipeline.may_go(preemptor, victims)
     paths = [running.tasks[i].key for i in positions]

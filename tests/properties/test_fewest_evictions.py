@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.depth import examples
 
-from tierwise.actions.eviction.knapsack import at_least, fewest, fewest_in_multiples, rates
+from tierwise.actions.eviction.by_pod import at_least, fewest, fewest_in_multiples, rates
 from tierwise.actions.eviction.node_costs import NodeCosts
 from tierwise.actions.placement.quanta import Quanta, SlotTree
 from tierwise.framework.extension import GatherOption

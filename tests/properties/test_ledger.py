@@ -119,7 +119,7 @@ class Hands:
         if left:
             victims = sorted(self._data.draw(st.sets(st.sampled_from(left), min_size=1)))
             self._evicted.update(victims)
-            self.cycle.ledger.evict(self._running, np.array(victims), self.cycle.snapshot.jobs)
+            self.cycle.ledger.evict(self._running, np.array(victims))
 
 
 @given(scenes(gangs=3), st.data())

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.support.depth import examples
 
-from tierwise.actions.eviction.mixtures import Mixture
+from tierwise.actions.eviction.feasibility import Mixture
 
 Mix = tuple[int, ...]
 

@@ -7,7 +7,6 @@ from math import inf
 from random import Random
 from unittest.mock import patch
 
-import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -19,14 +18,13 @@ from tests.support.sight import cycle, sees
 from tierwise.actions.eviction import by_pod
 from tierwise.actions.eviction.gang import GangPreemptor
 from tierwise.actions.eviction.node_costs import NodeCosts
-from tierwise.actions.eviction.price_bounds import DomainBounds, JobCosts, Price, StandingTasks
+from tierwise.actions.eviction.price_bounds import DomainBounds, Price
 from tierwise.actions.eviction.victims import EvictionPlan
 from tierwise.bench.evictions import EVICTING, scattered
 from tierwise.bench.worlds import CLASSES, flat_cluster
 from tierwise.config.profile import Profile
 from tierwise.model.arrays import Ints
 from tierwise.model.job import Job
-from tierwise.model.running import running_table
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.snapshot.builder import build
@@ -101,27 +99,6 @@ def test_plans_that_cannot_be_carried_out_come_in_order(pick: Random) -> None:
 
     assert sorted(price[0] for price in prices) == [price[0] for price in prices]
     assert sorted(harmless) == harmless
-
-
-@given(pick=st.randoms(use_true_random=False))
-@examples(10)
-def test_what_is_kept_is_what_is_counted_anew(pick: Random) -> None:
-    """Whichever tasks and jobs differ from one preemptor to the next."""
-    full = scattered(flat_cluster(3, 5), 1)
-    running = running_table(full)
-    kept = StandingTasks(full.topology, running)
-    for _ in range(4):
-        draw = np.random.default_rng(pick.randrange(2**32))
-        tasks = draw.random(len(running)) < pick.choice((0.0, 0.5, 0.9, 1.0))
-        size = len(full.jobs)
-        costs = JobCosts(draw.integers(-1, 3, size), draw.random(size) < 0.5, draw.integers(1, 3, size) / 2)
-        anew = StandingTasks(full.topology, running)
-        for tier in (1, 2):
-            found, expected = (s.costs(tier, 3, running.request[3] * tasks, costs) for s in (kept, anew))
-            for name in ("safe", "core", "rate", "tight"):
-                assert np.array_equal(getattr(expected, name), getattr(found, name))
-        assert np.array_equal(running.freed(np.flatnonzero(tasks), len(full.nodes)), kept.freed_on_rows("some", tasks))
-        assert np.array_equal(anew.freed_in_cells("cells", tasks), kept.freed_in_cells("cells", tasks))
 
 
 def with_shape(job: Job, draw: Callable[[], Shape], budgets: Callable[[], tuple[int, ...]]) -> Job:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.support.draw import gang
 from tests.support.queue_worlds import hall_of, queue
 
-from tierwise.framework.victim_counts import ordinals, sums_before, who_goes
-from tierwise.model.arrays import Bools, Ints
+from tierwise.framework.victim_counts import sums_before, who_goes
+from tierwise.model.arrays import Bools, Ints, ordinals
 from tierwise.plugins.queues.capacity import Capacity
 from tierwise.plugins.queues.drf import drf
 from tierwise.plugins.queues.proportion import Proportion, water_fill

@@ -105,7 +105,7 @@ def test_what_is_counted_or_looked_at_is_what_a_search_finds(seed: int) -> None:
     for _ in range(6):
         victims = np.sort(np.array(pick.sample(inside, pick.randrange(len(inside) // 2, len(inside)))))
         with cycle.ledger.statement():
-            cycle.ledger.evict(cycle.running, victims, cycle.snapshot.jobs)
+            cycle.ledger.evict(cycle.running, victims)
             found = place_in(cycle, preemptor, asked, domain)
             expected = found is not None and job_ready(cycle.ledger, job, waiting=True)
 

@@ -104,7 +104,7 @@ class Hall(msgspec.Struct, frozen=True):
         return " ".join(name for name, safe in zip(names.split(), spared.tolist(), strict=True) if not safe)
 
     def evict(self, names: str) -> None:
-        self.ledger.evict(self.running, self.positions(names), self.view.jobs)
+        self.ledger.evict(self.running, self.positions(names))
 
 
 def hall_of(nodes: str, *things: Raw | Gang, node: str = "cpu=1 mem=1", running: str = "", now: float = 0.0) -> Hall:

@@ -35,14 +35,14 @@ from tierwise.actions.placement.demand import (
     Demand,
     TaskGroup,
     demand,
+    needs,
     selections,
     surplus,
     surplus_groups,
     whole_first,
 )
 from tierwise.actions.placement.nominated import place_nominated, to_nominate
-from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, first_found
-from tierwise.actions.placement.quotas import over_quota, over_quota_as_placed, over_quota_at_once, over_quota_now
+from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, amounts_of, first_found
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.surplus import place_allowed_surplus, place_surplus_group
 from tierwise.actions.plain_pods import PlainPods
@@ -158,7 +158,7 @@ class _Allocation:
 
     def _start_minimum(self, job: Job, asked: Demand, *, nominated: bool) -> bool | Rejection:
         """Bind or nominate a gang with all that its minimum lacks: whether it has more to place; or why it cannot."""
-        over = over_quota(self._cycle, job, asked)
+        over = self._over_quota(job, asked)
         known = self._rejection_cache.lookup(job, asked) if over is None else self._quota_rejection(job, over)
         if known is not None:
             return known
@@ -178,16 +178,25 @@ class _Allocation:
         """A place within quotas, and None; or what was found first, off the ledger, and the quota that forbids it."""
         cycle = self._cycle
         found = self._find_beside_reservations(job, asked, statement, nominated=nominated)
-        over = over_quota_as_placed(cycle, job, asked, found.placements) if isinstance(found, SearchResult) else None
+        over = self._over_quota(job, asked, found) if isinstance(found, SearchResult) else None
         if over is None and not (isinstance(found, NoPlace) and asked.narrowed):
             return found, over
         statement.rewind()
         for others in cycle.first(selections(cycle, job, asked), cycle.budget.selections):
             other = self._find_beside_reservations(job, others, statement, nominated=False)
-            if isinstance(other, SearchResult) and over_quota_as_placed(cycle, job, others, other.placements) is None:
+            if isinstance(other, SearchResult) and self._over_quota(job, others, other) is None:
                 return other, None
             statement.rewind()
         return NoPlace.BOUNDED if isinstance(found, NoPlace) else found, over
+
+    def _over_quota(self, job: Job, asked: Demand, found: SearchResult | None = None) -> Reason | None:
+        """Why a job's queue may not use what it asks for, or other tasks that the search has found instead."""
+        if not self._cycle.pipeline.quota_exceeded:
+            return None
+        if found is None:
+            return self._cycle.over_quota(job, needs(asked))
+        used = amounts_of(self._cycle, found.placements)
+        return None if (used == needs(asked)).all() else self._cycle.over_quota(job, used, placed=True)
 
     def _find_beside_reservations(
         self, job: Job, asked: Demand, statement: Statement, *, nominated: bool
@@ -217,7 +226,8 @@ class _Allocation:
             self._consider_reserving(job)
             return False
         idle = all(placement.pool is Pool.IDLE for placement in found.placements)
-        late = over_quota_now(self._cycle, job, found.placements) if idle else None
+        used = amounts_of(self._cycle, found.placements)
+        late = self._cycle.over_quota(job, used, placed=True, leaving=True) if idle else None
         if late is not None and not nominated:  # terminating pods still count in its queue
             self._cycle.report.reject(job, Rejection("quota", job.key, late))
             return False
@@ -348,7 +358,7 @@ class _Allocation:
             return any(place_allowed_surplus(self._cycle, job, group) for group in surplus(self._cycle, job))
 
     def _surplus_rejection(self, job: Job, left: list[TaskGroup]) -> Rejection:
-        over = over_quota_at_once(self._cycle, job, left[0].remaining[0].pod_set.shape.request)
+        over = self._cycle.over_quota(job, left[0].remaining[0].pod_set.shape.request, leaving=True)
         if over is not None:
             return Rejection("quota", job.key, over)
         from tierwise.actions.diagnosis.diagnose import diagnose  # slow to import, and not every cycle rejects
@@ -358,5 +368,7 @@ class _Allocation:
 
 def _search(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | NoPlace:
     """Find a place; for a gathered job as a whole, and if there is none, or a quota forbids that, for its minimum."""
-    wholes = (each for each in whole_first(cycle, job, asked) if each is asked or over_quota(cycle, job, each) is None)
+    wholes = (
+        each for each in whole_first(cycle, job, asked) if each is asked or cycle.over_quota(job, needs(each)) is None
+    )
     return first_found(solve(cycle, job, each) for each in wholes)

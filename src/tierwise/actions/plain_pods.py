@@ -15,7 +15,6 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -23,13 +22,12 @@ from tierwise.actions.jobs_by_queue import JobsByQueue, Kind, QueuedJobs, Served
 from tierwise.actions.placement.commit import commit_each, commit_surplus
 from tierwise.actions.placement.demand import surplus
 from tierwise.actions.placement.problem import Placement
-from tierwise.actions.placement.quotas import over_quota_at_once
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.placer import KeptScores, best_row, place_in_order
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Ints, ordinals
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
@@ -58,7 +56,6 @@ class PlainPods:
         self._reservations, self._preempts = reservations, preempts
         self._unlimited = not (pipeline.quota_exceeded or pipeline.overused or pipeline.queue_order)
         self._scores = KeptScores(cycle)
-        self._ahead = RowsAhead(cycle, self._scores)
         self._batch = 1  # how many pods to take at once where each of them may be the last one before another queue
         self._placed_all: str | None = None  # the queue that was served last, if all that was taken of it was placed
         self._surplus_batches: dict[int, int] = {}  # by elastic job: how many tasks to try when it is served next
@@ -106,12 +103,12 @@ class PlainPods:
         pod_set = next(surplus(cycle, job)).remaining[0].pod_set
         shape = pod_set.shape
         batch = min(cycle.backlog.left(pod_set), self._surplus_batches.get(job.number, 1))
-        rows = self._ahead.rows(Ask(shape, sub, job), batch)
+        rows = self._best_rows(Ask(shape, sub, job), batch)
 
         def allows(count: int) -> bool:
             if count and not self._jobs.is_next(job):
                 return False
-            return over_quota_at_once(cycle, job, shape.request) is None
+            return cycle.over_quota(job, shape.request, leaving=True) is None
 
         def charge(count: int) -> None:
             cycle.ledger.charge(job, shape.request * count)
@@ -124,7 +121,7 @@ class PlainPods:
         before = cycle.ledger.placed_span(job)
         charge(number)
         cycle.ledger.count_placed(sub, pod_set, *np.unique(rows, return_counts=True), pool=Pool.IDLE)
-        self._ahead.place(shape, rows)
+        cycle.ledger.place(shape, *np.unique(rows, return_counts=True), pool=Pool.IDLE)
         commit_surplus(cycle, job, Placement(sub, pod_set, rows, Pool.IDLE), before)
         return True
 
@@ -194,24 +191,22 @@ class PlainPods:
         nodes: list[int] = []
         free: dict[int, bool] = {}  # by identity of a shape: its pods need no search
         left = None
-        with cycle.ledger.statement() as statement:
-            statement.keep()  # what is placed stays, whatever becomes of the next one
-            for job in jobs:
-                shape = _shape(job)
-                if id(shape) not in free:
-                    limited = _pin(shape) is not None or cycle.pipeline.limit(job) is not None
-                    free[id(shape)] = not shape.best_effort and not limited
-                row = self._best_row(Ask(shape, job.subs[0], job)) if free[id(shape)] else -1
-                if row < 0:
-                    left = job
-                    break
-                cycle.ledger.place_one(shape, row)
-                placed.append(job)
-                nodes.append(row)
-            rows = np.array(nodes, dtype=np.int64)
-            if placed:
-                cycle.ledger.count_each([job.subs[0] for job in placed], _shape(placed[0]), rows)
-                cycle.ledger.charge_all(placed, np.stack([_shape(job).request for job in placed], axis=1))
+        for job in jobs:
+            shape = _shape(job)
+            if id(shape) not in free:
+                limited = _pin(shape) is not None or cycle.pipeline.limit(job) is not None
+                free[id(shape)] = not shape.best_effort and not limited
+            row = self._best_row(Ask(shape, job.subs[0], job)) if free[id(shape)] else -1
+            if row < 0:
+                left = job
+                break
+            cycle.ledger.place_one(shape, row)
+            placed.append(job)
+            nodes.append(row)
+        rows = np.array(nodes, dtype=np.int64)
+        if placed:
+            cycle.ledger.count_each([job.subs[0] for job in placed], _shape(placed[0]), rows)
+            cycle.ledger.charge_all(placed, np.stack([_shape(job).request for job in placed], axis=1))
         self._decide(placed, rows)
         return left
 
@@ -222,6 +217,13 @@ class PlainPods:
             return best_row(self._cycle, ask, self._cycle.topology.span(ROOT), Pool.IDLE) if row is None else row
         except PluginError:
             return -1
+
+    def _best_rows(self, ask: Ask, count: int) -> Ints:
+        """The rows of up to `count` tasks of a job without constraints, in the order in which they would be placed."""
+        row = self._scores.best(ask) if count == 1 else None
+        if row is not None:
+            return np.full(int(row >= 0), row, dtype=np.int64)
+        return place_in_order(self._cycle, ask, count, self._cycle.topology.span(ROOT), Pool.IDLE)
 
     def _place_run(self, alike: list[Job], *, in_order: bool) -> list[Job]:
         """Place plain pods that no plugin distinguishes on idle resources; returns those that are left."""
@@ -244,19 +246,17 @@ class PlainPods:
         if pinned:
             jobs, rows = _on_pins(cycle, alike, in_order=in_order)
         else:
-            rows = self._ahead.rows(Ask(shape, first.subs[0], first), len(alike))
+            rows = self._best_rows(Ask(shape, first.subs[0], first), len(alike))
             jobs = alike[: len(rows)]
         count = self._number_allowed(
             len(jobs),
             lambda count: cycle.ledger.charge_all(jobs[:count], shape.request[:, None]),
-            lambda count: self._within_quotas(jobs[count], shape.request),
+            lambda count: cycle.over_quota(jobs[count], shape.request, leaving=True) is None,
         )
         if count:
-            with cycle.ledger.statement() as statement:
-                cycle.ledger.count_each([job.subs[0] for job in jobs[:count]], shape, rows[:count])
-                cycle.ledger.charge_all(jobs[:count], shape.request[:, None])
-                self._ahead.place(shape, rows[:count])
-                statement.keep()
+            cycle.ledger.count_each([job.subs[0] for job in jobs[:count]], shape, rows[:count])
+            cycle.ledger.charge_all(jobs[:count], shape.request[:, None])
+            cycle.ledger.place(shape, *np.unique(rows[:count], return_counts=True), pool=Pool.IDLE)
         return jobs[:count], rows[:count]
 
     def _decide(self, placed: Sequence[Job], rows: Ints) -> None:
@@ -287,81 +287,6 @@ class PlainPods:
         if one_more(most - 1):
             return most
         return bisect_left(range(most - 1), True, key=lambda count: not one_more(count))
-
-    def _within_quotas(self, job: Job, request: Ints) -> bool:
-        """Whether the queue of a plain pod may use what it asks for, beside what its terminating pods still hold."""
-        if self._cycle.pipeline.quota_exceeded(job, request) is not None:
-            return False
-        return not self._cycle.ledger.queue_leaving.any() or over_quota_at_once(self._cycle, job, request) is None
-
-
-class _Plan(msgspec.Struct):
-    """Rows of the next tasks, and how much of what was placed since is known to agree with them."""
-
-    rows: Ints
-    used: int  # how many of the rows are taken, or more where it was used to the end
-    seen: int  # entries of the history
-    moved: int  # entries of the ledger's list of changed rows
-    length: int  # of the next plan, if this one is used to the end
-
-
-class RowsAhead:
-    """The rows of the next tasks of an ask, valid until anything else changes the ledger.
-
-    Where queues take turns, or an elastic gang places one task in each of its turns, a task finds its row without a
-    look at all nodes. A plan that was used to the end is followed by one of twice its length, any other by one of as
-    many rows as are wanted at the time: so little is planned in vain.
-    """
-
-    def __init__(self, cycle: Cycle, scores: KeptScores) -> None:
-        self._cycle = cycle
-        self._scores = scores
-        self._plans: dict[object, _Plan] = {}
-        self._history: list[tuple[Shape, Ints, int, int]] = []  # with how many changes of the ledger before and after
-
-    def rows(self, ask: Ask, count: int) -> Ints:
-        """Rows for up to `count` tasks, in their order, of a job without constraints."""
-        who = id(ask.shape) if self._cycle.pipeline.scores_by_shape else (id(ask.shape), ask.job.queue, ask.job.lone)
-        plan = self._plans.get(who)
-        length = count
-        if plan is not None and self._holds(plan, ask.shape):
-            if plan.used + count <= len(plan.rows) or len(plan.rows) < plan.length // 2:
-                return plan.rows[plan.used : plan.used + count]
-            length = max(count, plan.length)
-        if length == 1:
-            row = self._scores.best(ask)
-            if row is not None:
-                rows = np.full(int(row >= 0), row, dtype=np.int64)
-                self._plans[who] = _Plan(rows, 0, len(self._history), self._cycle.ledger.moved.length, 2)
-                return rows
-        before = self._cycle.ledger.moved.length
-        rows = place_in_order(self._cycle, ask, length, self._cycle.topology.span(ROOT), Pool.IDLE)
-        after = self._cycle.ledger.moved.length
-        if after > before:  # it has tried them on the ledger, and undone that
-            self._history.append((ask.shape, _NONE, before, after))
-        self._plans[who] = _Plan(rows, 0, len(self._history), after, 2 * length)
-        return rows[:count]
-
-    def place(self, shape: Shape, rows: Ints) -> None:
-        """Place tasks on these rows, which may repeat, in this order."""
-        ledger, before = self._cycle.ledger, self._cycle.ledger.moved.length
-        if len(rows) == 1:
-            ledger.place_one(shape, int(rows[0]))
-        else:
-            ledger.place(shape, *np.unique(rows, return_counts=True), pool=Pool.IDLE)
-        self._history.append((shape, rows, before, ledger.moved.length))
-
-    def _holds(self, plan: _Plan, shape: Shape) -> bool:
-        """Whether all that has changed since is tasks of the shape on the rows of the plan."""
-        for placed, rows, before, after in self._history[plan.seen :]:
-            planned = plan.rows[plan.used : plan.used + len(rows)]  # fewer where the plan ends: then what went is right
-            other = len(rows) and (placed is not shape or planned.tobytes() != rows[: len(planned)].tobytes())
-            if other or before != plan.moved:
-                return False
-            plan.used += len(rows)
-            plan.moved = after
-        plan.seen = len(self._history)
-        return plan.moved == self._cycle.ledger.moved.length
 
 
 # Pins: the node that the controller of a DaemonSet names in the affinity of each of its pods.
@@ -395,21 +320,10 @@ def _on_pins(cycle: Cycle, alike: Sequence[Job], *, in_order: bool) -> tuple[Seq
     room = np.zeros(len(allowed) + 1, dtype=np.int64)  # the last for nodes that do not exist
     able = np.flatnonzero(allowed)
     room[able] = shapes[0].max_tasks(cycle.ledger.free(shapes[0].asked, able, Pool.IDLE))
-    fits = _numbered(rows) < room[rows]
+    fits = ordinals(rows) < room[rows]
     if in_order and not fits.all():
         fits[int(np.argmin(fits)) :] = False
     return [job for job, fit in zip(alike, fits.tolist(), strict=True) if fit], rows[fits]
-
-
-def _numbered(rows: Ints) -> Ints:
-    """How many entries before each name the same row."""
-    order = np.argsort(rows, kind="stable")
-    ordered = rows[order]
-    begins = np.flatnonzero(np.diff(ordered, prepend=ordered[0] - 1))
-    lengths = np.diff(begins, append=len(rows))
-    numbers = np.empty(len(rows), dtype=np.int64)
-    numbers[order] = np.arange(len(rows)) - np.repeat(begins, lengths)
-    return numbers
 
 
 def _shape(job: Job) -> Shape:

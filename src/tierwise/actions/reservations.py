@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cached_property
 from math import inf
 
@@ -263,8 +263,7 @@ class Reservations:
         cycle = self._cycle
         with cycle.ledger.statement():
             self._let_end(job, group)
-            for held in self._overlapping(job, time) if beside is None else beside:
-                self._set_aside(held.held, 1)
+            self._set_aside(self._overlapping(job, time) if beside is None else beside, 1)
             if within is not None:
                 close_others(cycle, within)
             found = self._find(cycle, job, asked)
@@ -329,33 +328,23 @@ class Reservations:
         for held in (*free, *self._held[before:]):
             self._charge(held, 1)
 
-    @contextmanager
-    def left_alone(self, job: Job) -> Iterator[None]:
+    def left_alone(self, job: Job) -> AbstractContextManager[None]:
         """Another action serves a job: what others have reserved is paid for, and set aside from before its end on."""
         waiting = self._cycle.report.rejections
         others = (held for held in self._held if held.job is not job and held.job.key in waiting)
-        minded = [held for held in others if not self._leaves(job, held)]
-        for held in minded:
-            self._charge(held, 1)
-            self._set_aside(held.held, 1)
-        try:
-            yield
-        finally:
-            for held in minded:
-                self._charge(held, -1)
-                self._set_aside(held.held, -1)
+        return self._apart([held for held in others if not self._leaves(job, held)], charged=True)
+
+    def respected(self, job: Job) -> AbstractContextManager[None]:
+        """What a job places inside leaves alone everything that is reserved from before its end on."""
+        return self._apart([held for held in self._held if not self._leaves(job, held)], charged=False)
 
     @contextmanager
-    def respected(self, job: Job) -> Iterator[None]:
-        """What a job places inside leaves alone everything that is reserved from before its end on."""
-        apart = [held.held for held in self._held if not self._leaves(job, held)]
-        for held in apart:
-            self._set_aside(held, 1)
+    def _apart(self, minded: Sequence[Reservation], *, charged: bool) -> Iterator[None]:
+        self._set_aside(minded, 1, charged=charged)
         try:
             yield
         finally:
-            for held in apart:
-                self._set_aside(held, -1)
+            self._set_aside(minded, -1, charged=charged)
 
     def _end(self, job: Job) -> ExpectedEnd:
         """When a job ends that starts now, or runs and grows."""
@@ -384,11 +373,13 @@ class Reservations:
         """The namespaces of jobs that run for much longer than they have stated."""
         return frozenset(namespace_of(run.key) for run in self._timeline.runs if run.job is not None and run.end.broken)
 
-    def _set_aside(self, held: Held, sign: int) -> None:
-        ledger = self._cycle.ledger
-        ledger.await_releases()
-        for shape, rows, counts in held:
-            ledger.place(shape, rows, sign * counts, pool=Pool.FUTURE_IDLE)
+    def _set_aside(self, minded: Sequence[Reservation], sign: int, *, charged: bool = False) -> None:
+        for held in minded:
+            if charged:
+                self._charge(held, sign)
+            self._cycle.ledger.await_releases()
+            for shape, rows, counts in held.held:
+                self._cycle.ledger.place(shape, rows, sign * counts, pool=Pool.FUTURE_IDLE)
 
     def tell(self) -> None:
         """Say of every job with a reservation that it has one, beside what keeps it waiting; later actions mind it."""
@@ -407,24 +398,15 @@ class Reservations:
 
     def _domain(self, job: Job, held: Held) -> tuple[str, Ints]:
         """The innermost domain around a place, in the tree that the job's constraint is about, and its rows."""
-        rows = np.unique(np.concatenate([own for _, own, _ in held]))
-        alternate = self._cycle.alternate_topology(job)
-        if alternate is None:
-            topology = self._cycle.topology
-            domain = topology.meet_rows(rows)
-            return topology.name[domain], np.arange(len(self._cycle.nodes))[topology.span(domain)]
-        domain = alternate.topology.meet_rows(alternate.positions[rows])
-        return alternate.topology.name[domain], np.sort(alternate.rows[alternate.topology.span(domain)])
+        rows, tree = np.unique(np.concatenate([own for _, own, _ in held])), self._cycle.tree_of(job.constraint)
+        domain = tree.topology.meet_rows(tree.positions[rows])
+        return tree.topology.name[domain], np.sort(tree.rows[tree.topology.span(domain)])
 
     def _rows_of(self, job: Job, name: str) -> Ints | None:
         """The rows of a domain by its name; None where there is none of that name any more."""
-        alternate = self._cycle.alternate_topology(job)
-        topology = self._cycle.topology if alternate is None else alternate.topology
-        domain = topology.index.get(name)
-        if domain is None:
-            return None
-        rows = np.arange(len(self._cycle.nodes)) if alternate is None else alternate.rows
-        return np.sort(rows[topology.span(domain)])
+        tree = self._cycle.tree_of(job.constraint)
+        domain = tree.topology.index.get(name)
+        return np.sort(tree.rows[tree.topology.span(domain)]) if domain is not None else None
 
     def _awaited(self, job: Job, place: _Place) -> list[_Run]:
         """The runs on a place that must end before it is free, the last one first."""
@@ -499,12 +481,8 @@ def _called(domain: str) -> str:
 
 
 def _held(found: SearchResult) -> Held:
-    return _counted([(placement.pod_set.shape, placement.rows) for placement in found.placements])
-
-
-def _counted(parts: Sequence[tuple[Shape, Ints]]) -> Held:
     """Rows by shape, each once, with the number of tasks on it."""
     rows: dict[Shape, list[Ints]] = {}
-    for shape, own in parts:
-        rows.setdefault(shape, []).append(own)
+    for placement in found.placements:
+        rows.setdefault(placement.pod_set.shape, []).append(placement.rows)
     return tuple((shape, *np.unique(np.concatenate(own), return_counts=True)) for shape, own in rows.items())

@@ -12,11 +12,10 @@ import msgspec
 import numpy as np
 
 from tierwise.actions.diagnosis.diagnose import searched
-from tierwise.actions.diagnosis.domain_scores import score_domains
+from tierwise.actions.diagnosis.inspection import score_domains
 from tierwise.actions.placement.bounds import Room, held
-from tierwise.actions.placement.build import parts_of
 from tierwise.actions.placement.demand import Demand, demand
-from tierwise.actions.placement.writing import place_tasks
+from tierwise.actions.placement.problem import parts_of, place_tasks
 from tierwise.config.profile import Profile
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
@@ -126,7 +125,7 @@ class _Victims:
         keys = self._left.pop((decision.job.key, decision.action), [])
         if keys and self._running is not None:
             victims = np.array([self._running.position[key] for key in keys], dtype=np.int64)
-            current.ledger.evict(self._running, victims, current.snapshot.jobs)
+            current.ledger.evict(self._running, victims)
 
 
 def _stand(current: Cycle, placed: PlacedTasks) -> None:

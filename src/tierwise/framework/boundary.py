@@ -77,14 +77,10 @@ class _Made(msgspec.Struct, frozen=True, eq=False):
     choice: PluginChoice
     tier: int
     plugin: Any
+    plugin_id: int  # by which the methods of a plugin are found
     methods: frozenset[str]
     answers: frozenset[Purpose]  # of a victim filter, the purposes that it names victims for, and whether it counts
     counts: bool
-
-    @property
-    def plugin_id(self) -> int:
-        """By which the methods of a plugin are found."""
-        return id(self.plugin)
 
 
 class Asked(msgspec.Struct, frozen=True, eq=False):
@@ -177,7 +173,7 @@ class CyclePlugins:
             return
         if ledger.registered != known:
             ledger.guard(known, lambda error: PluginError(note(choice.name, "count", error)))
-        self._made.append(_Made(choice, tier, plugin, methods, *names))
+        self._made.append(_Made(choice, tier, plugin, id(plugin), methods, *names))
 
     @cached_property
     def _shown_view(self) -> CycleView:

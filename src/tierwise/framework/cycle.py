@@ -25,7 +25,7 @@ from tierwise.framework.pipeline import Pipeline, PluginError
 from tierwise.framework.report import Eviction, ReportBuilder
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.held_places import HeldPlace
-from tierwise.model.job import Job, PodSet, Task
+from tierwise.model.job import Constraint, Job, PodSet, SubJob, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.reason import Reason
 from tierwise.model.running import RunningTable, running_table
@@ -254,6 +254,32 @@ class Cycle(msgspec.Struct, frozen=True):
     def topology(self) -> Topology:
         return self.snapshot.topology
 
+    def current_domain(self, gang: Job | SubJob) -> int | None:
+        """The innermost domain around all placed tasks of a gang; None if none is placed."""
+        span = self.ledger.placed_span(gang)
+        return self.topology.meet_span(*span) if span is not None else None
+
+    def previous_domain(self, sub: SubJob) -> int | None:
+        """The domain that a sub-job last ran in; None if it runs now, or if that domain no longer exists."""
+        if not sub.previous_domain or self.ledger.placed_rows(sub) is not None:
+            return None
+        return self.topology.index.get(sub.previous_domain)
+
+    def over_quota(self, job: Job, amounts: Ints, *, placed: bool = False, leaving: bool = False) -> Reason | None:
+        """Why a job's queue may not use these amounts; None if it may.
+
+        Where they are `placed`, they are charged already. With `leaving` they are used at once, while terminating tasks
+        of the queue still hold their share.
+        """
+        if not self.pipeline.quota_exceeded or (placed and leaving and not self.ledger.queue_leaving.any()):
+            return None  # what is placed was asked about before
+        with self.ledger.statement():
+            if placed:
+                self.ledger.charge(job, -amounts)
+            if leaving:
+                self.ledger.count_leaving()
+            return self.pipeline.quota_exceeded(job, amounts)
+
     def first(self, ways: Iterator[T], most: int) -> Iterator[T]:
         """The first of some ways to try; where there are more of them than that, the search is noted as cut short."""
         yield from islice(ways, most)
@@ -263,6 +289,11 @@ class Cycle(msgspec.Struct, frozen=True):
     def alternate_topology(self, job: Job) -> AlternateTopology | None:
         """The tree that a job's constraint refers to, if it is not the one that rows follow."""
         return self.snapshot.alternate_topology(job.constraint)
+
+    def tree_of(self, constraint: Constraint | None) -> AlternateTopology:
+        """The tree that a constraint is about, with the rows of the cluster in its order."""
+        other = self.snapshot.alternate_topology(constraint)
+        return other if other is not None else AlternateTopology(self.topology, np.arange(len(self.nodes)))
 
     def gathered(self, job: Job) -> bool:
         """Whether a job is gathered: because it asks for it, or because a constraint is on another tree."""
@@ -326,6 +357,13 @@ class Cycle(msgspec.Struct, frozen=True):
         """
         self.report.evictions += evictions
         self.ledger.linger()
+
+    def evict_running(self, victims: Ints, by: Job | None, action: str, why: str | Callable[[Job], str]) -> None:
+        """The same of running tasks, given by position; `why` they go may differ by the job of each."""
+        said = why if callable(why) else lambda _: why
+        owners = [self.snapshot.jobs[number] for number in self.running.job[victims].tolist()]
+        tasks = [self.running.tasks[victim] for victim in victims.tolist()]
+        self.evict(Eviction(task, job, by, action, said(job)) for task, job in zip(tasks, owners, strict=True))
 
     def fits(self, ask: Ask, span: slice, pool: Pool) -> Bools:
         """Which rows of a span take one more task, according to every filter."""

@@ -26,7 +26,7 @@ import numpy as np
 
 from tierwise.model.arrays import Ints, Rows, of_rows, summed
 from tierwise.model.held import held_amounts
-from tierwise.model.job import Job, PodSet, Status, SubJob, Task, whole_by_policy, whole_groups
+from tierwise.model.job import Job, PodSet, Status, SubJob, Task, groups_around, whole_by_policy, whole_groups
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
@@ -324,9 +324,11 @@ class Ledger:
         later: Ints = idle + of_rows(self.releasing, resources, rows) - of_rows(self.pipelined, resources, rows)
         return later if pool is Pool.FUTURE_IDLE else np.minimum(idle, later)
 
-    def placed_rows(self, sub: SubJob) -> tuple[Ints, Ints] | None:
-        """The rows and counts of a sub-job's placed tasks (rows may repeat); None if it has none."""
-        entries = self._placed(sub)
+    def placed_rows(self, gang: Job | SubJob) -> tuple[Ints, Ints] | None:
+        """The rows and counts of a gang's placed tasks (rows may repeat); None if it has none."""
+        entries = (
+            self._placed(gang) if isinstance(gang, SubJob) else [e for sub in gang.subs for e in self._placed(sub)]
+        )
         if not entries:
             return None
         if len(entries) == 1:
@@ -354,9 +356,7 @@ class Ledger:
         """How many of a job's placed tasks stand below each domain; callers must not write to it."""
         spreads = self._spreads.setdefault(job.number, [])
         if not spreads:
-            entries = [(_NONE, _NONE), *(e for sub in job.subs for e in self._placed(sub))]
-            rows, counts = (np.concatenate(column) for column in zip(*entries, strict=True))
-            self.append(spreads, self._topology.spread(rows, counts))
+            self.append(spreads, self._topology.spread(*(self.placed_rows(job) or (_NONE, _NONE))))
         return spreads[-1]
 
     def _placed(self, sub: SubJob) -> list[tuple[Ints, Ints]]:
@@ -619,29 +619,29 @@ class Ledger:
             self.save(self.queue_used, np.arange(len(self.queue_used)))
             self.queue_used += self.queue_leaving
 
-    def evict(self, running: RunningTable, victims: Ints, jobs: Sequence[Job]) -> None:
+    def evict(self, running: RunningTable, victims: Ints) -> None:
         """Evict running tasks: their resources are being released, and they no longer count for job, queue or role.
 
         Rules between tasks take them for gone until `linger`: whoever they go for is placed in between.
         """
         self.any_releasing = True
         self.releases += 1
-        self._release(running, victims, jobs, 1)
+        self._release(running, victims, 1)
         self._discount(running, victims)
 
-    def spare(self, running: RunningTable, victims: Ints, jobs: Sequence[Job]) -> None:
+    def spare(self, running: RunningTable, victims: Ints) -> None:
         """Take back the eviction of tasks that linger and that nobody counts (`counted`)."""
-        self._release(running, victims, jobs, -1)
+        self._release(running, victims, -1)
 
     def counted(self, shape: int) -> bool:
         """Whether tallies or followers may count tasks of a shape, given by its number."""
         return bool(self._counting.get(shape)) or self.followed
 
-    def _release(self, running: RunningTable, victims: Ints, jobs: Sequence[Job], sign: int) -> None:
+    def _release(self, running: RunningTable, victims: Ints, sign: int) -> None:
         """What evicted tasks hold is being released; with a negative sign it is not."""
         freed = sign * running.request[:, victims]
         self._add_up(self.job_used, running.job[victims], -freed)
-        column = np.array([self.queue_index.get(jobs[job].queue, -1) for job in running.job[victims].tolist()])
+        column = np.array([self.queue_index.get(self._jobs[job].queue, -1) for job in running.job[victims].tolist()])
         known = np.flatnonzero(column >= 0)
         self._add_up(self.queue_used, column[known], -freed[:, known])
         self._add_up(self.queue_leaving, column[known], freed[:, known])
@@ -765,6 +765,14 @@ class Ledger:
             if where is self.idle or where is self.pipelined or where is self.releasing:
                 self.moved.append(index[1])  # type: ignore[index, arg-type]  # these are indexed (resource, rows)
 
+    def attempt(self, way: Callable[P, T | None], *args: P.args, **kwargs: P.kwargs) -> T | None:
+        """What one way finds, with what it has written; where it finds nothing, what it has written is undone."""
+        with self.statement() as statement:
+            found = way(*args, **kwargs)
+            if found is not None:
+                statement.keep()
+            return found
+
     def statement(self) -> Statement:
         """A transaction: all changes inside are undone on exit unless they were kept."""
         return Statement(self, len(self._undo))
@@ -879,7 +887,7 @@ def part_of_whole(ledger: Ledger, sub: SubJob, job: Job) -> bool:
     if not sub_ready(ledger, sub):
         return False
     whole = whole_groups(job, [sub_ready(ledger, other) for other in job.subs]) if sub.inner_group >= 0 else []
-    return all(whole[number] for number in _around(job, sub.inner_group))
+    return all(whole[number] for number in groups_around(job, sub.inner_group))
 
 
 def stands_in_part(ledger: Ledger, job: Job) -> bool:
@@ -906,20 +914,13 @@ def halves(ledger: Ledger, job: Job, begun: Collection[SubJob]) -> list[tuple[Su
     whole = whole_groups(job, [sub_ready(ledger, other) for other in job.subs]) if job.inner_groups else []
     units: dict[int | str, tuple[SubJob, ...]] = {}
     for sub in begun:
-        around = list(_around(job, sub.inner_group))
+        around = list(groups_around(job, sub.inner_group))
         broken = next((number for number in reversed(around) if not whole[number]), -1)
         if broken >= 0:
-            units[broken] = tuple([other for other in job.subs if broken in _around(job, other.inner_group)])
+            units[broken] = tuple([other for other in job.subs if broken in groups_around(job, other.inner_group)])
         elif not sub_ready(ledger, sub):
             units[sub.key] = (sub,)
     return list(units.values())
-
-
-def _around(job: Job, number: int) -> Iterator[int]:
-    """An inner group and those around it, from the inside out."""
-    while number >= 0:
-        yield number
-        number = job.inner_groups[number].parent
 
 
 def roles_count(job: Job) -> bool:

@@ -13,54 +13,9 @@ from typing import Any
 
 from tierwise.config.profile import Profile
 from tierwise.framework import answers, combine
+from tierwise.framework import extension as points
 from tierwise.framework.boundary import RULES, CyclePlugins, PluginError, Question, Rule, Whose, promises, sealed
-from tierwise.framework.combine import (
-    abstains,
-    costs_turn,
-    first,
-    goes_last,
-    is_not_bound,
-    is_silent,
-    keys,
-    most_of_each,
-    nobody_goes,
-    objects,
-    says_no,
-    spares_all,
-)
-from tierwise.framework.extension import (
-    Abstained,
-    Ask,
-    CycleView,
-    Debt,
-    Delaying,
-    DomainScorer,
-    EnqueueGate,
-    EvictionCosts,
-    Factory,
-    Filter,
-    Gate,
-    GatherOption,
-    Gradients,
-    JobOrder,
-    Lending,
-    PreBind,
-    Preparation,
-    Proposal,
-    Proposer,
-    QueueOrder,
-    Quota,
-    Reporter,
-    Scorer,
-    SearchSpace,
-    Starving,
-    SubJobOrder,
-    TaskOrder,
-    Tie,
-    Units,
-    VictimFilter,
-    VictimSelector,
-)
+from tierwise.framework.extension import Ask, CycleView, Factory
 from tierwise.framework.report import PluginFailure
 from tierwise.framework.victims import Victims, vetoes
 from tierwise.model.arrays import Bools, Floats, Ints
@@ -84,83 +39,100 @@ class Pipeline(Victims):
     """The plugins of a profile in one cycle."""
 
     # Filters: which nodes cannot take a task. `moving` and the like are said of a shape, for the whole cycle.
-    why_not = Rule(Filter.why_not, combine.first_per_row, costs_turn, answers.why_by_row)
-    moving = Rule(Filter.concerns, combine.any_concerned, costs_turn, answers.boolean)
-    why_not_now = Rule(Filter.why_not_now, combine.first_that_moves, costs_turn, answers.why_in_span)
-    moving_own_rows = Rule(Filter.own_row, combine.all_keep_to_their_row, costs_turn, answers.boolean)
-    order_free = Rule(Filter.order_free, combine.free_but_one, costs_turn, answers.boolean)
-    room = Rule(Filter.room, combine.least_room, costs_turn, answers.ints_by_row)
-    ties: Question[[Shape], list[Tie]] = _other(Filter.ties, combine.one_after_the_other, costs_turn, answers.ties)
-    shared_places = Rule(Filter.shared_places, first, costs_turn, answers.ints_by_row)
+    why_not = Rule(points.Filter.why_not, combine.first_per_row, combine.costs_turn, answers.why_by_row)
+    moving = Rule(points.Filter.concerns, combine.any_concerned, combine.costs_turn, answers.boolean)
+    why_not_now = Rule(points.Filter.why_not_now, combine.first_that_moves, combine.costs_turn, answers.why_in_span)
+    moving_own_rows = Rule(points.Filter.own_row, combine.all_keep_to_their_row, combine.costs_turn, answers.boolean)
+    order_free = Rule(points.Filter.order_free, combine.free_but_one, combine.costs_turn, answers.boolean)
+    room = Rule(points.Filter.room, combine.least_room, combine.costs_turn, answers.ints_by_row)
+    ties: Question[[Shape], list[points.Tie]] = _other(
+        points.Filter.ties, combine.one_after_the_other, combine.costs_turn, answers.ties
+    )
+    shared_places = Rule(points.Filter.shared_places, combine.first, combine.costs_turn, answers.ints_by_row)
 
     # Scores of nodes, of which `score_rows` and `score_leaves` are the parts, and of domains.
-    effect = Rule(Scorer.effect, combine.largest_effect, costs_turn, answers.score_effect)
-    score = Rule(Scorer.score, combine.weighted_sum, costs_turn, answers.scores_in_span)
-    stale = Rule(Scorer.stale, combine.widest, costs_turn, answers.slice_of_rows)
-    score_rows = Rule(Scorer.score_rows, combine.sum_by_row, costs_turn, answers.scores_of_rows)
+    effect = Rule(points.Scorer.effect, combine.largest_effect, combine.costs_turn, answers.score_effect)
+    score = Rule(points.Scorer.score, combine.weighted_sum, combine.costs_turn, answers.scores_in_span)
+    stale = Rule(points.Scorer.stale, combine.widest, combine.costs_turn, answers.slice_of_rows)
+    score_rows = Rule(points.Scorer.score_rows, combine.sum_by_row, combine.costs_turn, answers.scores_of_rows)
     score_leaves: Question[[Ask], list[Floats] | None] = _other(
-        Scorer.score_leaves, combine.parts_by_domain, costs_turn, answers.scores_by_domain
+        points.Scorer.score_leaves, combine.parts_by_domain, combine.costs_turn, answers.scores_by_domain
     )
-    score_domains = Rule(DomainScorer.score_domains, combine.total, costs_turn, answers.scores_of_them, seals=(1, 2))
+    score_domains = Rule(
+        points.DomainScorer.score_domains, combine.total, combine.costs_turn, answers.scores_of_them, seals=(1, 2)
+    )
 
     # Where a gang is searched for.
-    limit = Rule(SearchSpace.limit, combine.limit_once, costs_turn, answers.tier)
-    gradients: Callable[..., Gradients] = _other(
-        SearchSpace.gradients, combine.of_the_limiter, costs_turn, answers.groups_of_domains
+    limit = Rule(points.SearchSpace.limit, combine.limit_once, combine.costs_turn, answers.tier)
+    gradients: Callable[..., points.Gradients] = _other(
+        points.SearchSpace.gradients, combine.of_the_limiter, combine.costs_turn, answers.groups_of_domains
     )
-    never_fits = Rule(SearchSpace.never_fits, first, objects, answers.reason, seals=(1,))
-    _gather_options = Rule(SearchSpace.gather_options, combine.first_of_all, costs_turn, answers.gather_ways)
-    propose: Question[[Job, Units, Ints], Proposal | Abstained | None] = _other(
-        Proposer.propose, combine.proposals, abstains, answers.proposal, whose=_JOB, seals=(1,)
+    never_fits = Rule(points.SearchSpace.never_fits, combine.first, combine.objects, answers.reason, seals=(1,))
+    _gather_options = Rule(
+        points.SearchSpace.gather_options, combine.first_of_all, combine.costs_turn, answers.gather_ways
+    )
+    propose: Question[[Job, points.Units, Ints], points.Proposal | points.Abstained | None] = _other(
+        points.Proposer.propose, combine.proposals, combine.abstains, answers.proposal, whose=_JOB, seals=(1,)
     )
 
     # Orders: the smallest key goes first.
-    queue_order = Rule(QueueOrder.queue_key, keys, goes_last, answers.key, whose=_ALL)
-    job_order = Rule(JobOrder.job_key, combine.job_keys, goes_last, answers.key, whose=_ALL)
-    sub_job_order = Rule(SubJobOrder.sub_job_key, keys, goes_last, answers.key, whose=_ALL)
-    task_key = Rule(TaskOrder.task_key, keys, goes_last, answers.key, whose=_ALL)
-    victim_queue_key = Rule(QueueOrder.victim_queue_key, keys, goes_last, answers.key, whose=_ALL)
-    _global_queue = Rule(QueueOrder.global_queue, combine.any_of_them, says_no, answers.boolean, whose=_ALL)
+    queue_order = Rule(points.QueueOrder.queue_key, combine.keys, combine.goes_last, answers.key, whose=_ALL)
+    job_order = Rule(points.JobOrder.job_key, combine.job_keys, combine.goes_last, answers.key, whose=_ALL)
+    sub_job_order = Rule(points.SubJobOrder.sub_job_key, combine.keys, combine.goes_last, answers.key, whose=_ALL)
+    task_key = Rule(points.TaskOrder.task_key, combine.keys, combine.goes_last, answers.key, whose=_ALL)
+    victim_queue_key = Rule(
+        points.QueueOrder.victim_queue_key, combine.keys, combine.goes_last, answers.key, whose=_ALL
+    )
+    _global_queue = Rule(
+        points.QueueOrder.global_queue, combine.any_of_them, combine.says_no, answers.boolean, whose=_ALL
+    )
 
     # Gates and quotas.
-    _admit = Rule(Gate.admit, first, objects, answers.reason)
-    _may_enqueue = Rule(EnqueueGate.may_enqueue, combine.tier_by_tier, objects, answers.reason)
-    _must_enqueue = Rule(EnqueueGate.must_enqueue, combine.any_of_them, says_no, answers.boolean)
-    quota_exceeded = Rule(Quota.quota_exceeded, first, objects, answers.reason, seals=(1,))
-    overused = Rule(Quota.overused, first, objects, answers.reason, whose=_ALL)
-    may_reclaim = Rule(Quota.may_reclaim, first, objects, answers.reason, seals=(1,))
-    defer = Rule(Delaying.defer, first, costs_turn, answers.delay, seals=(1,))
-    starving = Rule(Starving.starving, combine.all_of_them, costs_turn, answers.boolean)
+    _admit = Rule(points.Gate.admit, combine.first, combine.objects, answers.reason)
+    _may_enqueue = Rule(points.EnqueueGate.may_enqueue, combine.tier_by_tier, combine.objects, answers.reason)
+    _must_enqueue = Rule(points.EnqueueGate.must_enqueue, combine.any_of_them, combine.says_no, answers.boolean)
+    quota_exceeded = Rule(points.Quota.quota_exceeded, combine.first, combine.objects, answers.reason, seals=(1,))
+    overused = Rule(points.Quota.overused, combine.first, combine.objects, answers.reason, whose=_ALL)
+    may_reclaim = Rule(points.Quota.may_reclaim, combine.first, combine.objects, answers.reason, seals=(1,))
+    defer = Rule(points.Delaying.defer, combine.first, combine.costs_turn, answers.delay, seals=(1,))
+    starving = Rule(points.Starving.starving, combine.all_of_them, combine.costs_turn, answers.boolean)
 
     # Evictions; what victim filters say together is in `Victims`.
-    _victim_filters: Any = Rule(VictimFilter.spare, vetoes, spares_all, answers.flags_of_them)
-    _spare_alone = Rule(VictimFilter.spare_alone, vetoes, spares_all, answers.flags_of_them)
-    select_victims = Rule(VictimSelector.select_victims, first, costs_turn, answers.positions_of_them)
+    _victim_filters: Any = Rule(points.VictimFilter.spare, vetoes, combine.spares_all, answers.flags_of_them)
+    _spare_alone = Rule(points.VictimFilter.spare_alone, vetoes, combine.spares_all, answers.flags_of_them)
+    select_victims = Rule(
+        points.VictimSelector.select_victims, combine.first, combine.costs_turn, answers.positions_of_them
+    )
     lost_seconds: Question[[Job, RunningTable, Ints], Floats] = _other(
-        EvictionCosts.lost_seconds, most_of_each, costs_turn, answers.scores_of_them, whose=_JOB, seals=(1,)
+        points.EvictionCosts.lost_seconds,
+        combine.most_of_each,
+        combine.costs_turn,
+        answers.scores_of_them,
+        whose=_JOB,
+        seals=(1,),
     )
-    gained_seconds = Rule(EvictionCosts.gained_seconds, combine.least, costs_turn, answers.seconds)
-    notice_seconds = Rule(EvictionCosts.notice_seconds, combine.most, is_silent, answers.seconds)
-    declines_losses = Rule(EvictionCosts.declines, combine.any_of_them, says_no, answers.boolean)
-    _debts: Question[[], Iterator[tuple[Lending, Debt]]] = _other(
-        Lending.debts, combine.with_its_plugin, is_silent, answers.debt, whose=_ALL
+    gained_seconds = Rule(points.EvictionCosts.gained_seconds, combine.least, combine.costs_turn, answers.seconds)
+    notice_seconds = Rule(points.EvictionCosts.notice_seconds, combine.most, combine.is_silent, answers.seconds)
+    declines_losses = Rule(points.EvictionCosts.declines, combine.any_of_them, combine.says_no, answers.boolean)
+    _debts: Question[[], Iterator[tuple[points.Lending, points.Debt]]] = _other(
+        points.Lending.debts, combine.with_its_plugin, combine.is_silent, answers.debt, whose=_ALL
     )
-    paid_with: Question[[Lending, Debt, RunningTable], Ints] = _other(
-        Lending.paid_with, combine.of_its_plugin, nobody_goes, answers.some_positions, whose=_ALL
+    paid_with: Question[[points.Lending, points.Debt, RunningTable], Ints] = _other(
+        points.Lending.paid_with, combine.of_its_plugin, combine.nobody_goes, answers.some_positions, whose=_ALL
     )
 
     # Binds, and what is told.
-    before_bind: Question[[Job, Iterable[tuple[Task, int]]], dict[str, list[Preparation]]] = _other(
-        PreBind.before_bind, combine.by_task, is_not_bound, answers.preparation
+    before_bind: Question[[Job, Iterable[tuple[Task, int]]], dict[str, list[points.Preparation]]] = _other(
+        points.PreBind.before_bind, combine.by_task, combine.is_not_bound, answers.preparation
     )
     complaints: Question[[], dict[tuple[Task, Reason], None]] = _other(
-        Reporter.complaints, combine.each_once, is_silent, answers.complaint, whose=_ALL
+        points.Reporter.complaints, combine.each_once, combine.is_silent, answers.complaint, whose=_ALL
     )
     figures: Question[[Ask], dict[str, Sequence[Mapping[str, object]]]] = _other(
-        Reporter.figures, combine.by_plugin, is_silent, answers.figures
+        points.Reporter.figures, combine.by_plugin, combine.is_silent, answers.figures
     )
     entitled: Question[[], Ints | None] = _other(
-        Reporter.entitled, combine.first_of_all, is_silent, answers.queue_amounts, whose=_ALL
+        points.Reporter.entitled, combine.first_of_all, combine.is_silent, answers.queue_amounts, whose=_ALL
     )
 
     def __init__(self, profile: Profile, view: CycleView, factories: Mapping[str, Factory]) -> None:
@@ -214,11 +186,11 @@ class Pipeline(Victims):
     def _unmade(self, job: Job) -> Reason | None:
         return self.plugins.unmade(job.scheduler) if self.plugins.broken else None
 
-    def debts(self) -> Iterable[tuple[Lending, Debt]]:
+    def debts(self) -> Iterable[tuple[points.Lending, points.Debt]]:
         """What queues hold beyond their share, each with its plugin; none if a plugin could not be constructed."""
         return () if self.plugins.broken else self._debts()
 
-    def gather_options(self, job: Job, count: int) -> tuple[GatherOption, ...]:
+    def gather_options(self, job: Job, count: int) -> tuple[points.GatherOption, ...]:
         """The options for gathering so many tasks of a job; empty if the job is not gathered in one tree."""
         snapshot = self._view.snapshot
         if job.gather is None and snapshot.alternate_topology(job.constraint) is None:

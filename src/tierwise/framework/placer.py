@@ -44,6 +44,7 @@ __all__ = [
     "place",
     "place_in_order",
     "runs",
+    "score_keys",
     "step",
     "takes",
     "walk",
@@ -73,11 +74,6 @@ def place(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
     return _ascending(*kernel_for(cycle, ask, pool)(cycle, ask, count, span, pool))
 
 
-def _tells_by_asking(cycle: Cycle, ask: Ask) -> bool:
-    """Whether filters move, and only asking them again tells how many tasks a node takes."""
-    return cycle.pipeline.moving(ask.shape) and cycle.pipeline.room(ask.shape) is None
-
-
 def _room(cycle: Cycle, ask: Ask, pool: Pool) -> Ints | None:
     """How many tasks each row takes; None where only asking filters again tells."""
     room = cycle.fit_counts.of(ask.shape).rows(pool)
@@ -85,13 +81,6 @@ def _room(cycle: Cycle, ask: Ask, pool: Pool) -> Ints | None:
         return room
     let = cycle.pipeline.room(ask.shape)
     return np.minimum(room, let) if let is not None else None
-
-
-def _known_room(cycle: Cycle, ask: Ask, pool: Pool) -> Ints:
-    """The same for the kernels that are chosen where it is known."""
-    room = _room(cycle, ask, pool)
-    assert room is not None, "whoever chose this kernel has asked"
-    return room
 
 
 def takes(cycle: Cycle, ask: Ask, picks: Picks, pool: Pool) -> bool:
@@ -124,7 +113,7 @@ def place_in_order(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) 
 
 def kernel_for(cycle: Cycle, ask: Ask, pool: Pool) -> Kernel:
     """The fastest kernel that is exact for this shape and these plugins."""
-    moving = _tells_by_asking(cycle, ask)
+    moving = _room(cycle, ask, pool) is None
     if moving and not cycle.pipeline.moving_own_rows(ask.shape):
         return step
     effect = cycle.pipeline.effect(ask)
@@ -151,14 +140,16 @@ def best_row(cycle: Cycle, ask: Ask, span: slice, pool: Pool, *, among: Bools | 
         fits = fits & among
     if not fits.any():
         return -1
-    return int(span.start) + _best(_keys(cycle, ask, span, fits), cycle.nodes.rank[span], fits)
+    return int(span.start) + _best(score_keys(cycle, ask, span, fits), cycle.nodes.rank[span], fits)
 
 
 def fill(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Visits:
     """Sort the nodes once, then fill one after the other."""
-    whole = _known_room(cycle, ask, pool)[span]
+    whole = _room(cycle, ask, pool)
+    assert whole is not None, "whoever chose this kernel has asked"
+    whole = whole[span]
     rows = whole.nonzero()[0]
-    keys = _keys(cycle, ask, span, whole > 0)[rows]
+    keys = score_keys(cycle, ask, span, whole > 0)[rows]
     order = np.lexsort((cycle.nodes.rank[span][rows], -keys))
     upto = np.cumsum(whole[rows][order])
     used = min(int(np.searchsorted(upto, count)) + 1, len(order)) if count else 0
@@ -183,16 +174,16 @@ def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whol
     chosen: list[int] = []
     numbers: list[int] = []
     rank = cycle.nodes.rank[span]
-    moving = _tells_by_asking(cycle, ask)
+    moving = _room(cycle, ask, pool) is None
     fits = cycle.fits(ask, span, pool)
-    keys = _keys(cycle, ask, span, fits)
+    keys = score_keys(cycle, ask, span, fits)
     left = count
     with cycle.ledger.statement():
         while left and fits.any():
             best = _best(keys, rank, fits)
             row = span.start + best
-            each = cycle.fit_counts.of(ask.shape).rows(pool) if moving else _known_room(cycle, ask, pool)
-            room = int(each[row])
+            each = _room(cycle, ask, pool)
+            room = int((cycle.fit_counts.of(ask.shape).rows(pool) if each is None else each)[row])
             if not room:  # filters contradict each other: without a step of ours this would never end
                 fits[best] = False
                 continue
@@ -214,7 +205,7 @@ def _visits(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool, *, whol
             stale = cycle.pipeline.stale(ask, row)
             part = slice(max(stale.start, span.start), min(stale.stop, span.stop))
             inside = slice(part.start - span.start, part.stop - span.start)
-            keys[inside] = _keys(cycle, ask, part, fits[inside])
+            keys[inside] = score_keys(cycle, ask, part, fits[inside])
     return np.array(chosen, dtype=np.int64), np.array(numbers, dtype=np.int64)
 
 
@@ -249,9 +240,10 @@ class _Lines:
     """
 
     def __init__(self, cycle: Cycle, ask: Ask, span: slice, pool: Pool) -> None:
-        room = _known_room(cycle, ask, pool)[span]
-        own = cycle.pipeline.score_rows(ask, span)
-        assert own is not None, "whoever chose this kernel has asked"
+        whole, own = _room(cycle, ask, pool), cycle.pipeline.score_rows(ask, span)
+        assert whole is not None, "whoever chose this kernel has asked"
+        assert own is not None, "the same"
+        room = whole[span]
         self._cycle, self._ask = cycle, ask
         positions = np.flatnonzero(room)
         leaf, rank = cycle.topology.leaf[span], cycle.nodes.rank[span]
@@ -334,7 +326,8 @@ def _ascending(rows: Ints, counts: Ints) -> Picks:
     return rows[first], np.add.reduceat(counts, first)
 
 
-def _keys(cycle: Cycle, ask: Ask, span: slice, fits: Bools) -> Ints:
+def score_keys(cycle: Cycle, ask: Ask, span: slice, fits: Bools) -> Ints:
+    """Scores of a span in steps of `GRAIN`, by which nodes are compared."""
     return _rounded(cycle.pipeline.score(ask, span, fits))
 
 

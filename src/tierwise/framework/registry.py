@@ -55,15 +55,11 @@ class Registry(Mapping[str, Factory]):
     """Plugins by name; looking one up imports it. `reserved` are names with another meaning here."""
 
     def __init__(self, own: Mapping[str, str], reserved: Collection[str] = ()) -> None:
-        self._own = {name: InstalledPlugin(name, _OWN, __version__, f"{_OWN}.{path}") for name, path in own.items()}
+        built_in = {name: InstalledPlugin(name, _OWN, __version__, f"{_OWN}.{path}") for name, path in own.items()}
+        self.built_in: Mapping[str, InstalledPlugin] = built_in  # the plugins of tierwise itself
         self._reserved = frozenset(reserved)
         self._factories: dict[str, Factory] = {}
         self._declarations: dict[str, Declaration] = {}
-
-    @property
-    def built_in(self) -> Mapping[str, InstalledPlugin]:
-        """The plugins of tierwise itself."""
-        return self._own
 
     @cached_property
     def others(self) -> Mapping[str, InstalledPlugin]:
@@ -76,25 +72,25 @@ class Registry(Mapping[str, Factory]):
     def __getitem__(self, name: str) -> Factory:
         found = self._factories.get(name)
         if found is None:
-            plugin = self._own.get(name) or self.others[name]
+            plugin = self.built_in.get(name) or self.others[name]
             found = self._factories[name] = _imported(plugin)
         return found
 
     def __contains__(self, name: object) -> bool:
-        return name in self._own or name in self.others
+        return name in self.built_in or name in self.others
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._own
-        yield from (name for name in self.others if name not in self._own)
+        yield from self.built_in
+        yield from (name for name in self.others if name not in self.built_in)
 
     def __len__(self) -> int:
-        return len(self._own.keys() | self.others.keys())
+        return len(self.built_in.keys() | self.others.keys())
 
     def declaration(self, name: str) -> Declaration:
         """What a plugin declares, once it holds; InputError where it does not, or cannot be imported."""
         found = self._declarations.get(name)
         if found is None:
-            plugin = self._own.get(name) or self.others[name]
+            plugin = self.built_in.get(name) or self.others[name]
             owners = self.owners(name)
             if len(owners) > 1:
                 raise InputError(f"plugin {name}: {' and '.join(owners)} both have one of this name")
@@ -115,10 +111,10 @@ class Registry(Mapping[str, Factory]):
         """The packages that have a plugin of a name."""
         own, other = (f"{_OWN} {__version__}",), self.others.get(name)
         if other is None:
-            return own if name in self._own else ()
+            return own if name in self.built_in else ()
         from tierwise.config.kube_names import RESERVED  # nobody needs it who has no other packages
 
-        taken = name in self._own or name in self._reserved or name in RESERVED
+        taken = name in self.built_in or name in self._reserved or name in RESERVED
         return (*(own if taken else ()), other.source, *other.rivals)
 
 

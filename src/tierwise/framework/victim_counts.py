@@ -13,7 +13,7 @@ import numpy as np
 
 from tierwise.model.arrays import Bools, Ints
 
-__all__ = ["MayLose", "ordinals", "sums_before", "who_goes"]
+__all__ = ["MayLose", "sums_before", "who_goes"]
 
 
 MayLose = Callable[[int, Ints, Ints, Ints], Bools]
@@ -25,26 +25,13 @@ smaller one, so a rejected victim need not be asked about again.
 """
 
 
-def ordinals(groups: Ints) -> Ints:
-    """How many entries of the same group precede each entry."""
-    order = np.argsort(groups, kind="stable")
-    ranked = groups[order]
-    first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1])) if len(ranked) else np.zeros(0, dtype=np.int64)
-    sizes = np.diff(np.append(first, len(ranked)))
-    result = np.empty(len(groups), dtype=np.int64)
-    result[order] = np.arange(len(groups)) - np.repeat(first, sizes)
-    return result
-
-
 def sums_before(amounts: Ints, groups: Ints) -> Ints:
     """Per column of `amounts` (resources x n), the sum of the preceding columns of its group."""
     order = np.argsort(groups, kind="stable")
     ranked = groups[order]
     ordered = amounts[:, order]
     before = np.cumsum(ordered, axis=1) - ordered
-    if len(ranked):
-        first = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))
-        before -= np.repeat(before[:, first], np.diff(np.append(first, len(ranked))), axis=1)
+    before -= before[:, np.searchsorted(ranked, ranked)]
     result = np.empty_like(amounts)
     result[:, order] = before
     return result

@@ -14,12 +14,14 @@ __all__ = [
     "Ints",
     "Rows",
     "Why",
+    "begins",
     "growth",
     "growth_in_turn",
     "least_amounts",
     "length",
     "of_rows",
     "order_by",
+    "ordinals",
     "ranks",
     "seal",
     "stable_order",
@@ -54,6 +56,24 @@ def seal(*arrays: NDArray[Any] | None) -> None:
     for array in arrays:
         if array is not None:
             array.setflags(write=False)
+
+
+def begins(*columns: Ints | Floats | Bools) -> Bools:
+    """Which entries begin a run: they differ from the one before them in some column."""
+    found = np.zeros(len(columns[0]), dtype=bool)
+    found[:1] = True
+    for column in columns:
+        found[1:] |= column[1:] != column[:-1]
+    return found
+
+
+def ordinals(groups: Ints) -> Ints:
+    """How many entries of the same group precede each entry."""
+    order = np.argsort(groups, kind="stable")
+    ranked = groups[order]
+    result = np.empty(len(groups), dtype=np.int64)
+    result[order] = np.arange(len(groups)) - np.searchsorted(ranked, ranked)
+    return result
 
 
 def ranks(order: list[int]) -> Ints:

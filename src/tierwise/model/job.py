@@ -39,6 +39,7 @@ __all__ = [
     "Task",
     "group_job",
     "group_jobs",
+    "groups_around",
     "lacking_parts",
     "whole_by_policy",
     "whole_groups",
@@ -304,10 +305,8 @@ def group_jobs(job: Job) -> list[Job]:
     """All inner groups in this way, the job itself first."""
     inside: list[list[SubJob]] = [[] for _ in job.inner_groups]
     for sub in job.subs:
-        number = sub.inner_group
-        while number > 0:
+        for number in groups_around(job, sub.inner_group):
             inside[number].append(sub)
-            number = job.inner_groups[number].parent
     return [job, *(_group_job(job, i, tuple(subs)) for i, subs in enumerate(inside) if i)]
 
 
@@ -326,6 +325,13 @@ def _group_job(job: Job, number: int, subs: tuple[SubJob, ...]) -> Job:
 def whole_groups(job: Job, whole_subs: Iterable[bool]) -> list[bool]:
     """Which inner groups of a nested job are whole where these of its sub-jobs, in their order, are."""
     return [lacking <= 0 for lacking in lacking_parts(job, whole_subs)]
+
+
+def groups_around(job: Job, number: int) -> Iterator[int]:
+    """An inner group and those around it, from the inside out; none for a number below 0."""
+    while number >= 0:
+        yield number
+        number = job.inner_groups[number].parent
 
 
 def lacking_parts(job: Job, whole_subs: Iterable[bool]) -> list[int]:

@@ -150,6 +150,12 @@ class Topology(msgspec.Struct, frozen=True):
             if len(inside):
                 yield inside
 
+    def outermost(self, limit: int, within: int = ROOT) -> Ints:
+        """The domains below one, itself included, that are within a tier while the domain around them is not."""
+        allowed = np.zeros(len(self.name) + 1, dtype=bool)  # the last is the parent of the root
+        allowed[self.below(within)] = self.tier[self.below(within)] <= limit
+        return np.flatnonzero(allowed[:-1] & ~allowed[self.parent])
+
     def ancestors(self, d: int) -> Iterator[int]:
         """d, its parent, and so on up to the root."""
         while d >= 0:

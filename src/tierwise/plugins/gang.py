@@ -21,8 +21,7 @@ from tierwise.api.plurals import joined, verb
 from tierwise.framework import extension as points
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.ledger import job_ready, sub_ready
-from tierwise.framework.victim_counts import ordinals
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Bools, Ints, ordinals
 from tierwise.model.job import Job, Status, SubJob, whole_groups
 from tierwise.model.reason import Reason
 

@@ -46,3 +46,19 @@ def test_rows_that_share_a_bucket_add_up() -> None:
 
         assert [[4, 0], [12, 0]] == [tally.values.tolist() for tally in tallies]
     assert [[0, 0], [0, 0]] == [tally.values.tolist() for tally in tallies]
+
+
+def test_an_attempt_stays_where_it_finds_something() -> None:
+    """What a way has written is kept with what it finds, and undone where it finds nothing."""
+    world = draw("r0[n0]", node="cpu=4")
+    cycle = open_cycle(build(objects_of(world, gang("a", tasks=3)), 0.0), DEFAULT)
+    shape, idle = next(cycle.snapshot.jobs[0].pod_sets()).shape, cycle.ledger.idle.copy()
+
+    def way(found: str | None) -> str | None:
+        cycle.ledger.place_one(shape, 0)
+        return found
+
+    assert cycle.ledger.attempt(way, None) is None
+    assert idle.tolist() == cycle.ledger.idle.tolist()
+    assert cycle.ledger.attempt(way, "here") == "here"
+    assert (idle[:, 0] - shape.request).tolist() == cycle.ledger.idle[:, 0].tolist()

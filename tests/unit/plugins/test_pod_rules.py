@@ -135,7 +135,7 @@ def test_evicted_pods_no_longer_count() -> None:
     plugin = Predicates({}, w.view)
     running = running_table(w.snapshot)
     mark = w.ledger.mark()
-    w.ledger.evict(running, np.flatnonzero(running.row == w.row("n2")), w.snapshot.jobs)
+    w.ledger.evict(running, np.flatnonzero(running.row == w.row("n2")))
 
     assert [CONFLICT, CONFLICT, "", ""] == why(w, 1, plugin)
     w.ledger.rewind(mark)

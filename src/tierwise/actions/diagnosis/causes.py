@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tierwise.actions.placement.choose import current_domain
 from tierwise.actions.placement.demand import Demand
 from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
@@ -87,7 +86,7 @@ def _ordered(found: dict[Reason, int]) -> Causes:
 def asked_pods(cycle: Cycle, job: Job, demand: Demand) -> str:
     """What a place is wanted for, in words: "its 4 pods", "the 2 pods that its minimum lacks", "3 more pods"."""
     number = demand.tasks
-    running = current_domain(cycle, job) is not None
+    running = cycle.current_domain(job) is not None
     if cycle.pipeline.gangs and running and not job_ready(cycle.ledger, job):
         return "the pod that its minimum lacks" if number == 1 else f"the {number} pods that its minimum lacks"
     if running:

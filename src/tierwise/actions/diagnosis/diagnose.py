@@ -7,6 +7,7 @@ around them that its limit allows, so only that one is named.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -16,10 +17,9 @@ from msgspec.structs import replace
 from tierwise.actions.diagnosis.causes import Causes, asked_pods, causes, once_full
 from tierwise.actions.placement.alike import holds
 from tierwise.actions.placement.bounds import Room, held
-from tierwise.actions.placement.build import parts_of
-from tierwise.actions.placement.choose import current_domain, gradients_of, search_group
+from tierwise.actions.placement.choose import gradients_of, search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup, everything, least_needs
-from tierwise.actions.placement.problem import BOTH, NoPlace, SearchResult
+from tierwise.actions.placement.problem import BOTH, NoPlace, SearchResult, parts_of
 from tierwise.actions.placement.quanta import Quanta, SlotTree, slot_tree
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.trial import fill
@@ -33,12 +33,7 @@ from tierwise.model.reason import Reason, Rejection, Tried
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
-__all__ = [
-    "diagnose",
-    "searched",
-    "too_wide",
-    "ungathered",
-]
+__all__ = ["diagnose", "searched", "too_wide", "ungathered"]
 
 
 # Say why a gathered job found no place: how much was asked, in which layer, what the best domains of it take.
@@ -87,10 +82,7 @@ class _Offer:
 
     def __init__(self, cycle: Cycle, job: Job, task_group: TaskGroup) -> None:
         self._cycle, self._need = cycle, task_group.need
-        self._left: dict[Shape, int] = {}
-        for tasks_left in task_group.remaining:
-            shape = tasks_left.pod_set.shape
-            self._left[shape] = self._left.get(shape, 0) + tasks_left.left
+        self._left = task_group.by_shape()
         self._slot_trees = {
             shape: slot_tree(cycle, task_group.sub, job, cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE))
             for shape in self._left
@@ -231,7 +223,7 @@ def _sub_jobs(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) 
     limit = cycle.pipeline.limit(job)
     seen: dict[tuple[int | None, int, tuple[int, ...]], bool] = {}  # kinds of sub-jobs, and whether one would fit
     told: set[int] = set()  # inner groups with a part that does not fit
-    within = int(groups[-1][0]) if current_domain(cycle, job) is not None and groups else ROOT
+    within = int(groups[-1][0]) if cycle.current_domain(job) is not None and groups else ROOT
     for task_group in demand.task_groups:
         reason = too_wide(cycle, task_group.sub)
         if reason is not None:
@@ -292,7 +284,7 @@ def _inner_group(cycle: Cycle, job: Job, asked: Demand, within: int) -> Rejectio
         if solve(cycle, job, asked, within=within) is not NoPlace.PROVEN:
             return None
     groups = tuple(_searched_for(cycle, gang, within))
-    here = current_domain(cycle, gang) is not None
+    here = cycle.current_domain(gang) is not None
     tried = tuple(_refused(cycle, gang, _look(cycle, job, asked, g, here=here)) for g in groups)
     where = f"no hyperNode of tier {limit} or below{_inside(cycle, within)}"
     text = f"{where} holds {count(len(asked.task_groups), 'sub-group')} of it"
@@ -306,7 +298,7 @@ def _inside(cycle: Cycle, domain: int) -> str:
 
 def too_wide(cycle: Cycle, gang: Job | SubJob) -> Reason | None:
     """A gang that is placed wider than its limit gets no more tasks; the reason says where it is."""
-    limit, here = cycle.pipeline.limit(gang), current_domain(cycle, gang)
+    limit, here = cycle.pipeline.limit(gang), cycle.current_domain(gang)
     if limit is None or here is None or int(cycle.topology.tier[here]) <= limit:
         return None
     where = "the whole cluster"
@@ -346,13 +338,13 @@ def _searched_for(cycle: Cycle, gang: Job | SubJob, within: int) -> Iterable[Int
     limit = cycle.pipeline.limit(gang)
     if limit is None:
         return (np.array([within]),)
-    if current_domain(cycle, gang) is not None:
+    if cycle.current_domain(gang) is not None:
         return tuple(gradients_of(cycle, gang, within))
     return cycle.topology.by_tier(within, limit)
 
 
 def _tried(cycle: Cycle, job: Job, demand: Demand, groups: tuple[Ints, ...]) -> tuple[Tried, ...]:
-    here = current_domain(cycle, job) is not None and cycle.pipeline.limit(job) is not None
+    here = cycle.current_domain(job) is not None and cycle.pipeline.limit(job) is not None
     return tuple(_look(cycle, job, demand, group, here=here) for group in groups)
 
 
@@ -423,9 +415,9 @@ def _fits(cycle: Cycle, job: Job, demand: Demand, group: Ints) -> tuple[int, Int
             best = int(np.lexsort((cycle.topology.rank[group], -able))[0])
             if holds(cycle, whole, int(group[best]), int(able[best])):  # no other takes more: none is counted too low
                 return 0, able * each.pods
-    left: dict[Shape, int] = {}  # task groups of one shape share its room
-    for tasks_left in (tasks_left for task_group in demand.task_groups for tasks_left in task_group.remaining):
-        left[tasks_left.pod_set.shape] = left.get(tasks_left.pod_set.shape, 0) + tasks_left.left
+    left: Counter[Shape] = Counter()  # task groups of one shape share its room
+    for task_group in demand.task_groups:
+        left.update(task_group.by_shape())
     total = np.zeros(len(group), dtype=np.int64)
     for shape, number in left.items():
         total += np.minimum(_room(cycle, shape)[group], number)

@@ -62,8 +62,7 @@ def _asked(job: Job, demand: Demand) -> Iterator[tuple[Constraint, Sequence[Task
 def _tried(cycle: Cycle, constraint: Constraint, task_groups: Sequence[TaskGroup]) -> Tried | None:
     """How many of the tasks the best domain takes; of a spread, how many domains take one."""
     homes = homes_of(cycle, constraint)
-    alternate = cycle.snapshot.alternate_topology(constraint)
-    topology = cycle.topology if alternate is None else alternate.topology
+    topology = cycle.tree_of(constraint).topology
     if homes is None:
         return None
     shapes = shapes_of(task_groups)

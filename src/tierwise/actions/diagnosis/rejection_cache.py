@@ -154,9 +154,9 @@ class RejectionCache:
         looked_at = asked.task_groups if several else (first,)
         if any(map(self._cycle.pipeline.moving, shapes_of(looked_at))):
             return None
-        if job.min_resources is not None and asks_beyond(job, needs(asked, len(job.min_resources))):
+        if job.min_resources is not None and asks_beyond(job, needs(asked)):
             return None
-        if any(self._cycle.ledger.placed_rows(sub) is not None for sub in job.subs):
+        if self._cycle.current_domain(job) is not None:
             return None
         if several:
             return _on_several_trees(job, asked), ()

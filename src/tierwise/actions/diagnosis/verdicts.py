@@ -29,16 +29,7 @@ from msgspec.structs import replace
 from tierwise.actions.diagnosis.causes import asked_pods, causes
 from tierwise.actions.diagnosis.diagnose import diagnose
 from tierwise.actions.placement.bounds import Room, may_hold
-from tierwise.actions.placement.choose import current_domain
-from tierwise.actions.placement.demand import (
-    Demand,
-    TaskGroup,
-    asks_beyond,
-    demand,
-    shapes_of,
-    surplus,
-    whole_first,
-)
+from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, demand, shapes_of, surplus, whole_first
 from tierwise.actions.placement.problem import NoPlace
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.surplus import place_surplus
@@ -301,7 +292,7 @@ class _Judge:
         """What the answer depends on; None where it depends on more than what is asked for, such as where it runs."""
         cycle = self._cycle
         if (
-            current_domain(cycle, job) is not None
+            cycle.current_domain(job) is not None
             or cycle.gathered(job)
             or any(task_group.sub.previous_domain for task_group in task_groups)
         ):
@@ -385,7 +376,7 @@ class _Judge:
         found = diagnose(cycle, job, asked, bounded=False)
         if found.bounded:
             return None
-        alone = current_domain(cycle, job) is None
+        alone = cycle.current_domain(job) is None
         empty = "even if the cluster were empty" if alone else "even if all other pods were gone"
         if found.reason.code in ("CannotGather", "NoPlaceOnFabrics") and found.tried:
             return replace(found, reason=replace(found.reason, text=f"{empty}, {found.reason.text}"))

@@ -16,7 +16,7 @@ from tierwise.framework.bundle import ALIKE, FREE, Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import roles_count
-from tierwise.model.arrays import Bools, Floats, Ints, order_by
+from tierwise.model.arrays import Bools, Floats, Ints, begins, order_by, ordinals
 from tierwise.model.job import Job, whole_by_policy, whole_groups
 
 __all__ = ["bundle_up", "keep_allowed", "refused_of", "sort_bundles"]
@@ -56,10 +56,9 @@ def _core(cycle: Cycle, preemptor: Preemptor, local: Ints) -> Bools:
     """Which candidates, sorted by job, their gang cannot spare."""
     running = preemptor.running
     jobs, surplus = running.job[local], running.jobs.surplus(cycle.ledger.ready)
-    first = np.flatnonzero(np.append(True, jobs[1:] != jobs[:-1])) if len(jobs) else np.zeros(0, dtype=np.int64)
+    first = np.flatnonzero(begins(jobs))
     sizes = np.diff(np.append(first, len(jobs)))
-    turn = np.arange(len(jobs)) - np.repeat(first, sizes)
-    core: Bools = (turn >= surplus[jobs]) & (surplus[jobs] >= 0)
+    core: Bools = (ordinals(jobs) >= surplus[jobs]) & (surplus[jobs] >= 0)
     for i in np.flatnonzero(running.jobs.gated[jobs[first]] & (surplus[jobs[first]] >= 0)).tolist():
         number, here = int(jobs[first[i]]), slice(int(first[i]), int(first[i] + sizes[i]))
         job = cycle.snapshot.jobs[number]
@@ -98,20 +97,14 @@ def _gated_core(cycle: Cycle, preemptor: Preemptor, job: Job, local: Ints, surpl
 def _columns(cycle: Cycle, preemptor: Preemptor, local: Ints, core: Bools) -> Bundles:
     running, asked = preemptor.running, preemptor.weighed
     jobs = running.job[local]
-    edges = np.append(True, (jobs[1:] != jobs[:-1]) | (core[1:] != core[:-1])) if len(jobs) else np.zeros(0, dtype=bool)
-    first = np.flatnonzero(edges)
+    first = np.flatnonzero(begins(jobs, core))
     start = np.append(first, len(local)).astype(np.int64)
-    if not len(first):
-        nothing = np.zeros(0)
-        return Bundles(local, np.zeros(1, dtype=np.int64), jobs, core, nothing, nothing, jobs)
-    freed = np.add.reduceat(running.request[np.ix_(asked, local)], first, axis=1)
-    gain = np.minimum(freed / preemptor.need[asked, None], 1.0).sum(axis=0)
     whole = cycle.ledger.job_used[np.ix_(asked, jobs[first])] / preemptor.need[asked, None]
     wasted = whole.sum(axis=0)
     if preemptor.losses is not None:
         by_job = np.bincount(running.job, weights=preemptor.losses, minlength=len(cycle.snapshot.jobs))
         wasted = wasted + by_job[jobs[first]]
-    cost = np.where(core[first], wasted, 0.0)
+    gain, cost = _gains(preemptor, local, start), np.where(core[first], wasted, 0.0)
     return Bundles(local, start, jobs[first], ~core[first], gain, cost, np.zeros(len(first), dtype=np.int64))
 
 
@@ -158,7 +151,7 @@ def _steps(efficiency: Floats, group: Ints) -> Ints:
     """Efficiency as steps, the best first: within a group a step holds what differs by less than the threshold."""
     order = order_by(group, -efficiency)
     ranked, groups = efficiency[order], group[order]
-    new = np.append(True, (ranked[1:] != ranked[:-1]) | (groups[1:] != groups[:-1])) if len(order) else order > 0
+    new = begins(ranked, groups)
     step, top, last = 0, FREE, -1
     steps = []
     for value, number in zip(ranked[new].tolist(), groups[new].tolist(), strict=True):

@@ -12,23 +12,17 @@ from itertools import chain
 
 import numpy as np
 
-from tierwise.actions.eviction.feasibility import quota_allows
+from tierwise.actions.eviction.feasibility import quota_objection
 from tierwise.actions.eviction.losses import with_losses
 from tierwise.actions.eviction.node_costs import node_keys
-from tierwise.actions.eviction.preemptors import (
-    Evictor,
-    highest_priority,
-    marked,
-    slots,
-    starving_jobs,
-)
+from tierwise.actions.eviction.preemptors import Evictor, highest_priority, marked, slots, starving_jobs
 from tierwise.actions.placement.bounds import Room
-from tierwise.actions.placement.problem import Placement
-from tierwise.actions.placement.writing import place_tasks
+from tierwise.actions.placement.problem import Placement, place_tasks
 from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
+from tierwise.framework.placer import score_keys
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.reason import Reason
@@ -157,13 +151,11 @@ class _ClassicPreemptor(Evictor):
 
     def _carry_out(self, job: Job, places: list[Place], victims: Ints) -> None:
         """Evict and place."""
-        with self._cycle.ledger.statement() as statement:
-            placements = self._place_on(job, places, victims)
-            if placements is None:  # a plugin has changed its mind: what was tried a moment ago fits no longer
-                self._tell(job, self._why_not(job))
-                return
-            statement.keep()
-        self._finish(job, placements, victims)
+        placements = self._cycle.ledger.attempt(self._place_on, job, places, victims)
+        if placements is None:  # a plugin has changed its mind: what was tried a moment ago fits no longer
+            self._tell(job, self._why_not(job))
+        else:
+            self._finish(job, placements, victims)
 
     def _why(self, job: Job, owner: Job) -> str:
         return f"{self._action}ed to make room for {job.key}"
@@ -201,7 +193,7 @@ class _ClassicPreemptor(Evictor):
 
     def _evict(self, victims: Ints) -> None:
         if len(victims):
-            self._cycle.ledger.evict(self._running, victims, self._cycle.snapshot.jobs)
+            self._cycle.ledger.evict(self._running, victims)
 
     def _put(self, ask: Ask, pod_set: PodSet, row: int) -> Placement:
         """One task on a row: on idle room where there is some."""
@@ -230,7 +222,7 @@ class _ClassicPreemptor(Evictor):
             return None
         candidates = self._in_order(candidates[promising[self._running.row[candidates]]])
         everything = slice(0, len(cycle.nodes))
-        scores = np.rint(cycle.pipeline.score(ask, everything, able) * 2.0**20)
+        scores = score_keys(cycle, ask, everything, able)
         rows = np.flatnonzero(promising)
         full = ~cycle.fits(ask, everything, Pool.FUTURE_IDLE)
         found = []
@@ -353,7 +345,10 @@ class _ClassicPreemptor(Evictor):
         shape = ask.shape
         free = self._cycle.ledger.free(shape.asked, np.array([row]), Pool.FUTURE_IDLE)[:, 0]
         free += self._running.request[np.ix_(shape.asked, victims)].sum(axis=1)
-        if not (free >= shape.request[shape.asked]).all() or not quota_allows(self._cycle, preemptor, victims):
+        if (
+            not (free >= shape.request[shape.asked]).all()
+            or quota_objection(self._cycle, preemptor, victims) is not None
+        ):
             return False
         if not self._cycle.pipeline.moving(shape):
             return True

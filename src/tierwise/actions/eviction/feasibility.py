@@ -2,22 +2,23 @@
 
 `_Counted` serves demands of one plain shape: fit counts per row with the victims' amounts added, summed over the gang's
 domains. `_Mixed` serves those of several plain shapes all of which must be placed, a leader and workers: bounds by
-counts first, and `mixtures` where these say yes. `Tried` serves everything else: evict on the ledger, search, rewind.
+counts first, and a `Mixture` where these say yes. `Tried` serves everything else: evict on the ledger, search, rewind.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from itertools import pairwise
+from math import prod
 from operator import floordiv
 from typing import NamedTuple
 
 import numpy as np
 
-from tierwise.actions.eviction.mixtures import Mixture
 from tierwise.actions.placement.bounds import Room, may_hold_all
 from tierwise.actions.placement.demand import Demand, TaskGroup
-from tierwise.actions.placement.problem import SearchResult
+from tierwise.actions.placement.problem import SearchResult, amounts_of
 from tierwise.actions.placement.solve import solve
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
@@ -26,14 +27,7 @@ from tierwise.model.arrays import Bools, Ints, growth_in_turn, summed
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
 
-__all__ = [
-    "Feasibility",
-    "Tried",
-    "fits_in",
-    "place_in",
-    "quota_allows",
-    "quota_objection",
-]
+__all__ = ["Feasibility", "Mixture", "Tried", "fits_in", "place_in", "quota_objection"]
 
 
 class Feasibility(ABC):
@@ -114,24 +108,16 @@ def fits_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> F
     return _Mixed(cycle, preemptor, asked, domain, inner)
 
 
-def _sizes(task_group: TaskGroup) -> dict[Shape, int]:
+def _sizes(task_group: TaskGroup) -> Counter[Shape]:
     """How many tasks of each shape a task group places, where there is no choice; nothing where there is."""
-    if len(task_group.remaining) == 1 and not task_group.roles:
-        return {task_group.remaining[0].pod_set.shape: task_group.need}
-    sizes: dict[Shape, int] = {}
-    for tasks_left in task_group.remaining:
-        shape = tasks_left.pod_set.shape
-        sizes[shape] = sizes.get(shape, 0) + tasks_left.left
-    return sizes if sum(sizes.values()) == task_group.need else {}
-
-
-def quota_allows(cycle: Cycle, preemptor: Preemptor, victims: Ints) -> bool:
-    """Whether the queues let the gang have its minimum once the victims are no longer charged to theirs."""
-    return quota_objection(cycle, preemptor, victims) is None
+    sizes: Counter[Shape] = Counter()
+    for shape, number in task_group.firm():
+        sizes[shape] += number
+    return sizes
 
 
 def quota_objection(cycle: Cycle, preemptor: Preemptor, victims: Ints) -> Reason | None:
-    """Why they do not."""
+    """Why queues would not let the gang have its minimum even with the victims no longer charged; None if they do."""
     if cycle.pipeline.quota_exceeded(preemptor.job, preemptor.need) is None:
         return None
     running = preemptor.running
@@ -151,9 +137,7 @@ def place_in(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: int) -> 
 
 def _as_allowed(cycle: Cycle, preemptor: Preemptor, found: SearchResult) -> bool:
     """Where tasks differ, others than those that were weighed may find the place: they must be allowed as well."""
-    given = np.zeros_like(preemptor.need)
-    for placement in found.placements:
-        given += placement.pod_set.shape.request * len(placement.rows)
+    given = amounts_of(cycle, found.placements)
     if (given == preemptor.need).all():
         return True
     with cycle.ledger.statement():
@@ -178,9 +162,7 @@ def _inner_domains(cycle: Cycle, preemptor: Preemptor, asked: Demand, domain: in
     limit = next(iter(limits))
     if len(limits) > 1 or limit is None:
         return None
-    inside = np.arange(domain, int(cycle.topology.last[domain]))
-    inside = inside[cycle.topology.tier[inside] <= limit]
-    widest = inside[~np.isin(cycle.topology.parent[inside], inside)]
+    widest = cycle.topology.outermost(limit, domain)
     if not len(widest):
         return None
     return cycle.topology.start[widest] - span.start, cycle.topology.end[widest] - span.start
@@ -269,7 +251,7 @@ class _Counted(Feasibility):
 
     def _quotas_allow(self, victims: Ints) -> bool:
         """Whether queues let the gang in; the more victims go, the more they allow."""
-        return self._free_of_quotas or quota_allows(self._cycle, self._cause, victims)
+        return self._free_of_quotas or quota_objection(self._cycle, self._cause, victims) is None
 
     def _holds(self, free: Ints) -> bool:
         """Whether there is room for all groups, by the count of each shape."""
@@ -465,11 +447,11 @@ class Tried(Feasibility):
 
     def without(self, victims: Ints) -> bool:
         cycle, preemptor = self._cycle, self._cause
-        if not self._may_hold(victims) or not quota_allows(cycle, preemptor, victims):
+        if not self._may_hold(victims) or quota_objection(cycle, preemptor, victims) is not None:
             return False
         with cycle.ledger.statement():
             if len(victims):
-                cycle.ledger.evict(preemptor.running, victims, cycle.snapshot.jobs)
+                cycle.ledger.evict(preemptor.running, victims)
             found = place_in(cycle, preemptor, self._asked, self._domain)
             return found is not None and job_ready(cycle.ledger, preemptor.job, waiting=True)
 
@@ -478,3 +460,75 @@ class Tried(Feasibility):
         freed = self._cause.running.freed(victims, len(self._cycle.nodes))
         room = Room(self._cycle, Pool.FUTURE_IDLE, freed=freed)
         return self._uncounted or bool(may_hold_all(room, self._asked, np.array([self._domain]))[0])
+
+
+# How many groups of tasks of several shapes some rows take, counted for many rows at once.
+#
+# A group is a leader and its workers, say: so many tasks of each shape. What rows take together is a table: for every
+# number of tasks of all shapes but the most numerous one, how many of that one fit beside them. Tables of two sets of
+# rows add up by taking the best of all ways to share out the others (a convolution), for as many pairs of sets at
+# once as there are, so that many rows need few steps. `placement.mixtures` counts the same with one row after the
+# other, and says which task goes where.
+
+
+_NEVER = -(2**40)
+"""In place of a number of tasks: the others do not fit."""
+
+
+class Mixture:
+    """Groups of tasks: `sizes` says how many of each shape a group has, `requests` what a task of each asks for,
+    (shapes x resources).
+    """
+
+    def __init__(self, requests: Ints, sizes: Ints, groups: int) -> None:
+        order = np.argsort(sizes, kind="stable")  # the most numerous is the last
+        self.requests, self.sizes, self.groups = requests[order], sizes[order], groups
+        self.order = order
+        self.least: Ints = self.requests.min(axis=0)  # what any task asks for
+        most = self.sizes[:-1] * groups
+        cells = prod((most + 1).tolist())  # one where there is but one shape
+        self._offsets: Ints = np.indices(tuple(most + 1)).reshape(len(most), cells).T  # (cells x other shapes)
+        self._used: Ints = (self._offsets @ self.requests[:-1]).T[:, :, None]
+        self._wanted = np.flatnonzero(self.requests[-1])
+        stride = np.cumprod(np.concatenate(([1], most[:0:-1] + 1)))[::-1]
+        self._whole: Ints = np.arange(1, groups + 1) * int((self.sizes[:-1] * stride).sum())  # cells of whole groups
+        below = (self._offsets[:, None] <= self._offsets).all(axis=2)  # (cells x cells): which is part of which
+        whole, part = np.nonzero(below.T)
+        self._left, self._right = part, whole - part  # cells are numbered so that they add up
+        self._starts: Ints = np.flatnonzero(np.diff(whole, prepend=-1))
+
+    @staticmethod
+    def ways(sizes: Ints, groups: int) -> int:
+        """How many ways two sets of rows have to share out the tasks: the cost of a row."""
+        most = np.sort(sizes)[:-1].tolist()
+        return prod((number * groups + 1) * (number * groups + 2) // 2 for number in most)
+
+    def tables(self, free: Ints, allowed: Bools) -> Ints:
+        """What each row takes, (rows x cells), of which so much is free (resources x rows) for the shapes that are
+        allowed there (shapes x rows).
+        """
+        left = free[:, None] - self._used  # (resources x cells x rows)
+        fits = ((left >= 0) | (self._used == 0)).all(axis=0)
+        for shape, number in enumerate(self._offsets.T):
+            fits &= allowed[shape] | (number == 0)[:, None]
+        each = self.requests[-1, self._wanted, None, None]
+        last = np.maximum((left[self._wanted] // each).min(axis=0), 0) * allowed[-1]
+        result: Ints = np.where(fits, np.minimum(last, self.sizes[-1] * self.groups), _NEVER).T
+        return result
+
+    def together(self, tables: Ints, blocks: Ints) -> Ints:
+        """What the rows of each block take together, (blocks x cells); `blocks` has the rows of one in each line, as
+        many as a power of two, -1 for none.
+        """
+        nothing = np.full((1, tables.shape[1]), _NEVER)
+        nothing[0, 0] = 0
+        result: Ints = np.concatenate((tables, nothing))[blocks]
+        while result.shape[1] > 1:
+            both = result[:, ::2][..., self._left] + result[:, 1::2][..., self._right]
+            result = np.maximum(np.maximum.reduceat(both, self._starts, axis=2), _NEVER)
+        return result[:, 0]
+
+    def whole_groups(self, together: Ints) -> Ints:
+        """How many whole groups each block takes."""
+        number: Ints = (together[:, self._whole] >= np.arange(1, self.groups + 1) * self.sizes[-1]).sum(axis=1)
+        return number

@@ -38,7 +38,7 @@ from tierwise.actions.eviction.price_bounds import DomainBounds, Price, Standing
 from tierwise.actions.eviction.review import review
 from tierwise.actions.eviction.victims import EvictionPlan, first_of, make_plan
 from tierwise.actions.placement.bounds import Room, may_hold_all
-from tierwise.actions.placement.choose import current_domain, gradients_of
+from tierwise.actions.placement.choose import gradients_of
 from tierwise.actions.placement.demand import Demand, demand, least_needs, needs, shapes_of
 from tierwise.api.plurals import count
 from tierwise.config.actions import ACTIONS
@@ -179,7 +179,7 @@ class GangPreemptor(Evictor):
         if asked is None:
             self._tell(job, Reason("NeverPreempts", self._action, marked(job) or _NEVER))
             return
-        need = needs(asked, len(cycle.view.axis))
+        need = needs(asked)
         how = self._options
         preemptor = Preemptor(self._purpose, job, need, True, self._running, across=how.across, by_pod=how.by_pod)
         reason = self._objection(preemptor, asked)
@@ -444,7 +444,7 @@ class GangPreemptor(Evictor):
         """The domains that the job may use and that could hold it if every candidate were gone."""
         cycle = self._cycle
         every = self._allowed(preemptor.job)
-        room = Room(cycle, Pool.FUTURE_IDLE, freed=self._standing.freed_on_rows("eligible", eligible))
+        room = Room(cycle, Pool.FUTURE_IDLE, freed=self._running.freed(np.flatnonzero(eligible), len(cycle.nodes)))
         able = every[may_hold_all(room, asked, every)]
         most = self._options.max_domains
         if most is None or len(able) <= most:
@@ -457,7 +457,7 @@ class GangPreemptor(Evictor):
         """The domains that the job's topology lets it use, tightest first; all of the cluster where it has none."""
         if self._cycle.pipeline.limit(job) is None:
             return np.array([ROOT])
-        if current_domain(self._cycle, job) is not None:
+        if self._cycle.current_domain(job) is not None:
             groups = tuple(gradients_of(self._cycle, job, ROOT))
         else:
             groups = tuple(self._cycle.pipeline.gradients(job, evicting=True))
@@ -473,7 +473,7 @@ class GangPreemptor(Evictor):
         loss = loss_text(cycle, preemptor, plan.victims)
         with cycle.ledger.statement() as statement:
             if len(plan.victims):
-                cycle.ledger.evict(self._running, plan.victims, cycle.snapshot.jobs)
+                cycle.ledger.evict(self._running, plan.victims)
             found = place_in(cycle, preemptor, asked, plan.domain)
             if found is None or not job_ready(cycle.ledger, job, waiting=True):
                 return False
@@ -505,7 +505,7 @@ class GangPreemptor(Evictor):
         rest = np.setdiff1d(rest, plan.victims)
         rest = rest[self._cycle.pipeline.may_go(preemptor, rest) & ~self._running.not_preemptable[rest]]
         if len(rest):
-            self._cycle.ledger.evict(self._running, rest, self._cycle.snapshot.jobs)
+            self._cycle.ledger.evict(self._running, rest)
         return np.concatenate((plan.victims, rest))
 
     def _why(self, job: Job, owner: Job) -> str:

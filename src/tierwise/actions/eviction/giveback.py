@@ -19,7 +19,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Debt, Lending, Preemptor, Purpose
 from tierwise.framework.ledger import job_ready
 from tierwise.framework.pipeline import PluginError
-from tierwise.framework.report import Eviction, EvictionAttempt
+from tierwise.framework.report import EvictionAttempt
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
 from tierwise.model.reason import Named, Reason
@@ -48,9 +48,9 @@ def give_back(cycle: Cycle, *, enabled: bool) -> None:
         if not len(going):
             continue
         with cycle.ledger.statement() as statement, suppress(PluginError):  # a plugin that cannot follow keeps them
-            cycle.ledger.evict(cycle.running, going, cycle.snapshot.jobs)
+            cycle.ledger.evict(cycle.running, going)
             statement.keep()
-            _report(cycle, going.tolist(), debt.text)
+            cycle.evict_running(going, None, _ACTION, debt.text)
     if told:
         for job in _denied(cycle):
             for queue, reason in told:
@@ -101,12 +101,6 @@ def _kept(text: str, *, enabled: bool) -> Reason:
     return Reason("GiveBackOff", _ACTION, f"{text}, and giving back is off", names)
 
 
-def _report(cycle: Cycle, going: list[int], text: str) -> None:
-    owners = [cycle.snapshot.jobs[number] for number in cycle.running.job[going].tolist()]
-    tasks = [cycle.running.tasks[victim] for victim in going]
-    cycle.evict(Eviction(task, owner, None, _ACTION, text) for task, owner in zip(tasks, owners, strict=True))
-
-
 def _denied(cycle: Cycle) -> list[Job]:
     """Jobs that lack room, not quota."""
     waiting = [job for job in cycle.snapshot.jobs if job.key in cycle.report.rejections]
@@ -118,4 +112,4 @@ def _within_quota(cycle: Cycle, job: Job) -> bool:
         asked = demand(cycle, job)
     except PluginError:  # it was told so when it was served
         return False
-    return bool(asked.task_groups) and cycle.pipeline.quota_exceeded(job, needs(asked, len(cycle.view.axis))) is None
+    return bool(asked.task_groups) and cycle.pipeline.quota_exceeded(job, needs(asked)) is None

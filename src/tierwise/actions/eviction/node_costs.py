@@ -14,26 +14,17 @@ import numpy as np
 
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.arrays import Bools, Floats, Ints, ordinals
 from tierwise.model.running import RunningTable
 from tierwise.model.shape import Shape
 
-__all__ = [
-    "NodeCosts",
-    "VictimOrder",
-    "beyond_budgets",
-    "by_importance",
-    "node_keys",
-    "price_nodes",
-    "price_of",
-]
+__all__ = ["NodeCosts", "VictimOrder", "beyond_budgets", "by_importance", "node_keys", "price_nodes", "price_of"]
 
 
 # How victims that fall one by one are weighed: who comes back first, and which of several choices is the cheapest.
 #
 # A `VictimOrder` is a custom that users of an action know. Disruption budgets are never a veto here (plugin `pdb`
-# is one, where a profile has it): to go beyond them is a price. `by_pod` and `knapsack` ask; nothing is changed
-# here.
+# is one, where a profile has it): to go beyond them is a price. `by_pod` asks; nothing is changed here.
 
 
 _FLOOR = 2**31
@@ -177,9 +168,9 @@ def _in_order(cycle: Cycle, running: RunningTable, candidates: Ints, victim_orde
 def _without_room(left: Ints, rows: Ints, request: Ints) -> Bools:
     """Who finds no room: on every row one candidate after the other takes what is left, if it is enough."""
     result = np.zeros(len(rows), dtype=bool)
-    turn = np.arange(len(rows)) - np.searchsorted(rows, rows)
-    for i in range(int(turn.max(initial=-1)) + 1):
-        now = np.flatnonzero(turn == i)
+    place = ordinals(rows)
+    for i in range(int(place.max(initial=-1)) + 1):
+        now = np.flatnonzero(place == i)
         fits = (request[:, now] <= left[:, rows[now]]).all(axis=0)
         result[now[~fits]] = True
         left[:, rows[now[fits]]] -= request[:, now[fits]]  # one candidate of each row at a time: no row is here twice

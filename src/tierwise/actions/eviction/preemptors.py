@@ -15,14 +15,13 @@ from tierwise.actions.enqueue import admission_reason, queue_reason
 from tierwise.actions.eviction.losses import declined
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, TaskGroup
-from tierwise.actions.placement.problem import Placement
-from tierwise.actions.placement.quotas import over_quota_now
+from tierwise.actions.placement.problem import Placement, amounts_of
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.pipeline import PluginError
-from tierwise.framework.report import Decision, Eviction, EvictionAttempt
+from tierwise.framework.report import Decision, EvictionAttempt
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
 from tierwise.model.reason import Reason, Rejection
@@ -113,12 +112,10 @@ class Evictor(ABC):
         """Report the victims, and bind a job without victims where all that it needs has room now."""
         cycle = self._cycle
         self._gone[victims] = self._evicted[victims] = True
-        owners = [cycle.snapshot.jobs[number] for number in self._running.job[victims].tolist()]
-        tasks = [self._running.tasks[victim] for victim in victims.tolist()]
-        pairs = zip(tasks, owners, strict=True)
-        cycle.evict(Eviction(task, owner, job, self._action, self._why(job, owner)) for task, owner in pairs)
+        cycle.evict_running(victims, job, self._action, lambda owner: self._why(job, owner))
         bound = not len(victims) and all(placement.pool is Pool.IDLE for placement in placements)
-        bound = bound and _has_minimum(cycle, job) and over_quota_now(cycle, job, placements) is None
+        bound = bound and _has_minimum(cycle, job)
+        bound = bound and cycle.over_quota(job, amounts_of(cycle, placements), placed=True, leaving=True) is None
         commit(cycle, job, placements, action=self._action, score=score, bound=bound)
         if bound and cycle.backlog.some_left(job):
             cycle.report.reject(job, Rejection("fit", job.key, _STARTED))

@@ -13,16 +13,15 @@ import math
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from tierwise.actions.placement.bounds import Room
 from tierwise.actions.placement.demand import Demand, least_needs
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Bools, Floats, Ints, growth, stable_order, summed
+from tierwise.model.arrays import Bools, Floats, Ints, begins, growth, stable_order, summed
 from tierwise.model.running import RunningTable
-from tierwise.model.topology import ROOT, Topology
+from tierwise.model.topology import Topology
 
 __all__ = ["NONE_BROKEN", "DomainBounds", "Price", "StandingTasks"]
 
@@ -41,7 +40,6 @@ class Segments(msgspec.Struct, frozen=True):
     domains: Ints  # of the tier
     order: Ints
     first: Ints
-    of: Ints  # of each running task, its segment; -1 where it is in no domain of the tier
     place: Ints  # of each segment's domain among `domains`
     begins: Ints  # where segments of another domain begin
     job: Ints
@@ -59,51 +57,19 @@ class Segments(msgspec.Struct, frozen=True):
         return result
 
 
-class JobCosts(msgspec.Struct, frozen=True):
-    """What is known of each job that may lose tasks."""
-
-    surplus: Ints  # how many tasks it can spare; below 0 it is broken already
-    breakable: Bools
-    used: Floats  # what it holds, in tasks of the demand
-
-    def differ(self, other: JobCosts) -> Bools:
-        """Which jobs are known for something else."""
-        result: Bools = (self.surplus != other.surplus) | (self.breakable != other.breakable)
-        result |= self.used != other.used
-        return result
-
-
-class SegmentCosts(msgspec.Struct, frozen=True):
-    """What each segment frees of one resource: at no cost, by breaking the gang, and what that costs for each unit."""
-
-    safe: Ints
-    core: Ints
-    rate: Floats  # infinite where nothing is freed by breaking the gang
-    tight: Floats  # the same, infinite where the gang can spare some or is broken
-    freed: Ints  # by running task
-    jobs: JobCosts
-
-
 class StandingTasks:
-    """Which running tasks stand where, sorted once for all preemptors.
-
-    Sums are kept from one preemptor to the next, and counted again where tasks or jobs differ: few do, since little has
-    happened in between.
-    """
+    """Which running tasks stand where, sorted once for all preemptors."""
 
     def __init__(self, topology: Topology, running: RunningTable) -> None:
         self._topology = topology
         self._running = running
         self._segments: dict[int, Segments] = {}
-        self._costs: dict[tuple[int, int], SegmentCosts] = {}
-        self._freed: dict[str, tuple[Bools, Ints]] = {}
         self.samples: Ints = np.unique(running.shape, return_index=True)[1]  # a task of each shape
         priority = running.jobs.priority[running.job]
         order = np.lexsort((priority, running.row))
-        new = np.ones(len(order), dtype=bool)
-        new[1:] = (np.diff(running.row[order]) != 0) | (np.diff(priority[order]) != 0)
-        self._cell: Ints = np.empty(len(order), dtype=np.int64)  # of each task, by row and priority of its job
-        self._cell[order] = np.cumsum(new) - 1
+        new = begins(running.row[order], priority[order])
+        self.cell: Ints = np.empty(len(order), dtype=np.int64)  # of each task, by row and priority of its job
+        self.cell[order] = np.cumsum(new) - 1
         self.cell_row: Ints = running.row[order[new]]
         self.cell_priority: Ints = priority[order[new]]
 
@@ -117,59 +83,10 @@ class StandingTasks:
             inside = np.flatnonzero((place >= 0) & (running.row < topology.end[domains[place]]))
             order = inside[np.lexsort((running.job[inside], place[inside]))]
             place, job = place[order], running.job[order]
-            new = np.append(True, (place[1:] != place[:-1]) | (job[1:] != job[:-1])) if len(order) else order > 0
-            first = np.flatnonzero(new)
-            of = np.full(len(running), -1)
-            of[order] = np.cumsum(new) - 1
-            begins = np.flatnonzero(np.diff(place[first], prepend=-1))
+            first = np.flatnonzero(begins(place, job))
+            of_others = np.flatnonzero(begins(place[first]))
             ends = np.append(first, len(order))
-            found = self._segments[tier] = Segments(domains, order, ends, of, place[first], begins, job[first])
-        return found
-
-    def freed_on_rows(self, what: str, tasks: Bools) -> Ints:
-        """What some tasks free on each row, (resources x rows); `what` they are tells which sums to go on from."""
-        return self._kept(what, tasks, self._running.row, int(self._topology.end[ROOT]))
-
-    def freed_in_cells(self, what: str, tasks: Bools) -> Ints:
-        """The same by row and priority of their jobs, (resources x cells)."""
-        return self._kept(what, tasks, self._cell, len(self.cell_row))
-
-    def _kept(self, what: str, tasks: Bools, where: Ints, size: int) -> Ints:
-        request = self._running.request
-        if what not in self._freed:
-            self._freed[what] = np.zeros_like(tasks), np.zeros((len(request), size), dtype=np.int64)
-        before, freed = self._freed[what]
-        changed = np.flatnonzero(before != tasks)
-        sign = np.where(tasks[changed], 1, -1)
-        for total, amounts in zip(freed, request, strict=True):
-            np.add.at(total, where[changed], amounts[changed] * sign)
-        before[changed] = tasks[changed]
-        return freed
-
-    def costs(self, tier: int, resource: int, freed: Ints, jobs: JobCosts) -> SegmentCosts:
-        """What the segments of a tier free of a resource, given what each running task does."""
-        segments, kept = self.in_tier(tier), self._costs.get((tier, resource))
-        if kept is None:
-            some = np.arange(len(segments.job))
-            nothing = np.zeros(len(some), dtype=np.int64)
-            rate = np.full(len(some), math.inf)
-            kept = SegmentCosts(nothing, nothing.copy(), rate, rate.copy(), freed, jobs)
-        else:
-            changed = jobs.differ(kept.jobs)[segments.job]
-            touched = segments.of[kept.freed != freed]
-            changed[touched[touched >= 0]] = True
-            some = np.flatnonzero(changed)
-        if len(some):
-            owner, index = _ranges(segments.first[some], segments.first[some + 1])
-            amounts, begins = freed[segments.order[index]], np.flatnonzero(np.diff(owner, prepend=-1))
-            total, job = np.add.reduceat(amounts, begins), segments.job[some]
-            surplus, most = jobs.surplus[job], np.maximum.reduceat(amounts, begins)
-            safe = np.where(surplus < 0, total, np.minimum(total, surplus * most))
-            core = np.where(jobs.breakable[job], total - safe, 0)
-            rate = np.where(core > 0, jobs.used[job] / np.maximum(core, 1), math.inf)
-            kept.safe[some], kept.core[some], kept.rate[some] = safe, core, rate
-            kept.tight[some] = np.where(surplus == 0, rate, math.inf)
-        found = self._costs[tier, resource] = replace(kept, freed=freed, jobs=jobs)
+            found = self._segments[tier] = Segments(domains, order, ends, place[first], of_others, job[first])
         return found
 
 
@@ -194,13 +111,12 @@ class DomainBounds:
         self._standing = standing
         self._cause = preemptor
         self._asked = asked
-        self._jobs = JobCosts(
-            surplus=running.jobs.surplus(cycle.ledger.ready),
-            breakable=breakable,
-            used=(cycle.ledger.job_used[weighed] / (preemptor.need[weighed, None] / asked.tasks)).sum(axis=0),
-        )
+        self._breakable = breakable
+        self._surplus: Ints = running.jobs.surplus(cycle.ledger.ready)  # by job: below 0 it is broken already
+        held = cycle.ledger.job_used[weighed] / (preemptor.need[weighed, None] / asked.tasks)
+        self._used: Floats = held.sum(axis=0)  # by job, in tasks of the demand
         self._going: Bools = eligible & ~running.not_preemptable
-        freed = standing.freed_on_rows("going", self._going)
+        freed = running.freed(np.flatnonzero(self._going), len(cycle.nodes))
         self.room = Room(cycle, Pool.FUTURE_IDLE, freed=freed)  # once all are gone who may go
         self._shapes = asked.shapes
 
@@ -245,8 +161,8 @@ class DomainBounds:
             for tier in np.unique(topology.tier[domains[here]]).tolist():
                 of_tier = topology.tier[domains[here]] == tier
                 some = here[of_tier]
-                costs = self._standing.costs(tier, r, cause.running.request[r] * goes, self._jobs)
-                raised = self._in_tier(tier, costs, domains[some], lacking[i, some], units[of_tier])
+                freed = cause.running.request[r] * goes
+                raised = self._in_tier(tier, freed, domains[some], lacking[i, some], units[of_tier])
                 least[:2, some] = np.maximum(least[:2, some], raised)
             frees = request[r] > 0
             if frees.any():  # what is evicted with each unit of a resource
@@ -258,14 +174,18 @@ class DomainBounds:
 
         Counted by the resources that every task of the demand takes some of.
         """
-        running, standing, jobs, weighed = self._cause.running, self._standing, self._jobs, self._cause.weighed
+        running, standing, weighed = self._cause.running, self._standing, self._cause.weighed
         each = np.array([min(int(shape.request[r]) for shape in self._shapes) for r in weighed.tolist()])
         resources, each = weighed[each > 0], each[each > 0]
-        tight = (jobs.surplus == 0) & jobs.breakable
-        loose, tight = (goes & who[running.job] for who in (jobs.surplus != 0, tight))
+        tight = (self._surplus == 0) & self._breakable
+        loose, tight = (goes & who[running.job] for who in (self._surplus != 0, tight))
         base = self._cycle.ledger.free(resources, slice(0, len(useful)), Pool.FUTURE_IDLE)
-        base += standing.freed_on_rows("loose", loose)[resources]
-        freed = standing.freed_in_cells("tight", tight)[resources]
+
+        def freed(who: Bools, where: Ints, size: int) -> Ints:
+            total, place = np.zeros((len(resources), size), dtype=np.int64), where[who]
+            for amounts, r in zip(total, resources.tolist(), strict=True):
+                np.add.at(amounts, place, running.request[r, who])
+            return total
 
         def room(free: Ints, rows: Ints | slice = slice(None)) -> Ints:
             count = np.full(free.shape[1], self._asked.tasks)
@@ -274,7 +194,8 @@ class DomainBounds:
             result: Ints = np.maximum(count, 0) * useful[rows]
             return result
 
-        more = growth(standing.cell_row, base, freed, room)
+        base += freed(loose, running.row, len(useful))
+        more = growth(standing.cell_row, base, freed(tight, standing.cell, len(standing.cell_row)), room)
         some = np.flatnonzero(more)
         return _Growth(
             had=room(base),
@@ -284,9 +205,7 @@ class DomainBounds:
             more=more[some],
         )
 
-    def _in_tier(
-        self, tier: int, costs: SegmentCosts, domains: Ints, missing: Ints, units: Ints
-    ) -> tuple[Floats, Floats]:
+    def _in_tier(self, tier: int, freed: Ints, domains: Ints, missing: Ints, units: Ints) -> tuple[Floats, Floats]:
         """The first two numbers of the price for domains of one tier where so much of a resource is missing.
 
         `units` of it must come from gangs without surplus.
@@ -294,15 +213,24 @@ class DomainBounds:
         segments = self._standing.in_tier(tier)
         if not len(segments.job):
             return np.full(len(domains), math.inf), np.full(len(domains), math.inf)
+        # What each segment frees at no cost, and by breaking the gang; what that costs for each unit, infinite where it
+        # frees nothing; and the same of gangs without surplus alone.
+        job, amounts, begin = segments.job, freed[segments.order], segments.first[:-1]
+        total, most = np.add.reduceat(amounts, begin), np.maximum.reduceat(amounts, begin)
+        surplus = self._surplus[job]
+        safe = np.where(surplus < 0, total, np.minimum(total, surplus * most))
+        core = np.where(self._breakable[job], total - safe, 0)
+        rate = np.where(core > 0, self._used[job] / np.maximum(core, 1), math.inf)
+        tight = np.where(surplus == 0, rate, math.inf)
         places = np.searchsorted(segments.domains, domains)
-        left = missing - segments.sums(costs.safe)[places]
+        left = missing - segments.sums(safe)[places]
         broken = np.zeros(len(domains))
-        for amount, rate in (left, costs.rate), (units, costs.tight):
+        for amount, each in (left, rate), (units, tight):
             some = np.flatnonzero(amount > 0)
-            least = amount[some] * segments.least(rate)[places[some]] / self._asked.tasks
+            least = amount[some] * segments.least(each)[places[some]] / self._asked.tasks
             broken[some] = np.maximum(broken[some], _lowered(least, least))
-        broken[left > segments.sums(costs.core)[places]] = math.inf
-        holds = self._jobs.breakable & (self._jobs.used > 0)
+        broken[left > segments.sums(core)[places]] = math.inf
+        holds = self._breakable & (self._used > 0)
         lowest = self._cause.running.jobs.priority[holds].min(initial=2**40)
         return np.where(left > 0, lowest, NONE_BROKEN), broken
 

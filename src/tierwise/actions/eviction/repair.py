@@ -19,7 +19,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.eviction.feasibility import Tried
-from tierwise.actions.placement.choose import current_domain
 from tierwise.actions.placement.commit import commit
 from tierwise.actions.placement.demand import Demand, demand, needs
 from tierwise.actions.placement.problem import SearchResult
@@ -35,7 +34,7 @@ from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import Eviction, EvictionAttempt
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, Status, SubJob, Task
+from tierwise.model.job import Job, Status, SubJob, Task, groups_around
 from tierwise.model.job_counts import with_tasks
 from tierwise.model.node import NodeTable
 from tierwise.model.reason import Named, Reason, Rejection, namespace_of
@@ -117,15 +116,14 @@ def evict_lost(cycle: Cycle, wishes: Mapping[str, OnNodeLoss]) -> None:
         sick = {task.key: found for task in running if (found := lost.unhealthy(task))}
         rest = _tied_to_unowned(job, lost)
         firm = rest or _spared(cycle, [task for task in running if task.key in sick or job.together]) if sick else ""
+        run = f"{count(len(sick), 'pod')} {verb(len(sick), 'runs', 'run')}"
         if firm:
-            run = f"{count(len(sick), 'pod')} {verb(len(sick), 'runs', 'run')}"
-            _tell_spared(cycle, job, f"{run} on unhealthy nodes", firm)
+            _tell(cycle, job, "SparedByRepair", f"{run} on unhealthy nodes, but {firm}")
             sick = {}
         if sick and not _room_elsewhere(cycle, job, why.keys() | sick.keys()):
-            text = f"{count(len(sick), 'pod')} {verb(len(sick), 'runs', 'run')} on unhealthy nodes, and there is no"
-            text = f"{text} room for {verb(len(sick), 'a replacement', 'replacements')}"
-            attempt = EvictionAttempt(REPAIR, Reason("NoRoomForReplacements", REPAIR, text))
-            cycle.report.eviction_attempts.setdefault(job.key, []).append(attempt)  # nothing of it waits
+            replacements = verb(len(sick), "a replacement", "replacements")
+            text = f"{run} on unhealthy nodes, and there is no room for {replacements}"
+            _tell(cycle, job, "NoRoomForReplacements", text)
             sick = {}
         # A pod of a lost node runs no more; with one that does run the others go that are disrupted together with it.
         if job.together and (sick or wish is not OnNodeLoss.REPLACE):
@@ -174,7 +172,7 @@ def _restart(cycle: Cycle, job: Job, wish: OnNodeLoss, why: Mapping[str, str], r
     for reason, together in healthy.items():
         firm = rest or _spared(cycle, [task for _, task in together], asked=asked)
         if firm:
-            _tell_spared(cycle, job, f"{count(len(together), 'pod')} should restart", firm)
+            _tell(cycle, job, "SparedByRepair", f"{count(len(together), 'pod')} should restart, but {firm}")
             continue
         for sub, task in together:
             _evict(cycle, job, sub, task, reason)
@@ -196,8 +194,8 @@ def _spared(cycle: Cycle, tasks: Sequence[Task], *, asked: bool = False) -> str:
     return ""
 
 
-def _tell_spared(cycle: Cycle, job: Job, what: str, why: str) -> None:
-    attempt = EvictionAttempt(REPAIR, Reason("SparedByRepair", REPAIR, f"{what}, but {why}"))
+def _tell(cycle: Cycle, job: Job, code: str, text: str) -> None:
+    attempt = EvictionAttempt(REPAIR, Reason(code, REPAIR, text))
     cycle.report.eviction_attempts.setdefault(job.key, []).append(attempt)  # maybe nothing of it waits
 
 
@@ -215,7 +213,7 @@ def _evict(cycle: Cycle, job: Job, sub: SubJob, task: Task, reason: str) -> None
     """Evict a task, on the ledger too; of one whose node is gone it knows no more than that it ran."""
     position = cycle.running.position.get(task.key)
     if position is not None:
-        cycle.ledger.evict(cycle.running, np.array([position]), cycle.snapshot.jobs)
+        cycle.ledger.evict(cycle.running, np.array([position]))
     else:
         roles = [number for number, name in job.role_names.items() if name == task.role]
         cycle.ledger.count_ready(sub, roles, -1)
@@ -274,9 +272,9 @@ class Replacements:
         asked = demand(self._cycle, job)
         if not asked.task_groups or not asked.enough:
             return False
-        running = any(self._cycle.ledger.placed_rows(sub) is not None for sub in job.subs)
+        running = self._cycle.current_domain(job) is not None
         if job.key in self._wishes and running:
-            if self._cycle.pipeline.quota_exceeded(job, needs(asked, len(self._cycle.view.axis))) is not None:
+            if self._cycle.pipeline.quota_exceeded(job, needs(asked)) is not None:
                 return False
             return self._from_borrowers(job, asked) or self._move(job, asked)
         self._tell_of_spares(job, asked)
@@ -308,7 +306,7 @@ class Replacements:
         rows, numbers = np.unique(running.row[lent], return_counts=True)
         dearest = rows[np.lexsort((cycle.nodes.rank[rows], numbers))[::-1]].tolist()  # these are spared first
         parts = [lent[running.row[lent] == row] for row in dearest]
-        need = needs(asked, len(cycle.view.axis))
+        need = needs(asked)
         fits = Tried(cycle, Preemptor(Purpose.PREEMPT, job, need, False, running), asked, ROOT)
         if not parts or not fits.without(lent):
             return False
@@ -327,13 +325,11 @@ class Replacements:
         return np.union1d(victims, np.flatnonzero(((lost > 0) & (lost > surplus))[running.job]))
 
     def _evict_borrowers(self, job: Job, asked: Demand, victims: Ints) -> None:
-        cycle, running = self._cycle, self._cycle.running
-        cycle.ledger.evict(running, victims, cycle.snapshot.jobs)
+        cycle = self._cycle
+        cycle.ledger.evict(cycle.running, victims)
         found = solve(cycle, job, asked)
         assert isinstance(found, SearchResult)  # it was there with fewer gone
-        owners = [cycle.snapshot.jobs[number] for number in running.job[victims].tolist()]
-        tasks = [running.tasks[victim] for victim in victims.tolist()]
-        cycle.evict(Eviction(t, owner, job, REPAIR, _GIVES_BACK) for t, owner in zip(tasks, owners, strict=True))
+        cycle.evict_running(victims, job, REPAIR, _GIVES_BACK)
         commit(cycle, job, found.placements, action=REPAIR, score=found.score, bound=False)
         where = cycle.topology.name[found.domain]
         cycle.report.add_eviction_attempt(job, EvictionAttempt(REPAIR, None, (where,), where))
@@ -341,7 +337,7 @@ class Replacements:
     def _move(self, job: Job, asked: Demand) -> bool:
         """Evict the smallest part of the gang that, together with what is missing, has a place; say so, or why not."""
         cycle = self._cycle
-        here = current_domain(cycle, job)
+        here = cycle.current_domain(job)
         beside = f"in {cycle.topology.name[here]}" if here is not None and here != ROOT else "beside the others"
         lacking = f"there is no room for {count(asked.tasks, 'replacement')} {beside}"
         fixed = ""
@@ -389,7 +385,7 @@ class Replacements:
         gone = [e for e in cycle.report.evictions if e.task.key in trial.running.position]
         if gone:
             victims = np.array([trial.running.position[e.task.key] for e in gone], dtype=np.int64)
-            trial.ledger.evict(trial.running, victims, jobs)
+            trial.ledger.evict(trial.running, victims)
             trial.ledger.linger()
         for decision in cycle.report.decisions:
             for placed in decision.placed:
@@ -401,7 +397,7 @@ class Replacements:
         asked = demand(trial, moved)
         if not asked.task_groups or not asked.enough:
             return None
-        if trial.pipeline.quota_exceeded(moved, needs(asked, len(trial.view.axis))) is not None:
+        if trial.pipeline.quota_exceeded(moved, needs(asked)) is not None:
             return None
         found = solve(trial, moved, asked)
         return found if isinstance(found, SearchResult) and job_ready(trial.ledger, moved, waiting=True) else None
@@ -424,17 +420,11 @@ def _sets(job: Job, lacking: Sequence[SubJob]) -> Iterator[tuple[Sequence[SubJob
         yield lacking, f"sub-group {lacking[0].key}" if one else f"{count(len(lacking), 'sub-group')}"
     around = {sub.inner_group for sub in lacking} - {-1, 0}
     while around:
-        inside = [sub for sub in job.subs if _inside(job, sub.inner_group, around)]
+        inside = [sub for sub in job.subs if not around.isdisjoint(groups_around(job, sub.inner_group))]
         paths = [job.inner_groups[number].path for number in sorted(around)]
         yield inside, f"group {paths[0]}" if len(paths) == 1 else f"{count(len(paths), 'group')}"
         around = {job.inner_groups[number].parent for number in around} - {-1, 0}
     yield job.subs, "the gang"
-
-
-def _inside(job: Job, number: int, around: Collection[int]) -> bool:
-    while number > 0 and number not in around:
-        number = job.inner_groups[number].parent
-    return number in around
 
 
 def _pending_again(job: Job, keys: Collection[str]) -> Job | str:

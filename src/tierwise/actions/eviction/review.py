@@ -35,7 +35,7 @@ def review(cycle: Cycle, since: int) -> None:
         if any(cycle.ledger.counted(number) for number in cycle.running.shape[victims].tolist()):
             continue  # others may stand where they do because of these
         with cycle.ledger.statement() as statement:
-            cycle.ledger.spare(cycle.running, victims, cycle.snapshot.jobs)
+            cycle.ledger.spare(cycle.running, victims)
             if _quotas_allow(cycle, evictions):
                 statement.keep()
                 spared.update(eviction.task.key for eviction in unit)
@@ -75,10 +75,8 @@ def _quotas_allow(cycle: Cycle, evictions: list[Eviction]) -> bool:
     jobs: dict[str, Job] = {e.by.key: e.by for e in evictions if e.by is not None}
     for job in jobs.values() if cycle.pipeline.quota_exceeded else ():
         held = cycle.ledger.job_used[:, job.number].copy()
-        with cycle.ledger.statement():
-            cycle.ledger.charge(job, -held)  # quotas look at what is asked for
-            if cycle.pipeline.quota_exceeded(job, held) is not None:
-                return False
+        if cycle.over_quota(job, held, placed=True) is not None:  # quotas look at what is asked for
+            return False
     return True
 
 

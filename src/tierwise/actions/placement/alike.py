@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.bounds import Room, held
 from tierwise.actions.placement.choose import (
-    current_domain,
     gradients_of,
     group_units,
     picks_of,
@@ -29,7 +28,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Gradients, Proposal, Units
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import Picks, walk
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.arrays import Floats, Ints, begins
 from tierwise.model.job import Job
 from tierwise.model.topology import ROOT
 
@@ -45,17 +44,15 @@ def place_alike(cycle: Cycle, job: Job, whole: Part, gradients: Gradients) -> Se
     able = held(room, whole.parts[0])
     if not job.inner_groups:
         return _Leaves(cycle, whole, room).search(gradients, able)
-    near = current_domain(cycle, job)
-    for group in gradients:
-        cycle.report.search_counts.domains += len(group)
-        feasible = group[able[group] >= whole.chosen]
+    near = cycle.current_domain(job)
+    for gradient in gradients:
+        cycle.report.search_counts.domains += len(gradient)
+        feasible = gradient[able[gradient] >= whole.chosen]
         if len(feasible):
             best, score = _best(cycle, whole, feasible, near)
-            with cycle.ledger.statement() as statement:
-                placements = _place(cycle, job, whole, best, near)
-                if placements is not None:
-                    statement.keep()
-                    return SearchResult(best, tuple(placements), score)
+            placements = cycle.ledger.attempt(_place, cycle, job, whole, best, near)
+            if placements is not None:
+                return SearchResult(best, tuple(placements), score)
     return NoPlace.PROVEN
 
 
@@ -79,7 +76,7 @@ def _best(cycle: Cycle, part: Part, feasible: Ints, near: int | None) -> tuple[i
 def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) -> list[Placement] | None:
     """Place the parts of a group below a domain that holds them; what the job has placed by now is `near`."""
     first, placements = part.parts[0], list[Placement]()
-    if first.task_group is not None and first.limit is not None:
+    if first.task_group is not None and first.tier is not None:
         room = Room(cycle, Pool.IDLE)
         found = _Leaves(cycle, part, room).search((np.array([domain]),), held(room, first))
         return list(found.placements) if isinstance(found, SearchResult) else None
@@ -101,8 +98,8 @@ def _place(cycle: Cycle, job: Job, part: Part, domain: int, near: int | None) ->
 def _place_group(cycle: Cycle, job: Job, part: Part, within: int, near: int | None) -> list[Placement] | None:
     """Place a group in the best domain of its tightest gradient inside another."""
     able = held(Room(cycle, Pool.IDLE), part.parts[0])
-    gradients = (group[able[group] >= part.chosen] for group in gradients_of(cycle, part.gang, within))
-    feasible = next((group for group in gradients if len(group)), None)
+    gradients = (gradient[able[gradient] >= part.chosen] for gradient in gradients_of(cycle, part.gang, within))
+    feasible = next((gradient for gradient in gradients if len(gradient)), None)
     return None if feasible is None else _place(cycle, job, part, _best(cycle, part, feasible, near)[0], near)
 
 
@@ -118,8 +115,8 @@ class _Leaves:
         self._gang = whole.gang
         self._room = room
         self._leaf = whole.parts[0]
-        assert self._leaf.limit is not None
-        self._limit = self._leaf.limit
+        assert self._leaf.tier is not None
+        self._limit = self._leaf.tier
         self._task_groups = tuple(p.task_group for p in whole.parts[: whole.chosen] if p.task_group is not None)
         self._spares = len(whole.parts) - whole.chosen
         self._sub = next(whole.task_groups()).sub
@@ -128,9 +125,9 @@ class _Leaves:
         """Place them in the best candidate of the first gradient that holds them; a proposal is tried first."""
         cycle, number = self._cycle, len(self._task_groups)
         units = self._units()
-        for group in gradients:
-            cycle.report.search_counts.domains += len(group)
-            feasible = group[able[group] >= number]
+        for gradient in gradients:
+            cycle.report.search_counts.domains += len(gradient)
+            feasible = gradient[able[gradient] >= number]
             if not len(feasible):
                 continue
             said = cycle.pipeline.propose(self._gang, units, feasible) if units is not None else None
@@ -140,18 +137,16 @@ class _Leaves:
             feasible = np.sort(feasible)  # preorder, so that inner domains find their owner by bisection
             score = self._worth(feasible)
             best = self._best(feasible, score, able)
-            with cycle.ledger.statement() as statement:
-                placed = self.place(int(feasible[best]))
-                if placed is None:
-                    return NoPlace.BOUNDED
-                statement.keep()
-                return SearchResult(int(feasible[best]), tuple(placed), float(score[best]), said)
+            placed = cycle.ledger.attempt(self.place, int(feasible[best]))
+            if placed is None:
+                return NoPlace.BOUNDED
+            return SearchResult(int(feasible[best]), tuple(placed), float(score[best]), said)
         return NoPlace.PROVEN
 
     def _units(self) -> Units | None:
         """The units to ask a recommendation for; None if no plugin recommends, or tasks of the job are placed."""
         cycle = self._cycle
-        if not cycle.pipeline.propose or len(self._leaf.bundle) > 1 or current_domain(cycle, self._gang) is not None:
+        if not cycle.pipeline.propose or len(self._leaf.bundle) > 1 or cycle.current_domain(self._gang) is not None:
             return None
         ((shape, size),) = self._leaf.bundle
         return group_units(cycle, shape, groups=len(self._task_groups), size=size, limit=self._limit)
@@ -168,12 +163,12 @@ class _Leaves:
         cycle, number = self._cycle, len(self._task_groups)
         also = able >= number + self._spares
         ahead = surplus_keys(cycle, self._gang, feasible, number * self._leaf.pods, also=also)
-        return int(np.lexsort(preference(cycle, feasible, score, current_domain(cycle, self._gang), ahead))[0])
+        return int(np.lexsort(preference(cycle, feasible, score, cycle.current_domain(self._gang), ahead))[0])
 
     def _worth(self, feasible: Ints) -> Floats:
         """For each candidate the sum of its leaves' scores, each leaf in the best inner domain that is left."""
         topology = self._cycle.topology
-        near = current_domain(self._cycle, self._gang)
+        near = self._cycle.current_domain(self._gang)
         inner, owner = self._inner(feasible)
         room = self._copies()[inner]
         missing = np.full(len(feasible), len(self._task_groups), dtype=np.int64)
@@ -192,7 +187,7 @@ class _Leaves:
 
     def _copies(self) -> Ints:
         """How many leaves each domain takes by itself, now."""
-        return held(self._room, replace(self._leaf, limit=None))
+        return held(self._room, replace(self._leaf, tier=None))
 
     def _inner(self, feasible: Ints) -> tuple[Ints, Ints]:
         """The domains below the candidates that are within the leaves' limit, and the candidate of each."""
@@ -207,9 +202,8 @@ class _Leaves:
         domains, owner, room = tier
         order = np.lexsort((*self._preference(domains, near), owner))
         taken = np.cumsum(room[order])
-        starts: Bools = np.append(True, owner[order][1:] != owner[order][:-1])
         before = taken - room[order]
-        base = np.maximum.accumulate(np.where(starts, before, 0))
+        base = np.maximum.accumulate(np.where(begins(owner[order]), before, 0))
         result = np.empty(len(domains), dtype=np.int64)
         result[order] = np.clip(missing[owner[order]] - (before - base), 0, room[order])
         return result
@@ -225,7 +219,7 @@ class _Leaves:
             room = self._copies()[tier]
             able, room = tier[room > 0], room[room > 0]
             if left and len(able):
-                near = current_domain(self._cycle, self._gang)
+                near = self._cycle.current_domain(self._gang)
                 if near is None:
                     near = self._first(able)
                 owner = np.zeros(len(able), dtype=np.int64)

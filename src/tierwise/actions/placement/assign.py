@@ -18,9 +18,16 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.build import tightness
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.problem import BOTH, Budget, NoPlace, Part, Placement, SearchResult
+from tierwise.actions.placement.problem import (
+    BOTH,
+    Budget,
+    NoPlace,
+    Part,
+    Placement,
+    SearchResult,
+    tightness,
+)
 from tierwise.actions.placement.search import Chosen, Frame, Ground, Option
 from tierwise.actions.placement.trial import fit
 from tierwise.framework.cycle import Cycle
@@ -88,13 +95,9 @@ class _Slices(Ground):
         """
         if any(part.optional for part in self._groups(self._whole)):
             return False
-        own = [(leaf.limit, leaf.pods) for leaf in self._whole.leaves if leaf.limit is not None]
-        topology, inside = self._cycle.topology, np.zeros(len(self._room), dtype=bool)
-        inside[topology.below(self._domain)] = True
+        own = [(leaf.tier, leaf.pods) for leaf in self._whole.leaves if leaf.tier is not None]
         for limit in {limit for limit, _ in own}:
-            within = inside & (topology.tier <= limit)
-            widest = np.flatnonzero(within & ~np.append(within, False)[topology.parent])
-            room = np.array(self._room)[widest]
+            room = np.array(self._room)[self._cycle.topology.outermost(limit, self._domain)]
             sizes = np.array(sorted(need for tier, need in own if tier <= limit))
             for i in np.unique(sizes, return_index=True)[1].tolist():
                 if int((room // sizes[i]).sum()) < len(sizes) - i:
@@ -176,11 +179,9 @@ class _Slices(Ground):
     def _keep_best(self, task_group: TaskGroup, place: int) -> list[Placement] | None:
         """Place a task group in the tightest and best domain below a place that holds it."""
         for option in self.ranked(task_group, place):
-            with self._cycle.ledger.statement() as statement:
-                found = fit(self._cycle, self._job, task_group, option.place, self._pools)
-                if found is not None:
-                    statement.keep()
-                    return found
+            found = self._cycle.ledger.attempt(fit, self._cycle, self._job, task_group, option.place, self._pools)
+            if found is not None:
+                return found
         return None
 
 

@@ -8,6 +8,7 @@ those that are being released as well, and those that victims would free.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 
 import numpy as np
@@ -92,16 +93,13 @@ def may_hold_all(room: Room, demand: Demand, domains: Ints) -> Bools:
         any_of_them: Bools = np.logical_or.reduce([may_hold(room, task_group, domains) for task_group in every])
         return any_of_them
     fits = np.ones(len(domains), dtype=bool)
-    needs: dict[Shape, int] = {}
-    firm: dict[Shape, int] = {}
+    needs: Counter[Shape] = Counter()
+    firm: Counter[Shape] = Counter()
     for task_group in demand.task_groups:
         fits &= may_hold(room, task_group, domains)
-        left = [(tasks_left.pod_set.shape, tasks_left.left) for tasks_left in task_group.remaining]
-        if len(left) == 1:
-            left = [(left[0][0], task_group.need)]
-            needs[left[0][0]] = needs.get(left[0][0], 0) + task_group.need
-        for shape, number in left if sum(number for _, number in left) == task_group.need else ():
-            firm[shape] = firm.get(shape, 0) + number
+        for shape, number in task_group.firm():
+            firm[shape] += number
+            needs[shape] += number if len(task_group.remaining) == 1 else 0
     for shape, need in needs.items() if len(demand.task_groups) > 1 else ():
         fits &= room.domains(shape)[domains] >= need
     return fits & _enough_amounts(room, firm, domains) if len(firm) > 1 else fits
@@ -121,12 +119,12 @@ def _enough_amounts(room: Room, numbers: Mapping[Shape, int], domains: Ints) -> 
 def held(room: Room, part: Part) -> Ints:
     """How many parts like this one every domain of the tree holds, where it is alike others (`Part.kind`)."""
     inside = _tasks_held(room, part) if part.bundle else held(room, part.parts[0]) // part.chosen
-    if part.limit is None:
+    if part.tier is None:
         return inside
     topology = room.cycle.topology
-    allowed = topology.tier <= part.limit
-    outermost = allowed & ~np.append(allowed, False)[topology.parent]  # parent -1 of the root picks the added False
-    return np.where(allowed, inside, topology.roll_up(np.where(outermost, inside, 0)))
+    outermost, counted = topology.outermost(part.tier), np.zeros_like(inside)
+    counted[outermost] = inside[outermost]
+    return np.where(topology.tier <= part.tier, inside, topology.roll_up(counted))
 
 
 def _tasks_held(room: Room, leaf: Part) -> Ints:
@@ -135,9 +133,9 @@ def _tasks_held(room: Room, leaf: Part) -> Ints:
     For several shapes the least of what can be counted: each shape by itself; all tasks together, of which a node takes
     no more than of one that asks for the least of everything; and all that they ask for, resource by resource.
     """
-    numbers: dict[Shape, int] = {}
+    numbers: Counter[Shape] = Counter()
     for shape, count in leaf.bundle:
-        numbers[shape] = numbers.get(shape, 0) + count
+        numbers[shape] += count
     most: Ints = np.minimum.reduce([room.domains(shape) // number for shape, number in numbers.items()])
     if len(numbers) == 1:
         return most

@@ -18,15 +18,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tierwise.actions.placement.choose import GRAIN
-from tierwise.actions.placement.demand import Demand, TaskGroup, counts_by_pod_set
+from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.limits import attempts, limited, within_limits
-from tierwise.actions.placement.problem import Budget, Limit, NoPlace, Part, Placement, SearchResult
+from tierwise.actions.placement.problem import (
+    Budget,
+    Limit,
+    NoPlace,
+    Part,
+    Placement,
+    SearchResult,
+    found_on,
+    group_of,
+    place_tasks,
+)
 from tierwise.actions.placement.search import Frame, Option, Search
-from tierwise.actions.placement.writing import place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
+from tierwise.framework.placer import score_keys
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, PodSet
 from tierwise.model.shape import Shape
@@ -43,8 +52,7 @@ def search_cells(cycle: Cycle, job: Job, asked: Demand, pools: tuple[Pool, ...])
             cycle.report.search_counts.trials += 1
             found = _placed(cycle, job, whole, pool, budget)
             if not isinstance(found, NoPlace):
-                rows = np.concatenate([placement.rows for placement in found])
-                return SearchResult(cycle.topology.meet_rows(rows), tuple(found), 0.0)
+                return found_on(cycle, found)
             bounded |= found is NoPlace.BOUNDED
     return NoPlace.of(bounded=bounded)
 
@@ -82,7 +90,7 @@ def _placed(cycle: Cycle, job: Job, whole: Part, pool: Pool, budget: Budget) -> 
 def _by_score(cycle: Cycle, job: Job, first: TaskGroup, room: Ints) -> Ints:
     """A rank for each row, by score and then by name."""
     ask = Ask(first.remaining[0].pod_set.shape, first.sub, job)
-    keys = np.rint(cycle.pipeline.score(ask, slice(0, len(room)), room > 0) * GRAIN).astype(np.int64)
+    keys = score_keys(cycle, ask, slice(0, len(room)), room > 0)
     order = np.empty(len(keys), dtype=np.int64)
     order[np.lexsort((cycle.nodes.rank, -keys))] = np.arange(len(keys))
     return order
@@ -101,11 +109,8 @@ def _write(cycle: Cycle, job: Job, dealt: Sequence[Dealt], pool: Pool) -> list[P
 
 def _asked(job: Job, leaf: Part) -> list[tuple[Ask, PodSet, int]]:
     """How many tasks of each pod set a leaf takes."""
-    group = leaf.task_group
-    if group is None:
-        return []
-    numbers = zip(group.remaining, counts_by_pod_set(group), strict=True)
-    return [(Ask(left.pod_set.shape, group.sub, job), left.pod_set, number) for left, number in numbers if number]
+    taken = [(group.sub, *some) for group in leaf.task_groups() for some in group.taken()]
+    return [(Ask(pod_set.shape, sub, job), pod_set, number) for sub, pod_set, number in taken]
 
 
 class Dealt(NamedTuple):
@@ -436,7 +441,7 @@ class _Tasks(Search):
                     self._tasks += [(ask, pod_set, place)] * number
         number = len(self._tasks)
         parts = tuple(Part(i, job, None, 1, (1,)) for i in range(number))
-        super().__init__(Part(-1, job, None, number, (), lacks=(number,), parts=parts, chosen=number), 0)
+        super().__init__(group_of(-1, job, number, parts), 0)
         self._moving = any(map(cycle.pipeline.moving, freedom))
         self._used = np.unique(np.concatenate([shape.asked for shape in freedom]))
         spread = [limit.homes for limit in _limits(whole) if limit.fewest]
@@ -469,7 +474,7 @@ class _Tasks(Search):
         ask, _, place = self._tasks[part.number]
         fits = cycle.fits(ask, everywhere, self._pool) & place
         rows = np.flatnonzero(fits)
-        keys = np.rint(cycle.pipeline.score(ask, everywhere, fits) * GRAIN)[rows]
+        keys = score_keys(cycle, ask, everywhere, fits)[rows]
         rows = rows[np.lexsort((cycle.nodes.rank[rows], -keys))]
         alike = np.concatenate((self._marks[:, rows], cycle.ledger.free(self._used, rows, self._pool))).T
         seen: set[bytes] = set()

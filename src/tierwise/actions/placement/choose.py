@@ -15,49 +15,27 @@ from msgspec.structs import replace
 
 from tierwise.actions.placement.bounds import Room, may_hold
 from tierwise.actions.placement.demand import TaskGroup
-from tierwise.actions.placement.problem import BOTH, NoPlace, Placement, SearchResult
+from tierwise.actions.placement.problem import BOTH, NoPlace, Placement, SearchResult, place_tasks
 from tierwise.actions.placement.trial import fit, fit_any_way
-from tierwise.actions.placement.writing import place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Gradients, Proposal, Units
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import Picks, place
+from tierwise.framework.placer import GRAIN, Picks, place
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job, SubJob
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
 __all__ = [
-    "GRAIN",
-    "current_domain",
     "gradients_of",
     "group_units",
     "ordered",
     "pending",
     "picks_of",
     "preference",
-    "previous_domain",
     "search_group",
     "surplus_keys",
 ]
-
-GRAIN = 2.0**20
-"""Scores are compared in steps of a millionth, so that rounding noise decides nothing."""
-
-
-def current_domain(cycle: Cycle, gang: Job | SubJob) -> int | None:
-    """The innermost domain around all placed tasks of a gang; None if none is placed."""
-    span = cycle.ledger.placed_span(gang)
-    return cycle.topology.meet_span(*span) if span is not None else None
-
-
-def previous_domain(cycle: Cycle, sub: SubJob) -> int | None:
-    """The domain that a sub-job last ran in; None if it runs now, or if that domain no longer exists."""
-    return (
-        cycle.topology.index.get(sub.previous_domain)
-        if sub.previous_domain and cycle.ledger.placed_rows(sub) is None
-        else None
-    )
 
 
 def gradients_of(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
@@ -66,10 +44,10 @@ def gradients_of(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
     A gang with placed tasks has one candidate, the widest domain around them that its limit allows: from there `walk`
     places the other tasks nearest first, which is finer than any order of domains.
     """
-    groups = cycle.pipeline.gradients(gang, within)
-    if current_domain(cycle, gang) is None:
-        return groups
-    widest = [int(group[0]) for group in groups]
+    gradients = cycle.pipeline.gradients(gang, within)
+    if cycle.current_domain(gang) is None:
+        return gradients
+    widest = [int(gradient[0]) for gradient in gradients]
     return (np.array([min(widest)]),) if widest else ()
 
 
@@ -80,17 +58,17 @@ def search_group(
     tried first.
     """
     gang: Job | SubJob = task_group.sub if job.policies else job
-    near = current_domain(cycle, job) if job.policies else None
-    units = _units_of(cycle, task_group) if cycle.pipeline.propose and current_domain(cycle, job) is None else None
+    near = cycle.current_domain(job) if job.policies else None
+    units = _units_of(cycle, task_group) if cycle.pipeline.propose and cycle.current_domain(job) is None else None
     said: Proposal | Abstained | None = None
     bounded = False
-    for group in gradients_of(cycle, gang, within):
+    for gradient in gradients_of(cycle, gang, within):
         if units is not None:
-            said, placements = _try_proposal(cycle, job, task_group, units, group)
+            said, placements = _try_proposal(cycle, job, task_group, units, gradient)
             if isinstance(said, Proposal) and placements is not None:
                 worth = cycle.pipeline.score_domains(task_group.sub, np.array([said.domain]))
                 return SearchResult(said.domain, tuple(placements), float(worth[0]), said)
-        for domain, score in ordered(cycle, task_group, group, near, pools):
+        for domain, score in ordered(cycle, task_group, gradient, near, pools):
             found = fit_any_way(cycle, job, task_group, domain, pools)
             if isinstance(found, SearchResult):
                 return replace(found, score=score, proposed=said)
@@ -99,15 +77,15 @@ def search_group(
 
 
 def ordered(
-    cycle: Cycle, task_group: TaskGroup, group: Ints, near: int | None, pools: tuple[Pool, ...]
+    cycle: Cycle, task_group: TaskGroup, gradient: Ints, near: int | None, pools: tuple[Pool, ...]
 ) -> Iterator[tuple[int, float]]:
     """The domains of a gradient that may hold a task group, best first.
 
     Compared by: fits idle resources now, near the previous domain of the sub-job, near the job's other tasks, holds the
     surplus as well, score, room for the surplus, name.
     """
-    cycle.report.search_counts.domains += len(group)
-    feasible = group[may_hold(Room(cycle, pools[-1]), task_group, group)]
+    cycle.report.search_counts.domains += len(gradient)
+    feasible = gradient[may_hold(Room(cycle, pools[-1]), task_group, gradient)]
     if len(feasible):
         scores = cycle.pipeline.score_domains(task_group.sub, feasible)
         for i in _best_first(cycle, task_group, feasible, scores, near):
@@ -123,7 +101,7 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
     gang: Job | SubJob = task_group.sub if job.policies else job
     ahead = surplus_keys(cycle, gang, domains, task_group.need)
     keys: list[Floats | Ints | Bools] = [*preference(cycle, domains, scores, near, ahead)]
-    home = previous_domain(cycle, task_group.sub)
+    home = cycle.previous_domain(task_group.sub)
     if home is not None:
         keys.append(cycle.topology.meeting_tiers(home)[domains])
     if cycle.ledger.any_releasing:
@@ -247,18 +225,14 @@ def picks_of(cycle: Cycle, ask: Ask, units: Units, proposal: Proposal) -> list[P
 
 
 def _try_proposal(
-    cycle: Cycle, job: Job, task_group: TaskGroup, units: Units, group: Ints
+    cycle: Cycle, job: Job, task_group: TaskGroup, units: Units, gradient: Ints
 ) -> tuple[Proposal | Abstained | None, list[Placement] | None]:
     """Ask for a recommendation and try it; returns it, and the placement on the ledger if it works."""
-    said = cycle.pipeline.propose(job, units, group)
+    said = cycle.pipeline.propose(job, units, gradient)
     if not isinstance(said, Proposal):
         return said, None
     cycle.report.search_counts.trials += 1
-    with cycle.ledger.statement() as statement:
-        placements = _placed(cycle, job, task_group, units, said)
-        if placements is not None:
-            statement.keep()
-    return said, placements
+    return said, cycle.ledger.attempt(_placed, cycle, job, task_group, units, said)
 
 
 def _placed(cycle: Cycle, job: Job, task_group: TaskGroup, units: Units, proposal: Proposal) -> list[Placement] | None:

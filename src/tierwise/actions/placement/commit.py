@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tierwise.actions.placement.choose import current_domain
 from tierwise.actions.placement.problem import Placement
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Proposal
@@ -44,7 +43,7 @@ def commit(
             cycle.ledger.expect(placement.pod_set.shape, *np.unique(placement.rows, return_counts=True))
         tasks = cycle.backlog.pop(placement.pod_set, len(placement.rows))
         placed.append(PlacedTasks(placement.sub, tasks, _by_rank(cycle, job, placement, tasks), placement.pool))
-    around = current_domain(cycle, job)
+    around = cycle.current_domain(job)
     where = ROOT if around is None else around
     cycle.report.decide(Decision(job, action, where, tuple(placed), bound, score, proposed))
     if bound:

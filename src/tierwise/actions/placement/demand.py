@@ -6,6 +6,7 @@ Called by `allocate` and the evicting actions. Reads the ledger, and changes not
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
@@ -23,7 +24,6 @@ __all__ = [
     "RemainingTasks",
     "TaskGroup",
     "asks_beyond",
-    "counts_by_pod_set",
     "demand",
     "everything",
     "least_needs",
@@ -70,6 +70,40 @@ class TaskGroup(msgspec.Struct, frozen=True):
                 left[tasks_left.pod_set.role_number] += tasks_left.left
         short = any(left[role] < least for role, least in self.roles.items())
         return not short and sum(tasks_left.left for tasks_left in self.remaining) >= self.need
+
+    def firm(self) -> tuple[tuple[Shape, int], ...]:
+        """So many tasks of each pod set, where there is no choice: of one pod set, or all of several; else nothing."""
+        if len(self.remaining) == 1:
+            return ((self.remaining[0].pod_set.shape, self.need),)
+        every = tuple((tasks_left.pod_set.shape, tasks_left.left) for tasks_left in self.remaining)
+        return every if sum(number for _, number in every) == self.need else ()
+
+    def by_shape(self) -> Counter[Shape]:
+        """How many tasks of each shape remain, in their order."""
+        left: Counter[Shape] = Counter()
+        for tasks_left in self.remaining:
+            left[tasks_left.pod_set.shape] += tasks_left.left
+        return left
+
+    def counts(self) -> list[int]:
+        """How many tasks it takes of each of its remaining ones: role minimums first, then in order."""
+        left, roles = self.need, dict(self.roles)
+        numbers = []
+        for tasks_left in self.remaining:
+            number = min(tasks_left.left, roles.get(tasks_left.pod_set.role_number, 0))
+            if number:
+                roles[tasks_left.pod_set.role_number] -= number
+            left -= number
+            numbers.append(number)
+        for i, tasks_left in enumerate(self.remaining):
+            more = min(tasks_left.left - numbers[i], max(left, 0))
+            numbers[i] += more
+            left -= more
+        return numbers
+
+    def taken(self) -> list[tuple[PodSet, int]]:
+        """The pod sets that it takes tasks of, and how many."""
+        return [(p.pod_set, number) for p, number in zip(self.remaining, self.counts(), strict=True) if number]
 
 
 class Demand(msgspec.Struct, frozen=True):
@@ -123,7 +157,7 @@ def selections(cycle: Cycle, job: Job, asked: Demand) -> Iterator[Demand]:
     if not job.policies:
         (task_group,) = asked.task_groups
         whole = _minimum_in_one_group(cycle, job)
-        taken = {p.pod_set: n for p, n in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True) if n}
+        taken = dict(task_group.taken())
         for counts in _Affordable(cycle, job, whole).counts():
             if taken != {p.pod_set: n for p, n in zip(whole.remaining, counts, strict=True) if n}:
                 yield Demand((_of_these(whole, counts),), narrowed=True)
@@ -206,12 +240,10 @@ def everything(task_group: TaskGroup) -> TaskGroup:
     return replace(task_group, need=sum(tasks_left.left for tasks_left in task_group.remaining))
 
 
-def needs(asked: Demand, resources: int) -> Ints:
+def needs(asked: Demand) -> Ints:
     """The resources that a demand requests: role minimums first, then the remaining tasks in order."""
-    total = np.zeros(resources, dtype=np.int64)
-    for task_group in asked.task_groups:
-        for tasks_left, number in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True):
-            total += tasks_left.pod_set.shape.request * number
+    taken = (some for task_group in asked.task_groups for some in task_group.taken())
+    total: Ints = np.sum([pod_set.shape.request * number for pod_set, number in taken], axis=0)
     return total
 
 
@@ -243,7 +275,7 @@ def asks_beyond(job: Job, total: Ints) -> bool:
 def _affordable(cycle: Cycle, job: Job, asked: Demand) -> bool:
     """Whether quotas allow the tasks that a demand takes first."""
     pipeline = cycle.pipeline
-    return not pipeline.quota_exceeded or pipeline.quota_exceeded(job, needs(asked, len(cycle.view.axis))) is None
+    return not pipeline.quota_exceeded or pipeline.quota_exceeded(job, needs(asked)) is None
 
 
 def _of_these(task_group: TaskGroup, counts: Sequence[int]) -> TaskGroup:
@@ -315,23 +347,6 @@ class _Affordable:
         return least_amounts(np.array(self._requests[i:]), np.array(self._left[i:]), number)
 
 
-def counts_by_pod_set(task_group: TaskGroup) -> list[int]:
-    """How many tasks a task group takes from each pod set: role minimums first, then in order."""
-    left, roles = task_group.need, dict(task_group.roles)
-    numbers = []
-    for tasks_left in task_group.remaining:
-        number = min(tasks_left.left, roles.get(tasks_left.pod_set.role_number, 0))
-        if number:
-            roles[tasks_left.pod_set.role_number] -= number
-        left -= number
-        numbers.append(number)
-    for i, tasks_left in enumerate(task_group.remaining):
-        more = min(tasks_left.left - numbers[i], max(left, 0))
-        numbers[i] += more
-        left -= more
-    return numbers
-
-
 def _minimum_in_one_group(cycle: Cycle, job: Job) -> TaskGroup:
     """A job without policies is one task group, with a minimum for each role."""
     sub = job.subs[0]
@@ -397,7 +412,7 @@ class _Choice:
     def _cost(self, sub: SubJob) -> int:
         """How much of the resource a sub-job asks for to be whole."""
         missing = self._missing(sub)
-        asked = needs(Demand((self._task_group(sub, missing),)), len(self._cycle.view.axis)) if missing > 0 else None
+        asked = needs(Demand((self._task_group(sub, missing),))) if missing > 0 else None
         return int(asked[self._cheapest]) if asked is not None and self._cheapest is not None else 0
 
     def nested(self, number: int = 0) -> Demand:
@@ -512,7 +527,7 @@ class _Choice:
         if self._ready_by_sub[sub.number] < sub.minimum:
             return 0
         remaining = self._remaining_by_sub[sub.number]
-        numbers = counts_by_pod_set(task_group) if task_group is not None else [0] * len(remaining)
+        numbers = task_group.counts() if task_group is not None else [0] * len(remaining)
         spare = dict.fromkeys(self._roles, 0)
         for tasks_left, number in zip(remaining, numbers, strict=True):
             if tasks_left.pod_set.role_number in spare:
@@ -551,6 +566,6 @@ class _Choice:
         if sub.policy >= 0:
             self._whole[sub.policy] += int(after >= sub.minimum) - int(before >= sub.minimum)
         if self._roles:
-            for tasks_left, number in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True):
-                if tasks_left.pod_set.role_number in self._roles:
-                    self._roles[tasks_left.pod_set.role_number] += sign * number
+            for pod_set, number in task_group.taken():
+                if pod_set.role_number in self._roles:
+                    self._roles[pod_set.role_number] += sign * number

@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import TaskGroup
-from tierwise.actions.placement.problem import Limit, Part
+from tierwise.actions.placement.problem import Limit, Part, group_of
 from tierwise.framework.cycle import Cycle
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Constraint, InnerGroup, Job, Policy, SubJob
+from tierwise.model.job import Constraint, InnerGroup, Job, Policy, SubJob, group_job
 from tierwise.model.topology import HYPERNODES, Topology
 
 __all__ = ["Tiers", "attempts", "homes_of", "limited", "within_limits"]
@@ -30,20 +31,16 @@ def homes_of(cycle: Cycle, constraint: Constraint, tier: int | None = None) -> I
     A domain of a tier is the widest one around a row that is not above it. `tier` is another than the constraint's own.
     """
     snapshot, rows = cycle.snapshot, len(cycle.nodes)
-    alternate = snapshot.alternate_topology(constraint)
-    if alternate is None and not snapshot.knows(constraint):
+    if snapshot.alternate_topology(constraint) is None and not snapshot.knows(constraint):
         virtual = constraint.kind == HYPERNODES  # without any hyperNode Volcano has a virtual root around all nodes
         return None if virtual or not constraint.hard else np.full(rows, -1, dtype=np.int64)
-    topology = cycle.topology if alternate is None else alternate.topology
+    tree = cycle.tree_of(constraint)
+    topology = tree.topology
     limit = _tier(constraint, topology) if tier is None else tier
     if limit is None:
         unknown = bool(constraint.tier_name) and (constraint.kind != HYPERNODES or constraint.spread > 0)
         return np.full(rows, -1, dtype=np.int64) if unknown and constraint.hard else None
-    homes = _widest(topology, limit)[topology.leaf]
-    if alternate is None:
-        return homes
-    found = np.empty_like(homes)
-    found[alternate.rows] = homes
+    found: Ints = _widest(topology, limit)[topology.leaf[tree.positions]]
     return found
 
 
@@ -54,11 +51,8 @@ def _tier(constraint: Constraint, topology: Topology) -> int | None:
 def _widest(topology: Topology, limit: int) -> Ints:
     """Of each domain the outermost one around it, or itself, that is not above a tier; -1 where it is above itself."""
     widest = np.full(len(topology), -1, dtype=np.int64)
-    for domain, (parent, tier) in enumerate(zip(topology.parent.tolist(), topology.tier.tolist(), strict=True)):
-        if parent >= 0 and widest[parent] >= 0:
-            widest[domain] = widest[parent]
-        elif tier <= limit:
-            widest[domain] = domain
+    for domain in topology.outermost(limit).tolist():
+        widest[topology.below(domain)] = domain
     return widest
 
 
@@ -92,8 +86,7 @@ def _tiers_of(cycle: Cycle, constraint: Constraint | None) -> list[int | None]:
     """The tiers of its tree that a constraint allows, the tightest first; None alone where there is nothing to try."""
     if constraint is None or not cycle.snapshot.knows(constraint):
         return [None]
-    alternate = cycle.snapshot.alternate_topology(constraint)
-    topology = cycle.topology if alternate is None else alternate.topology
+    topology = cycle.tree_of(constraint).topology
     limit = _tier(constraint, topology) if constraint.hard else max(topology.at_tier)
     return [tier for tier in topology.at_tier if limit is not None and tier <= limit] or [None]
 
@@ -114,26 +107,8 @@ def limited(cycle: Cycle, job: Job, task_groups: Sequence[TaskGroup], tiers: Tie
     for number in reversed(range(1, len(inside))):
         if inside[number]:
             inside[job.inner_groups[number].parent].insert(0, builder.group(number, inside[number]))
-    return _around(-1, job, (_around(0, job, tuple(inside[0]), builder.of_job(), builder.rows(job.subs)),))
-
-
-def _around(
-    number: int, gang: Job, parts: tuple[Part, ...], limits: tuple[Limit, ...] = (), standing: Ints = _NOWHERE
-) -> Part:
-    """A group all of whose parts are to be placed."""
-    pods = sum(part.pods for part in parts)
-    return Part(
-        number,
-        gang,
-        None,
-        pods,
-        (1,),
-        lacks=(len(parts),),
-        parts=parts,
-        chosen=len(parts),
-        limits=limits,
-        standing=standing,
-    )
+    whole = group_of(0, job, len(inside[0]), tuple(inside[0]))
+    return group_of(-1, job, 1, (replace(whole, limits=builder.of_job(), standing=builder.rows(job)),))
 
 
 class _Builder:
@@ -156,36 +131,29 @@ class _Builder:
             found.append(self._known[one, other])
         return tuple(limit for limit in found if limit is not None)
 
-    def rows(self, subs: Sequence[SubJob]) -> Ints:
-        """The rows of the placed tasks of some sub-jobs."""
-        placed = (self._cycle.ledger.placed_rows(sub) for sub in subs)
-        return np.concatenate([_NOWHERE, *(found[0] for found in placed if found is not None)])
+    def rows(self, gang: Job | SubJob) -> Ints:
+        """The rows of the placed tasks of a gang."""
+        placed = self._cycle.ledger.placed_rows(gang)
+        return placed[0] if placed is not None else _NOWHERE
 
     def of_job(self) -> tuple[Limit, ...]:
         return self._limits(self._job.constraint, self._job.further, self._tiers.job)
 
     def group(self, number: int, parts: Sequence[Part]) -> Part:
         group = self._job.inner_groups[number]
-        subs = [sub for sub in self._job.subs if number in _groups_around(self._job, sub)]
         limits = self._limits(group.constraint, group.further, None)
-        return _around(number, self._job, tuple(parts), limits, self.rows(subs))
+        standing = self.rows(group_job(self._job, number))
+        return replace(group_of(number, self._job, len(parts), tuple(parts)), limits=limits, standing=standing)
 
     def leaf(self, number: int, task_group: TaskGroup) -> Part:
         sub, kind = task_group.sub, None
         limits = self._limits(sub.constraint, sub.further, self._tiers.subs) if sub.policy >= 0 else ()
-        standing = self.rows((sub,))
+        standing = self.rows(sub)
         if not len(standing) and not any(limit.fewest for limit in limits):
             several = len({r.pod_set.shape.number for r in task_group.remaining}) > 1
             shapes = tuple((r.pod_set.shape.number, r.left if several else 0) for r in task_group.remaining)
             kind = (sub.policy, sub.inner_group, task_group.need, shapes)
         return Part(number, sub, None, task_group.need, (1,), task_group, kind=kind, limits=limits, standing=standing)
-
-
-def _groups_around(job: Job, sub: SubJob) -> Iterator[int]:
-    group = sub.inner_group
-    while group >= 0:
-        yield group
-        group = job.inner_groups[group].parent
 
 
 def within_limits(cycle: Cycle, job: Job) -> bool:

@@ -22,11 +22,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.problem import Placement, plus
-from tierwise.actions.placement.writing import place_tasks
+from tierwise.actions.placement.problem import Placement, place_tasks, plus
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
+from tierwise.framework.placer import score_keys
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job
 from tierwise.model.shape import Shape
@@ -337,11 +337,9 @@ def _by_preference(cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, s
     leaf = topology.leaf[span]
     room = cycle.fit_counts.of(shape)
     ask = Ask(shape, task_group.sub, job, distance_decided=True)
-    scores = np.rint(cycle.pipeline.score(ask, span, room.rows(pool)[span] > 0) * 2.0**20)
-    standing = [placed[0] for placed in map(cycle.ledger.placed_rows, job.subs) if placed is not None]
-    far = (
-        topology.meeting_tiers(topology.meet_rows(np.concatenate(standing)))[leaf] if standing else np.zeros(len(leaf))
-    )
+    scores = score_keys(cycle, ask, span, room.rows(pool)[span] > 0)
+    here = cycle.current_domain(job)
+    far = topology.meeting_tiers(here)[leaf] if here is not None else np.zeros(len(leaf))
     order = np.lexsort((cycle.nodes.rank[span], -scores, leaf, -room.domains(pool)[leaf], far))
     rows: Ints = span.start + order
     return rows

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tierwise.actions.placement.choose import current_domain, search_group
+from tierwise.actions.placement.choose import search_group
 from tierwise.actions.placement.demand import Demand, RemainingTasks, TaskGroup
-from tierwise.actions.placement.problem import Placement, SearchResult
-from tierwise.actions.placement.writing import place_tasks
+from tierwise.actions.placement.problem import Placement, SearchResult, place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
@@ -37,7 +36,7 @@ def place_nominated(cycle: Cycle, job: Job, asked: Demand) -> SearchResult | Non
         if not _within_limits(cycle, job):
             return None
         statement.keep()
-        domain = current_domain(cycle, job)
+        domain = cycle.current_domain(job)
         return SearchResult(ROOT if domain is None else domain, tuple(placements), 0.0)
 
 
@@ -102,15 +101,15 @@ def _within_limits(cycle: Cycle, job: Job) -> bool:
     alternate = cycle.alternate_topology(job)
     if alternate is not None:
         options = cycle.pipeline.gather_options(job, job.minimum)
-        rows = [placed[0] for placed in map(cycle.ledger.placed_rows, job.subs) if placed is not None]
-        if not options or not rows:
+        placed = cycle.ledger.placed_rows(job)
+        if not options or placed is None:
             return True
-        spread = alternate.topology.meet_rows(alternate.positions[np.concatenate(rows)])
+        spread = alternate.topology.meet_rows(alternate.positions[placed[0]])
         return int(alternate.topology.tier[spread]) <= max(options[-1].tier, 1)
     inner = (group_job(job, number) for number in range(1, len(job.inner_groups)))
     gangs: tuple[Job | SubJob, ...] = (job, *inner, *job.subs)
     for gang in gangs:
-        limit, here = cycle.pipeline.limit(gang), current_domain(cycle, gang)
+        limit, here = cycle.pipeline.limit(gang), cycle.current_domain(gang)
         if limit is not None and here is not None and int(cycle.topology.tier[here]) > limit:
             return False
     return True

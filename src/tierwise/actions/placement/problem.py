@@ -3,23 +3,27 @@
 A *leaf* is a task group of a sub-job. A *group* is a job, or a group of groups: parts of it are placed until what they
 `adds` sums up to what the group `lacks`. Both are vectors. Those of a nested group have one entry, the number of parts.
 Those of a job with sub-groups have an entry for its tasks, one for the whole sub-groups of each policy, and one for the
-tasks of each role.
+tasks of each role. `parts_of` makes the tree of a demand, `SearchResult` and `NoPlace` are the answers to it, and
+`place_tasks` is the usual way to write what has a place to the ledger.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import TaskGroup
-from tierwise.framework.extension import Abstained, Proposal
-from tierwise.framework.ledger import Pool
+from tierwise.actions.placement.demand import Demand, TaskGroup
+from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Abstained, Ask, Proposal
+from tierwise.framework.ledger import Pool, ready_tasks, roles_count, sub_ready
+from tierwise.framework.placer import Picks
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, PodSet, SubJob
+from tierwise.model.job import Job, PodSet, SubJob, group_jobs, lacking_parts, whole_by_policy
 from tierwise.model.shape import Shape
 
 __all__ = [
@@ -32,8 +36,15 @@ __all__ = [
     "Part",
     "Placement",
     "SearchResult",
+    "amounts_of",
     "first_found",
+    "found_on",
+    "group_of",
+    "parts_of",
+    "place_tasks",
     "plus",
+    "tightness",
+    "written",
 ]
 
 Counts = tuple[int, ...]
@@ -56,7 +67,7 @@ class Part(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     number: int  # tells the parts of a job apart
     gang: Job | SubJob
-    limit: int | None  # the widest tier of the tree that rows follow
+    tier: int | None  # the widest that it may span, of the tree that rows follow
     pods: int  # the fewest that it takes
     adds: Counts  # what it counts for in the group around it
     task_group: TaskGroup | None = None
@@ -64,10 +75,14 @@ class Part(msgspec.Struct, frozen=True, eq=False, dict=True):
     lacks: Counts = ()  # what the parts of a group must add up to
     parts: tuple[Part, ...] = ()  # those that can be placed, the chosen ones first
     chosen: int = 0  # how many of them would be enough
-    optional: bool = False  # whether parts may be left out, because others can replace them
     kind: tuple[object, ...] | None = None  # the same for parts that are alike; None where one is like no other
     limits: tuple[Limit, ...] = ()  # on several trees
     standing: Ints = np.zeros(0, dtype=np.int64)  # rows of its tasks that are placed already, where limits need them
+
+    @property
+    def optional(self) -> bool:
+        """Whether parts may be left out, because others can replace them."""
+        return self.chosen < len(self.parts)
 
     @property
     def counts_parts(self) -> bool:
@@ -145,3 +160,146 @@ class Budget(msgspec.Struct):
     """Steps that a search may still take, in all the domains that it looks at."""
 
     left: int
+
+
+# The parts that a job, or an inner group of it, lacks. The ledger is read, and not changed.
+
+
+_FEW = 8
+"""Up to this many sub-jobs, each one's previous domain is considered; more are placed without regard to it."""
+
+
+def parts_of(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
+    """What a demand asks for as a tree; None where too few parts of a nested job can be placed, or it is whole."""
+    return _nested(cycle, job, demand) if job.inner_groups else _two_levels(cycle, job, demand)
+
+
+def tightness(cycle: Cycle, task_group: TaskGroup) -> tuple[int, int]:
+    """Sort key: tight limits first, then large task groups, because these have the fewest candidates."""
+    limit = cycle.pipeline.limit(task_group.sub)
+    return (2**62 if limit is None else limit, -task_group.need)
+
+
+def _two_levels(cycle: Cycle, job: Job, demand: Demand) -> Part:
+    """A job with sub-groups: it lacks tasks in all, whole sub-jobs by policy, and tasks by role."""
+    ready = {sub.number: ready_tasks(cycle.ledger, sub) for sub in job.subs}
+    whole = whole_by_policy(job, (ready[sub.number] >= sub.minimum for sub in job.subs))
+    roles = list(job.roles) if roles_count(job) else []
+
+    def adds(task_group: TaskGroup) -> Counts:
+        counts = [task_group.need] + [0] * (len(whole) + len(roles))
+        sub, before = task_group.sub, ready[task_group.sub.number]
+        if sub.policy >= 0 and before < sub.minimum <= before + task_group.need:
+            counts[1 + sub.policy] += 1
+        for pod_set, number in task_group.taken():
+            if pod_set.role_number in roles:
+                counts[1 + len(whole) + roles.index(pod_set.role_number)] += number
+        return tuple(counts)
+
+    chosen = sorted(demand.task_groups, key=lambda task_group: tightness(cycle, task_group))
+    parts = tuple(_leaf(cycle, i + 1, group, adds(group)) for i, group in enumerate((*chosen, *demand.substitutes)))
+    lacks = (
+        job.minimum - sum(ready.values()),
+        *(policy.minimum - have for policy, have in zip(job.policies, whole, strict=True)),
+        *(job.roles[role] - int(cycle.ledger.role_ready[role]) for role in roles),
+    )
+    return Part(
+        0,
+        job,
+        cycle.pipeline.limit(job),
+        demand.tasks,
+        (),
+        lacks=lacks,
+        parts=parts,
+        chosen=len(chosen),
+        kind=_kind_of_job(cycle, demand, parts),
+    )
+
+
+def _kind_of_job(cycle: Cycle, demand: Demand, parts: tuple[Part, ...]) -> tuple[object, ...] | None:
+    """The kind of a job whose chosen sub-groups are alike; None where they are not, or may go to different places."""
+    first, *others = parts[: len(demand.task_groups)]
+    if first.kind is None or first.tier is None or demand.open:
+        return None
+    subs = [task_group.sub for task_group in demand.task_groups]
+    if len(subs) <= _FEW and any(cycle.previous_domain(sub) is not None for sub in subs):
+        return None
+    alike = all(part.kind == first.kind for part in others) and len({(sub.policy, sub.total) for sub in subs}) == 1
+    return ("job", first.kind) if alike and len({sub.number for sub in subs}) == len(subs) else None
+
+
+def _nested(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
+    """An inner group of a nested job, the first of which is the job itself: it lacks parts."""
+    number, gangs = demand.inner_group, group_jobs(job)
+    lacking = lacking_parts(job, (sub_ready(cycle.ledger, sub) for sub in job.subs))
+    chosen = {task_group.sub.number for task_group in demand.task_groups}
+    found: list[list[tuple[bool, int, Part]]] = [[] for _ in lacking]  # whether it is a spare, its place, and the part
+    for i, task_group in enumerate((*demand.task_groups, *demand.substitutes)):
+        if task_group.sub.inner_group >= 0:
+            spare = task_group.sub.number not in chosen
+            found[task_group.sub.inner_group].append((spare, i, _leaf(cycle, i + len(lacking), task_group, (1,))))
+    for i in reversed(range(number, len(lacking))):  # parts come after the groups that they are in
+        if len(found[i]) >= lacking[i] > 0:
+            ordered = sorted(found[i], key=lambda part: part[:2])
+            part = _group(cycle, gangs[i], i, lacking[i], tuple(part for _, _, part in ordered))
+            if i == number:
+                return part
+            found[job.inner_groups[i].parent].append((ordered[lacking[i] - 1][0], ordered[0][1], part))
+    return None
+
+
+def _leaf(cycle: Cycle, number: int, task_group: TaskGroup, adds: Counts) -> Part:
+    limit, bundle, kind = cycle.pipeline.limit(task_group.sub), task_group.firm(), None
+    if bundle and cycle.ledger.placed_rows(task_group.sub) is None:
+        shapes = tuple((shape.number, count) for shape, count in bundle)
+        own = task_group.sub.number if task_group.extra else -1  # it goes where the rest of its sub-job is
+        kind = ("sub-job", own, limit, adds, shapes)
+    return Part(number, task_group.sub, limit, task_group.need, adds, task_group, bundle, kind=kind)
+
+
+def _group(cycle: Cycle, gang: Job, number: int, need: int, parts: tuple[Part, ...]) -> Part:
+    limit, first, kind = cycle.pipeline.limit(gang), parts[0], None
+    alike = first.kind is not None and len(first.leaves[0].bundle) == 1 and len({part.kind for part in parts}) == 1
+    if alike and (number == 0 or cycle.current_domain(gang) is None):
+        kind = ("group", limit, need, first.kind)
+    return replace(group_of(number, gang, need, parts), tier=limit, kind=kind)
+
+
+def group_of(number: int, gang: Job, need: int, parts: tuple[Part, ...]) -> Part:
+    """A group of which so many parts, whichever they are, must be placed."""
+    pods = sum(sorted(part.pods for part in parts)[:need])
+    return Part(number, gang, None, pods, (1,), lacks=(need,), parts=parts, chosen=need)
+
+
+# What has a place, on the ledger; `alike` and `plain_pods` write many tasks at once.
+
+
+def place_tasks(cycle: Cycle, ask: Ask, pod_set: PodSet, picks: Picks, pool: Pool) -> Placement:
+    """Write the placement of tasks of one pod set to the ledger."""
+    rows, counts = picks
+    cycle.ledger.place(pod_set.shape, rows, counts, pool=pool)
+    cycle.ledger.count_placed(ask.sub, pod_set, rows, counts, pool=pool)
+    cycle.ledger.charge(ask.job, pod_set.shape.request * counts.sum())
+    return Placement(ask.sub, pod_set, np.repeat(rows, counts), pool)
+
+
+def found_on(cycle: Cycle, placements: Sequence[Placement]) -> SearchResult:
+    """What was found on some rows, in the innermost domain around them."""
+    rows = np.concatenate([placement.rows for placement in placements])
+    return SearchResult(cycle.topology.meet_rows(rows), tuple(placements), 0.0)
+
+
+def amounts_of(cycle: Cycle, placements: Iterable[Placement]) -> Ints:
+    """What placed tasks ask for together."""
+    used = np.zeros(len(cycle.view.axis), dtype=np.int64)
+    for placement in placements:
+        used += placement.pod_set.shape.request * len(placement.rows)
+    return used
+
+
+def written(cycle: Cycle, job: Job, found: SearchResult) -> SearchResult:
+    """What was found and taken back, on the ledger once more."""
+    for placement in found.placements:
+        picks = np.unique(placement.rows, return_counts=True)
+        place_tasks(cycle, Ask(placement.pod_set.shape, placement.sub, job), placement.pod_set, picks, placement.pool)
+    return found

@@ -19,16 +19,15 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import RemainingTasks, TaskGroup, counts_by_pod_set
+from tierwise.actions.placement.demand import TaskGroup
 from tierwise.actions.placement.mixtures import Axes, BlockCounts, Mix, Options, OutOfBoundError, Row, Sum, holds
-from tierwise.actions.placement.problem import BOTH, NoPlace, Placement, SearchResult
+from tierwise.actions.placement.problem import BOTH, NoPlace, Placement, SearchResult, found_on, place_tasks
 from tierwise.actions.placement.trial import confined, fit_any_way
-from tierwise.actions.placement.writing import place_tasks
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, GatherOption
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, SubJob
+from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT, Topology
 
@@ -71,13 +70,13 @@ class SlotTree(msgspec.Struct, frozen=True, dict=True):
 
 def slot_tree(cycle: Cycle, sub: SubJob, job: Job, room: Ints) -> SlotTree:
     """The job's tree as tasks see it that find so much room on each row of the cluster."""
-    nodes, placed, alternate = len(cycle.nodes), cycle.ledger.placed_rows(sub), cycle.alternate_topology(job)
+    nodes, placed, tree = len(cycle.nodes), cycle.ledger.placed_rows(sub), cycle.tree_of(job.constraint)
     standing = np.zeros(nodes, dtype=np.int64)
     if placed is not None:
         standing += np.bincount(*placed, minlength=nodes).astype(np.int64)
     drawn = standing if job.gather is None else standing + np.bincount(job.gather.drawn, minlength=nodes)
-    topology, rows = (cycle.topology, np.arange(nodes)) if alternate is None else (alternate.topology, alternate.rows)
-    return SlotTree(topology, cycle.nodes.rank[rows], room[rows], drawn[rows], standing[rows], rows)
+    rows = tree.rows
+    return SlotTree(tree.topology, cycle.nodes.rank[rows], room[rows], drawn[rows], standing[rows], rows)
 
 
 class Quanta:
@@ -199,12 +198,9 @@ def place_in_multiples(
         for pool in pools if cycle.ledger.any_releasing else pools[:1]:
             cycle.report.search_counts.trials += 1
             for way in (gathering.dealt, gathering.mixed):
-                with cycle.ledger.statement() as statement:
-                    placements = way(option, pool)
-                    if placements is not None:
-                        statement.keep()
-                        rows = np.concatenate([placement.rows for placement in placements])
-                        return SearchResult(cycle.topology.meet_rows(rows), tuple(placements), 0.0)
+                placements = cycle.ledger.attempt(way, option, pool)
+                if placements is not None:
+                    return found_on(cycle, placements)
     return NoPlace.of(bounded=gathering.moving or cycle.report.search_counts.cut > cut)
 
 
@@ -215,8 +211,8 @@ def most_in_multiples(cycle: Cycle, job: Job, task_group: TaskGroup, option: Gat
     return Quanta(tree, option).most(task_group.need)
 
 
-_Tasks = dict[Shape, list[tuple[RemainingTasks, int]]]
-"""By shape: how many of which remaining tasks."""
+_Tasks = dict[Shape, list[tuple[PodSet, int]]]
+"""By shape: how many of which pod sets."""
 
 
 class _Gathering:
@@ -228,9 +224,8 @@ class _Gathering:
     def __init__(self, cycle: Cycle, job: Job, task_group: TaskGroup) -> None:
         self._cycle, self._job, self._task_group = cycle, job, task_group
         self._tasks: _Tasks = {}
-        for tasks_left, number in zip(task_group.remaining, counts_by_pod_set(task_group), strict=True):
-            if number:
-                self._tasks.setdefault(tasks_left.pod_set.shape, []).append((tasks_left, number))
+        for pod_set, number in task_group.taken():
+            self._tasks.setdefault(pod_set.shape, []).append((pod_set, number))
         self._counts = {shape: sum(number for _, number in tasks) for shape, tasks in self._tasks.items()}
         self._count = sum(self._counts.values())
         self.moving = any(map(cycle.pipeline.moving, self._tasks))
@@ -243,11 +238,9 @@ class _Gathering:
         for room in self._rooms(pool):
             each = Quanta(self._tree(room), option).each(self._count)
             for rows in self._cycle.first(each, self._cycle.budget.gathered_places) if self.moving else islice(each, 1):
-                with self._cycle.ledger.statement() as statement:
-                    placements = self._pour(self._tasks, rows, pool)
-                    if placements is not None:
-                        statement.keep()
-                        return placements
+                placements = self._cycle.ledger.attempt(self._pour, self._tasks, rows, pool)
+                if placements is not None:
+                    return placements
         return None
 
     def _rooms(self, pool: Pool) -> Iterator[Ints]:
@@ -302,12 +295,12 @@ class _Gathering:
     def _pour(self, tasks: _Tasks, rows: Ints, pool: Pool) -> list[Placement] | None:
         """Tasks in rank order onto rows in order; None where filters that move do not let one of them."""
         parts = [part for parts in tasks.values() for part in parts]
-        ranks = [task.rank for left, number in parts for task in self._cycle.backlog.peek(left.pod_set, number)]
+        ranks = [task.rank for pod_set, number in parts for task in self._cycle.backlog.peek(pod_set, number)]
         place = np.empty(len(ranks), dtype=np.int64)
         place[np.argsort(ranks, kind="stable")] = np.arange(len(ranks))
         placements, start = [], 0
-        for tasks_left, number in parts:
-            pod_set, own = tasks_left.pod_set, rows[place[start : start + number]]
+        for pod_set, number in parts:
+            own = rows[place[start : start + number]]
             ask, start = Ask(pod_set.shape, self._task_group.sub, self._job), start + number
             for some in own[:, None] if self.moving else (own,):
                 if self.moving and not self._cycle.fits(ask, slice(some[0], some[0] + 1), pool)[0]:

@@ -12,12 +12,20 @@ from collections.abc import Iterator
 import msgspec
 import numpy as np
 
-from tierwise.actions.placement.choose import current_domain, gradients_of, ordered, preference
+from tierwise.actions.placement.choose import gradients_of, ordered, preference
 from tierwise.actions.placement.demand import TaskGroup
-from tierwise.actions.placement.problem import Budget, Counts, NoPlace, Part, Placement, SearchResult, plus
+from tierwise.actions.placement.problem import (
+    Budget,
+    Counts,
+    NoPlace,
+    Part,
+    Placement,
+    SearchResult,
+    plus,
+)
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Ints
 from tierwise.model.job import Job, SubJob
 
 __all__ = ["Chosen", "Frame", "Ground", "Option", "Search"]
@@ -182,10 +190,10 @@ class Ground(Search):
         self._job = job
         self._domain = domain
         self._pools = pools
-        self._near = current_domain(cycle, job)
+        self._near = cycle.current_domain(job)
         self._known: dict[tuple[int, int], list[Option]] = {}
         subs = [task_group.sub for task_group in whole.task_groups()]
-        self._tied = [here for sub in subs if (here := current_domain(cycle, sub)) is not None]
+        self._tied = [here for sub in subs if (here := cycle.current_domain(sub)) is not None]
 
     def run(self, budget: Budget, most: int) -> SearchResult | NoPlace:
         """Place all that is needed, within the budget and so many choices."""
@@ -202,35 +210,30 @@ class Ground(Search):
 
     # Domains.
 
-    def ranked(self, task_group: TaskGroup, within: int) -> Iterator[Option]:
-        """Domains below one that may hold a task group, in the order of preference."""
-        for group in gradients_of(self._cycle, task_group.sub, within):
-            for domain, score in ordered(self._cycle, task_group, group, self._near, self._pools):
-                yield Option(domain, score)
+    def ranked(self, task_group: TaskGroup, within: int, *, widest: bool = False) -> Iterator[Option]:
+        """Domains below one that may hold a task group, in the order of preference.
 
-    def outermost(self, task_group: TaskGroup, within: int) -> list[Option]:
-        """The widest domains that a task group may use, best first; a tighter one inside is chosen when it is
-        placed.
+        Of the `widest` alone: a tighter one inside is chosen when it is placed.
         """
-        groups = self._groups_below(task_group.sub, within, widest=True)
-        found = (ordered(self._cycle, task_group, group, self._near, self._pools) for group in groups)
-        return [Option(domain, score) for each in found for domain, score in each]
+        for gradient in self._gradients_below(task_group.sub, within, widest=widest):
+            for domain, score in ordered(self._cycle, task_group, gradient, self._near, self._pools):
+                yield Option(domain, score)
 
     def of_group(self, part: Part, within: int, *, widest: bool) -> list[Option]:
         """The domains below one that a group may use, tightest tier first, or the widest of them alone."""
         sub, found = next(part.task_groups()).sub, list[Option]()
-        for group in self._groups_below(part.gang, within, widest=widest):
-            scores = self._cycle.pipeline.score_domains(sub, group)
-            order = np.lexsort(preference(self._cycle, group, scores, self._near))
-            found += (Option(int(group[i]), float(scores[i])) for i in order)
+        for gradient in self._gradients_below(part.gang, within, widest=widest):
+            scores = self._cycle.pipeline.score_domains(sub, gradient)
+            order = np.lexsort(preference(self._cycle, gradient, scores, self._near))
+            found += (Option(int(gradient[i]), float(scores[i])) for i in order)
         return found
 
-    def _groups_below(self, gang: Job | SubJob, within: int, *, widest: bool) -> list[Ints]:
+    def _gradients_below(self, gang: Job | SubJob, within: int, *, widest: bool) -> Gradients:
         """The gradients of a gang below a domain, or one of the widest domains of all of them."""
-        groups = list(gradients_of(self._cycle, gang, within))
-        if not groups or not widest:
-            return groups
-        every = np.concatenate(groups)
+        gradients = gradients_of(self._cycle, gang, within)
+        if not widest or not (gradients := list(gradients)):
+            return gradients
+        every = np.concatenate(gradients)
         return [every[~np.isin(self._cycle.topology.parent[every], every)]]
 
     def known(self, part: Part, within: int, *, widest: bool) -> list[Option]:
@@ -238,7 +241,7 @@ class Ground(Search):
         key = (part.number, within)
         if key not in self._known:
             if part.task_group is not None:
-                self._known[key] = self.outermost(part.task_group, within)
+                self._known[key] = list(self.ranked(part.task_group, within, widest=True))
             else:
                 self._known[key] = self.of_group(part, within, widest=widest)
         return self._known[key]

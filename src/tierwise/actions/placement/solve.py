@@ -9,7 +9,7 @@ Which module finds the place depends on the job:
     other sub-groups                                                        assign: backtracking in a few domains
 
 The gradients of a job are tried from the tightest tier outwards, and of a gradient the domain with the highest sum of
-scores is chosen. `build` makes the tree of parts of a job with sub-groups.
+scores is chosen. `problem.parts_of` makes the tree of parts of a job with sub-groups.
 """
 
 from __future__ import annotations
@@ -21,19 +21,10 @@ import numpy as np
 
 from tierwise.actions.placement.alike import place_alike
 from tierwise.actions.placement.bounds import Room, may_hold_all
-from tierwise.actions.placement.build import parts_of
-from tierwise.actions.placement.choose import (
-    current_domain,
-    gradients_of,
-    pending,
-    preference,
-    search_group,
-    surplus_keys,
-)
+from tierwise.actions.placement.choose import gradients_of, pending, preference, search_group, surplus_keys
 from tierwise.actions.placement.demand import Demand
-from tierwise.actions.placement.problem import BOTH, Budget, NoPlace, Part, SearchResult, first_found
+from tierwise.actions.placement.problem import BOTH, Budget, NoPlace, Part, SearchResult, first_found, parts_of, written
 from tierwise.actions.placement.trial import common_places, confined, indispensable, large_enough
-from tierwise.actions.placement.writing import written
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool
@@ -108,20 +99,20 @@ def _search_parts(
     whole = parts_of(cycle, job, demand)
     if whole is None or not isinstance(whole.gang, Job):
         return NoPlace.PROVEN
-    groups = tuple(gradients_of(cycle, whole.gang, within))
+    gradients = tuple(gradients_of(cycle, whole.gang, within))
     if whole.kind is not None and not any(map(cycle.pipeline.moving, whole.parts[0].shapes)):
-        found = place_alike(cycle, job, whole, groups)
+        found = place_alike(cycle, job, whole, gradients)
         if isinstance(found, SearchResult):
             return found
         releasing = cycle.ledger.any_releasing and Pool.FUTURE_IDLE in pools
         replaceable = whole.optional and not whole.counts_parts  # by sub-groups that may be others
         if found is NoPlace.PROVEN and not releasing and not replaceable:
             return found  # no domain holds it, by counting
-    return _search_unlike(cycle, job, demand, groups, whole, pools)
+    return _search_unlike(cycle, job, demand, gradients, whole, pools)
 
 
 def _search_unlike(
-    cycle: Cycle, job: Job, demand: Demand, groups: Gradients, whole: Part, pools: tuple[Pool, ...]
+    cycle: Cycle, job: Job, demand: Demand, gradients: Gradients, whole: Part, pools: tuple[Pool, ...]
 ) -> SearchResult | NoPlace:
     """The best place by `assign`, which is asked about the first few domains that pass every bound."""
     from tierwise.actions.placement.assign import assign  # slow to import, and most jobs have alike groups or none
@@ -136,22 +127,22 @@ def _search_unlike(
         budget.left += mine.left
         return found
 
-    shortlists = (shortlist(cycle, whole.gang, demand, group) for group in groups)
+    shortlists = (shortlist(cycle, whole.gang, demand, gradient) for gradient in gradients)
     return first_found(_best_of(cycle, job, able, levels, attempt) for able, levels in shortlists)
 
 
-def shortlist(cycle: Cycle, job: Job | SubJob, demand: Demand, group: Ints) -> tuple[Ints, Ints]:
+def shortlist(cycle: Cycle, job: Job | SubJob, demand: Demand, gradient: Ints) -> tuple[Ints, Ints]:
     """The domains of a gradient that pass every bound, and for each the tier around it that holds the surplus as well.
 
     The lowest tier comes first, then the highest sum of sub-job scores.
     """
-    cycle.report.search_counts.domains += len(group)
-    feasible = group[may_hold_all(Room(cycle, Pool.FUTURE_IDLE), demand, group)]
+    cycle.report.search_counts.domains += len(gradient)
+    feasible = gradient[may_hold_all(Room(cycle, Pool.FUTURE_IDLE), demand, gradient)]
     if len(feasible) < 2:
         return feasible, feasible
     worth = sum(cycle.pipeline.score_domains(task_group.sub, feasible) for task_group in demand.task_groups)
     ahead = surplus_keys(cycle, job, feasible, demand.tasks)
-    order = np.lexsort(preference(cycle, feasible, np.asarray(worth), current_domain(cycle, job), ahead))
+    order = np.lexsort(preference(cycle, feasible, np.asarray(worth), cycle.current_domain(job), ahead))
     return feasible[order], ahead[0][order] if ahead else np.zeros(len(order), dtype=np.int64)
 
 

@@ -16,7 +16,6 @@ from collections.abc import Iterable
 import numpy as np
 
 from tierwise.actions.placement.bounds import Room
-from tierwise.actions.placement.choose import current_domain
 from tierwise.api.plurals import count
 from tierwise.api.repair import SPARES
 from tierwise.config.spares import SpareRules
@@ -243,7 +242,7 @@ class Spares:
         topology, terms = self._cycle.topology, job.repair
         assert terms is not None
         if not terms.spares_tier:
-            here, limit = current_domain(self._cycle, job), self._cycle.pipeline.limit(job)
+            here, limit = self._cycle.current_domain(job), self._cycle.pipeline.limit(job)
             here = ROOT if here is None else here
             return [here if limit is None else topology.highest(here, limit) or here]
         tier = topology.tier_names.get(terms.spares_tier)

@@ -10,16 +10,15 @@ from collections.abc import Iterable, Sequence
 
 from msgspec.structs import replace
 
-from tierwise.actions.placement.choose import current_domain, gradients_of, search_group
+from tierwise.actions.placement.choose import gradients_of, search_group
 from tierwise.actions.placement.demand import Demand, TaskGroup, needs
 from tierwise.actions.placement.problem import NOW_ONLY, NoPlace, Placement, SearchResult, first_found
-from tierwise.actions.placement.quotas import over_quota_at_once
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.trial import put
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, GatherOption
 from tierwise.framework.ledger import sub_ready
-from tierwise.model.job import Job, group_job
+from tierwise.model.job import Job, group_job, groups_around
 from tierwise.model.topology import ROOT
 
 __all__ = ["place_allowed_surplus", "place_surplus", "place_surplus_group"]
@@ -33,8 +32,8 @@ def place_allowed_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list
 
 def _number_allowed(cycle: Cycle, job: Job, task_group: TaskGroup) -> int:
     if len(task_group.remaining) > 1:
-        request = needs(Demand((task_group,)), len(cycle.view.axis))
-        return task_group.need if over_quota_at_once(cycle, job, request) is None else 0
+        request = needs(Demand((task_group,)))
+        return task_group.need if cycle.over_quota(job, request, leaving=True) is None else 0
     whole = _must_be_whole(cycle, job, task_group)
     together = whole or bool(cycle.pipeline.gather_options(job, task_group.need))
     wanted = 1 if cycle.pipeline.queue_order and not together else task_group.need
@@ -58,17 +57,17 @@ def place_surplus(cycle: Cycle, job: Job, task_group: TaskGroup) -> list[Placeme
         return _first_place(cycle, job, task_group)
     placements: list[Placement] = []
     gang = task_group.sub if job.policies else job
-    if cycle.pipeline.limit(gang) is not None and current_domain(cycle, gang) is None:
+    if cycle.pipeline.limit(gang) is not None and cycle.current_domain(gang) is None:
         placements += _first_place(
             cycle, job, replace(task_group, need=1)
         )  # its domain limits where the other tasks may go
         if not placements:
             return placements
     for outer in _domains(cycle, job, task_group.sub.inner_group):
-        for group in gradients_of(cycle, gang, outer):
+        for gradient in gradients_of(cycle, gang, outer):
             pod_set = task_group.remaining[0].pod_set
             ask = Ask(pod_set.shape, task_group.sub, job)
-            return placements + put(cycle, ask, pod_set, task_group.need - len(placements), int(group[0]), NOW_ONLY)
+            return placements + put(cycle, ask, pod_set, task_group.need - len(placements), int(gradient[0]), NOW_ONLY)
     return placements
 
 
@@ -115,7 +114,7 @@ def _placed(cycle: Cycle, answers: Iterable[SearchResult | NoPlace]) -> list[Pla
 
 def place_surplus_group(cycle: Cycle, job: Job, asked: Demand) -> list[Placement]:
     """Place what an inner group of a nested job lacks, whole or not at all, if quotas allow it now."""
-    if over_quota_at_once(cycle, job, needs(asked, len(cycle.view.axis))) is not None:
+    if cycle.over_quota(job, needs(asked), leaving=True) is not None:
         return []
     parent = job.inner_groups[asked.inner_group].parent
     outer = [ROOT] if cycle.snapshot.on_several_trees(job) else _domains(cycle, job, parent)
@@ -129,10 +128,10 @@ def _domains(cycle: Cycle, job: Job, inner_group: int) -> list[int]:
     """
     if not job.policies:
         return [ROOT]  # its only sub-job has the same gradients
-    around = [inner_group] if inner_group > 0 else []
-    while around and job.inner_groups[around[-1]].parent > 0:
-        around.append(job.inner_groups[around[-1]].parent)
+    around = reversed([number for number in groups_around(job, inner_group) if number > 0])
     domains = [ROOT]
-    for gang in (job, *(group_job(job, number) for number in reversed(around))):
-        domains = [int(domain) for outer in domains for group in gradients_of(cycle, gang, outer) for domain in group]
+    for gang in (job, *(group_job(job, number) for number in around)):
+        domains = [
+            int(domain) for outer in domains for gradient in gradients_of(cycle, gang, outer) for domain in gradient
+        ]
     return domains

@@ -14,8 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
-from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult
-from tierwise.actions.placement.writing import place_tasks, written
+from tierwise.actions.placement.problem import NoPlace, Placement, SearchResult, place_tasks, written
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Tie
 from tierwise.framework.ledger import Pool
@@ -81,12 +80,8 @@ def _placed(
     way: _Way, cycle: Cycle, job: Job, task_group: TaskGroup, domain: int, pools: tuple[Pool, ...]
 ) -> SearchResult | None:
     """What one way of placing a task group finds, on the ledger; nothing of it stays there where it finds none."""
-    with cycle.ledger.statement() as statement:
-        placements = way(cycle, job, task_group, domain, pools)
-        if placements is None:
-            return None
-        statement.keep()
-        return SearchResult(domain, tuple(placements), 0.0)
+    placements = cycle.ledger.attempt(way, cycle, job, task_group, domain, pools)
+    return None if placements is None else SearchResult(domain, tuple(placements), 0.0)
 
 
 def confined(
@@ -271,11 +266,9 @@ def _fit_tied(
         if best is None:
             return None
         here = places[span] == places[best[0]]
-        with cycle.ledger.statement() as statement:
-            placements = _fit_around(cycle, job, task_group, concerned, domain, pools, here)
-            if placements is not None:
-                statement.keep()
-                return placements
+        placements = cycle.ledger.attempt(_fit_around, cycle, job, task_group, concerned, domain, pools, here)
+        if placements is not None:
+            return placements
         open_rows &= ~here
     raise _TooManyPlacesError
 
@@ -296,9 +289,7 @@ def common_places(ties: list[Tie]) -> Ints:
 
 def indispensable(task_group: TaskGroup) -> Counter[Shape]:
     """How many tasks of each shape a task group needs, whatever is taken of the others."""
-    left: Counter[Shape] = Counter()
-    for tasks_left in task_group.remaining:
-        left[tasks_left.pod_set.shape] += tasks_left.left
+    left = task_group.by_shape()
     total = left.total()
     return Counter({shape: max(task_group.need - (total - number), 0) for shape, number in left.items()})
 
