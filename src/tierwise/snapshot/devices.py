@@ -143,16 +143,12 @@ class DeviceReader:
 
         `claiming` are the pods that have claims.
         """
-        last = self._last
-        if not self and not claiming and not objects.any_of(_KINDS):
-            asking: set[str] = set()
-        else:
+        self.changed, asking = False, set[str]()
+        if self or claiming or objects.any_of(_KINDS):
             asking = self._read(objects, rows, pods, wanted, offered)
-            if asking or (self and self.changed):
-                last = None
-        if last is None or last.any is not bool(self):
-            last = self._last = ReadDevices(self, asking, bool(self), frozenset(self.names) if self else frozenset())
-        return last
+        if self._last is None or asking or (self and self.changed) or self._last.any is not bool(self):
+            self._last = ReadDevices(self, asking, bool(self), frozenset(self.names) if self else frozenset())
+        return self._last
 
     def _read(
         self,
@@ -167,7 +163,7 @@ class DeviceReader:
         `pods` are those that came, went or changed, as they are now, `wanted` the resources that pods name, `offered`
         those that nodes have themselves.
         """
-        before, self._objects, self.changed = self._objects, objects, False
+        before, self._objects = self._objects, objects
         frame = self._sets, self._counted, self._served
         self._pods = objects.every(Pod)
         claims = objects.every(ResourceClaim)

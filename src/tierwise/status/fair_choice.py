@@ -1,4 +1,4 @@
-"""Which of many jobs are told first: so many at a time, of each namespace in turn.
+"""Which of many jobs are told first: so many at a time, of one namespace after the other.
 
 A tenant who makes thousands of objects that cannot be scheduled has as many statuses written about them. To work all of
 them out costs a third of a second, in which nothing is bound; and no server takes so many at once.
@@ -39,8 +39,8 @@ class FairChoice:
         rows: dict[str, list[str]] = {}
         for key in sorted(known, key=lambda key: known[key]):
             rows.setdefault(namespace_of(key), []).append(key)
-        in_turn = chain.from_iterable(zip_longest(*rows.values()))
-        found = set(islice((key for key in in_turn if key is not None), most))
+        in_order = chain.from_iterable(zip_longest(*rows.values()))
+        found = set(islice((key for key in in_order if key is not None), most))
         self._chosen = known | dict.fromkeys(found, self._rounds)
         return found.union(key for key in told if key in decided)
 
