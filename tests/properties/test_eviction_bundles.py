@@ -66,7 +66,7 @@ def clearings(scene: Scene, profile: Profile, told: Told) -> Iterator[Clearing]:
                 moment.waits,
                 preempts=step.action == "gangpreempt",
                 quota=quota,
-                budgets="pdb" in names,
+                budgets=True,
                 gone=moment.gone,
             )
             domain = by_name.get(told.story(step).domain, by_name["the cluster"])

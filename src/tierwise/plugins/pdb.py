@@ -13,7 +13,7 @@ from tierwise.framework.extension import Arguments, CycleView, Preemptor, Purpos
 from tierwise.framework.victim_counts import who_goes
 from tierwise.model.arrays import Bools, Ints
 
-__all__ = ["DisruptionBudgets"]
+__all__ = ["DisruptionBudgets", "KeptBudgets"]
 
 
 @takes_part(VictimFilter)
@@ -39,6 +39,13 @@ class DisruptionBudgets:
         covered = np.zeros(len(preemptor.running), dtype=bool)
         covered[task[self._allowed[budget] <= 0]] = True
         return covered[victims]
+
+
+@takes_part(VictimFilter)
+class KeptBudgets(DisruptionBudgets):
+    """Where the profile does not list the plugin: budgets hold all the same, and it names no victims."""
+
+    answers = frozenset[Purpose]()
 
 
 def _budgets(covered: Ints, victims: Ints) -> Ints:

@@ -45,6 +45,7 @@ Watch = Callable[[Job, Decision | Rejection], None]
 
 _CAPABILITY = "capability"
 _VOLUMES = "volumes"
+_BUDGETS = "pdb"
 _PATIENCE = "patience"
 _REPAIR = "repair"
 _REPAIR_OF, _LADDER_OF, _VOLUMES_OF, _CAPABILITY_OF = map(attrgetter, ("repair", "ladder", "volumes", "capability"))
@@ -74,6 +75,18 @@ def _capability(arguments: Arguments, view: CycleView) -> object:
     )
 
     return Capability(arguments, view)
+
+
+def _keeps_budgets(profile: Profile) -> bool:
+    """Whether disruption budgets hold although the profile does not say so: Kubernetes' preemption prefers to alone."""
+    unlisted = all(plugin.name != _BUDGETS for plugin in profile.plugins())
+    return unlisted and not EVICTING.isdisjoint(profile.actions) and EVICTING_BY_POD.isdisjoint(profile.actions)
+
+
+def _budgets(arguments: Arguments, view: CycleView) -> object:
+    from tierwise.plugins.pdb import KeptBudgets  # most profiles never evict
+
+    return KeptBudgets(arguments, view)
 
 
 def _reservations(profile: Profile) -> ReservationRules | None:
@@ -416,6 +429,9 @@ def open_cycle(
         plugins = extended(plugins, {_PATIENCE: PLUGINS[_PATIENCE]})
     if any(map(_VOLUMES_OF, snapshot.shapes)) and all(plugin.name != _VOLUMES for plugin in profile.plugins()):
         profile, plugins = _with_volumes(profile), extended(plugins, {_VOLUMES: PLUGINS[_VOLUMES]})
+    if snapshot.budgets and _keeps_budgets(profile):
+        profile = replace(profile, tiers=(*profile.tiers, (PluginChoice(_BUDGETS),)))
+        plugins = extended(plugins, {_BUDGETS: _budgets})
     pipeline = Pipeline(profile, view, plugins)
     fit_counts = FitCounts(ledger, snapshot.topology, pipeline.why_not)
     nominations = Nominations(snapshot, ledger)

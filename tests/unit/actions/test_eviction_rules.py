@@ -69,6 +69,22 @@ def test_nobody_goes_where_no_plugin_answers(action: str) -> None:
     assert set() == once(world, switched(profile, "Preemptable")).victims
 
 
+@pytest.mark.parametrize("action", ["preempt", "reclaim", "gangpreempt", "gangreclaim"])
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize("allowed", [0, 1])
+def test_budgets_hold_whether_or_not_a_profile_says_so(action: str, listed: bool, allowed: int) -> None:
+    """One pod goes where its budget lets one go, and none where it lets none go."""
+    world = scene(
+        {"n0": "cpu=2"},
+        gang("low", Pod("v0", on="n0"), Pod("v1", on="n0"), minimum=1, queue="q0"),
+        gang("high", Pod("p"), priority=9, queue="q1" if "reclaim" in action else "q0"),
+        queues=(Queue("q0", deserved="cpu=1"), Queue("q1", deserved="cpu=1")),
+        budgets=(Budget("low", allowed),),
+    )
+
+    assert allowed == len(once(world, profile_of(action, quota="capacity", budgets=listed)).victims)
+
+
 @pytest.mark.parametrize("action", PREEMPTING)
 def test_equals_stay(action: str) -> None:
     """In preemption nobody goes whose priority is as high, also where plugin priority has no say."""
