@@ -133,7 +133,7 @@ def test_gang_preempts_a_whole_gang_in_one_domain(world: World, tmp_path: Path) 
 
 
 def test_budget_keeps_a_gang_from_being_preempted(world: World, tmp_path: Path) -> None:
-    """The Eviction API's no is heard: the gang with a budget stays, the other one makes room."""
+    """The gang with a budget stays, the other one makes room; the profile need not say so."""
     world.racks(racks=2, size=2)
     _priorities(world, low=10, high=1000)
     world.run("--config", _profile(tmp_path, "enqueue, allocate, backfill, gangpreempt"))

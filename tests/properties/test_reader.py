@@ -512,6 +512,24 @@ def test_jobs_keep_their_numbers_when_another_comes() -> None:
     assert all(last is now for last, now in zip(read[0], read[1], strict=False))
 
 
+def test_jobs_are_not_read_again_because_there_are_more_pods() -> None:
+    """What keeps sums of all requests countable is the same for few pods and for thousands."""
+
+    def pod(name: str, group: str) -> dict[Key, Raw]:
+        meta = {"annotations": {"scheduling.k8s.io/group-name": group}}
+        spec = {"schedulerName": "volcano", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+        raw = manifest("v1", "Pod", name, "d", meta=meta, spec=spec, status={"phase": "Pending"})
+        return {key_of_raw(raw): raw}
+
+    group = manifest("scheduling.volcano.sh/v1beta1", "PodGroup", "g", "d", spec={"minMember": 2})
+    reader, objects, read = Reader(DEFAULT), Objects().changed({key_of_raw(group): group} | pod("a", "g")), []
+    for number in range(17):
+        objects = objects.changed(pod(f"b{number}", "nobody"))
+        read.append(reader.read(objects, 0.0).jobs[0])
+
+    assert [True] * 17 == [job is read[0] for job in read]
+
+
 def test_best_effort_roles_are_numbered_anew() -> None:
     """A job that keeps its place while one before it goes has other numbers for its roles, also of best-effort pods."""
     reader = Reader(DEFAULT, schedulers=frozenset({"tierwise"}))

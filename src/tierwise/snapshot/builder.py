@@ -65,6 +65,9 @@ __all__ = ["SCHEDULER_NAMES", "Reader", "build"]
 _ALWAYS = frozenset({CPU, MEMORY, POD_SLOTS})
 """Resources that stand on every axis."""
 
+_FEW = 1 << 16
+"""Pods up to which sums of requests have one bound."""
+
 SCHEDULER_NAMES = frozenset(
     {
         "",
@@ -345,8 +348,11 @@ def _axis(offered: frozenset[str], common: Common, firm: int, devices: ReadDevic
 
 
 def _crowd(last: list[int], followed: FollowedPods) -> int:
-    """More than there are pods: a power of two, upwards at once and downwards late, as what is read depends on it."""
-    crowd = 1 << len(followed.of.pods).bit_length()
+    """More than there are pods: a power of two, upwards at once and downwards late, as what is read depends on it.
+
+    All that is read is read again where it changes: in most clusters it never does.
+    """
+    crowd = max(_FEW, 1 << len(followed.of.pods).bit_length())
     if not last or crowd > last[0] or 4 * crowd < last[0]:
         last[:] = [crowd]
     return last[0]

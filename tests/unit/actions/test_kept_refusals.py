@@ -20,7 +20,7 @@ from tierwise.snapshot.builder import Reader
 
 RACKS = "s0: r0[n0 n1] r1[n2 n3]"
 SOME = "n1:cpu=1 n1:cpu=1 n3:cpu=1 n3:cpu=1"
-"""Enough pods for one more to be one of many: what no node has is bounded by their number, in powers of two."""
+"""Pods that run."""
 TRAIN = gang("train", tasks=2, each="cpu=6", within=1)
 HUGE = gang("train", tasks=2, each="cpu=60", within=1)
 
