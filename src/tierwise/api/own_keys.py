@@ -13,7 +13,7 @@ from tierwise.api.errors import suggestion
 from tierwise.api.fabric import FABRIC
 from tierwise.api.tenant_inputs import PREFIX, TENANT_INPUTS
 
-__all__ = ["OWN_KEYS", "UnknownKey", "unknown_keys", "unknown_keys_in"]
+__all__ = ["OWN_KEYS", "unknown_keys", "unknown_keys_in"]
 
 _KEYS: Final = (key for row in TENANT_INPUTS for key in row.keys)
 OWN_KEYS: Final = frozenset(key for key in _KEYS if key.startswith(PREFIX) and not key.endswith("*"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple, TextIO
 
 import msgspec
@@ -16,8 +17,10 @@ from tierwise.cli import options
 from tierwise.cli.options import FILES, option
 
 if TYPE_CHECKING:
+    from tierwise.api.codec import Raw
     from tierwise.config.profile import Profile
     from tierwise.port import Objects
+    from tierwise.runtime.journal import RecordedCycle
     from tierwise.scheduler.guard import Guard
 
 __all__ = [
@@ -117,9 +120,7 @@ def load(
     cycle saw.
     """
     if len(filenames) == 1 and filenames[0].startswith(_JOURNAL):
-        from tierwise.cli.recorded import recorded_objects
-
-        return recorded_objects(filenames[0].removeprefix(_JOURNAL))
+        return _recorded_objects(filenames[0].removeprefix(_JOURNAL))
     from tierwise.cli.progress import show_progress
     from tierwise.manifests.files import Remarks, read
     from tierwise.port import Objects
@@ -209,12 +210,44 @@ def profile_of(file: str | None) -> Profile:
     if file is None:
         return DEFAULT
     if file.startswith(_JOURNAL):
-        from tierwise.cli.recorded import recorded_profile
-
-        return recorded_profile(file.removeprefix(_JOURNAL))
+        return _recorded(file.removeprefix(_JOURNAL)).scheduler.profile
     profile, where = read_profile(file)
     _warn([f"{where}: {note}" for note in profile.notes], "", most=len(profile.notes))
     return profile
+
+
+# Recorded cycles, for verbs that are given `journal:DIR@CYCLE` instead of files.
+
+
+def _recorded_objects(place: str) -> Objects:
+    """What the cycle of `DIR@CYCLE` saw, with its time, for verbs that take manifests."""
+    from tierwise.api import codec
+    from tierwise.manifests.saved import saved, served
+    from tierwise.port import Objects
+    from tierwise.snapshot.builder import SCHEDULER_NAMES
+
+    found = _recorded(place)
+    every = (raw for key in found.objects if (raw := found.objects.raw(key)) is not None)
+    known = SCHEDULER_NAMES.union(found.scheduler.profile.schedulers)
+    raws = [_ours(raw, known) for raw in served(every, found.scheduler.schedulers)]
+    return Objects.of((codec.decode(raw), raw) for raw in saved(raws, found.now))
+
+
+def _ours(raw: Raw, known: frozenset[str]) -> Raw:
+    """A waiting pod under a name that every verb serves: it was served under its own."""
+    spec = raw.get("spec")
+    if raw.get("kind") != "Pod" or not isinstance(spec, dict) or spec.get("schedulerName", "") in known:
+        return raw
+    return {**raw, "spec": {**spec, "schedulerName": "tierwise"}} if not spec.get("nodeName") else raw
+
+
+def _recorded(place: str) -> RecordedCycle:
+    from tierwise.runtime.journal import Journal
+
+    folder, _, number = place.rpartition("@")
+    if not folder or not number.isdecimal():
+        raise InputError(f'"journal:{place}" is not journal:DIR@CYCLE')
+    return Journal(Path(folder)).cycle(int(number))
 
 
 def _warn(texts: Sequence[str], rest: str, rests: str = "", *, most: int = _MOST) -> None:

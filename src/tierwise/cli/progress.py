@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-__all__ = ["ProgressStep", "show_progress"]
+__all__ = ["show_progress"]
 
 _PATIENCE = 1.0
 

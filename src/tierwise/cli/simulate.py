@@ -29,7 +29,7 @@ from tierwise.replay.traces.synthetic import PREFIX
 if TYPE_CHECKING:
     from tierwise.web.recording import Recording
 
-__all__ = ["drive", "fillings", "shared_nodes", "simulate", "watching"]
+__all__ = ["simulate"]
 
 
 # How far a run is: what is done and how fast, on standard error, only on a terminal.

@@ -38,7 +38,6 @@ __all__ = [
     "pod_groups_wire",
     "problem_wire",
     "reservation_wire",
-    "reservations_wire",
     "reserved_rows",
     "schedule_wire",
     "topology_wire",

@@ -27,7 +27,7 @@ from tierwise.replay.traces.fabric import AXIS, Fabric
 from tierwise.replay.traces.trace import Trace
 from tierwise.sim.cluster.agenda import NodeBack
 
-__all__ = ["SLOT_SIZES", "ReplayCluster", "ReplayEvent", "WaitingJobs", "most"]
+__all__ = ["SLOT_SIZES", "ReplayCluster", "ReplayEvent", "most"]
 
 
 # Who waits, and which of them a cycle is shown.

@@ -17,7 +17,7 @@ from tierwise.replay.engine.state import ReplayState, Sample
 from tierwise.replay.report.spread import FIGURES, Spreads
 from tierwise.replay.traces.trace import Trace
 
-__all__ = ["CLASSES", "HOUR", "Data", "figures", "of_queue", "outcome", "spread", "spread_by_size"]
+__all__ = ["CLASSES", "Data", "outcome"]
 
 
 # Parts of an outcome: figures of many values, of spread as a whole and by size, and of each queue.

@@ -21,7 +21,7 @@ from tierwise.replay.spec import ReplaySpec
 from tierwise.replay.sweep.grid import Cell
 from tierwise.replay.sweep.results import CellResult, answer
 
-__all__ = ["Workers", "engine", "run"]
+__all__ = ["engine", "run"]
 
 _AHEAD = 2
 """Cells that wait for each worker."""

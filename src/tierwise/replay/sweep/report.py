@@ -18,7 +18,7 @@ from tierwise.replay.sweep.grid import PROFILE, SEED, Cell, Grid
 from tierwise.replay.sweep.results import CellResult
 from tierwise.replay.sweep.statistics import NO_DIFFERENCE, SHOWN, Difference, compared, compared_by_setting, pairs
 
-__all__ = ["comparison_rows", "csv_text", "html_text", "worst"]
+__all__ = ["comparison_rows", "csv_text", "html_text"]
 
 _WORST = 10
 

@@ -23,9 +23,7 @@ from tierwise.replay.sweep.grid import PROFILE, SEED, Grid
 from tierwise.replay.sweep.results import CellResult
 
 __all__ = [
-    "LEVEL",
     "NO_DIFFERENCE",
-    "SEEDS",
     "SHOWN",
     "Difference",
     "Pairs",

@@ -15,7 +15,7 @@ from tierwise.framework.report import CycleReport
 from tierwise.model.snapshot import Snapshot
 from tierwise.sim.cluster.agenda import Agenda, Event, LookAgain
 
-__all__ = ["Books", "drive"]
+__all__ = ["drive"]
 
 _ROUNDS: Final = 8
 """Cycles at one moment at most: evictions make room for the next one."""

@@ -29,7 +29,7 @@ from tierwise.scheduler import cycle
 from tierwise.sim.cluster.agenda import Agenda, Due, Ends, Event, LookAgain
 from tierwise.sim.forecast.driver import drive
 
-__all__ = ["ForwardRun", "JobStart", "pod_key", "run_forward", "waits"]
+__all__ = ["ForwardRun", "pod_key", "run_forward", "waits"]
 
 _WAITING: Final = (Status.PENDING, Status.GATED)
 _MOMENT: Final = 1.0
