@@ -57,6 +57,7 @@ def add_api(app: web.Application, api: ObjectApi) -> None:
         "/api": server.core,
         "/apis": server.groups,
         "/version": _fixed(discovery.version()),
+        "/version/": _fixed(discovery.version()),  # as the official client for Python asks
         "/openapi/v2": _old_openapi,
         "/openapi/v3": _fixed(openapi.index()),
         "/openapi/v3/{path:.+}": _openapi,
@@ -438,9 +439,10 @@ def _not_allowed(request: web.Request) -> ApiFailure:
 
 
 async def _decoded(request: web.Request) -> object:
-    """The body of a request: JSON, or YAML where the client says so."""
-    if request.content_type not in _READ:
-        raise ApiFailure(415, "UnsupportedMediaType", f"{request.content_type} is not a media type of this API")
+    """The body of a request: JSON, also where the client does not say so, or YAML where it does."""
+    kind = request.content_type if "Content-Type" in request.headers else _JSON
+    if kind not in _READ:
+        raise ApiFailure(415, "UnsupportedMediaType", f"{kind} is not a media type of this API")
     encoding = request.headers.get("Content-Encoding", "identity")
     if encoding.strip().lower() not in ("identity", ""):
         raise ApiFailure(415, "UnsupportedMediaType", f"Content-Encoding {encoding[:40]}: send the body as it is")
@@ -448,7 +450,7 @@ async def _decoded(request: web.Request) -> object:
         data = await request.read()
     except web.HTTPRequestEntityTooLarge:
         raise too_large(f"the request is larger than {MOST_BYTES} bytes") from None
-    return await asyncio.to_thread(_parsed, data, request.content_type)  # YAML takes seconds for a megabyte
+    return await asyncio.to_thread(_parsed, data, kind)  # YAML takes seconds for a megabyte
 
 
 def _parsed(data: bytes, kind: str) -> object:

@@ -26,6 +26,7 @@ def version() -> Raw:
         "minor": minor,
         "gitVersion": f"v{_KUBERNETES}.0+tierwise-{__version__}",
         "platform": "simulated",
+        **dict.fromkeys(("gitCommit", "gitTreeState", "buildDate", "goVersion", "compiler"), ""),
     }
 
 

@@ -297,6 +297,8 @@ class ObjectApi:
             meta = {"deletionTimestamp": stamp(now), "deletionGracePeriodSeconds": 0, **meta_of(raw)}
             return Answer(self.shown(place, self.cluster.put(key, {**raw, **status, "metadata": meta})))
         self._let_go(place)
+        if key.kind in _SHOWN_AS_THEY_GO and place.served.definition is None:
+            return Answer(self.shown(place, raw))
         done: Raw = {
             "name": place.name,
             "group": key.group,
@@ -598,6 +600,16 @@ _DEFAULTS: Final[Mapping[tuple[str, str], Raw]] = {
     },
 }
 """Fields of specs without which commands of kubectl refuse to go on, or crash."""
+
+
+_SHOWN_AS_THEY_GO: Final = frozenset(
+    {
+        *("Pod", "PersistentVolume", "PersistentVolumeClaim", "ResourceQuota", "Service", "ServiceAccount"),
+        *("StorageClass", "CSIDriver", "CSINode", "VolumeAttachment"),
+        *("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice"),
+    }
+)
+"""Kinds whose deletion Kubernetes answers with the object, as its OpenAPI says; that of others with a Status."""
 
 
 def _idle(served: ServedKind, raw: Raw) -> Iterator[str]:

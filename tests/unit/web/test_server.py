@@ -151,7 +151,7 @@ def test_files_are_read_again_when_they_change(tmp_path: Path) -> None:
 
 
 def test_without_the_libraries_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are an extra: the core does without a server."""
+    """Servers are part of the default install, which may be broken."""
     monkeypatch.setitem(sys.modules, "tierwise.runtime.listener", None)
 
     result = run("serve", "-f", "nowhere.yaml")

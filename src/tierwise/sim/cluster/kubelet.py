@@ -149,7 +149,9 @@ def _written(pod: Pod, phase: str, container: Raw, now: float, **more: str) -> E
     conditions: list[Raw] = [
         {"type": kind, "status": ready, "lastTransitionTime": stamp(now)} for kind in ("Ready", "ContainersReady")
     ]
-    statuses = [{"name": own.name, "image": own.image, **container} for own in pod.spec.containers]
+    statuses = [
+        {"name": own.name, "image": own.image, "imageID": own.image, **container} for own in pod.spec.containers
+    ]
     status: Raw = {"phase": phase, **more, "conditions": conditions, "containerStatuses": statuses}
     return PatchStatus(key_of(pod), status)
 
