@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.support import koordinator as drawn
 from tests.support import volumes
+from tests.support.draw import allocate, draw
+from tests.support.draw import gang as queued
 from tests.support.quotas import nodes, settle, worker
+from tests.support.strategies import profile
 
 from tierwise.api.codec import Raw
 from tierwise.config.kube import read_kube
@@ -67,6 +70,19 @@ def test_a_plain_pod_makes_room_for_a_more_important_one() -> None:
 
     assert (["low"], {"high": "n0"}, {}) == (first.evicted, first.nominated, first.bound)
     assert {"high": "n0"} == last.bound
+
+
+@pytest.mark.parametrize(("action", "victims"), [("podpreempt", {"low-0"}), ("preempt", set())])
+def test_queues_are_no_bound_for_pods_by_themselves(action: str, victims: set[str]) -> None:
+    """Kubernetes knows none, so a more important pod may take the room of another queue; Volcano's preempt may not."""
+    low = queued("low", tasks=1, each="cpu=8", on="n0", queue="a")
+    high = queued("high", tasks=1, each="cpu=8", priority=9, queue="b")
+    plugins = ("priority", "gang", "conformance", "predicates")
+    outcome = allocate(
+        draw("n0", node="cpu=8", queues="a b"), low, high, profile=profile(*plugins, actions=f"allocate {action}")
+    )
+
+    assert victims == {eviction.task.key.partition("/")[2] for eviction in outcome.report.evictions}
 
 
 def test_plain_pods_make_room_for_a_gang() -> None:

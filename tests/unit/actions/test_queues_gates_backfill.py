@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from tests.support.draw import (
     Gang,
     allocate,
@@ -15,6 +16,8 @@ from tests.support.draw import (
     why,
 )
 from tests.support.strategies import profile
+
+from tierwise.api.codec import Raw
 
 _PAIRS = groups(2, size=2, within=1)
 
@@ -134,6 +137,29 @@ def test_best_effort_pods_do_not_start_ahead_of_their_gang() -> None:
     mixed = gang("train", tasks=2, each="cpu=8", roles=(role("log", 1, each=""),))
 
     assert {} == placed(allocate(draw("r0[n0]"), mixed), "train")
+
+
+@pytest.mark.parametrize("action", ["gangpreempt", "jobpreempt"])
+def test_best_effort_pods_wait_with_a_gang_that_is_nominated(action: str) -> None:
+    """Also where the gang has idle nodes, and waits for nothing but a quota that victims give back."""
+    queue: Raw = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "Queue",
+        "metadata": {"name": "q"},
+        "spec": {"capability": {"cpu": "8"}},
+    }
+    world = draw("r0[n0 n1]", node="cpu=8")
+    old = gang("old", tasks=1, each="cpu=8", on="n0", queue="q")
+    mixed = gang("train", tasks=2, each="cpu=4", roles=(role("log", 1, each=""),), minimum=2, priority=9, queue="q")
+    plugins = ("priority", "gang", "conformance", "capacity", "predicates")
+    outcome = allocate(
+        replace(world, manifests=(*world.manifests, queue)),
+        *(old, mixed),
+        profile=profile(*plugins, actions=f"enqueue allocate {action} backfill"),
+    )
+
+    assert ({}, {"train-0": "n1", "train-1": "n1"}) == (outcome.bindings, outcome.nominations)
+    assert "WaitsForGang" == why(outcome, "train")
 
 
 def test_backfill_keeps_the_reason_of_what_still_waits() -> None:

@@ -69,6 +69,17 @@ def test_init_containers_and_sidecars_count() -> None:
     assert [("oversubscribed", "Node n0")] == _rules(node("n0", cpu="7"), heavy)
 
 
+def test_a_sidecar_runs_beside_the_containers() -> None:
+    """Where no other init container asks for more, the two are added up."""
+    beside = pod("p", cpu="5", on="n0")
+    beside["spec"]["initContainers"] = [
+        {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "2"}}}
+    ]
+
+    assert [] == _rules(node("n0", cpu="7"), beside)
+    assert [("oversubscribed", "Node n0")] == _rules(node("n0", cpu="6"), beside)
+
+
 def test_unknown_node_is_found() -> None:
     """A pod cannot stand where nothing is."""
     assert [("unknown-node", "Pod default/p")] == _rules(node("n0"), pod("p", on="gone"))

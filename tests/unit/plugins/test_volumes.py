@@ -334,6 +334,22 @@ def test_a_gang_waits_for_the_last_of_its_volumes() -> None:
     assert NOW + 600 == report.retry_at
 
 
+def test_a_gang_is_looked_at_when_the_first_of_its_choices_ends() -> None:
+    """Two volumes that are being made were chosen at two times: the older choice is over first."""
+    waiting = [
+        claim(name, annotations={CHOSEN_NODE: on, CHOSEN_AT: _stamp(NOW + since), SELECTED: on})
+        for name, on, since in (("a", "n0", 100), ("b", "n1", 0), ("c", "n1", 50))
+    ]
+    pods = [
+        {**pod(name, name, group="g"), "status": {"nominatedNodeName": on}}
+        for name, on in (("a", "n0"), ("b", "n1"), ("c", "n1"))
+    ]
+    report, _ = _decided(objects(*TWO_ZONES, storage_class(), *waiting, _group("g", 3), *pods), NOW + 200)
+
+    assert "WaitsForVolume" == report.rejections["default/g"].reason.code
+    assert NOW + 600 == report.retry_at
+
+
 def test_a_choice_is_taken_back_when_its_time_is_over() -> None:
     """Whole: the marks on the claim, and the nodes that were kept for the gang."""
     report, asked = _waiting(at=NOW + 601)
