@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.support.commands import EXAMPLES
 
 from tierwise.cli.main import cli
+from tierwise.replay.traces.readers import read_trace
 
 HOSTS = "ip,DSW,PSW,ASW\n" + "".join(f"h{i},G1,P{i // 4},S{i // 2 % 2}\n" for i in range(8))
 JOBS = """timestamp,duration,num_gpus,gpu_time,cluster
@@ -132,3 +134,37 @@ class Nesting(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
+
+
+@pytest.mark.parametrize(
+    ("file", "gpus", "queues"),
+    [
+        ("acme.csv", [8, 32, 16], ("Evaluation", "Pretrain")),
+        ("helios.csv", [1, 16], ("vc1", "vc2")),
+        ("alibaba-spot.csv", [16, 4, 1], ("13", "57")),
+        ("alibaba-pai.csv", [4, 1], ("default",)),
+        ("supercloud.csv", [4, 1], ("debug", "normal")),
+        ("sacct.txt", [16, 1], ("train",)),
+    ],
+)
+def test_published_traces_are_known_by_their_columns(file: str, gpus: list[int], queues: tuple[str, ...]) -> None:
+    """Jobs without GPUs or an end are left out; parts of a GPU are a whole one, workers have theirs each."""
+    found = read_trace(str(EXAMPLES / "20-traces" / file))
+
+    assert (gpus, queues) == (found.gpus.tolist(), found.queues)
+    assert found.duration.min() >= 300
+
+
+def test_spot_jobs_come_after_the_others() -> None:
+    """What a trace says of importance is a priority."""
+    assert [1, 0, 0] == read_trace(str(EXAMPLES / "20-traces" / "alibaba-spot.csv")).priority.tolist()
+
+
+def test_unknown_columns_are_told_with_those_that_are_known(tmp_path: Path) -> None:
+    """One line names every trace and its columns."""
+    (tmp_path / "jobs.csv").write_text("when,what\n1,2\n")
+    told = run("simulate", "--topology", "synthetic:", "--trace", str(tmp_path / "jobs.csv"))
+
+    assert told.exit_code == 2
+    assert "the columns are those of no known trace (Philly: timestamp, duration, num_gpus;" in told.stderr
+    assert "sacct: Submit, ElapsedRaw, AllocTRES)" in told.stderr

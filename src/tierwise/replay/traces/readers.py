@@ -1,4 +1,4 @@
-"""Readers of public data: a fabric from a table of hosts and switches, jobs from Microsoft's Philly trace.
+"""Readers of public data: a fabric from a table of hosts and switches, jobs from published traces and from Slurm.
 
 A bad line is one message with file, line and column.
 """
@@ -11,16 +11,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 
 from tierwise.api.errors import InputError
 from tierwise.replay.traces.fabric import Fabric, fabric
 from tierwise.replay.traces.trace import QUEUE, Trace, sorted_trace
 
-__all__ = ["Table", "read_fabric", "read_table", "read_trace"]
+__all__ = ["FORMATS", "Table", "TraceFormat", "read_fabric", "read_table", "read_trace"]
 
 Value = TypeVar("Value")
-_PHILLY = ("timestamp", "duration", "num_gpus")
 
 
 class Table:
@@ -48,10 +48,12 @@ class Table:
 
 
 def read_table(file: str) -> Table:
-    """A CSV file with a line of titles."""
+    """A CSV file with a line of titles; `sacct --parsable2` parts columns by bars."""
     try:
         with Path(file).open(newline="", encoding="utf-8") as stream:
-            lines = [line for line in csv.reader(stream) if line]
+            bars = (first := stream.readline()).count("|") > first.count(",")
+            stream.seek(0)
+            lines = [line for line in csv.reader(stream, delimiter="|" if bars else ",") if line]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(getattr(error, "strerror", None) or str(error), file=file) from None
     if len(lines) < 2:
@@ -74,25 +76,127 @@ def read_fabric(file: str, gpus_per_host: int) -> Fabric:
     return fabric(found, gpus_per_host)
 
 
-def read_trace(file: str) -> Trace:
-    """Jobs with a timestamp, a duration in seconds and a number of GPUs; further columns may say more of them.
+class TraceFormat(msgspec.Struct, frozen=True):
+    """Which columns of a table say when a job came, how long it worked, with how many GPUs, and in which queue."""
 
-    `priority` is a number; `queue`, or Philly's `cluster`, the queue.
-    """
+    name: str
+    arrival: str
+    gpus: str
+    duration: str = ""  # seconds; where there is none, from `start` to `end`
+    start: str = ""
+    end: str = ""
+    workers: str = ""  # that have so many GPUs each
+    queue: tuple[str, ...] = ()  # the first of these that the table has
+    priority: str = ""
+    count: Callable[[str], float] = float  # GPUs in a value
+    rank: Callable[[str], int] = int  # the priority in a value
+    log: bool = True  # jobs without GPUs, or without an end, are normal in it, and left out
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those that a table must have."""
+        return tuple(filter(None, (self.arrival, self.duration or self.start, self.end, self.gpus, self.workers)))
+
+    def missing(self, table: Table) -> list[str]:
+        """Those that a table does not have."""
+        return [title for title in self.columns if title not in table.titles]
+
+
+def _of_tres(text: str) -> float:
+    """GPUs among resources as Slurm writes them (`cpu=8,gres/gpu=4`), or as its database does (`1=8,1002=4`)."""
+    pairs = dict(pair.partition("=")[::2] for pair in text.split(",") if pair)
+    return float(pairs.get("gres/gpu") or pairs.get("1002") or 0)
+
+
+def _percent(text: str) -> float:
+    return float(text or 0) / 100
+
+
+FORMATS: Sequence[TraceFormat] = (
+    TraceFormat(
+        "Philly", "timestamp", "num_gpus", "duration", queue=("queue", "cluster"), priority="priority", log=False
+    ),
+    TraceFormat("Helios, Acme", "submit_time", "gpu_num", "duration", queue=("vc", "type")),
+    TraceFormat(
+        "Alibaba spot",
+        "submit_time",
+        "gpu_request",
+        "duration",
+        workers="worker_num",
+        queue=("organization",),
+        priority="job_type",
+        rank=lambda text: int(text == "HP"),
+    ),
+    TraceFormat(
+        "Alibaba PAI", "start_time", "plan_gpu", start="start_time", end="end_time", workers="inst_num", count=_percent
+    ),
+    TraceFormat(
+        "MIT Supercloud",
+        "time_submit",
+        "tres_alloc",
+        start="time_start",
+        end="time_end",
+        queue=("partition",),
+        count=_of_tres,
+    ),
+    TraceFormat(
+        "sacct", "Submit", "AllocTRES", "ElapsedRaw", queue=("Partition",), priority="Priority", count=_of_tres
+    ),
+)
+"""Tables of jobs that are known by their columns; the first whose columns a table has."""
+
+
+def read_trace(file: str) -> Trace:
+    """Jobs of a published trace or of `sacct`, known by its columns (`FORMATS`)."""
     table = read_table(file)
-    missing = [title for title in _PHILLY if title not in table.titles]
+    form = min(FORMATS, key=lambda form: len(form.missing(table)) / len(form.columns))
+    missing = form.missing(table)
+    if len(missing) == len(form.columns):
+        known = "; ".join(f"{form.name}: {', '.join(form.columns)}" for form in FORMATS)
+        raise InputError(f"the columns are those of no known trace ({known})", file=file)
     if missing:
-        raise InputError(f"columns {', '.join(_PHILLY)} are expected; {missing[0]} is missing", file=file)
-    priority = table.column("priority", int) if "priority" in table.titles else [0] * len(table)
-    queue = next((title for title in ("queue", "cluster") if title in table.titles), None)
+        needed = ", ".join(form.columns)
+        raise InputError(f"columns {needed} are expected ({form.name}); {missing[0]} is missing", file=file)
+    gpus = np.array(table.column(form.gpus, _gpus(form)))
+    if form.workers:
+        gpus = gpus * np.array(table.column(form.workers, _amount))
+    arrival = np.array(table.column(form.arrival, _moment))
+    if form.duration:
+        duration = np.array(table.column(form.duration, _amount if form.log else _positive))
+    else:
+        duration = np.array(table.column(form.end, _end)) - np.array(table.column(form.start, _end))
+    kept = (gpus > 0) & (duration > 0) & np.isfinite(duration)
+    if not kept.any():
+        raise InputError("no job has GPUs and an end", file=file)
+    queue = next((title for title in form.queue if title in table.titles), None)
+    queues = table.column(queue, _word) if queue else [QUEUE] * len(table)
+    priority = table.column(form.priority, form.rank) if form.priority in table.titles else [0] * len(table)
     return sorted_trace(
         Path(file).stem,
-        np.array(table.column("timestamp", _moment)),
-        np.array(table.column("duration", _positive)),
-        np.array(table.column("num_gpus", _whole), dtype=np.int64),
-        np.array(priority, dtype=np.int64),
-        table.column(queue, _word) if queue else [QUEUE] * len(table),
+        arrival[kept],
+        duration[kept],
+        np.ceil(gpus[kept]).astype(np.int64),
+        np.array(priority, dtype=np.int64)[kept],
+        [name for name, own in zip(queues, kept.tolist(), strict=True) if own],
     )
+
+
+def _gpus(form: TraceFormat) -> Callable[[str], float]:
+    """A number of GPUs, which may be none in a log."""
+    return (lambda text: form.count(text or "0")) if form.log else _whole
+
+
+def _amount(text: str) -> float:
+    """A number that is not negative; nothing is 0."""
+    value = float(text or 0)
+    if not 0 <= value < float("inf"):
+        raise ValueError
+    return value
+
+
+def _end(text: str) -> float:
+    """A moment; not a number where there was none yet."""
+    return float("nan") if text in ("", "0", "Unknown", "None") else _moment(text)
 
 
 def _word(text: str) -> str:
@@ -116,6 +220,8 @@ def _whole(text: str) -> int:
 
 
 def _moment(text: str) -> float:
-    """Seconds since the epoch; a time without a zone is UTC."""
+    """Seconds since the epoch, or a time; without a zone it is UTC."""
+    if text.replace(".", "", 1).isdigit():
+        return float(text)
     found = datetime.fromisoformat(text)
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
