@@ -20,20 +20,22 @@ _WAITS = Reason("WaitsForGang", "backfill", "the rest of its gang has no place y
 
 
 def backfill(cycle: Cycle) -> None:
-    """Every pending best-effort pod of a job that may run; of one that is only nominated no pod is left to place."""
+    """Every pending best-effort pod of a job that may run."""
+    nominated = {decision.job.number for decision in cycle.report.decisions if not decision.bound}
     for job in cycle.snapshot.waiting:
         if job.best_effort_pod_sets:
-            failed = cycle.attempt(job, lambda job: _serve(cycle, job))
+            failed = cycle.attempt(job, lambda job: _serve(cycle, job, waits=job.number in nominated))
             if failed is not None:
                 cycle.report.reject(job, Rejection("gate", job.key, failed))
 
 
-def _serve(cycle: Cycle, job: Job) -> None:
+def _serve(cycle: Cycle, job: Job, *, waits: bool) -> None:
+    """One job; one that is only nominated `waits`, also where the ledger has its tasks on idle room."""
     cycle.show(job)
     if not any(job.pod_sets()):  # else allocate has given its room back when it was served
         cycle.nominations.release(job)
     reason = admission_reason(cycle, job)
-    if reason is None and cycle.pipeline.gangs and not job_ready(cycle.ledger, job):
+    if reason is None and cycle.pipeline.gangs and (waits or not job_ready(cycle.ledger, job)):
         reason = _WAITS
     if reason is not None:
         if job.key not in cycle.report.rejections:

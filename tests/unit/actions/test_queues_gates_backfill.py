@@ -139,8 +139,21 @@ def test_best_effort_pods_do_not_start_ahead_of_their_gang() -> None:
     assert {} == placed(allocate(draw("r0[n0]"), mixed), "train")
 
 
-@pytest.mark.parametrize("action", ["gangpreempt", "jobpreempt"])
-def test_best_effort_pods_wait_with_a_gang_that_is_nominated(action: str) -> None:
+_ALL_OF_IT = gang("train", tasks=2, each="cpu=4", roles=(role("log", 1, each=""),), minimum=2, priority=9, queue="q")
+_ONE_ROLE = gang(
+    "train", tasks=1, each="", roles=(role("lead", 1, each="cpu=4", minimum=1),), minimum=1, priority=9, queue="q"
+)
+
+
+@pytest.mark.parametrize(
+    ("mixed", "nominated"), [(_ALL_OF_IT, ("train-0", "train-1")), (_ONE_ROLE, ("train-lead-0",))], ids=["two", "lead"]
+)
+@pytest.mark.parametrize(
+    "actions", ["allocate gangpreempt", "allocate jobpreempt", "gangpreempt allocate", "jobpreempt allocate"]
+)
+def test_best_effort_pods_wait_with_a_gang_that_is_nominated(
+    mixed: Gang, nominated: tuple[str, ...], actions: str
+) -> None:
     """Also where the gang has idle nodes, and waits for nothing but a quota that victims give back."""
     queue: Raw = {
         "apiVersion": "scheduling.volcano.sh/v1beta1",
@@ -150,15 +163,14 @@ def test_best_effort_pods_wait_with_a_gang_that_is_nominated(action: str) -> Non
     }
     world = draw("r0[n0 n1]", node="cpu=8")
     old = gang("old", tasks=1, each="cpu=8", on="n0", queue="q")
-    mixed = gang("train", tasks=2, each="cpu=4", roles=(role("log", 1, each=""),), minimum=2, priority=9, queue="q")
     plugins = ("priority", "gang", "conformance", "capacity", "predicates")
     outcome = allocate(
         replace(world, manifests=(*world.manifests, queue)),
         *(old, mixed),
-        profile=profile(*plugins, actions=f"enqueue allocate {action} backfill"),
+        profile=profile(*plugins, actions=f"enqueue {actions} backfill"),
     )
 
-    assert ({}, {"train-0": "n1", "train-1": "n1"}) == (outcome.bindings, outcome.nominations)
+    assert ({}, dict.fromkeys(nominated, "n1")) == (outcome.bindings, outcome.nominations)
     assert "WaitsForGang" == why(outcome, "train")
 
 
