@@ -252,6 +252,31 @@ def test_pods_that_share_a_claim_go_to_one_node() -> None:
     assert 1 == len(given(history, "c"))
 
 
+def test_a_claim_stays_where_it_was_given_when_the_first_that_shares_it_goes() -> None:
+    """The nomination of a pod is withdrawn after another pod was placed beside it: the devices are that pod's now."""
+    group: Raw = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "late", "namespace": "default", "creationTimestamp": "2026-01-01T00:03:20Z"},
+        "spec": {"minMember": 1, "queue": "default"},
+        "status": {"phase": "Inqueue"},
+    }
+    early = pod("early", "c", cpu=2, nodeSelector={"kubernetes.io/hostname": "b"})
+    late = [pod(f"late-{i}", "c", cpu=2, group="late") for i in range(2)]
+    late[0]["status"] = {"nominatedNodeName": "b"}
+
+    history = run(
+        [node("a", cpu=4), resource_slice("a", GPUS)],
+        [node("b", cpu=4, labels={"kubernetes.io/hostname": "b"}), resource_slice("b", GPUS)],
+        device_class(),
+        claim("c", exactly()),
+        *(group, early, late),
+    )
+
+    assert {"b"} == set(history.bindings.values())
+    assert 2 == len(history.bindings)
+
+
 @pytest.mark.parametrize("how", ["selector", "taint", "cordon", "anti-affinity"])
 def test_a_node_that_pods_may_not_use_keeps_them_from_no_other(how: str) -> None:
     """Of three pods that share a claim two fit on the only node for them, whatever room there is elsewhere."""

@@ -50,6 +50,8 @@ _SEVERAL: Final = -1
 
 Taken = list[tuple[int, int, int]]
 """What a task took: which array, the place in it, and how much."""
+_DEVICES, _AMOUNTS, _OWNERS = range(3)
+"""The arrays: devices, capacities of shared ones, and whose devices they became."""
 
 _PAUSE: Final = 10.0
 """Seconds before devices are given away again that could not be prepared, the longest that Kubernetes waits."""
@@ -326,7 +328,25 @@ class DeviceRules:
             for _ in range(-number):
                 own = given.get((shape.number, row))
                 if own:  # tasks from before the cycle hold their devices by their claims
-                    self._move(ledger, shape, row, own.pop(), by=-1)
+                    taken = own.pop()
+                    self._move(ledger, shape, row, taken, by=-1)
+                    if any(array == _OWNERS for array, _, _ in taken):
+                        self._inherit(ledger, taken)
+                        given = self._log.by_place()
+
+    def _inherit(self, ledger: Ledger, freed: Taken) -> None:
+        """Devices of a claim that other tasks share stay with one of those when the task that took them goes."""
+        for claim in {amount for array, _, amount in freed if array == _OWNERS}:
+            devices = {place for array, place, amount in freed if array == _OWNERS and amount == claim}
+            slots = {slot for (device, _), slot in self._state.slots.items() if device in devices}
+            own = [(array, place, n) for array, place, n in freed if place in (slots if array == _AMOUNTS else devices)]
+            for number, row, taken in self._log.standing():
+                heir = self._view.snapshot.shapes[number]
+                asked = heir.devices.claims if heir.devices is not None else ()
+                if any(one.shared and self._number(one.shared) == claim for one in asked):
+                    self._move(ledger, heir, row, taken, by=-1)
+                    self._move(ledger, heir, row, [*taken, *own], by=1)
+                    break
 
     def _move(self, ledger: Ledger, shape: Shape, row: int, taken: Taken, *, by: int) -> None:
         """Take what a task gets, or give it back: places in the arrays of the state, and how much."""
@@ -423,17 +443,17 @@ class DeviceRules:
                             self._released_amounts[slot] += milli(amount)
 
     def _takes(self, ask: DeviceAsk, plans: Sequence[PlannedClaim], found: Sequence[Sequence[Choice]]) -> Taken:
-        """What claims take: devices (0), capacities of shared ones (1), and whose devices they become (2)."""
+        """What claims take: devices, capacities of shared ones, and whose devices they become."""
         taken: Taken = []
         for plan, choices in zip(plans, found, strict=False):
             shared = next((claim.shared for claim in ask.claims if claim.plan is plan), "")
             for choice in choices:
                 for name, amount in choice.consumed.items():
-                    taken.append((1, self._state.slots[choice.device, name], amount))
+                    taken.append((_AMOUNTS, self._state.slots[choice.device, name], amount))
                 if not choice.consumed and not choice.request.admin:
-                    taken.append((0, choice.device, 1))
+                    taken.append((_DEVICES, choice.device, 1))
                 if shared:
-                    taken.append((2, choice.device, self._number(shared)))
+                    taken.append((_OWNERS, choice.device, self._number(shared)))
         return taken
 
     # -- before a bind
