@@ -65,6 +65,7 @@ def test_a_cell_is_a_combination_of_values(grid: Grid) -> None:
         ("axes: {profile: [tree]}\nbase: {topology: x, trace: y}\nbaseline: best", "baseline: best is none of the"),
         ("axes: {seed: [1]}\nbase: {topology: x, trace: y}\nrows: 2", "rows: is not a field of a grid"),
         ("topology: x", "axes: a grid has axes"),
+        ("axes: {seed: [1]}\nbase: {topology: x, trace: y, profile: [tree, slurm]}", "profile: a cell has one profile"),
     ],
 )  # fmt: skip
 def test_a_wrong_grid_is_told_in_a_line(text: str, said: str, tmp_path: Path) -> None:
@@ -134,6 +135,29 @@ def test_a_cell_that_always_loses_its_worker_has_failed(grid: Grid) -> None:
     }
 
 
+class Breaking(Serial):
+    """A pool that breaks with all that it has while one cell is in it."""
+
+    width = 2
+
+    def ended(self, handles: list[Any]) -> list[Any]:
+        self.broken = any(handle[0].seed == 2 and handle[0].profile == ("default",) for handle in handles)
+        return list(handles)
+
+    def result(self, handle: Any) -> CellResult:
+        if self.broken:
+            raise WorkerLostError
+        return answer(handle[0])
+
+
+def test_a_cell_that_breaks_its_pool_takes_no_other_with_it(grid: Grid) -> None:
+    """Its neighbours are run again without it, and have their results."""
+    found = results_of(grid, Breaking())
+
+    assert [1] == [number for number, result in sorted(found.items()) if result.error]
+    assert 4 == len(found)
+
+
 @pytest.mark.parametrize(
     ("name", "said"),
     [("spark://here", "is not dask://HOST:PORT or ray://HOST:PORT"), ("dask://", "is not dask://HOST:PORT")],
@@ -158,6 +182,8 @@ def test_a_stopped_sweep_goes_on(tmp_path: Path) -> None:
 
     assert whole == json.loads(command(*words).stdout)
     assert lines[:3] == kept.read_bytes().splitlines(keepends=True)[:3]
+    kept.write_bytes(lines[0] + lines[1][:20])
+    assert whole == json.loads(command(*words).stdout)
     assert 5 == len(kept.read_bytes().splitlines())
 
 
@@ -228,6 +254,13 @@ def test_a_clear_difference_has_a_verdict() -> None:
     assert "closer" == found["leaves beyond the fewest, all gangs"].verdict
     assert "worse" == found["GPU occupancy"].verdict
     assert abs((found["wait, mean"].value or 0) - 0.5) < 0.01
+
+
+def test_nothing_at_all_is_less() -> None:
+    """A profile without any leaf too many is closer than one that has some."""
+    found = {one.figure: (one.value, one.verdict) for one in compared(side(0.0, 1.0, noise=0.0))}
+
+    assert (0.0, "closer") == found["leaves beyond the fewest, all gangs"]
 
 
 @pytest.mark.parametrize(

@@ -58,9 +58,11 @@ def run(workers: Workers, cells: Iterable[Cell]) -> Iterator[tuple[Cell, CellRes
     handed: list[tuple[Any, Cell]] = []
     try:
         while True:
-            room = _AHEAD * workers.width - len(handed)
-            for cell in (*(again.popleft() for _ in range(min(room, len(again)))), *islice(waiting, max(room, 0))):
-                handed.append((workers.submit(cell.spec), cell))
+            if again and not handed:  # alone, so that the next loss is its own and no neighbour's
+                coming = [again.popleft()]
+            else:
+                coming = list(islice(waiting, 0 if again else _AHEAD * workers.width - len(handed)))
+            handed += [(workers.submit(cell.spec), cell) for cell in coming]
             if not handed:
                 return
             over = workers.ended([handle for handle, _ in handed])

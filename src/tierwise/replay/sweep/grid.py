@@ -59,9 +59,12 @@ class Grid(msgspec.Struct, frozen=True):
         if isinstance(raw.get(PROFILE), str):
             raw[PROFILE] = [raw[PROFILE]]
         try:
-            return msgspec.convert(raw, ReplaySpec)
+            spec = msgspec.convert(raw, ReplaySpec)
         except msgspec.ValidationError as error:
             raise InputError(str(error), field="axes") from None
+        if len(spec.profile) != 1:
+            raise InputError("a cell has one profile: several are an axis", field=PROFILE)
+        return spec
 
     @property
     def digest(self) -> str:

@@ -16,7 +16,16 @@ from tierwise.replay.report.table import Figure
 from tierwise.replay.spec import command
 from tierwise.replay.sweep.grid import PROFILE, SEED, Cell, Grid
 from tierwise.replay.sweep.results import CellResult
-from tierwise.replay.sweep.statistics import NO_DIFFERENCE, SHOWN, Difference, compared, compared_by_setting, pairs
+from tierwise.replay.sweep.statistics import (
+    CLOSENESS,
+    NO_DIFFERENCE,
+    SHOWN,
+    WAIT,
+    Difference,
+    compared,
+    compared_by_setting,
+    pairs,
+)
 
 __all__ = ["comparison_rows", "csv_text", "html_text"]
 
@@ -84,7 +93,7 @@ def html_text(grid: Grid, results: Mapping[int, CellResult], repeat: str) -> str
     body += _fronts(grid, results)
     for one in sides:
         body += _settings(grid, compared_by_setting(grid, one), one.profile)
-    for figure in SHOWN[:2]:
+    for figure in (CLOSENESS, WAIT):
         rows = [
             [", ".join(cell.names.values()), figure.show(abs(behind)), f"<code>{escape(command(cell.spec))}</code>"]
             for cell, behind in worst(grid, results, figure)
@@ -139,7 +148,7 @@ def _heat_maps(grid: Grid, results: Mapping[int, CellResult]) -> list[str]:
         return []
     down, across = axes
     made = []
-    for figure in SHOWN[:2]:
+    for figure in (CLOSENESS, WAIT):
         known = {key: _mean(some, figure) for key, some in _means(grid, results, PROFILE, down, across).items()}
         top = max((value for value in known.values() if np.isfinite(value)), default=0.0) or 1.0
         for profile in grid.axes.get(PROFILE, {"": ""}):
@@ -163,14 +172,13 @@ def _shaded(value: float | None, top: float, figure: Figure) -> str:
 
 
 def _fronts(grid: Grid, results: Mapping[int, CellResult]) -> list[str]:
-    """Which profiles no other beats in both of two figures: waiting beside tightness, and beside occupancy."""
-    by_title = {figure.title: figure for figure in SHOWN}
-    wait = by_title["wait, mean"]
+    """Which profiles no other beats in both of two figures: waiting beside closeness, and beside whole hosts."""
     made = []
-    for title in ("leaves beyond the fewest, all gangs", "hosts no longer whole, mean"):
-        other = by_title[title]
+    for other in SHOWN:
+        if other.title not in (CLOSENESS.title, "hosts no longer whole, mean"):
+            continue
         points = {
-            profile: (_mean(some, wait), _mean(some, other))
+            profile: (_mean(some, WAIT), _mean(some, other))
             for (profile,), some in _means(grid, results, PROFILE).items()
         }
         front = [
@@ -180,5 +188,7 @@ def _fronts(grid: Grid, results: Mapping[int, CellResult]) -> list[str]:
         ]
         series = [Series(name, [y], [x]) for name, (x, y) in points.items() if np.isfinite(x) and np.isfinite(y)]
         text = f"Nothing is better in both than {', '.join(front)}."
-        made.append(section(f"{wait.title} and {title}", text, scatter(series, label=f"{title} over {wait.title}")))
+        made.append(
+            section(f"{WAIT.title} and {other.title}", text, scatter(series, label=f"{other.title} over {WAIT.title}"))
+        )
     return made

@@ -68,7 +68,7 @@ class ResultFile:
             whole += length
             self.done -= {line.cell}
             self.done |= set() if line.result.error else {line.cell}
-        if path.exists() and whole:
+        if path.exists() and path.stat().st_size:
             with path.open("r+b") as file:  # a line that was cut off when the sweep was stopped goes
                 file.truncate(whole + len(self._first()))
 

@@ -23,8 +23,10 @@ from tierwise.replay.sweep.grid import PROFILE, SEED, Grid
 from tierwise.replay.sweep.results import CellResult
 
 __all__ = [
+    "CLOSENESS",
     "NO_DIFFERENCE",
     "SHOWN",
+    "WAIT",
     "Difference",
     "Pairs",
     "compared",
@@ -49,6 +51,9 @@ _TITLES = (
     "leaves per gang, max",
     "GPU occupancy",
 )
+_BY_TITLE = {figure.title: figure for figure in FIGURES}
+CLOSENESS, WAIT = _BY_TITLE[_TITLES[0]], _BY_TITLE[_TITLES[1]]
+"""The two that matter most: maps and worst cells are about them."""
 SHOWN: Sequence[Figure] = tuple(figure for figure in FIGURES if figure.title in _TITLES)
 """The figures that are compared."""
 
@@ -155,7 +160,7 @@ def compared_by_setting(grid: Grid, one: Pairs) -> list[Difference]:
         for column, figure in enumerate(SHOWN):
             here, there = one.here[own, column], one.there[own, column]
             apart = here - there
-            if figure not in (*DECISIVE, SHOWN[0]) or len(apart) < 2 or np.isnan(apart).any():
+            if figure not in (*DECISIVE, CLOSENESS) or len(apart) < 2 or np.isnan(apart).any():
                 continue
             mean, spread = float(apart.mean()), float(apart.std(ddof=1))
             error = spread / len(apart) ** 0.5
@@ -185,7 +190,7 @@ def _judged(made: Sequence[Difference], seeds: int) -> list[Difference]:
     found = []
     for difference, sure in zip(made, holm([one.p for one in made]), strict=True):
         none = 0.0 if difference.points else 1.0
-        less = (difference.value or none) < none
+        less = difference.value is not None and difference.value < none
         good, bad = _WORDS.get(difference.figure, ("better", "worse"))
         verdict = good if less == (better[difference.figure] < 0) else bad
         if seeds < SEEDS:
