@@ -25,9 +25,10 @@ from tierwise.replay.engine.contenders import BUILT_IN, Contender
 from tierwise.replay.engine.failures import draw
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.run import Comparison
+from tierwise.replay.shared_gpu.openb import is_openb
 from tierwise.replay.traces.fabric import Fabric
 from tierwise.replay.traces.queues import weighted_queues
-from tierwise.replay.traces.readers import read_fabric, read_trace
+from tierwise.replay.traces.readers import read_fabric, read_table, read_trace
 from tierwise.replay.traces.synthetic import PREFIX, synthetic_fabric, synthetic_trace
 
 __all__ = ["ReplayResult", "ReplaySpec", "command", "comparison", "existing", "replay"]
@@ -155,8 +156,11 @@ def comparison(
 
 
 def _fabric(spec: ReplaySpec) -> Fabric:
-    read = synthetic_fabric if spec.topology.startswith(PREFIX) else read_fabric
-    return read(spec.topology, spec.gpus_per_host)
+    if spec.topology.startswith(PREFIX):
+        return synthetic_fabric(spec.topology, spec.gpus_per_host)
+    if is_openb(read_table(spec.topology)):
+        raise InputError("nodes whose GPUs are shared are for `tierwise simulate` alone", file=spec.topology)
+    return read_fabric(spec.topology, spec.gpus_per_host)
 
 
 def _contender(name: str, seed: int, profile_of: Callable[[str], Profile]) -> Contender:

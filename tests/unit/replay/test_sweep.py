@@ -168,6 +168,14 @@ def test_an_unknown_engine_is_bad_input(name: str, said: str) -> None:
         engine(name, 1)
 
 
+def test_nodes_with_shared_gpus_are_no_fabric(tmp_path: Path) -> None:
+    """Their amounts are not taken for switches."""
+    (tmp_path / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn,8000,4096,2,A\n")
+    found = answer(ReplaySpec(topology=str(tmp_path / "nodes.csv"), trace="synthetic:jobs=3"))
+
+    assert "nodes whose GPUs are shared are for `tierwise simulate` alone" in found.error
+
+
 # What is kept
 
 
