@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from tests.support.depth import examples
 from tests.support.draw import Gang, Outcome, allocate, draw
 from tests.support.split_optimum import touched
-from tests.support.strategies import PROFILES, Scene, scenes
+from tests.support.strategies import PROFILES, Scene, proposing, scenes
 
-from tierwise.bench.proposals import proposing
 from tierwise.framework.extension import Proposal
 from tierwise.framework.report import Decision
 

@@ -10,18 +10,18 @@ from tierwise.config.kube import read_kube
 from tierwise.config.profile import Profile
 from tierwise.port import Objects
 
-__all__ = ["app_group", "network", "node", "objects", "pod", "profile"]
+__all__ = ["Raw", "app_group", "network", "node", "objects", "pod", "profile"]
 
 GROUP, WORKLOAD = "appgroup.diktyo.x-k8s.io", "appgroup.diktyo.x-k8s.io.workload"
 REGION, ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 Raw = dict[str, Any]
 
 
-def node(name: str, spot: str = "", *, cpu: int = 8) -> Raw:
+def node(name: str, spot: str = "", *, cpu: int = 8, pods: int = 110) -> Raw:
     """A node at a spot written "region/zone"; empty for one without labels."""
     region, _, zone = spot.partition("/")
     labels = {key: value for key, value in ((REGION, region), (ZONE, zone)) if value}
-    status = {"allocatable": {"cpu": str(cpu), "pods": "110"}}
+    status = {"allocatable": {"cpu": str(cpu), "pods": str(pods)}}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
 
 

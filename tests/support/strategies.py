@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import msgspec
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
+from msgspec.structs import replace
 from tests.support.draw import (
     Gang,
     Groups,
@@ -19,10 +20,9 @@ from tests.support.draw import (
     draw,
 )
 
-from tierwise.bench.proposals import proposing
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 
-__all__ = ["PROFILES", "Scene", "crowds", "node_names", "profile", "scenes", "trees"]
+__all__ = ["PROFILES", "Scene", "crowds", "node_names", "profile", "proposing", "scenes", "trees"]
 
 MOST_NODES = 12
 NODE_KINDS = ("cpu=8 mem=8 gpu=4", "cpu=4 mem=8 gpu=2", "cpu=2 mem=1", "cpu=6 mem=4 gpu=1 pods=3")
@@ -43,6 +43,12 @@ def profile(*plugins: str | PluginChoice, actions: str = "enqueue allocate backf
     """A profile with these plugins in one tier."""
     chosen = (p if isinstance(p, PluginChoice) else PluginChoice(p) for p in plugins)
     return Profile(tuple(actions.split()), (tuple(chosen),))
+
+
+def proposing(**arguments: object) -> Profile:
+    """The default profile with `propose`."""
+    first, second = DEFAULT.tiers
+    return replace(DEFAULT, tiers=(first, (*second, PluginChoice("propose", arguments))))
 
 
 PROFILES = {

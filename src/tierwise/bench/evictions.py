@@ -1,4 +1,4 @@
-"""Rows about eviction: how good the chosen victims are, and how long it takes to weigh every domain."""
+"""Rows about eviction: how long it takes to weigh every domain, and to find victims among many."""
 
 from __future__ import annotations
 
@@ -18,24 +18,21 @@ from tierwise.bench.worlds import (
     BenchCluster,
     GangSpec,
     cluster,
-    flat_cluster,
     jobs,
     snapshot,
     with_leaders,
 )
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.framework.report import CycleReport
 from tierwise.model.job import Job, Phase, Status, SubJob
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle
 
-__all__ = ["EVICTING", "cheapest", "crowded_cluster", "destroyed", "protected", "scattered"]
+__all__ = ["EVICTING", "CrowdedCluster", "crowded_cluster", "protected", "scattered"]
 
 
 # Clusters that are full of running gangs, and one more important gang that needs room: what eviction is measured on.
 #
-# Every task takes a whole node, so the cheapest victims of a domain can be found exactly: `cheapest` does, by a
-# dynamic programme over the nodes to be freed, and the engine's choice is held against it.
+# Every task takes a whole node, so the cheapest victims of a domain can be found exactly: the test of the victims does.
 
 
 EVICTING: Profile = replace(DEFAULT, actions=("allocate", "backfill", "gangpreempt"))
@@ -94,72 +91,6 @@ def _standing(job: Job, rows: Sequence[int], minimum: int) -> Job:
     return replace(job, phase=Phase.RUNNING, minimum=minimum, constraint=None, subs=(running,), tasks=tasks)
 
 
-def destroyed(crowded: CrowdedCluster, report: CycleReport) -> tuple[int, int]:
-    """Nodes' worth of work lost with broken gangs, wherever it ran, and nodes evicted."""
-    lost: dict[int, int] = {}
-    for eviction in report.evictions:
-        lost[eviction.job.number] = lost.get(eviction.job.number, 0) + 1
-    broken = 0
-    for number, gone in lost.items():
-        held, least = len(crowded.rows[number - 1]), crowded.minimums[number - 1]
-        broken += held if held - gone < least else 0
-    return broken, sum(lost.values())
-
-
-def cheapest(crowded: CrowdedCluster, tier: int) -> tuple[int, int]:
-    """The same of the cheapest plan in any domain up to a tier: fewest nodes' worth broken, then fewest evicted."""
-    topology = crowded.snapshot.topology
-    plans = []
-    for group in topology.by_tier(0, tier):
-        for domain in group.tolist():
-            span = topology.span(domain)
-            if span.stop - span.start >= crowded.need:
-                plans.append(_cheapest_in(crowded, span))
-    return min(plans)
-
-
-def _cheapest_in(crowded: CrowdedCluster, span: slice) -> tuple[int, int]:
-    """Safe tasks cost nothing broken, so all of them come first; the rest is a cover of nodes by whole gangs."""
-    cores: list[tuple[int, int]] = []  # nodes freed here, nodes' worth lost anywhere
-    safe = 0
-    for rows, least in zip(crowded.rows, crowded.minimums, strict=True):
-        here = sum(span.start <= row < span.stop for row in rows)
-        spare = min(here, len(rows) - least)
-        safe += spare
-        if here > spare:
-            cores.append((here - spare, len(rows)))
-    missing = crowded.need - safe
-    if missing <= 0:
-        return 0, crowded.need
-    best: dict[int, tuple[int, int]] = {0: (0, 0)}  # nodes freed by cores, capped -> nodes' worth lost, nodes freed
-    for freed, lost in cores:
-        for have, (cost, gone) in list(best.items()):
-            reach = min(missing, have + freed)
-            offer = (cost + lost, gone + freed)
-            if reach not in best or offer < best[reach]:
-                best[reach] = offer
-    if missing not in best:
-        return 2**40, 2**40
-    broken, freed_by_cores = best[missing]
-    return broken, max(crowded.need, freed_by_cores)
-
-
-@row("P9a", at_most(1.15, 1.05))
-def _p9a(lab: Lab) -> Measured:
-    """Mean cost of the victims against the exact optimum."""
-    ratios = _ratios(lab)
-    what = f"cost of the victims ÷ exact optimum, mean over {len(ratios)} full clusters, every domain weighed"
-    return what, float(np.mean(ratios))
-
-
-@row("P9b", at_most(2, 1.3))
-def _p9b(lab: Lab) -> Measured:
-    """The same, the worst case."""
-    ratios = _ratios(lab)
-    what = f"cost of the victims ÷ exact optimum, worst of {len(ratios)} full clusters"
-    return what, max(ratios)
-
-
 @row("P9c", at_most(1, 0.3))
 def _p9c(lab: Lab) -> Measured:
     """Time to weigh every domain of a large cluster."""
@@ -192,21 +123,6 @@ def _timed(full: CrowdedCluster, repeats: int) -> tuple[float, int]:
         len(attempt.domains_considered) for attempts in report.eviction_attempts.values() for attempt in attempts
     )
     return best_of(repeats, lambda: cycle(full.snapshot, EVICTING), clock=time.process_time), weighed
-
-
-def _ratios(lab: Lab) -> list[float]:
-    """Broken work against the optimum; where nothing need be broken, evicted tasks against it."""
-    ratios = []
-    for seed in range(lab.size.contests):
-        where = flat_cluster(6, 8 + seed % 9)
-        full = crowded_cluster(where, 14 + seed % 11, need=4 + seed % 5, tier=1 + seed % 2, seed=seed)
-        broken, evicted = destroyed(full, cycle(full.snapshot, EVICTING))
-        least_broken, least_evicted = cheapest(full, 1 + seed % 2)
-        if least_broken:
-            ratios.append(broken / least_broken)
-        else:
-            ratios.append(evicted / least_evicted if not broken else 1.0 + broken)
-    return ratios
 
 
 # Clusters full of small gangs that stand on many nodes each, and gangs that cannot lose a single pod.

@@ -17,8 +17,8 @@ from tests.support.draw import (
     placed,
     role,
 )
+from tests.support.strategies import proposing
 
-from tierwise.bench.proposals import proposing
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.framework.extension import Abstained, Proposal
 

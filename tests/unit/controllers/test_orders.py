@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.boutique import CALLS
 
 from tierwise.api.network_aware import algorithm_of
-from tierwise.bench.services import CALLS
 from tierwise.controllers.app_group import ALGORITHMS, cycle, order
 
 TARJAN_FIRST = ("P3", "P6", "P10", "P9", "P8", "P1", "P2", "P4", "P5", "P7", "P11")

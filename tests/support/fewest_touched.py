@@ -1,4 +1,4 @@
-"""The fewest domains that a gang can touch, found another way than the engine does: what P10 is held against.
+"""The fewest domains that a gang can touch, found another way than `propose` does.
 
 Bottom up: for every domain, the most units that it holds with so many racks touched, with so many of everything. A
 child matters only by the most units that it holds at each cost, so a merge is one shifted minimum for each of these.

@@ -1,4 +1,4 @@
-"""The ends of the conflict between the objectives of `propose`, in numbers: `python -m tierwise.bench.ends`.
+"""The ends of the conflict between the objectives of `propose`, in numbers: `python -m tests.support.objectives`.
 
 Two workloads on the same clusters: one that fits (how many racks a gang touches, and which gangs still fit after it),
 and one that asks for more than there is (how much of it is placed). docs/plugins/propose.md shows what came out.
@@ -11,9 +11,9 @@ from collections.abc import Sequence
 import click
 import msgspec
 import numpy as np
+from tests.support.fewest_touched import touched
+from tests.support.strategies import proposing
 
-from tierwise.bench.optimum import touched
-from tierwise.bench.proposals import proposing
 from tierwise.bench.worlds import GPU, BenchCluster, GangSpec, cluster, jobs, mix, snapshot
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.framework.report import CycleReport
