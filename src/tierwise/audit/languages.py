@@ -241,21 +241,36 @@ def kueue_groups(objects: Objects) -> Iterator[Finding]:
     """
     inside, every = _standing(objects, _in_kueue), _standing(objects, _in_kueue, also_waiting=True)
     for path, pods in every.items():
-        marks = pods[0].metadata.annotations
         total = _kueue_size(objects, path, pods[0])
         if not diminished(pods, total):
             yield from _part(f"pod group {path}", len(inside.get(path, ())), total)
         if pods[0].metadata.labels.get("kueue.x-k8s.io/managed") == "true":
             continue
-        listed = [[entry.node_label for entry in t.spec.levels] for t in objects.every(KueueTopology).values()]
-        for level, size in _sliced(marks):
-            levels = next((found for found in listed if level in found), None)
-            slices: dict[int, list[Pod]] = {}
-            for pod in inside.get(path, ()) if levels is not None else ():
-                slices.setdefault(_index(pod) // size if size else 0, []).append(pod)
-            for number, mine in sorted(slices.items()):
-                subject = f"pod group {path}" + (f", slice {number} of {size}" if size else "")
-                yield from _apart(objects, subject, mine, *(levels or [])[: (levels or []).index(level) + 1])
+        sets: dict[str, list[Pod]] = {}
+        for pod in inside.get(path, ()):
+            sets.setdefault(_pod_set(pod), []).append(pod)
+        for name, mine in sorted(sets.items()):
+            yield from _slices_apart(objects, f"pod group {path}" + (f", pod set {name}" if name else ""), mine)
+
+
+def _slices_apart(objects: Objects, subject: str, pods: list[Pod]) -> Iterator[Finding]:
+    """A pod set, or a slice of it, in several domains of a level that it requires."""
+    listed = [[entry.node_label for entry in t.spec.levels] for t in objects.every(KueueTopology).values()]
+    for level, size in _sliced(pods[0].metadata.annotations):
+        levels = next((found for found in listed if level in found), None)
+        slices: dict[int, list[Pod]] = {}
+        for pod in pods if levels is not None else ():
+            slices.setdefault(_index(pod) // size if size else 0, []).append(pod)
+        for number, mine in sorted(slices.items()):
+            of = f", slice {number} of {size}" if size else ""
+            yield from _apart(objects, subject + of, mine, *(levels or [])[: (levels or []).index(level) + 1])
+
+
+def _pod_set(pod: Pod) -> str:
+    """The pod set of a pod of a JobSet, or the group of pod sets that share a domain."""
+    labels, shared = pod.metadata.labels, pod.metadata.annotations.get("kueue.x-k8s.io/podset-group-name", "")
+    parted = "jobset.sigs.k8s.io/replicatedjob-replicas" in labels and _KUEUE_GROUP in labels
+    return shared or labels.get("kueue.x-k8s.io/podset", "") if parted else ""
 
 
 def _in_kueue(pod: Pod) -> str:

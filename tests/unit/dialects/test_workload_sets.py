@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from tests.support.languages import RACK, nodes, topology
+from tests.support.languages import RACK, nodes, objects_of, topology
 from tests.support.workloads import expanded, group, manifests, pods, scheduled
 
 from tierwise.api.codec import Raw
+from tierwise.api.core import Pod
 from tierwise.api.errors import InputError
+from tierwise.audit import audit
 from tierwise.dialects import workloads
+from tierwise.port import Key
 
 WORLD = nodes({"s0": {"r0": "n0 n1", "r1": "n2 n3"}}, cpu=1)
 
@@ -222,3 +225,148 @@ def test_a_topology_in_words_of_kueue_is_kept_by_each_group() -> None:
     assert 4 == len(bound)
     assert all(racks[bound[f"vllm-{group}"]] == racks[bound[f"vllm-{group}-1"]] for group in (0, 1))
     assert {} == scheduled(*world, _serving(3, workerTemplate=template))
+
+
+# -- in a queue of Kueue's
+
+QUEUED = {"labels": {"kueue.x-k8s.io/queue-name": "team"}}
+KUEUE = topology(of="kueue.x-k8s.io/v1beta2")
+RACKS = {"n0": "r0", "n1": "r0", "n2": "r1", "n3": "r1"}
+
+
+def _queued(*sets: tuple[str, int, int, dict[str, str]], cpu: str = "1") -> Raw:
+    """A JobSet of replicated jobs: name, replicas, pods of each, and annotations of the pods after `podset-`."""
+    return {
+        "apiVersion": "jobset.x-k8s.io/v1alpha2",
+        "kind": "JobSet",
+        "metadata": {"name": "train", **QUEUED},
+        "spec": {
+            "replicatedJobs": [
+                {
+                    "name": name,
+                    "replicas": replicas,
+                    "template": {
+                        "spec": {
+                            "parallelism": size,
+                            "completions": size,
+                            "template": {
+                                "metadata": {
+                                    "annotations": {f"kueue.x-k8s.io/podset-{k}": v for k, v in asked.items()}
+                                },
+                                "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]},
+                            },
+                        }
+                    },
+                }
+                for name, replicas, size, asked in sets
+            ]
+        },
+    }
+
+
+def _racks(bound: dict[str, str], start: str) -> set[str]:
+    return {RACKS[node] for name, node in bound.items() if name.startswith(start)}
+
+
+def test_a_job_set_in_a_queue_of_kueue_starts_whole_or_not_at_all() -> None:
+    """Five pods on four nodes: all of four, none of five; without the queue four of five."""
+    whole, large = (_queued(("a", 1, 1, {}), ("b", 1, size, {})) for size in (3, 4))
+
+    assert 4 == len(scheduled(*WORLD, whole))
+    assert {} == scheduled(*WORLD, large)
+    assert 4 == len(scheduled(*WORLD, {**large, "metadata": {"name": "train"}}))
+
+
+def test_pod_sets_of_a_job_set_have_limits_of_their_own() -> None:
+    """Two pairs, each in a rack and anywhere; three in no rack; one pair limited and the other not."""
+    rack = {"required-topology": RACK}
+
+    bound = scheduled(*WORLD, KUEUE, _queued(("a", 1, 2, rack), ("b", 1, 2, rack)))
+    assert (4, 1, 1) == (len(bound), len(_racks(bound, "train-a")), len(_racks(bound, "train-b")))
+    assert {} == scheduled(*WORLD, KUEUE, _queued(("a", 1, 1, rack), ("b", 1, 3, rack)))
+    bound = scheduled(*WORLD, KUEUE, _queued(("a", 1, 2, rack), ("b", 1, 1, {})))
+    assert (3, 1) == (len(bound), len(_racks(bound, "train-a")))
+
+
+def test_pod_sets_of_one_group_of_them_share_a_domain() -> None:
+    """A leader and its worker in one rack; a leader and two workers in none."""
+    unit = {"required-topology": RACK, "group-name": "unit"}
+
+    assert 1 == len(_racks(scheduled(*WORLD, KUEUE, _queued(("a", 1, 1, unit), ("b", 1, 1, unit))), "train"))
+    assert {} == scheduled(*WORLD, KUEUE, _queued(("a", 1, 1, unit), ("b", 1, 2, unit)))
+
+
+@pytest.mark.parametrize(("replicas", "size", "asked"), [(2, 2, ""), (4, 1, "2"), (1, 4, "2")])
+def test_slices_of_a_job_set_count_through_its_jobs(replicas: int, size: int, asked: str) -> None:
+    """A slice without a size is one Job; one with a size may be of several Jobs, or a part of one."""
+    sized = {"slice-size": asked} if asked else {}
+    bound = scheduled(*WORLD, KUEUE, _queued(("w", replicas, size, {"slice-required-topology": RACK, **sized})))
+
+    ordered = [RACKS[bound[name]] for name in sorted(bound)]
+    assert 4 == len(ordered)
+    assert (ordered[0], ordered[2]) == (ordered[1], ordered[3])
+
+
+def _job(parallelism: int, **annotations: str) -> Raw:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "pi", **QUEUED, "annotations": annotations},
+        "spec": {
+            "parallelism": parallelism,
+            "completions": 9,
+            "template": {
+                "spec": {
+                    "restartPolicy": "Never",
+                    "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}],
+                }
+            },
+        },
+    }
+
+
+def test_a_job_in_a_queue_of_kueue_is_a_gang() -> None:
+    """Of as many pods as run at a time, or as few as it says it can do with."""
+    assert 4 == len(scheduled(*WORLD, _job(4)))
+    assert {} == scheduled(*WORLD, _job(5))
+    assert 4 == len(scheduled(*WORLD, _job(5, **{"kueue.x-k8s.io/job-min-parallelism": "3"})))
+
+
+def test_a_stateful_set_in_a_queue_of_kueue_is_a_gang() -> None:
+    """All of its replicas."""
+    template = _job(1)["spec"]["template"]  # type: ignore[index]
+
+    def of(replicas: int) -> Raw:
+        spec = {"replicas": replicas, "template": template}
+        return {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db", **QUEUED}, "spec": spec}
+
+    assert [4, 0] == [len(scheduled(*WORLD, of(replicas))) for replicas in (4, 5)]
+
+
+def test_pods_that_name_a_group_stay_in_it() -> None:
+    """A queue of Kueue's makes no second group."""
+    given = _job(2)
+    given["spec"]["template"]["metadata"] = {"annotations": {"scheduling.k8s.io/group-name": "own"}}  # type: ignore[index]
+
+    assert [False, False] == ["kueue.x-k8s.io/pod-group-name" in one.metadata.labels for one in pods(given).values()]
+
+
+def test_the_auditor_knows_pod_sets() -> None:
+    """A pod set in two racks; two of them in a rack each."""
+    rack = {"required-topology": RACK}
+    world = nodes({"s0": {"r0": "n0 n1", "r1": "n2 n3", "r2": "n4"}}, cpu=1)
+    objects = expanded(*world, KUEUE, _queued(("a", 1, 2, rack), ("b", 1, 2, rack)))
+
+    def found(*where: str) -> list[str]:
+        standing = objects.every(Pod).items()
+        placed = [
+            {**(objects.raw(Key("", "Pod", *path.split("/"))) or {}), "status": {"phase": "Running"}}
+            for path, _ in standing
+        ]
+        for raw, node in zip(placed, where, strict=True):
+            raw["spec"] = {**raw["spec"], "nodeName": node}  # type: ignore[dict-item]
+        jobs = [objects.raw(Key("batch", "Job", "default", f"train-{name}-0")) or {} for name in "ab"]
+        return [finding.subject for finding in audit(objects_of(world, [KUEUE], jobs, placed))]
+
+    assert [] == found("n0", "n1", "n2", "n3")
+    assert ["pod group default/jobset-train, pod set b"] == found("n0", "n1", "n2", "n4")

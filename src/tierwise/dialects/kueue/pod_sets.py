@@ -4,7 +4,8 @@
 gate and adds node selectors. Gates and selectors are honoured, and the annotations add no constraint;
 the pods of a Workload start together. *Without Kueue* the annotations themselves are limits: a level is a node label
 of a Topology, slices are sub-groups by the index of their pods, slices of several sizes lie within each other, and the
-pods of a pod group, or of an owner whose size is known, start together.
+pods of a pod group, or of an owner whose size is known, start together. Pods that name their pod set, as those of a
+JobSet do, are a sub-group with limits of its own.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ _PREFERRED: Final = f"{GROUP}/podset-preferred-topology"
 _SLICE: Final = f"{GROUP}/podset-slice-required-topology"
 _SLICE_SIZE: Final = f"{GROUP}/podset-slice-size"
 _SLICES: Final = f"{GROUP}/podset-slice-required-topology-constraints"
+_POD_SET: Final = f"{GROUP}/podset"
+_SHARED: Final = f"{GROUP}/podset-group-name"
+_REPLICAS: Final = "jobset.sigs.k8s.io/replicatedjob-replicas"
 _INDEX: Final = f"{GROUP}/pod-group-pod-index"
 _INDEX_LABEL: Final = f"{GROUP}/pod-group-pod-index-label"
 _COMPLETION: Final = "batch.kubernetes.io/job-completion-index"
@@ -72,28 +76,35 @@ def named(pod: Pod) -> str:
         return ""
     if _grouped(pod):
         asked.append(f"{_TOTAL[len(GROUP) + 1 :]}={marks.get(_TOTAL, '')}")
+        asked += [f"podset={_pod_set(pod)}"] if _pod_set(pod) else []
     if not group:
         owner = next((reference for reference in meta.owner_references if reference.controller), None)
         group = f"{owner.kind}/{owner.name}" if owner is not None else f"Pod/{meta.name}"
     return f"{namespace}/{group}" + (f" ({', '.join(asked)})" if asked else "")
 
 
+def _pod_set(pod: Pod) -> str:
+    """The pod set of a pod of a JobSet that is a pod group, where Kueue has not answered it."""
+    labels = pod.metadata.labels
+    return labels.get(_POD_SET, "") if _REPLICAS in labels and _grouped(pod) and not assigned(pod) else ""
+
+
 def sub_group(pod: Pod) -> str:
-    """The slice of a pod, by its index within the pod set, else by the number at the end of its name.
+    """The slice of a pod, by its index within the pod set, else by the number at the end of its name; else its pod set.
 
     Where slices lie within each other, the innermost one.
     """
-    layers = _layers(pod.metadata.annotations) if not assigned(pod) else ()
+    layers, own = _layers(pod.metadata.annotations) if not assigned(pod) else (), _pod_set(pod)
     if isinstance(layers, str) or not layers:
-        return ""
-    size = layers[-1][1]
+        return own
+    size, prefix = layers[-1][1], f"{own}-" if own else ""
     labels, marks = pod.metadata.labels, pod.metadata.annotations
     for key in (marks.get(_INDEX_LABEL, ""), _INDEX, _COMPLETION):
         index = read_number(labels.get(key, "") or marks.get(key, "")) if key else None
         if index is not None:
-            return f"slice-{index // size}"
+            return f"{prefix}slice-{index // size}"
     trailing = _TRAILING.search(pod.metadata.name)
-    return f"slice-{int(trailing[1]) // size}" if trailing is not None else ""
+    return f"{prefix}slice-{int(trailing[1]) // size}" if trailing is not None else ""
 
 
 def tree_of(name: str) -> str:
@@ -136,18 +147,46 @@ def _group(objects: Objects, path: str, pods: list[Pod]) -> Group | None:
         return None
     total = _size(objects, record, first)
     refusal = _refusal(pods, total)
-    marks = first.metadata.annotations
     asks = not assigned(first) and refusal is None
-    layers = _layers(marks) if asks else ()
+    own = SubGroup(name, 0)
+    if asks and _pod_set(first):
+        own = SubGroup(name, 0, None, tuple(_pod_sets(objects, pods)))
+    elif asks:
+        own = _asked(objects, first, total or 0)
     return Group(
         key=Key(GROUP, "Workload", namespace, name),
         minimum=total or 1,
         created=created(record.metadata if record is not None else first.metadata),
         annotations=_with_queue(objects, record, first),
-        constraint=_constraint(objects, marks) if asks else None,
-        sub_groups=() if isinstance(layers, str) or not layers else tuple(_slices(objects, layers, 0, total or 0)),
+        constraint=own.constraint,
+        sub_groups=own.sub_groups,
         refusal=refusal,
     )
+
+
+def _asked(objects: Objects, pod: Pod, number: int) -> SubGroup:
+    """What a pod asks for all of its pod set, which has so many."""
+    marks, own = pod.metadata.annotations, _pod_set(pod)
+    layers = _layers(marks)
+    inner = (
+        () if isinstance(layers, str) or not layers else _slices(objects, layers, 0, number, f"{own}-" if own else "")
+    )
+    return SubGroup(own, number, _constraint(objects, marks), tuple(inner))
+
+
+def _pod_sets(objects: Objects, pods: list[Pod]) -> Iterator[SubGroup]:
+    """The pod sets of a gang, each by one of its pods; those of one `podset-group-name` share their domain."""
+    shared: dict[str, list[SubGroup]] = {}
+    for pod in pods:
+        asked = _asked(objects, pod, _of_owner(objects, pod) or 0)
+        group = pod.metadata.annotations.get(_SHARED, "") if asked.constraint is not None else ""
+        if group:
+            shared.setdefault(group, []).append(asked)
+        else:
+            yield asked
+    for name, parts in shared.items():
+        inner = tuple(msgspec.structs.replace(part, constraint=None) for part in parts)
+        yield SubGroup(f"podset-group-{name}", sum(part.minimum for part in parts), parts[0].constraint, inner)
 
 
 def _with_queue(objects: Objects, record: Workload | None, pod: Pod) -> Mapping[str, str]:
@@ -185,6 +224,11 @@ def _size(objects: Objects, record: Workload | None, pod: Pod) -> int | None:
         admitted = {a.name: a.count for a in admission.pod_set_assignments} if admission is not None else {}
         counts = ((admitted.get(pod_set.name), pod_set.count) for pod_set in record.spec.pod_sets)
         return sum(asked if count is None else count for count, asked in counts)
+    return _of_owner(objects, pod)
+
+
+def _of_owner(objects: Objects, pod: Pod) -> int | None:
+    """How many pods the Job of a pod has at a time, and those beside it that are of its pod set; 1 without an owner."""
     owner = next((reference for reference in pod.metadata.owner_references if reference.controller), None)
     if owner is None:
         return 1
@@ -197,7 +241,8 @@ def _size(objects: Objects, record: Workload | None, pod: Pod) -> int | None:
     at_once, in_all = spec.get("parallelism", 1), spec.get("completions")
     if not isinstance(at_once, int):
         return None
-    return min(at_once, in_all) if isinstance(in_all, int) else at_once
+    beside = read_number(pod.metadata.labels.get(_REPLICAS, "")) if _pod_set(pod) else None
+    return (min(at_once, in_all) if isinstance(in_all, int) else at_once) * (1 if beside is None else beside)
 
 
 def _refusal(pods: list[Pod], total: int | None) -> Reason | None:
@@ -205,7 +250,8 @@ def _refusal(pods: list[Pod], total: int | None) -> Reason | None:
     totals = {pod.metadata.annotations.get(_TOTAL, "") for pod in pods}
     if len(totals) > 1 and _grouped(first):
         return Reason("InvalidGroup", "pod", f"annotation {_TOTAL} is not the same on all of its pods")
-    if len(pods) > 1:
+    sets = [_pod_set(pod) for pod in pods]
+    if len(pods) > 1 and not (all(sets) and len(set(sets)) == len(sets)):
         return not_supported("several topologies in one pod group", "its pods ask for different ones")
     if _grouped(first) and (total is None or total < 1):
         return Reason("InvalidGroup", "pod", f"annotation {_TOTAL} does not say how many pods its group has")
@@ -215,13 +261,15 @@ def _refusal(pods: list[Pod], total: int | None) -> Reason | None:
         owner = next(reference for reference in first.metadata.owner_references if reference.controller)
         text = f"how many pods {owner.kind} {owner.name} makes is not known here; a pod group says so itself"
         return not_supported("a topology for the pods of an owner", text)
-    marks = first.metadata.annotations
     if assigned(first):
         return None
-    if _REQUIRED in marks and not marks[_REQUIRED].strip():
-        return Reason("InvalidGroup", "pod", f"annotation {_REQUIRED} names no level")
-    fault = _layers(marks)
-    return Reason("InvalidGroup", "pod", fault) if isinstance(fault, str) else None
+    for marks in (pod.metadata.annotations for pod in pods):
+        if _REQUIRED in marks and not marks[_REQUIRED].strip():
+            return Reason("InvalidGroup", "pod", f"annotation {_REQUIRED} names no level")
+        fault = _layers(marks)
+        if isinstance(fault, str):
+            return Reason("InvalidGroup", "pod", fault)
+    return None
 
 
 def _layers(marks: Mapping[str, str]) -> tuple[tuple[str, int], ...] | str:
@@ -257,17 +305,19 @@ def _listed(marks: Mapping[str, str]) -> tuple[tuple[str, int], ...] | str:
     return layers
 
 
-def _slices(objects: Objects, layers: tuple[tuple[str, int], ...], first: int, last: int) -> Iterator[SubGroup]:
+def _slices(
+    objects: Objects, layers: tuple[tuple[str, int], ...], first: int, last: int, of: str
+) -> Iterator[SubGroup]:
     """The pods from an index up to another one in slices, each with the slices inside it."""
     (level, size), *inner = layers
     limit = Constraint(hard=True, tier_name=level, kind=_kind(objects, level))
     for start in range(first, last, size):
         end = min(start + size, last)
         if inner:
-            parts = tuple(_slices(objects, tuple(inner), start, end))
-            yield SubGroup(f"pods-{start}-{end - 1}", end - start, limit, parts)
+            parts = tuple(_slices(objects, tuple(inner), start, end, of))
+            yield SubGroup(f"{of}pods-{start}-{end - 1}", end - start, limit, parts)
         else:
-            yield SubGroup(f"slice-{start // size}", end - start, limit)
+            yield SubGroup(f"{of}slice-{start // size}", end - start, limit)
 
 
 def _constraint(objects: Objects, marks: Mapping[str, str]) -> Constraint | None:

@@ -23,6 +23,7 @@ from tierwise.dialects.workloads.fields import Fields
 from tierwise.port import Key, Objects, key_of, key_of_raw
 
 __all__ = [
+    "KUEUE_QUEUE",
     "Child",
     "Expansion",
     "Family",
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 
-_KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
 
 
 class NoTemplateError(InputError):
@@ -147,7 +148,7 @@ class Owner(msgspec.Struct, frozen=True):
     def suspended(self, *fields: Fields) -> bool:
         """Whether one of the fields says so; in a queue of Kueue's that is Kueue's gate, which stays shut here."""
         asked = any(part.flag("suspend") for part in fields or (self.spec,))
-        return asked and _KUEUE_QUEUE not in self.labels
+        return asked and KUEUE_QUEUE not in self.labels
 
     def children(self) -> Sequence[Object]:
         """Pods and workloads that it owns."""

@@ -17,10 +17,10 @@ from tierwise.api.core import Pod
 from tierwise.api.kueue import GROUP as KUEUE
 from tierwise.dialects.languages import whose
 from tierwise.dialects.pod_marks import GROUP_ANNOTATION, KAI_QUEUE, QUEUE_ANNOTATION
-from tierwise.dialects.workloads.children import Child, Owner, named
+from tierwise.dialects.workloads.children import KUEUE_QUEUE, Child, Owner, named
 from tierwise.port import key_of, key_of_raw
 
-__all__ = ["Gang", "in_gang", "queue"]
+__all__ = ["POD_SET", "Gang", "Marks", "in_gang", "in_queue", "queue"]
 
 _ROLE: Final = "volcano.sh/task-spec"
 _QUEUE_LABEL: Final = "volcano.sh/queue-name"
@@ -30,6 +30,7 @@ _INHERITED: Final = "volcano.sh/"
 _KUEUE_GROUP: Final = f"{KUEUE}/pod-group-name"
 _KUEUE_TOTAL: Final = f"{KUEUE}/pod-group-total-count"
 _KUEUE_WORKLOAD: Final = f"{KUEUE}/workload"
+POD_SET: Final = f"{KUEUE}/podset"
 _MODE: Final = "volcano.sh/network-topology-mode"
 _TIER: Final = "volcano.sh/network-topology-highest-tier"
 _TIER_OF_RAY: Final = f"{_TIER}-allowed"
@@ -54,6 +55,25 @@ def queue(owner: Owner) -> str:
     return owner.annotations.get(QUEUE_ANNOTATION) or labels.get(_QUEUE_LABEL) or labels.get(KAI_QUEUE, "")
 
 
+class Marks(msgspec.Struct, frozen=True):
+    """Labels and annotations that the pods of a workload get beside those of their template."""
+
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+
+
+def in_queue(owner: Owner, templates: Iterable[Child], total: int) -> Marks:
+    """What makes one pod group of a workload in a queue of Kueue's, which is admitted whole; nothing elsewhere.
+
+    Pods that are in a group already, in any language, stay there.
+    """
+    named_queue = owner.labels.get(KUEUE_QUEUE, "")
+    if not named_queue or not all(whose(_pod(child)) == "" or _asks_kueue(child) for child in templates):
+        return Marks()
+    name = f"{owner.kind.lower()}-{owner.name}"
+    return Marks({KUEUE_QUEUE: named_queue, _KUEUE_GROUP: name}, {_KUEUE_TOTAL: str(total)})
+
+
 def in_gang(owner: Owner, gang: Gang, pods: Sequence[Child], roles: Iterable[str] = ()) -> list[Child]:
     """The group, and its pods with the marks of it; `roles` name the task of each."""
     if pods and all(_asks_kueue(child) for child in {child.template: child for child in pods}.values()):
@@ -64,7 +84,8 @@ def in_gang(owner: Owner, gang: Gang, pods: Sequence[Child], roles: Iterable[str
     present = _present(owner, gang, pods)
     if present >= len(pods):
         return list(pods)
-    gang = msgspec.structs.replace(gang, minimum=max(gang.minimum - present, 1))
+    minimum = max(gang.minimum, len(pods)) if KUEUE_QUEUE in owner.labels else gang.minimum
+    gang = msgspec.structs.replace(gang, minimum=max(minimum - present, 1))
     plugins = gang.plugins or any(_scheduler(child) == _PLUGINS for child in pods)
     given = list(roles) or [""] * len(pods)
     marks: dict[str, Mapping[str, str]] = {

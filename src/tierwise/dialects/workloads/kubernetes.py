@@ -5,6 +5,7 @@ None of them is a gang by itself: their pods start one by one unless they name a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
@@ -16,6 +17,7 @@ from tierwise.api.meta import read_number
 from tierwise.api.selector import holds, tolerates
 from tierwise.dialects.workloads.children import Child, Expansion, Owner, alike, digest, named, pod
 from tierwise.dialects.workloads.fields import Fields
+from tierwise.dialects.workloads.gangs import POD_SET, in_queue
 
 __all__ = ["COMPLETION_INDEX", "cron_job", "daemon_set", "deployment", "job", "replica_set", "stateful_set"]
 
@@ -23,6 +25,8 @@ _HASH: Final = "pod-template-hash"
 _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _ENDED: Final = ("Succeeded", "Failed")
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+_JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
+_POD_INDEX: Final = "kueue.x-k8s.io/pod-group-pod-index"
 
 
 # Deployments and the sets of apps/v1.
@@ -73,7 +77,7 @@ def replica_set(owner: Owner) -> Expansion:
 def stateful_set(owner: Owner) -> Expansion:
     """Pods by ordinal, with a claim each for every claim template; all at once, whatever their order of starting."""
     spec, template = owner.spec, owner.spec.at("template")
-    pod(owner, template, owner.name)
+    group = in_queue(owner, [pod(owner, template, owner.name)], spec.count("replicas", 1))
     start = spec.at("ordinals").number("start", 0)
     claims = {claim.at("metadata").text("name"): claim for claim in spec.each("volumeClaimTemplates")}
     children: list[Child] = []
@@ -83,10 +87,11 @@ def stateful_set(owner: Owner) -> Expansion:
             "statefulset.kubernetes.io/pod-name": name,
             "apps.kubernetes.io/pod-index": str(index),
             "controller-revision-hash": f"{owner.name}-{digest(template.raw)}",
+            **group.labels,
         }
         children += (Child(_claim(owner, claim, f"{volume}-{name}")) for volume, claim in claims.items())
         own = _claiming(template.at("spec").raw, claims, name)
-        children.append(pod(owner, template, name, labels=labels, spec=own))
+        children.append(pod(owner, template, name, labels=labels, annotations=group.annotations, spec=own))
     return Expansion(children)
 
 
@@ -184,7 +189,7 @@ def _for_node(raw: Raw, name: str) -> Raw:
 def job(owner: Owner) -> Expansion:
     """As many pods at a time as may run, by what has succeeded; with Indexed completion one for each index."""
     spec, template = owner.spec, owner.spec.at("template")
-    pod(owner, template, owner.name)
+    example = pod(owner, template, owner.name)
     given = spec.raw.get("completions") is not None
     at_once = spec.count("parallelism", 1)
     in_all = spec.number("completions", 1) if given or spec.raw.get("parallelism") is None else None
@@ -206,29 +211,38 @@ def job(owner: Owner) -> Expansion:
         "controller-uid": owner.uid,
         "job-name": owner.name,
     }
+    total = at_once if in_all is None else min(at_once, in_all)
+    group = in_queue(owner, [example], read_number(owner.annotations.get(_LEAST, "")) or total)
+    labels |= group.labels
     if indexed:
         done = {_index(one) for one in pods if one.status.phase == "Succeeded"} | _completed(owner, in_all or 0)
         taken = {*done, *map(_index, active)}
         free = (index for index in range(in_all if in_all is not None else at_once) if index not in taken)
         wanted = islice(free, max(at_once - len(active), 0))
-        return Expansion([_of_index(owner, template, labels, index) for index in wanted])
+        return Expansion([_of_index(owner, template, labels, group.annotations, index) for index in wanted])
     succeeded = max(
         sum(one.status.phase == "Succeeded" for one in pods), owner.fields.at("status").number("succeeded", 0)
     )
     limit = at_once if in_all is None else min(at_once, max(in_all - succeeded, 0))
     if in_all is None and succeeded:
         limit = 0
-    child = pod(owner, template, f"{owner.name}-", labels=labels)
+    child = pod(owner, template, f"{owner.name}-", labels=labels, annotations=group.annotations)
     return Expansion([Child(child.raw, child.template)] * max(limit - len(active), 0))
 
 
 _JOBS: Final = "kubernetes.io/job-controller"
+_LEAST: Final = "kueue.x-k8s.io/job-min-parallelism"
 
 
-def _of_index(owner: Owner, template: Fields, labels: dict[str, str], index: int) -> Child:
+def _of_index(owner: Owner, template: Fields, labels: dict[str, str], marks: Mapping[str, str], index: int) -> Child:
     mark = {COMPLETION_INDEX: str(index)}
+    if POD_SET in template.at("metadata").texts("labels"):  # one of several Jobs that count their pods through
+        before = (read_number(owner.labels.get(_JOB_INDEX, "")) or 0) * owner.spec.number("parallelism", 1)
+        labels = labels | {_POD_INDEX: str(before + index)}
     hosted = {"hostname": f"{owner.name}-{index}", **template.at("spec").raw}
-    return pod(owner, template, f"{owner.name}-{index}-", labels=labels | mark, annotations=mark, spec=hosted)
+    return pod(
+        owner, template, f"{owner.name}-{index}-", labels=labels | mark, annotations={**marks, **mark}, spec=hosted
+    )
 
 
 def _is_over(owner: Owner) -> bool:

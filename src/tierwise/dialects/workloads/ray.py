@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import Final
 
 from tierwise.api.codec import Raw, kind_of
-from tierwise.dialects.workloads.children import Child, Expansion, NoTemplateError, Owner, alike, named, pod
+from tierwise.dialects.workloads.children import (
+    KUEUE_QUEUE,
+    Child,
+    Expansion,
+    NoTemplateError,
+    Owner,
+    alike,
+    named,
+    pod,
+)
 from tierwise.dialects.workloads.fields import Fields, few
 from tierwise.dialects.workloads.gangs import Gang, in_gang
 
@@ -17,7 +26,7 @@ __all__ = ["ray_cluster", "ray_job", "ray_service"]
 
 _RAY: Final = "ray.io"
 _GANG: Final = f"{_RAY}/gang-scheduling-enabled"
-_QUEUES: Final = ("volcano.sh/queue-name", "kai.scheduler/queue")
+_QUEUES: Final = ("volcano.sh/queue-name", "kai.scheduler/queue", KUEUE_QUEUE)
 _SCHEDULERS: Final = ("volcano", "tierwise", "scheduler-plugins-scheduler")
 _FROM: Final = f"{_RAY}/originated-from-crd"
 _FROM_NAME: Final = f"{_RAY}/originated-from-cr-name"

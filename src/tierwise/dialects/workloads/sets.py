@@ -1,7 +1,7 @@
 """Sets of Kubernetes' sigs: JobSets, which are Jobs, and LeaderWorkerSets, which are groups of pods.
 
-A JobSet is no gang by itself. Each group of a LeaderWorkerSet is one, as its operator writes it for Volcano: a leader
-without its workers serves nothing.
+A JobSet is no gang by itself; in a queue of Kueue's, which admits it whole, it is one. Each group of a LeaderWorkerSet
+is a gang, as its operator writes it for Volcano: a leader without its workers serves nothing.
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ from typing import Final
 from tierwise.api.codec import Raw
 from tierwise.dialects.workloads.children import Child, Expansion, NoTemplateError, Owner, digest, named, pod
 from tierwise.dialects.workloads.fields import Fields, few
-from tierwise.dialects.workloads.gangs import Gang, in_gang
+from tierwise.dialects.workloads.gangs import POD_SET, Gang, Marks, in_gang, in_queue
 
 __all__ = ["job_set", "leader_worker_set"]
 
 _JOB_SET: Final = "jobset.sigs.k8s.io"
 _EXCLUSIVE: Final = f"alpha.{_JOB_SET}/exclusive-topology"
 _BY_SELECTOR: Final = f"alpha.{_JOB_SET}/node-selector"
+_SLICE: Final = "kueue.x-k8s.io/podset-slice-required-topology"
+_SLICE_SIZE: Final = "kueue.x-k8s.io/podset-slice-size"
 _CONTROLLER: Final = f"{_JOB_SET}/jobset-controller"
 
 
@@ -27,15 +29,13 @@ def job_set(owner: Owner) -> Expansion:
     replicated = list(spec.each("replicatedJobs"))
     if not replicated:
         raise NoTemplateError("it has no pod template", field="spec.replicatedJobs")
-    for entry in replicated:
-        pod(owner, entry.at("template", "spec", "template"), owner.name)  # or it is refused
+    examples = [pod(owner, entry.at("template", "spec", "template"), owner.name) for entry in replicated]
     replicas = [entry.count("replicas", 1) for entry in replicated]
     shown = [str(number) for number in replicas]
     everything = few(spec, "replicatedJobs", sum(replicas))
-    pods = (
-        n * entry.at("template", "spec").number("parallelism", 1) for n, entry in zip(replicas, replicated, strict=True)
-    )
-    few(spec, "replicatedJobs", sum(pods))
+    sizes = [_pods(entry.at("template", "spec")) for entry in replicated]
+    total = few(spec, "replicatedJobs", sum(n * size for n, size in zip(replicas, sizes, strict=True)))
+    grouped = in_queue(owner, examples, total)
     if spec.text("managedBy", _CONTROLLER) != _CONTROLLER:
         return Expansion(note=f"it is managed by {spec.text('managedBy')}")
     if owner.suspended():
@@ -60,12 +60,28 @@ def job_set(owner: Owner) -> Expansion:
             }
             group = entry.text("groupName", "default")
             marks |= {f"{_JOB_SET}/group-name": group}
-            children.append(Child(_job(owner, entry.at("template"), name, marks), f"{entry.path}.template"))
+            own = _as_pod_set(grouped, role, sizes[place], examples[place])
+            children.append(Child(_job(owner, entry.at("template"), name, marks, own), f"{entry.path}.template"))
     return Expansion(children)
 
 
-def _job(owner: Owner, template: Fields, name: str, marks: dict[str, str]) -> Raw:
-    """One Job, with the marks of its place in the set on itself and on its pods."""
+def _pods(job: Fields) -> int:
+    """How many pods a Job has at a time."""
+    at_once = job.number("parallelism", 1)
+    return min(at_once, job.number("completions", at_once))
+
+
+def _as_pod_set(grouped: Marks, role: str, size: int, example: Child) -> Marks:
+    """The marks of a replicated job, which is a pod set of its own; a slice without a size is one Job."""
+    if not grouped.labels:
+        return grouped
+    asked = Fields(example.raw).at("metadata").texts("annotations")
+    sized = {_SLICE_SIZE: str(size)} if _SLICE in asked and _SLICE_SIZE not in asked else {}
+    return Marks({**grouped.labels, POD_SET: role}, {**grouped.annotations, **sized})
+
+
+def _job(owner: Owner, template: Fields, name: str, marks: dict[str, str], grouped: Marks) -> Raw:
+    """One Job, with the marks of its place in the set on itself and on its pods, which have those of their group."""
     meta, inner = template.at("metadata"), template.at("spec", "template")
     exclusive = meta.texts("annotations").get(_EXCLUSIVE) or owner.annotations.get(_EXCLUSIVE, "")
     by_selector = _BY_SELECTOR in {**owner.annotations, **meta.texts("annotations")}
@@ -78,8 +94,8 @@ def _job(owner: Owner, template: Fields, name: str, marks: dict[str, str]) -> Ra
         **inner.raw,
         "metadata": {
             **of_pod.raw,
-            "labels": of_pod.texts("labels") | marks,
-            "annotations": of_pod.texts("annotations") | told,
+            "labels": of_pod.texts("labels") | marks | dict(grouped.labels),
+            "annotations": of_pod.texts("annotations") | told | dict(grouped.annotations),
         },
         "spec": {"subdomain": owner.name, **spec},
     }
