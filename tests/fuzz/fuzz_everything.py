@@ -115,7 +115,8 @@ def configuration(pick: Random, has: Mapping[str, bool], scene: str = "") -> Man
         ("sla", 0.1),
     ):
         if pick.random() < chance or (name == "repair" and has["spares"]):
-            replacing: Manifest = {"onNodeLoss": "replace"} | ({"maxSpares": 4} if has["spares"] else {})
+            wish = Random(repr(later)).choice(("replace", "replace", "restart-subgroup", "restart-all"))
+            replacing: Manifest = {"onNodeLoss": wish} | ({"maxSpares": 4} if has["spares"] else {})
             second.append({"name": name, "arguments": replacing} if name == "repair" else {"name": name})
     found: Manifest = {"actions": ", ".join(["enqueue", *later]), "tiers": [{"plugins": first}, {"plugins": second}]}
     return found | ({"configurations": actions} if actions else {})

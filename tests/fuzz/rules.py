@@ -327,8 +327,6 @@ def _evictions(facts: Facts) -> Iterator[str]:
     for path, by, action in facts.step.evicted:
         victim = facts.old[path]
         lost = _lost(facts, victim)
-        if not lost and victim.labels.get(f"{_QUOTA}preemptible") == "false":
-            yield f"protected: {path} by {action}"
         if action == "giveback" or lost or not by:
             continue
         gainers = [facts.old[p] for p in facts.step.gained.get(by, ()) if p in facts.old]
@@ -390,17 +388,45 @@ def _whole_disruption(facts: Facts) -> Iterator[str]:
 
 
 def _preemptable(facts: Facts) -> Iterator[str]:
-    """Nobody takes from a group of Volcano's that says it is not preemptable, unless it asks for its repair itself."""
-    for raw in _kind(facts.step.before, "PodGroup", "scheduling.volcano.sh"):
-        marks = raw["metadata"].get("annotations") or {}
-        if marks.get("volcano.sh/preemptable") != "false":
+    """Nobody takes from a pod that is marked to stay, itself or by its group, but what its job has agreed to itself.
+
+    It agrees to its restart by repair where it asks for one, and to give back spares where it borrows them.
+    """
+    groups = _kind(facts.step.before, "PodGroup", "scheduling.volcano.sh")
+    firm = {f"{raw['metadata']['namespace']}/{raw['metadata']['name']}" for raw in groups if _stays(raw["metadata"])}
+    for path, by, action in facts.step.evicted:
+        pod = facts.old[path]
+        marked = _stays(pod.meta) or pod.labels.get(f"{_QUOTA}preemptible") == "false" or _path_of_group(pod) in firm
+        if not marked or _lost(facts, pod):
             continue
-        name, space = raw["metadata"]["name"], raw["metadata"]["namespace"]
-        asked = "tierwise.io/on-node-loss" in marks
-        for path in sorted({path for path, _, action in facts.step.evicted if not (asked and action == "repair")}):
-            pod = facts.old[path]
-            if pod.space == space and pod.marks.get("scheduling.k8s.io/group-name") == name and not _lost(facts, pod):
-                yield f"not preemptable: {path}"
+        own = _own_keys(facts, pod.space, _group(pod))
+        if by:
+            space, _, owner = by.partition("/")
+            lender = _own_keys(facts, space, owner)
+            agreed = own.get(_BORROWS) == "true" and lender.get(_SPARES, "0") != "0"
+        else:
+            agreed = own.get(_ON_LOSS, "replace") != "replace"
+        if action != "repair" or not agreed:
+            yield f"not preemptable: {path} by {action}"
+
+
+_BORROWS, _SPARES, _ON_LOSS = "tierwise.io/borrows-spares", "tierwise.io/spares", "tierwise.io/on-node-loss"
+
+
+def _stays(meta: Manifest) -> bool:
+    """Whether an object is marked as not preemptable, in the way of Volcano's."""
+    return "false" in ((meta.get(part) or {}).get("volcano.sh/preemptable") for part in ("annotations", "labels"))
+
+
+def _own_keys(facts: Facts, space: str, name: str) -> dict[str, str]:
+    """What the objects of a gang say in annotations; worlds name all of them after the gang."""
+    found: dict[str, str] = {}
+    for raw in facts.step.before:
+        meta = raw["metadata"]
+        same = meta["name"].partition("-")[0] == name.partition("-")[0]
+        if same and (meta.get("namespace") or "default") == space:
+            found |= meta.get("annotations") or {}
+    return found
 
 
 class Queues:

@@ -381,19 +381,45 @@ def test_borrowers_stay_where_their_budget_keeps_them() -> None:
     assert {} == _evicted(allocate(_guarded(world, lent, 0), owner, _gang("busy", tasks=1, on="n1")))
 
 
+FIRM = {
+    "group": ({"volcano.sh/preemptable": "false"}, {}),
+    "pod": ({}, {"volcano.sh/preemptable": "false"}),
+    "quota": ({}, {"quota.scheduling.koordinator.sh/preemptible": "false"}),
+    "koordinator": ({}, {"scheduling.koordinator.sh/disable-preemptible": "true"}),
+}
+"""Marks as not preemptable: annotations of the group, and labels of its first pod."""
+
+
+@pytest.mark.parametrize("mark", FIRM)
 @pytest.mark.parametrize(
     ("wish", "expected"), [("replace", []), ("restart-all", ["train-0", "train-1"])], ids=["moved", "restarted"]
 )
-def test_marks_hold_unless_the_job_asks_for_its_restart(wish: str, expected: list[str]) -> None:
+def test_marks_hold_unless_the_job_asks_for_its_restart(wish: str, expected: list[str], mark: str) -> None:
     """A pod marked as not preemptable is not moved; a job that wants all of its pods restarted gets that."""
-    firm = {"volcano.sh/preemptable": "false"}
+    marks, labels = FIRM[mark]
     world = draw(RACKS, node="cpu=1", running="n2:cpu=1")
     if wish == "restart-all":
         world = _with(draw(RACKS), n1=NOT_READY)
     tasks = 3 if wish == "replace" else 2
-    train = _gang("train", tasks=tasks, within=1, on="n0 n1", marks={ON_LOSS: wish, **firm})
+    said = {ON_LOSS: wish, **marks}
+    train = _gang("train", tasks=tasks, within=1, on="n0 n1", marks=said, labels={"train-0": labels})
 
     assert expected == sorted(_evicted(allocate(world, train)))
+
+
+@pytest.mark.parametrize("mark", FIRM)
+def test_borrowers_have_agreed_to_go(mark: str) -> None:
+    """Whoever borrows spares gives them back though it is marked as not preemptable, and goes for nobody else."""
+    marks, labels = FIRM[mark]
+    world = draw("r0[n0 n1 n2] r1[n3]", node="cpu=1")
+    owner = _gang("train", tasks=2, within=1, on="n0 -", marks=OWNER)
+    lent = _gang("lent", tasks=1, on="n2", marks={**BORROWER, **marks}, labels={"lent-0": labels})
+    busy = _gang("busy", tasks=1, on="n1")
+
+    assert ["lent-0"] == sorted(_evicted(allocate(world, owner, lent, busy)))
+    urgent = _gang("urgent", tasks=2, within=1, priority=9)
+    profile = replaced(DEFAULT, actions=("allocate", "gangpreempt"))
+    assert ["busy-0"] == sorted(_evicted(allocate(world, lent, busy, urgent, profile=profile)))
 
 
 # -- spares
