@@ -7,13 +7,12 @@ from typing import Any
 
 from tierwise.api import codec
 from tierwise.apiserver.kinds import find
+from tierwise.apiserver.life import life_of
 from tierwise.apiserver.objects import Answer, ObjectApi, Place
 from tierwise.apiserver.store import ServedCluster
 from tierwise.config.profile import DEFAULT
 from tierwise.port import Objects
-from tierwise.sim.cluster.controller_manager import ControllerManager
 from tierwise.sim.cluster.pod_behaviour import PodSpeed
-from tierwise.sim.cluster.simulation import Simulation
 
 __all__ = ["START", "Json", "Playground", "deployment", "nodes"]
 
@@ -56,9 +55,7 @@ class Playground:
         self.now = START
         self.cluster = ServedCluster(objects, lambda: self.now, window, events)
         self.api = ObjectApi(self.cluster)
-        self.simulation = Simulation(
-            self.cluster.read(), DEFAULT, start=START, user=ControllerManager(), cluster=self.cluster, timing=timing
-        )
+        self.simulation = life_of(self.cluster, DEFAULT, START, timing)
 
     def live(self, seconds: int = 3) -> None:
         """Let so many seconds pass, one after the other."""

@@ -14,14 +14,41 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from tierwise.apiserver.store import ServedCluster
+from tierwise.config.profile import Profile
+from tierwise.framework.report import CycleReport
+from tierwise.model.snapshot import Snapshot
+from tierwise.port import Objects
+from tierwise.sim.cluster.controller_manager import ControllerManager
+from tierwise.sim.cluster.pod_behaviour import PodSpeed
 from tierwise.sim.cluster.simulation import Simulation
+from tierwise.status.pod import ConditionWriter
 
-__all__ = ["alive"]
+__all__ = ["alive", "life_of"]
 
 _PAUSE: Final = 1.0
 """Seconds until a cluster whose last moment failed is tried again."""
 
 _LONGEST: Final = 60.0
+
+
+def life_of(
+    cluster: ServedCluster,
+    profile: Profile,
+    start: float,
+    timing: PodSpeed,
+    observe: Callable[[Snapshot, CycleReport, Objects], None] | None = None,
+) -> Simulation:
+    """All that acts on a served cluster: Kubernetes' controllers and tierwise's, the scheduler, and kubelets."""
+    return Simulation(
+        cluster.read(),
+        profile,
+        start=start,
+        user=ControllerManager(),
+        cluster=cluster,
+        timing=timing,
+        observe=observe,
+        conditions=ConditionWriter(every_pod=True),
+    )
 
 
 @contextlib.contextmanager
@@ -49,8 +76,8 @@ def alive(
             try:
                 simulation.advance(now)
                 simulation.forget()
-                following = simulation.following(now)
-                pause = _LONGEST if following is None else min(max(following - clock(), 0.0), _LONGEST)
+                following = min(simulation.following(now) or math.inf, cluster.beat(now))
+                pause = min(max(following - clock(), 0.0), _LONGEST)
             except Exception as error:  # noqa: BLE001 - no object can stop the cluster
                 tell(f"a moment of the cluster failed: {error}")
             wake.wait(pause)

@@ -21,6 +21,7 @@ from tierwise.api.core import Pod, PodDisruptionBudget
 from tierwise.api.errors import InputError
 from tierwise.api.meta import read_number
 from tierwise.api.selector import matches
+from tierwise.apiserver import discovery
 from tierwise.apiserver.apply import apply_patch
 from tierwise.apiserver.bounds import check_bounds
 from tierwise.apiserver.failures import ApiFailure, bad_request, conflict, expired, invalid, not_found
@@ -145,7 +146,24 @@ class ObjectApi:
 
     def shown(self, place: Place, raw: Raw) -> Raw:
         """An object in the version that was asked for, with what an API server adds where nothing is said."""
+        if place.key.kind == "Node" and not place.key.group:
+            raw = self._reported(raw)
         return _in_version(place, _defaulted(place.served, raw))
+
+    def _reported(self, node: Raw) -> Raw:
+        """A node with what its kubelet reports again and again: what it is, and that it still holds."""
+        meta, status = meta_of(node), part(node, "status")
+        lease = self.cluster.raw(Key("coordination.k8s.io", "Lease", "kube-node-lease", str(meta.get("name")))) or {}
+        born = meta.get("creationTimestamp")
+        last = str(part(lease, "spec").get("renewTime") or born)[:19].rstrip("Z") + "Z"
+        listed = status.get("conditions")
+        heard = [
+            {"lastTransitionTime": born, "lastHeartbeatTime": last, **one} if isinstance(one, dict) else one
+            for one in (listed if isinstance(listed, list) else ())
+        ]
+        info = {**_NODE_INFO, **{field: meta.get("uid") for field in ("machineID", "systemUUID", "bootID")}}
+        info |= part(status, "nodeInfo")
+        return {**node, "status": {**status, "nodeInfo": info} | ({"conditions": heard} if heard else {})}
 
     def _held(self, place: Place) -> Raw:
         raw = self.cluster.raw(place.key)
@@ -600,6 +618,17 @@ _DEFAULTS: Final[Mapping[tuple[str, str], Raw]] = {
     },
 }
 """Fields of specs without which commands of kubectl refuse to go on, or crash."""
+
+
+_NODE_INFO: Final = {
+    "architecture": "amd64",
+    "containerRuntimeVersion": "simulated://1",
+    "kernelVersion": "simulated",
+    "kubeProxyVersion": "",
+    "kubeletVersion": discovery.version()["gitVersion"],
+    "operatingSystem": "linux",
+    "osImage": "simulated by tierwise",
+}
 
 
 _SHOWN_AS_THEY_GO: Final = frozenset(

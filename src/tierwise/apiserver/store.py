@@ -12,6 +12,7 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
 from typing import Final
 
 import msgspec
@@ -19,12 +20,14 @@ from msgspec.structs import replace
 
 from tierwise.api import codec
 from tierwise.api.codec import Object, Raw, part
+from tierwise.api.core import Node
 from tierwise.api.definitions import DEFINITIONS
+from tierwise.api.meta import format_micro_time
 from tierwise.apiserver.kinds import ASIDE, DEFINITION, of_kind
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.identity import made_up_uid
 from tierwise.port import Bind, Delete, Effect, Evict, Key, Nominate, Objects, Outcome, Prepare, RecordEvent, Update
-from tierwise.sim.cluster.store import Batch, EmbeddedCluster
+from tierwise.sim.cluster.store import Batch, EmbeddedCluster, by_type
 
 __all__ = ["Change", "ServedCluster", "established", "meta_of"]
 
@@ -33,6 +36,9 @@ _WINDOW: Final = 20_000
 
 _EVENTS: Final = 10_000
 """Events that are kept; the oldest go first."""
+
+_BEAT: Final = 10
+"""Seconds after which a kubelet renews its lease; longer where there are so many nodes that ten a second are more."""
 
 _NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 
@@ -62,6 +68,8 @@ class ServedCluster(EmbeddedCluster):
         self._log: deque[Change] = deque(maxlen=window)
         self._most_events = events
         self._forgotten = 0  # the version of the last change that has left the window
+        self._addresses = count(1)  # of nodes and pods
+        self._beaten = 0.0  # when kubelets have last renewed their leases
         self._aside: dict[Key, Raw] = {}
         self._recorded: dict[Key, None] = {}  # events of the cluster itself, the one that was told last at the end
         self._load(objects)
@@ -196,7 +204,7 @@ class ServedCluster(EmbeddedCluster):
 
     def _take(self, batch: Batch) -> None:
         before = self._objects
-        puts = {key: (before.raw(key), _with_phase(key, raw)) for key, raw in batch.puts.items()}
+        puts = {key: (before.raw(key), raw) for key, raw in batch.puts.items()}
         stamped = {key: self._stamped(key, raw, old) for key, (old, raw) in puts.items()}
         changed = {key: raw for key, raw in stamped.items() if raw is not puts[key][0]}
         gone = {key: old for key in batch.deletes if (old := before.raw(key)) is not None}
@@ -211,6 +219,7 @@ class ServedCluster(EmbeddedCluster):
 
     def _stamped(self, key: Key, raw: Raw, old: Raw | None) -> Raw:
         """An object as it is kept: with identity, version, generation and time of creation; `old` where it is that."""
+        raw = self._filled(key, raw, old)
         meta, before = dict(meta_of(raw)), meta_of(old or {})
         meta.setdefault("name", key.name)
         if key.namespace:
@@ -228,6 +237,56 @@ class ServedCluster(EmbeddedCluster):
         self.version += 1
         meta["resourceVersion"] = str(self.version)
         return {**raw, "metadata": meta}
+
+    def _filled(self, key: Key, raw: Raw, old: Raw | None) -> Raw:
+        """Nodes and pods with what is said of every one of them: phase, that it is scheduled, addresses."""
+        status, spec = part(raw, "status"), part(raw, "spec")
+        held, added = part(old or {}, "status"), Raw()
+        match key:
+            case Key("", "Node") if not status.get("addresses"):
+                own = [
+                    {"type": "InternalIP", "address": self._address(10, 0)},
+                    {"type": "Hostname", "address": key.name},
+                ]
+                added["addresses"] = held.get("addresses") or own
+            case Key("", "Pod"):
+                added["phase"] = status.get("phase") or "Pending"
+                node, conditions = spec.get("nodeName"), status.get("conditions")
+                if node and not any(map(_is_scheduled, conditions if isinstance(conditions, list) else ())):
+                    said = {"type": "PodScheduled", "status": "True", "lastTransitionTime": stamp(self.now)}
+                    added["conditions"] = by_type(conditions, [said])
+                if node and added["phase"] == "Running" and not status.get("podIP"):
+                    host = self._host(str(node))
+                    address = host if spec.get("hostNetwork") else held.get("podIP") or self._address(10, 128)
+                    added |= {"hostIP": host, "hostIPs": [{"ip": host}]}
+                    added |= {"podIP": address, "podIPs": [{"ip": address}]}
+            case _:
+                return raw
+        return {**raw, "status": {**status, **added}} if not added.items() <= status.items() else raw
+
+    def _address(self, first: int, second: int) -> str:
+        """The next address of a network that holds eight million."""
+        number = next(self._addresses)
+        return f"{first}.{second + number // 65_536}.{number // 256 % 256}.{number % 256}"
+
+    def _host(self, name: str) -> str:
+        found = part(self._objects.raw(Key("", "Node", "", name)) or {}, "status").get("addresses")
+        first = found[0] if isinstance(found, list) and found else {}
+        return str(first.get("address", "")) if isinstance(first, dict) else ""
+
+    def beat(self, now: float) -> float:
+        """Let the kubelets of nodes that are ready renew their leases where it is time; when they will again."""
+        with self.lock:
+            nodes = self._objects.every(Node)
+            period = max(_BEAT, len(nodes) // _BEAT)
+            if now < self._beaten + period:
+                return self._beaten + period
+            self._beaten = now
+            for name, node in nodes.items():
+                if any((one.type, one.status) == ("Ready", "True") for one in node.status.conditions):
+                    lease = Key("coordination.k8s.io", "Lease", "kube-node-lease", name)
+                    self.put(lease, _lease(node, period, now))
+            return now + period
 
     def _last_words(self, old: Raw) -> Raw:
         """An object that is gone, with the version of its going."""
@@ -319,13 +378,17 @@ def _with_meta(record: Object, raw: Raw) -> Object:
     return changed
 
 
-def _with_phase(key: Key, raw: Raw) -> Raw:
-    """A pod that no one has looked at yet is pending."""
-    if (key.group, key.kind) != ("", "Pod"):
-        return raw
-    status = raw.get("status")
-    held = status if isinstance(status, dict) else {}
-    return raw if held.get("phase") else {**raw, "status": {"phase": "Pending", **held}}
+def _is_scheduled(condition: object) -> bool:
+    return isinstance(condition, dict) and (condition.get("type"), condition.get("status")) == ("PodScheduled", "True")
+
+
+def _lease(node: Node, period: int, now: float) -> Raw:
+    """The word of a kubelet that it lives."""
+    name = node.metadata.name
+    owner = {"apiVersion": "v1", "kind": "Node", "name": name, "uid": node.metadata.uid}
+    spec = {"holderIdentity": name, "leaseDurationSeconds": 4 * period, "renewTime": format_micro_time(now)}
+    meta = {"name": name, "namespace": "kube-node-lease", "ownerReferences": [owner]}
+    return {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": meta, "spec": spec}
 
 
 def established(definition: Raw) -> Raw:

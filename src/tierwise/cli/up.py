@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tierwise.api.duration import spelled
 from tierwise.api.errors import InputError
 from tierwise.api.manifest import manifest
 from tierwise.cli import options
@@ -35,6 +36,14 @@ _SPINES, _RACKS, _NODES = 2, 4, 4
 """The cluster where no manifests are given: so many spines, racks below each, nodes in each."""
 
 
+def _run_time(text: str) -> float:
+    return math.inf if text == "inf" else options.seconds(text)
+
+
+def _after(lasting: int | None, speed: float) -> str:
+    return "when they are deleted" if lasting is None else f"after {spelled(math.ceil(lasting / speed))}"
+
+
 @verb("""
   tierwise up
   tierwise up -f examples/01-llm-training --speed 60
@@ -49,11 +58,12 @@ def up(
     speed: float = option(
         "--speed N", "How many times as fast as they ask for pods start, run and stop.", default=1.0, above=0
     ),
-    run_for: float | None = option(
+    run_for: float = option(
         "--run-for TIME",
-        "How long pods run that are meant to end (restartPolicy Never or OnFailure) and do not say, as in 90s or 2h."
-        "  [default: until they are deleted]",
-        read=options.seconds,
+        "How long pods run that are meant to end (restartPolicy Never or OnFailure) and do not say, as in 90s or 2h;"
+        " inf for until they are deleted.",
+        default="5m",
+        read=_run_time,
     ),
     kubeconfig: str | None = option(
         "--kubeconfig FILE", "Write the kubeconfig there.  [default: print it]", kind=click.Path(dir_okay=False)
@@ -64,9 +74,9 @@ def up(
     """Run a cluster in memory, with the API of Kubernetes for kubectl and a page for a browser, until Ctrl-C.
 
     Scheduler, controllers and admission are those of a real cluster; kubelets are simulated, and pods run for as long
-    as their annotation tierwise.io/run-for says. The cluster begins with the manifests, or with 32 nodes of 8 GPUs in 8
-    racks. It is open to this machine alone; where --listen or --host says otherwise, to those with the token of the
-    kubeconfig.
+    as their annotation tierwise.io/run-for says, or as --run-for says of those that are meant to end. The cluster
+    begins with the manifests, or with 32 nodes of 8 GPUs in 8 racks. It is open to this machine alone; where --listen
+    or --host says otherwise, to those with the token of the kubeconfig.
     """
     try:
         from tierwise.runtime.listener import listening
@@ -74,7 +84,7 @@ def up(
     except ImportError as error:
         raise missing(error) from None
     from tierwise.cli.inputs import introduce, load, profile_of
-    from tierwise.sim.cluster.pod_behaviour import PodSpeed
+    from tierwise.sim.cluster.pod_behaviour import RUN_FOR, PodSpeed
 
     profile = profile_of(config_file)
     objects = load(filenames) if filenames else _small_cluster()
@@ -84,8 +94,10 @@ def up(
     url, token = opened.url, opened.access.token
     config = _kubeconfig(url, token, opened.authority)
     words = ["--kubeconfig", kubeconfig or "FILE", *(["--config", config_file] if config_file else [])]
-    runs = LiveRuns("a cluster in memory", shlex.join(words))
-    timing = PodSpeed(speed, None if run_for is None else math.ceil(run_for))
+    lasting = None if math.isinf(run_for) else math.ceil(run_for)
+    ends = f"pods that are meant to end do so {_after(lasting, speed)}, unless {RUN_FOR} says otherwise"
+    runs = LiveRuns(f"a cluster in memory; {ends}", shlex.join(words))
+    timing = PodSpeed(speed, lasting)
     with contextlib.ExitStack() as stack:
         observers = [runs, *stack.enter_context(writing(journal, [scheduler_profile(profile)]))]
         app = stack.enter_context(_served(objects, profile, timing, observers, opened.access))
@@ -96,6 +108,7 @@ def up(
             _write(kubeconfig, config)
         until_interrupted(
             f"{opened.page} is open: a page for a browser, and the API for kubectl; Ctrl-C ends it",
+            ends,
             f"try: kubectl {_how(kubeconfig, url, token)} get nodes,pods -A",
         )
 
@@ -116,26 +129,16 @@ def _served(
     from aiohttp import web
 
     from tierwise.apiserver.app import MOST_BYTES, add_api, refused
-    from tierwise.apiserver.life import alive
+    from tierwise.apiserver.life import alive, life_of
     from tierwise.apiserver.objects import ObjectApi
     from tierwise.apiserver.store import ServedCluster
     from tierwise.cli.main import report_error
     from tierwise.runtime.access import guarded
-    from tierwise.sim.cluster.controller_manager import ControllerManager
-    from tierwise.sim.cluster.simulation import Simulation
     from tierwise.web.app import add_pages
     from tierwise.web.live import LiveRuns
 
     cluster = ServedCluster(objects, time.time)
-    simulation = Simulation(
-        cluster.read(),
-        profile,
-        start=float(math.floor(time.time())),
-        user=ControllerManager(),
-        cluster=cluster,
-        timing=timing,
-        observe=told(observers, profile),
-    )
+    simulation = life_of(cluster, profile, float(math.floor(time.time())), timing, told(observers, profile))
     app = web.Application(middlewares=[guarded(access, refuse=refused)], client_max_size=MOST_BYTES)
     runs = observers[0]
     assert isinstance(runs, LiveRuns)
@@ -191,7 +194,8 @@ def _manifests() -> Iterator[Raw]:
     names = [f"node-{number}" for number in range(len(racks) * _NODES)]
     for name in names:
         status = {"capacity": amounts, "allocatable": amounts, "conditions": ready}
-        yield manifest("v1", "Node", name, labels={"kubernetes.io/hostname": name}, status=status)
+        labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64"}
+        yield manifest("v1", "Node", name, labels=labels, status=status)
     for number, rack in enumerate(racks):
         yield _hypernode(rack, 1, "Node", names[number * _NODES : (number + 1) * _NODES])
     for number in range(_SPINES):

@@ -50,7 +50,9 @@ def pod_conditions(objects: Objects, snapshot: Snapshot, report: CycleReport) ->
 class ConditionWriter:
     """Tells pods after cycle and cycle why they wait; passes over those of which nothing is left to tell."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, every_pod: bool = False) -> None:
+        """With `every_pod` there is an event about each pod of a gang too, for clusters of few pods."""
+        self._every_pod = every_pod
         self._seen = Objects()
         self._told: dict[str, tuple[object, object]] = {}  # by gang: what there was when nothing was left to tell
         self._gangs: dict[str, str] = {}  # of the pods of these, by path
@@ -72,7 +74,7 @@ class ConditionWriter:
         for key in objects.changed_objects(self._seen, Pod).get(Pod, ()):
             self._told.pop(self._gangs.pop(key.path, ""), None)
         self._seen = objects
-        cycle = _Told(objects, snapshot, report)
+        cycle = _Told(objects, snapshot, report, every_pod=self._every_pod)
         due: dict[str, Job | tuple[str, str]] = {}
         for job in snapshot.waiting:
             if job.key in cycle.decided or not nothing_new(self._told, job, report):
@@ -104,8 +106,8 @@ class ConditionWriter:
 class _Told:
     """What one cycle tells pods."""
 
-    def __init__(self, objects: Objects, snapshot: Snapshot, report: CycleReport) -> None:
-        self._objects, self._snapshot, self._report = objects, snapshot, report
+    def __init__(self, objects: Objects, snapshot: Snapshot, report: CycleReport, *, every_pod: bool) -> None:
+        self._objects, self._snapshot, self._report, self._every_pod = objects, snapshot, report, every_pod
         self.decided = {decision.job.key for decision in report.decisions}
         places = [
             (task.key, snapshot.nodes.names[row] if not decision.bound else "")
@@ -126,7 +128,7 @@ class _Told:
                 text = f"node {node} is kept for it until resources are released there"
                 effects += self._patch(task.key, Verdict.NOT_NOW.camel, text, None)
             elif rejection is not None:
-                told = None if job.declared else decision_id(self._snapshot.now, job.key)
+                told = None if job.declared and not self._every_pod else decision_id(self._snapshot.now, job.key)
                 effects += self._patch(task.key, _reason(rejection), _words(job, rejection), told)
         return effects
 

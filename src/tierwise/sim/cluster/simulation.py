@@ -36,6 +36,7 @@ from tierwise.sim.cluster.nodes import SimNodes
 from tierwise.sim.cluster.pod_behaviour import PodSpeed, check_habits
 from tierwise.sim.cluster.provisioner import Provisioner
 from tierwise.sim.cluster.store import EmbeddedCluster
+from tierwise.status.pod import ConditionWriter, pod_events
 
 __all__ = ["Moment", "Simulation"]
 
@@ -82,11 +83,13 @@ class Simulation(EmbeddedDriver):
         timing: PodSpeed = _OWN_TIMING,
         log: bool = True,
         observe: Callable[[Snapshot, CycleReport, Objects], None] | None = None,
+        conditions: ConditionWriter | None = None,
     ) -> None:
         """`cluster` is one that others write to as well, and holds the objects already; kubelets play pods by `timing`.
 
         Without a `log` nothing is written down of what happens, for runs of which no one reads it; `observe` is told
-        of every cycle: what it saw, what it decided, and the objects that it saw it in.
+        of every cycle: what it saw, what it decided, and the objects that it saw it in. With `conditions` pods are told
+        why they wait and where they go, as on a real cluster.
         """
         check_habits(objects)
         _check_nodes(objects, incidents)
@@ -98,6 +101,7 @@ class Simulation(EmbeddedDriver):
         self.history = EventLog(self.start)
         self._log = log
         self._watched = log or observe is not None  # whether an observer sees what every moment leads to
+        self._conditions = conditions
         self._user = user
         self._agenda = Agenda(self.start)
         for incident in incidents:
@@ -192,6 +196,9 @@ class Simulation(EmbeddedDriver):
         if self._log:
             self.history.cycle(snapshot, report, now)
         told = self._write_statuses(decided)
+        if self._conditions is not None:
+            shown = self.guard.over(self.cluster.read())
+            self.cluster.apply([*pod_events(snapshot, outcomes), *self._conditions.write(shown, snapshot, report)])
         self._note(before, now)
         again = math.inf if report.retry_at is None else math.ceil(report.retry_at)
         self._looks = again <= now

@@ -35,7 +35,7 @@ from tierwise.port import (
     key_of_raw,
 )
 
-__all__ = ["Batch", "EmbeddedCluster", "grace", "merged"]
+__all__ = ["Batch", "EmbeddedCluster", "by_type", "grace", "merged"]
 
 
 # Changes on their way into the embedded cluster's store: what each effect makes of the objects before it.
@@ -102,7 +102,7 @@ class Batch:
             return Outcome(effect, ok=False, error=f"{key} does not exist")
         current = raw.get("status")
         if key.kind == "Pod" and isinstance(current, dict) and isinstance(status.get("conditions"), list):
-            status = {**status, "conditions": _by_type(current.get("conditions"), status["conditions"])}
+            status = {**status, "conditions": by_type(current.get("conditions"), status["conditions"])}
         changed = {**raw, "status": {**(current if isinstance(current, dict) else {}), **status}} if status else raw
         if annotations:
             changed = merged(changed, {"metadata": {"annotations": dict(annotations)}})
@@ -129,7 +129,7 @@ class Batch:
         return Outcome(effect, ok=True)
 
 
-def _by_type(present: object, given: object) -> list[Raw]:
+def by_type(present: object, given: object) -> list[Raw]:
     """Conditions merged as an API server merges those of pods: by their types."""
     found = [c for c in present if isinstance(c, dict)] if isinstance(present, list) else []
     news = {c.get("type"): c for c in given if isinstance(c, dict)} if isinstance(given, list) else {}
