@@ -30,6 +30,7 @@ from tierwise.replay.traces.fabric import Fabric
 from tierwise.replay.traces.queues import weighted_queues
 from tierwise.replay.traces.readers import read_fabric, read_table, read_trace
 from tierwise.replay.traces.synthetic import PREFIX, synthetic_fabric, synthetic_trace
+from tierwise.replay.traces.trace import pods_of
 
 __all__ = ["ReplayResult", "ReplaySpec", "command", "comparison", "existing", "replay"]
 
@@ -50,12 +51,30 @@ class ReplaySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
             extra={"word": "NAME"},
         ),
     ] = ("default",)
-    gpus_per_host: Annotated[int, Meta(ge=1, le=64)] = 8
+    gpus_per_host: Annotated[int, Meta(ge=1, le=64, description="Where the topology does not say.  [default: 8]")] = 8
     load: Annotated[
         Annotated[float, Meta(gt=0)] | None,
         Meta(description="Draw arrivals together to offer this share of the GPUs."),
     ] = None
     jobs: Annotated[Annotated[int, Meta(ge=1)] | None, Meta(description="Only the first so many jobs.")] = None
+    elastic: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1,
+            description="Gangs of several hosts start with this share of their GPUs, and grow.  [default: 1, whole]",
+        ),
+    ] = 1.0
+    roles: Annotated[
+        str | None,
+        Meta(
+            description="Pods that gangs of several hosts have besides, as in 1x2+2x1.  [default: none]",
+            extra={"word": "NxGPUS"},
+        ),
+    ] = None
+    services: Annotated[
+        float, Meta(ge=0, lt=1, description="The share of the jobs, drawn, that run on.  [default: none]")
+    ] = 0.0
     queues: Annotated[
         str | None,
         Meta(
@@ -133,6 +152,9 @@ def comparison(
     fabric = _fabric(spec)
     trace = synthetic_trace(spec.trace, spec.seed) if spec.trace.startswith(PREFIX) else read_trace(spec.trace)
     trace = trace.first(spec.jobs) if spec.jobs else trace
+    trace = trace.with_roles(_roles(spec.roles), fabric.gpus_per_host) if spec.roles else trace
+    trace = trace.elastic(spec.elastic, fabric.gpus_per_host) if spec.elastic < 1 else trace
+    trace = trace.with_services(spec.services, spec.seed) if spec.services else trace
     trace = trace.at_load(spec.load, fabric.gpus) if spec.load else trace
     between, repair = 3600 * spec.mtbf, 3600 * spec.repair
     rules = Rules(
@@ -152,7 +174,16 @@ def comparison(
         raise InputError("jobs that go through controllers restart as a whole: leave out repair", field="--profile")
     if rules.controllers and any(contender.rule for contender in contenders):
         raise InputError("simple rules decide in place of the cycle: they go through no controllers", field="--profile")
+    if rules.controllers and trace.least:
+        raise InputError("gangs that go through controllers start whole: leave out elastic ones", field="--elastic")
     return Comparison(fabric, trace, contenders, rules, record=record)
+
+
+def _roles(text: str) -> tuple[int, ...]:
+    try:
+        return pods_of(text)
+    except ValueError as error:
+        raise InputError(str(error), field="--roles") from None
 
 
 def _fabric(spec: ReplaySpec) -> Fabric:

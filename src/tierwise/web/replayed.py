@@ -65,6 +65,7 @@ class ReplayRecording:
         found: list[Raw] = []
         held = waiting = down = position = 0
         rows: dict[int, tuple[int, ...]] = {}
+        gpus: dict[int, int] = {}
         period = 0.0 if self._rules.controllers else self._rules.period
         groups = groupby(self._log, key=lambda event: ceil(event.time / period) if period else event.time)
         for number, (_, group) in enumerate(groups, start=1):  # what one cycle sees and decides is one moment
@@ -73,21 +74,22 @@ class ReplayRecording:
             for event in group:
                 time = event.time
                 position += 1
-                job, gpus = event.subject, 0
-                if event.kind in ("started", "ended", "evicted", "stopped"):
-                    gpus = int(self._trace.gpus[job])
+                job = event.subject
                 match event.kind:
                     case "arrived":
                         waiting += 1
-                    case "started":
-                        waiting, held, placed = waiting - 1, held + gpus, placed + len(event.rows)
-                        rows[job] = event.rows
+                    case "started" | "resized":
+                        before = rows.get(job, (-1,) * len(event.rows))
+                        waiting, held = waiting - (event.kind == "started"), held + event.gpus - gpus.get(job, 0)
+                        placed += sum(old < 0 <= new for old, new in zip(before, event.rows, strict=True))
+                        evicted += sum(new < 0 <= old for old, new in zip(before, event.rows, strict=True))
+                        rows[job], gpus[job] = event.rows, event.gpus
                     case "ended":
-                        held -= gpus
+                        held -= gpus.pop(job)
                         del rows[job]
                     case "evicted" | "stopped":
-                        waiting, held = waiting + 1, held - gpus
-                        evicted += len(rows.pop(job))
+                        waiting, held = waiting + 1, held - gpus.pop(job)
+                        evicted += sum(row >= 0 for row in rows.pop(job))
                     case "down" | "up":
                         down += 1 if event.kind == "down" else -1
             self._ends[number] = position
@@ -126,7 +128,7 @@ class ReplayRecording:
         state = ReplayState.at_start(self._trace)
         for event in self._log[:end]:
             match event.kind:
-                case "started":
+                case "started" | "resized":
                     state.running[event.subject] = event.time, event.rows
                     state.waiting.discard(event.subject)
                 case "ended":
@@ -163,7 +165,7 @@ def _happened(after: Snapshot, report: CycleReport, events: Sequence[ReplayEvent
         if event.kind == "started" and job.phase is Phase.RUNNING:
             (sub,) = job.subs
             rows = after.nodes.rows[sub.held]
-            placed = PlacedTasks(sub, sub.tasks, rows, Pool.IDLE)
+            placed = PlacedTasks(sub, tuple(task for task in sub.tasks if task.node >= 0), rows, Pool.IDLE)
             decisions.append(Decision(job, "allocate", after.topology.meet_rows(rows), (placed,), bound=True))
         elif event.kind in _WHY:
             evictions += [Eviction(task, job, None, *_WHY[event.kind]) for task in job.tasks]

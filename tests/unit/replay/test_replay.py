@@ -26,13 +26,12 @@ from tierwise.replay.engine.checkpoint import load, save
 from tierwise.replay.engine.contenders import BUILT_IN, Contender
 from tierwise.replay.engine.engine import Engine
 from tierwise.replay.engine.failures import draw
-from tierwise.replay.engine.gangs import split
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.run import Comparison
 from tierwise.replay.report.outcome import outcome
 from tierwise.replay.report.spread import Spreads
 from tierwise.replay.traces.synthetic import synthetic_fabric, synthetic_trace
-from tierwise.replay.traces.trace import Trace
+from tierwise.replay.traces.trace import Trace, split
 from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 
 FABRIC = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=3", 8)

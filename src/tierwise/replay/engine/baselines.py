@@ -56,11 +56,10 @@ class _Ground(msgspec.Struct, frozen=True):
         rows: list[int] = (span.start + np.flatnonzero(self.fits[span])[:number]).tolist()
         return rows
 
-    def fullest(self, domain: int, without: Sequence[int] = ()) -> int | None:
+    def fullest(self, domain: int) -> int | None:
         """The host of a domain that fits and has the fewest idle GPUs."""
         span = self.topology.span(domain)
         idle = np.where(self.fits, self.idle, np.iinfo(np.int64).max)
-        idle[list(without)] = np.iinfo(np.int64).max
         row = span.start + int(np.argmin(idle[span]))
         return row if idle[row] < np.iinfo(np.int64).max else None
 
@@ -136,35 +135,54 @@ RULES: Mapping[str, Rule] = {
 
 
 def rows_by(rule: Rule, topology: Topology, idle: Ints, sizes: Sequence[int]) -> list[int] | None:
-    """A row for every pod of a gang by its GPUs: alike ones, then one for the rest. None where it finds no room."""
+    """A row for every pod of a gang by its GPUs, largest first: alike ones by the rule, the rest close to them.
+
+    None where it finds no room.
+    """
     same, rest = sizes.count(sizes[0]), sizes[-1]
     ground = _Ground.of(topology, idle, sizes[0])
     if len(sizes) == 1 and not rule.leaf_first:
         row = ground.fullest(ROOT)
         return None if row is None else [row]
     other = _Ground.of(topology, idle, rest)
-    domain = ground.lowest(same, other.free >= len(sizes))
+    domain = ground.lowest(same, other.free >= min(len(sizes), same + 1))
     if domain is None:
         return None
-    rows = rule.deal(ground, domain, same)
-    if same == len(sizes):
-        return rows
-    for around in topology.chains[topology.meet_rows(np.array(rows))].tolist():
-        row = other.fullest(around, rows)
-        if row is not None:
-            return [*rows, row]
-    return None
+    rows, left = rule.deal(ground, domain, same), idle.copy()
+    left[rows] -= sizes[0]
+    rows += _close(topology, left, rows, sizes[same:])
+    return rows if len(rows) == len(sizes) else None
+
+
+def _close(topology: Topology, idle: Ints, stands: Sequence[int], sizes: Sequence[int]) -> list[int]:
+    """Rows for further pods of a gang, one by one in the smallest domain around it that has room, while there is."""
+    left, rows = idle.copy(), list[int]()
+    for size in sizes:
+        ground = _Ground.of(topology, left, size)
+        around = topology.chains[topology.meet_rows(np.array([*stands, *rows]))].tolist()
+        row = next((row for domain in around if (row := ground.fullest(domain)) is not None), None)
+        if row is None:
+            break
+        rows.append(row)
+        left[row] -= size
+    return rows
 
 
 def decided(rule: Rule, seen: Snapshot, idle: Ints) -> CycleReport:
     """What a rule decides in place of a cycle."""
-    left, found = idle.copy(), []
+    left, decisions = idle.copy(), []
     for job in sorted(seen.jobs, key=lambda job: (-job.priority, job.order)):
-        sizes = [int(task.shape.request[_GPUS]) for task in job.tasks]
-        rows = rows_by(rule, seen.topology, left, sizes)
-        if rows is None:
+        waits = [task for task in job.tasks if task.node < 0]
+        tasks = sorted(waits, key=lambda task: -int(task.shape.request[_GPUS]))
+        sizes = [int(task.shape.request[_GPUS]) for task in tasks]
+        if stands := [task.node for task in job.tasks if task.node >= 0]:
+            rows = _close(seen.topology, left, stands, sizes)
+        else:  # whole, or as many as there is room for from the minimum of an elastic gang on
+            numbers = range(len(sizes), job.minimum - 1, -1)
+            rows = next((found for n in numbers if (found := rows_by(rule, seen.topology, left, sizes[:n]))), [])
+        if not rows:
             continue
-        np.subtract.at(left, rows, sizes)
-        placed = PlacedTasks(job.subs[0], job.tasks, np.array(rows), Pool.IDLE)
-        found.append(Decision(job, "allocate", seen.topology.meet_rows(placed.rows), (placed,), bound=True))
-    return CycleReport(tuple(found), (), {}, {}, {}, SearchCounts())
+        np.subtract.at(left, rows, sizes[: len(rows)])
+        placed = PlacedTasks(job.subs[0], tuple(tasks[: len(rows)]), np.array(rows), Pool.IDLE)
+        decisions.append(Decision(job, "allocate", seen.topology.meet_rows(placed.rows), (placed,), bound=True))
+    return CycleReport(tuple(decisions), (), {}, {}, {}, SearchCounts())

@@ -182,6 +182,8 @@ class _Known:
                 trace.priority[every],
                 trace.queue[every],
                 trace.queues,
+                {new: trace.least[old] for new, old in enumerate(every.tolist()) if old in trace.least},
+                {new: trace.pods[old] for new, old in enumerate(every.tolist()) if old in trace.pods},
             )
             begun = ReplayState.at_start(ahead)
             begun.clock, begun.arrived = now, len(known)

@@ -19,7 +19,7 @@ from tierwise.replay.report.outcome import Data
 
 __all__ = ["Checkpoint", "digest", "load", "save"]
 
-_FORMAT = 6
+_FORMAT = 7
 
 
 class Checkpoint(msgspec.Struct, frozen=True):

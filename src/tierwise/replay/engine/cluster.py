@@ -24,7 +24,7 @@ from tierwise.replay.engine.rules import HostIncident, Rules
 from tierwise.replay.engine.state import NEVER, ReplayState, Sample
 from tierwise.replay.report.spread import Spreads
 from tierwise.replay.traces.fabric import AXIS, Fabric
-from tierwise.replay.traces.trace import Trace
+from tierwise.replay.traces.trace import Sizes, Trace, slots
 from tierwise.sim.cluster.agenda import NodeBack
 
 __all__ = ["SLOT_SIZES", "ReplayCluster", "ReplayEvent", "most"]
@@ -42,49 +42,44 @@ Entry = tuple[int, int]
 
 
 class WaitingJobs:
-    """Waiting jobs by queue and size, in their order."""
+    """Waiting jobs by queue and the pods that they need, in their order."""
 
-    def __init__(self, trace: Trace) -> None:
-        self._trace = trace
-        self._queues: list[dict[int, list[Entry]]] = [{} for _ in trace.queues]
+    def __init__(self, gangs: Gangs) -> None:
+        self._trace, self._needed = gangs.trace, gangs.needed
+        self._queues: list[dict[Sizes, list[Entry]]] = [{} for _ in gangs.trace.queues]
         self.gpus = 0
 
     def add(self, job: int) -> None:
-        gpus = int(self._trace.gpus[job])
-        line = self._queues[self._trace.queue[job]].setdefault(gpus, [])
+        line = self._queues[self._trace.queue[job]].setdefault(self._needed(job), [])
         heapq.heappush(line, (-int(self._trace.priority[job]), job))
-        self.gpus += gpus
+        self.gpus += int(self._trace.gpus[job])
 
     def remove(self, job: int) -> None:
         """A job that was shown leaves."""
-        gpus = int(self._trace.gpus[job])
-        line = self._queues[self._trace.queue[job]][gpus]
+        line = self._queues[self._trace.queue[job]][self._needed(job)]
         entry = (-int(self._trace.priority[job]), job)
         if line[0] == entry:
             heapq.heappop(line)
         else:
             line.remove(entry)
             heapq.heapify(line)
-        self.gpus -= gpus
+        self.gpus -= int(self._trace.gpus[job])
 
-    def shown(self, look_ahead: int, most: Callable[[int], int]) -> list[int]:
-        """The jobs of the next cycle; of each size no more than `most` says can find room."""
+    def shown(self, look_ahead: int, most: Callable[[Sizes], int]) -> list[int]:
+        """The jobs of the next cycle; of those with the same pods no more than `most` says can find room."""
         found: list[int] = []
         for lines in self._queues:
-            firsts = (heapq.nsmallest(min(look_ahead, most(gpus)), line) for gpus, line in lines.items() if line)
+            firsts = (heapq.nsmallest(min(look_ahead, most(sizes)), line) for sizes, line in lines.items() if line)
             found += [job for _, job in islice(heapq.merge(*firsts), look_ahead)]
         return found
 
 
-def most(idle: Ints, per_host: int, gpus: int) -> int:
-    """How many gangs of a size the idle GPUs of hosts could hold at most, whatever else is placed."""
-    if gpus <= per_host:
-        return int((idle // gpus).sum())
-    whole, rest = divmod(gpus, per_host)
-    hosts = int(np.count_nonzero(idle >= per_host))
-    if rest and np.count_nonzero(idle >= rest) < whole + 1:
+def most(idle: Ints, sizes: Sizes) -> int:
+    """How many gangs with these pods the idle GPUs of hosts could hold at most, whatever else is placed."""
+    (largest, number), *others = slots(sizes)
+    if any((idle // size).sum() < taken for size, taken in others):
         return 0
-    return hosts // whole
+    return int((idle // largest).sum()) // number
 
 
 SLOT_SIZES = (8, 64)
@@ -94,7 +89,7 @@ _LEAVES = 1
 _SAMPLES = 240
 
 
-ReplayEventKind = Literal["arrived", "started", "ended", "evicted", "stopped", "down", "up"]
+ReplayEventKind = Literal["arrived", "started", "resized", "ended", "evicted", "stopped", "down", "up"]
 
 
 class ReplayEvent(msgspec.Struct, frozen=True, array_like=True):
@@ -104,7 +99,8 @@ class ReplayEvent(msgspec.Struct, frozen=True, array_like=True):
     kind: ReplayEventKind
     """Of a job, which is stopped where its host fails; of a host, the last two."""
     subject: int  # the job, or the row of the host
-    rows: tuple[int, ...] = ()  # where a job started
+    rows: tuple[int, ...] = ()  # where a job started, or is since it has more pods or fewer
+    gpus: int = 0  # that it has there
 
 
 class ReplayCluster:
@@ -128,11 +124,14 @@ class ReplayCluster:
         self.nodes = fabric.nodes
         self.standing = np.zeros((len(self.gangs.shapes), len(fabric.nodes)), dtype=np.int64)
         self.held_in = np.zeros((len(AXIS), len(trace.queues)), dtype=np.int64)  # by resource and queue
-        self.backlog = WaitingJobs(trace)
-        self._idle: Ints = np.full(len(fabric.nodes), fabric.gpus_per_host, dtype=np.int64)
+        self.backlog = WaitingJobs(self.gangs)
+        self.growing = {job for job, (_, rows) in self.state.running.items() if -1 in rows}
+        self._total = fabric.host_gpus
+        self._idle: Ints = self._total.copy()
         self._ready = np.ones(len(fabric.nodes), dtype=bool)
         self._used = 0
         self._spreads = Spreads.over(fabric)
+        self._fewest: dict[Sizes, int] = {}  # leaves, by the pods of a gang
         self._interval = trace.span / _SAMPLES
         self.log: list[ReplayEvent] | None = None  # what happens, where it is to be played
         for job, (_, rows) in self.state.running.items():
@@ -151,16 +150,23 @@ class ReplayCluster:
         return self.log
 
     def over(self) -> bool:
-        """Whether every job has come and gone: failures that are still to come concern no job."""
+        """Whether every job has come and gone, or runs on: failures that are still to come concern no job."""
         state = self.state
-        return state.arrived == len(self.trace) and not (state.running or state.waiting or state.repairing)
+        if state.arrived < len(self.trace) or state.waiting or state.repairing:
+            return False
+        return not any(np.isfinite(self.trace.duration[job]) for job in state.running)
+
+    def partial(self) -> dict[int, tuple[int, ...]]:
+        """Gangs that wait for pods of theirs, with the rows of the others: for replacements, or to grow."""
+        return {**self.state.repairing, **{job: self.state.running[job][1] for job in self.growing}}
 
     def counted(self) -> tuple[Ints, Ints]:
-        """Pods by shape and row, and what they hold by resource and queue, without gangs that wait for replacements."""
+        """Pods by shape and row, and what they hold by resource and queue, without gangs that wait for pods."""
         standing, held = self.standing, self.held_in
-        if self.state.repairing:
+        partial = self.partial()
+        if partial:
             standing, held = standing.copy(), held.copy()
-        for job, rows in self.state.repairing.items():
+        for job, rows in partial.items():
             for shape, row in zip(self.gangs.pods(job), rows, strict=True):
                 if row >= 0:
                     standing[shape.number, row] -= 1
@@ -185,42 +191,85 @@ class ReplayCluster:
             state.halted += halted * passed
             inside = min(to, span) - state.clock
             if inside > 0:
-                service = self.fabric.gpus - len(state.down) * self.fabric.gpus_per_host
+                service = int(self._total[self._ready].sum())
                 state.window_held += held * inside
                 state.window_worked += (held - halted) * inside
                 state.window_service += service * inside
-                state.window_wanted += min(service, held + self.backlog.gpus) * inside
+                state.window_wanted += min(service, held + self._asked()) * inside
             state.clock = to
 
     def arrive(self) -> None:
-        """The next job of the trace comes; one that is larger than the cluster would wait for ever, and is refused."""
+        """The next job of the trace comes; one that the cluster cannot hold would wait for ever, and is refused."""
         job = self.state.arrived
         self.state.arrived += 1
-        if self.trace.gpus[job] > self.fabric.gpus:
+        if not self.holds(job):
             self.state.refused.append(job)
         else:
             self._wait(job)
             self._tell("arrived", job)
 
+    def holds(self, job: int) -> bool:
+        """Whether the cluster could hold a job if it were empty."""
+        return most(self._total, self.gangs.needed(job)) > 0
+
+    def enough(self, job: int, rows: Sequence[int]) -> bool:
+        """Whether a gang can work with these rows alone: all of them, or the minimum of an elastic one."""
+        return sum(row >= 0 for row in rows) >= self.gangs.minimum(job)
+
+    def pace(self, job: int) -> float:
+        """How fast a running gang works: the share of its GPUs that it has."""
+        if job not in self.growing:
+            return 1.0
+        return self._gpus(job, self.state.running[job][1]) / int(self.trace.gpus[job])
+
+    def _gpus(self, job: int, rows: Sequence[int]) -> int:
+        return sum(gpus for gpus, row in zip(self.gangs.sizes(job), rows, strict=True) if row >= 0)
+
+    def _asked(self) -> int:
+        """GPUs that gangs wait for, those included that grow."""
+        missing = (int(self.trace.gpus[job]) - self._gpus(job, self.state.running[job][1]) for job in self.growing)
+        return self.backlog.gpus + sum(missing)
+
     def start(self, job: int, rows: Sequence[int]) -> None:
-        """A gang that waited begins to work on these rows, in the order of ranks."""
+        """A gang that waited begins to work on these rows, in the order of ranks; without one where it is -1."""
         state = self.state
         state.waiting.remove(job)
         self.backlog.remove(job)
-        state.running[job] = (state.clock, tuple(rows))
-        self._tell("started", job, state.running[job][1])
+        self._works("started", job, tuple(rows))
         self._recover(job)
         self._stand(job, rows, 1)
         state.waited[job] += state.clock - float(state.ready_since[job])
         if state.first_start[job] == NEVER:
             state.first_start[job] = state.clock
-        if len(rows) > 1 and self._measured:
-            state.figures[job] = self._spreads.of(np.array(rows))
+
+    def resize(self, job: int, rows: tuple[int, ...]) -> None:
+        """An elastic gang has other rows from now on; what it has done stays done."""
+        start, before = self.state.running[job]
+        done = (self.state.clock - start) * self.pace(job)
+        self._stand(job, before, -1)
+        self._stand(job, rows, 1)
+        self._works("resized", job, rows)
+        self.state.running[job] = self.state.clock - done / self.pace(job), rows
+
+    def _works(self, kind: ReplayEventKind, job: int, rows: tuple[int, ...]) -> None:
+        """A gang works on these rows from now on: note how far apart its pods are."""
+        state = self.state
+        state.running[job] = state.clock, rows
+        (self.growing.add if -1 in rows else self.growing.discard)(job)
+        stands = np.array([row for row in rows if row >= 0])
+        if len(stands) > 1 and self._measured:
+            state.figures[job] = self._spreads.of(stands)
+            sizes = tuple(gpus for gpus, row in zip(self.gangs.sizes(job), rows, strict=True) if row >= 0)
+            if sizes not in self._fewest:
+                self._fewest[sizes] = self._spreads.fewest(sizes)
+            state.fewest[job] = self._fewest[sizes]
+        self._tell(kind, job, rows)
 
     def finish(self, job: int) -> None:
         """A gang has done all its work."""
         state = self.state
         _, rows = state.running.pop(job)
+        self.growing.discard(job)
         self._stand(job, rows, -1)
         state.useful += float(state.remaining[job]) * int(self.trace.gpus[job])
         state.remaining[job] = 0.0
@@ -236,27 +285,27 @@ class ReplayCluster:
         self._tell("evicted", job)
 
     def replace(self, job: int, rows: Mapping[int, int]) -> bool:
-        """Pods of a gang come for those that it lost, by rank; whether it goes on, as it has all of them."""
+        """Pods of a gang come for those that it lost, by rank; whether it goes on, as it has enough of them."""
         state = self.state
         stands = tuple(rows.get(rank, row) for rank, row in enumerate(state.repairing.pop(job)))
         self._stand(job, tuple(rows.get(rank, -1) for rank in range(len(stands))), 1)
         state.replaced += len(rows)
-        if min(stands) < 0:
+        if not self.enough(job, stands):
             state.repairing[job] = stands
             return False
-        state.running[job] = (state.clock, stands)
+        self._works("started", job, stands)
         self._recover(job)
-        self._tell("started", job, stands)
         state.waited[job] += state.clock - float(state.ready_since[job])
-        state.figures[job] = self._spreads.of(np.array(stands))
         return True
 
     def _stop(self, job: int) -> tuple[int, ...]:
-        """What a gang did counts, but for what it has to repeat; the rows that it leaves."""
-        state = self.state
+        """What a gang did counts, but for what it has to repeat; a service repeats nothing. The rows that it leaves."""
+        state, pace = self.state, self.pace(job)
         start, rows = state.running.pop(job)
-        ran, gpus = state.clock - start, int(self.trace.gpus[job])
-        again = min(ran, self.rules.restart_cost + self._unsaved(job, ran))
+        self.growing.discard(job)
+        ran, gpus = (state.clock - start) * pace, int(self.trace.gpus[job])
+        serves = np.isinf(self.trace.duration[job])
+        again = 0.0 if serves else min(ran, self.rules.restart_cost + self._unsaved(job, ran))
         state.useful += (ran - again) * gpus
         state.lost[job] += again * gpus
         if state.clock <= self.trace.span:
@@ -304,7 +353,8 @@ class ReplayCluster:
 
     def _tell(self, kind: ReplayEventKind, subject: int, rows: tuple[int, ...] = ()) -> None:
         if self.log is not None:
-            self.log.append(ReplayEvent(self.state.clock, kind, subject, rows))
+            gpus = self._gpus(subject, rows) if rows else 0
+            self.log.append(ReplayEvent(self.state.clock, kind, subject, rows, gpus))
 
     def _recover(self, job: int) -> None:
         """A gang that a failing host has stopped goes on."""
@@ -312,12 +362,17 @@ class ReplayCluster:
             self.state.recoveries.append(self.state.clock - self.state.failed_at.pop(job))
 
     def _lose(self, job: int, row: int) -> None:
-        """A gang loses its pods on a host; where nothing of it is left, or it is not repaired, it waits as a whole."""
+        """A gang loses its pods on a host; where nothing of it is left, or it is not repaired, it waits as a whole.
+
+        An elastic one that is repaired, and has enough pods left, works on.
+        """
         rows = self.state.repairing.pop(job)
         left = tuple(-1 if other == row else other for other in rows)
         if self.contender.replaces and max(left) >= 0:
             self._stand(job, tuple(other if other == row else -1 for other in rows), -1)
             self.state.repairing[job] = left
+            if self.enough(job, left):
+                self.replace(job, {})
         else:
             self._stand(job, rows, -1)
             self._wait(job)
@@ -341,16 +396,16 @@ class ReplayCluster:
 
     def _sample(self, time: float) -> Sample:
         topology = self.fabric.topology
-        total = np.where(self._ready, self.fabric.gpus_per_host, 0)
+        total = np.where(self._ready, self._total, 0)
         slots = count_slots(topology, self.idle, total, SLOT_SIZES)
         free = self.idle
-        used = topology.totals(self.fabric.gpus_per_host - self._idle)
+        used = topology.totals(self._total - self._idle)
         leaves = topology.at_tier.get(_LEAVES, np.zeros(0, dtype=np.int64))
         inside = topology.totals(free)[leaves]
         return Sample(
             time=time,
             held=self._used,
-            asked=self.backlog.gpus,
+            asked=self._asked(),
             running=len(self.state.running),
             waiting=len(self.state.waiting),
             fragmentation=tuple(s.fragmentation for s in slots if s.tier == _LEAVES),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import numpy as np
 
@@ -19,11 +20,10 @@ from tierwise.model.topology import ROOT
 from tierwise.port import Create, Effect, Objects, PatchStatus, key_of
 from tierwise.replay.engine.cluster import ReplayCluster
 from tierwise.replay.engine.contenders import Contender, plugins
-from tierwise.replay.engine.gangs import split
 from tierwise.replay.engine.rules import Rules
 from tierwise.replay.engine.state import ReplayState
 from tierwise.replay.traces.fabric import AXIS, NAMESPACE, Fabric, amounts
-from tierwise.replay.traces.trace import QUEUE, Trace
+from tierwise.replay.traces.trace import QUEUE, Sizes, Trace
 from tierwise.sim.cluster.pod_behaviour import RUN_FOR, START_AFTER
 from tierwise.sim.cluster.simulation import Simulation
 
@@ -39,7 +39,6 @@ JOB_NAME = "volcano.sh/job-name"
 """The annotation of a pod that names its Job."""
 
 _VOLCANO = "scheduling.volcano.sh/v1beta1"
-_WHOLE, _REST = "whole", "rest"
 _LOST = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 0}
 _ENDLESS = 1_000_000
 """Retries of a job: in a replay a gang that stops always comes back."""
@@ -58,11 +57,9 @@ def cluster_of(fabric: Fabric, trace: Trace, queues: tuple[Queue, ...]) -> Objec
 
 def job_of(trace: Trace, job: int, gpus_per_host: int, *, aware: bool) -> Raw:
     """A job of the trace as a Volcano Job that starts whole, restarts as a whole, and is gone when it has ended."""
-    sizes = split(int(trace.gpus[job]), gpus_per_host)
-    whole = sizes.count(sizes[0])
-    tasks = [_task(_WHOLE, whole, sizes[0], float(trace.duration[job]))]
-    if whole < len(sizes):
-        tasks.append(_task(_REST, 1, sizes[-1], float(trace.duration[job])))
+    sizes = trace.sizes(job, gpus_per_host)
+    roles = enumerate(_roles(sizes))
+    tasks = [_task(f"r{i}", number, gpus, float(trace.duration[job])) for i, (gpus, number) in roles]
     spec: Raw = {
         "schedulerName": "volcano",
         "minAvailable": len(sizes),
@@ -83,10 +80,15 @@ def number_of(name: str) -> int:
     return int(name.rpartition("-")[2])
 
 
-def rank_of(pod: str, pods: int) -> int:
-    """The rank of a pod among those of its gang: whole hosts first, then the rest."""
-    _, task, index = pod.rsplit("-", 2)
-    return int(index) if task == _WHOLE else pods - 1
+def _roles(sizes: Sizes) -> list[tuple[int, int]]:
+    """GPUs and number of pods that are alike, in the order of ranks."""
+    return [(gpus, len(list(alike))) for gpus, alike in groupby(sizes)]
+
+
+def rank_of(pod: str, sizes: Sizes) -> int:
+    """The rank of a pod among those of its gang."""
+    _, role, index = pod.rsplit("-", 2)
+    return sum(number for _, number in _roles(sizes)[: int(role[1:])]) + int(index)
 
 
 def run_for(seconds: float) -> str:
@@ -98,7 +100,7 @@ def _task(name: str, replicas: int, gpus: int, duration: float) -> Raw:
     request = _resources(amounts(gpus, 0).tolist())
     container: Raw = {"name": "train", "image": "replay", "resources": {"requests": request, "limits": request}}
     pod: Raw = {"containers": [container], "restartPolicy": "Never", "tolerations": [_LOST]}
-    annotations = {START_AFTER: "0s", RUN_FOR: run_for(duration)}
+    annotations = {START_AFTER: "0s", **({RUN_FOR: run_for(duration)} if duration < math.inf else {})}
     return {"name": name, "replicas": replicas, "template": {"metadata": {"annotations": annotations}, "spec": pod}}
 
 
@@ -219,11 +221,11 @@ class EmbeddedReplay(ReplayCluster):
         touched, self._touched, self._before = self._touched, set(), objects
         for job in touched:
             name = f"job-{job}"
-            pods = len(self.gangs.pods(job))
+            sizes = self.gangs.sizes(job)
             running = [(pod, since) for pod in self._pods.of(name) if (since := _running_since(pod)) is not None]
             self._working.pop(job, None)
-            if len(running) == pods:
-                rows = {rank_of(p.metadata.name, pods): self.fabric.nodes.row[p.spec.node_name] for p, _ in running}
+            if len(running) == len(sizes):
+                rows = {rank_of(p.metadata.name, sizes): self.fabric.nodes.row[p.spec.node_name] for p, _ in running}
                 start = max(since for _, since in running) - _START
                 self._working[job] = start, tuple(rows[rank] for rank in sorted(rows))
         return touched | gone
@@ -236,7 +238,7 @@ class EmbeddedReplay(ReplayCluster):
         effects: list[Effect] = []
         trace, per_host = self.trace, self.fabric.gpus_per_host
         while self._submitted < len(trace) and _START + trace.arrival[self._submitted] <= now:
-            if trace.gpus[self._submitted] <= self.fabric.gpus:
+            if self.holds(self._submitted):
                 effects.append(Create(job_of(trace, self._submitted, per_host, aware=self.contender.aware)))
             self._submitted += 1
         if now > self._now:

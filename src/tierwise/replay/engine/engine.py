@@ -28,7 +28,7 @@ from tierwise.replay.engine.contenders import Contender, plugins
 from tierwise.replay.engine.rules import HISTORY, STATED, Rules
 from tierwise.replay.engine.state import NEVER, ReplayState
 from tierwise.replay.traces.fabric import AXIS, NAMESPACE, Fabric
-from tierwise.replay.traces.trace import QUEUE, Trace
+from tierwise.replay.traces.trace import QUEUE, Sizes, Trace
 from tierwise.scheduler import cycle
 from tierwise.sim.cluster.agenda import Agenda, Arrives, Ends, Event, LookAgain, NodeBack, NodeLost
 from tierwise.sim.forecast.driver import drive
@@ -92,7 +92,7 @@ class Engine(ReplayCluster):
 
     def _await_end(self, job: int) -> None:
         start, _ = self.state.running[job]
-        self.agenda.put(Ends(job), start + float(self.state.remaining[job]))
+        self.agenda.put(Ends(job), start + float(self.state.remaining[job]) / self.pace(job))
 
     def happen(self, event: Event) -> None:
         if isinstance(event, LookAgain):
@@ -105,6 +105,8 @@ class Engine(ReplayCluster):
         elif isinstance(event, NodeLost | NodeBack):
             for job in self.host(event):
                 self.agenda.cancel(Ends(job))
+                if job in self.state.running:
+                    self._await_end(job)
             self._await_incident()
         elif isinstance(event, Arrives):
             self.arrive()
@@ -129,51 +131,64 @@ class Engine(ReplayCluster):
 
     def seen(self) -> Snapshot | None:
         self._shown = self.backlog.shown(self.rules.look_ahead, self._most)
-        return self._snapshot(self._shown) if self._shown or self.state.repairing else None
+        return self._snapshot(self._shown) if self._shown or self.state.repairing or self.growing else None
 
     def apply(self, report: CycleReport) -> bool:
         state, repairing = self.state, set(self.state.repairing)
         state.cycles += 1
         self._kept = dict(_rows(decision) for decision in report.decisions if not decision.bound)
         self._reserved = {_number(reservation.job): reservation.record for reservation in report.reservations}
-        stopped = dict.fromkeys(_number(eviction.job) for eviction in report.evictions)
-        for job in stopped:
-            self.evict(job)
-            self.agenda.cancel(Ends(job))
+        stopped: dict[int, set[int]] = {}
+        for eviction in report.evictions:
+            stopped.setdefault(_number(eviction.job), set()).add(eviction.task.rank)
+        for job, ranks in stopped.items():
+            self._shrink(job, ranks)
         bound = [_rows(decision) for decision in report.decisions if decision.bound]
-        started = [(job, rows) for job, rows in bound if job not in repairing]
-        for job, rows in started:
-            self.start(job, _by_rank(rows))
-            self._await_end(job)
+        started = [(job, rows) for job, rows in bound if job not in repairing and job in state.waiting]
         for job, rows in bound:
-            if job in repairing and self.replace(job, rows):
-                self._await_end(job)
-        if not (state.waiting or state.repairing):
+            if job in state.waiting:
+                self.start(job, self._by_rank(job, rows))
+            elif job not in repairing:
+                self.resize(job, tuple(rows.get(rank, row) for rank, row in enumerate(state.running[job][1])))
+            elif not self.replace(job, rows):
+                continue
+            self._await_end(job)
+        if not (state.waiting or state.repairing or self.growing):
             self.agenda.cancel(LookAgain())
         again = self.agenda.at(LookAgain())
         state.again = again if again < inf else NEVER
         return bool(stopped) or len(started) == len(self._shown) >= self.rules.look_ahead
 
-    def _most(self, gpus: int) -> int:
+    def _shrink(self, job: int, ranks: set[int]) -> None:
+        """Pods of a gang are evicted: an elastic one goes on with the others where these are enough."""
+        left = tuple(-1 if rank in ranks else row for rank, row in enumerate(self.state.running.get(job, (0.0, ()))[1]))
+        if left and self.enough(job, left):
+            self.resize(job, left)
+            self._await_end(job)
+        else:
+            self.evict(job)
+            self.agenda.cancel(Ends(job))
+
+    def _by_rank(self, job: int, rows: dict[int, int]) -> tuple[int, ...]:
+        """The rows of a gang in the order of ranks, -1 where it has none."""
+        return tuple(rows.get(rank, -1) for rank in range(len(self.gangs.sizes(job))))
+
+    def _most(self, sizes: Sizes) -> int:
         if self.contender.evicts or self._reserves or len(self._queues) > 1:
             return self.rules.look_ahead  # what waits counts, be there room or not
-        return most(self.idle, self.fabric.gpus_per_host, gpus)
+        return most(self.idle, sizes)
 
     def _snapshot(self, shown: list[int]) -> Snapshot:
         """What the cycle sees. Who runs is told one by one only to profiles that evict or reserve."""
         kept = self._kept
         jobs = [self._waiting(job, number) for number, job in enumerate(shown)]
-        for job, rows in sorted(self.state.repairing.items()):
-            room = tuple(kept.get(job, {}).get(rank, -1) for rank in range(len(rows)))
-            jobs.append(self.gangs.running(job, len(jobs), rows, room))
+        for job, rows in sorted(self.partial().items()):
+            jobs.append(self._running(job, len(jobs), rows, self._by_rank(job, kept.get(job, {}))))
         standing: dict[int, Ints] = {}
         standing_in: dict[str, Ints] = {}
         if self.contender.evicts or self._reserves:
-            running = sorted(self.state.running.items())
-            jobs += [
-                self._running(job, number, start, rows)
-                for number, (job, (start, rows)) in enumerate(running, len(jobs))
-            ]
+            running = sorted((job, rows) for job, (_, rows) in self.state.running.items() if job not in self.growing)
+            jobs += [self._running(job, number, rows) for number, (job, rows) in enumerate(running, len(jobs))]
         else:
             every, (counted, held) = np.arange(len(self.nodes)), self.counted()
             standing = {n: np.repeat(every, counts) for n, counts in enumerate(counted) if counts.any()}
@@ -196,21 +211,22 @@ class Engine(ReplayCluster):
 
     def _waiting(self, job: int, number: int) -> Job:
         kept = self._kept.get(job)
-        made = self.gangs.waiting(job, number, _by_rank(kept) if kept is not None else None)
+        made = self.gangs.waiting(job, number, self._by_rank(job, kept) if kept is not None else None)
         return replace(made, terms=self._expected(job), reserved=self._reserved.get(job)) if self._reserves else made
 
-    def _running(self, job: int, number: int, start: float, rows: tuple[int, ...]) -> Job:
-        made = self.gangs.running(job, number, rows)
-        if not self._reserves:
+    def _running(self, job: int, number: int, rows: tuple[int, ...], kept: tuple[int, ...] | None = None) -> Job:
+        made = self.gangs.running(job, number, rows, kept)
+        if not self._reserves or job in self.state.repairing:
             return made
-        tasks = tuple(replace(task, started=max(start, _FIRST)) for task in made.tasks)
+        start, _ = self.state.running[job]
+        tasks = tuple(replace(t, started=max(start, _FIRST)) if t.node >= 0 else t for t in made.tasks)
         subs = tuple(replace(sub, tasks=tasks) for sub in made.subs)
         return replace(made, tasks=tasks, subs=subs, terms=self._expected(job))
 
     def _expected(self, job: int) -> EvictionTerms | None:
-        """What a job says of its duration: what is left of it, as a gang that was stopped goes on."""
-        stated = self.rules.durations == STATED
-        return EvictionTerms(expected=float(self.state.remaining[job])) if stated else None
+        """What a job says of its duration: what is left, as a gang that was stopped goes on; a service says nothing."""
+        left = float(self.state.remaining[job]) / (self.pace(job) if job in self.state.running else 1.0)
+        return EvictionTerms(expected=left) if self.rules.durations == STATED and left < inf else None
 
     def _past(self) -> tuple[FinishedRun, ...]:
         """The last jobs that have ended, in the order of their ends."""
@@ -243,8 +259,3 @@ def _number(job: Job) -> int:
 
 def _rows(decision: Decision) -> tuple[int, dict[int, int]]:
     return _number(decision.job), {task.rank: row for task, row in decision.places()}
-
-
-def _by_rank(rows: dict[int, int]) -> tuple[int, ...]:
-    """The rows of a whole gang in the order of ranks."""
-    return tuple(rows[rank] for rank in range(len(rows)))

@@ -1,12 +1,14 @@
 """Jobs of a trace as gangs of the model.
 
-A job of up to a host's GPUs is one pod; a larger one has pods of whole hosts, and one pod for the rest. A gang starts
-whole or not at all. It asks to be placed close together (a soft constraint), unless the contender ignores topology.
+A job of up to a host's GPUs is one pod; a larger one has pods of whole hosts, and one pod for the rest, unless it says
+which pods it has. A gang starts whole or not at all, an elastic one with its minimum. It asks to be placed close
+together (a soft constraint), unless the contender ignores topology.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import msgspec
 import numpy as np
@@ -17,18 +19,12 @@ from tierwise.model.arrays import Ints
 from tierwise.model.job import Constraint, Job, Phase, PodSet, Status, SubJob, Task
 from tierwise.model.shape import Shape
 from tierwise.replay.traces.fabric import NAMESPACE, shape
-from tierwise.replay.traces.trace import QUEUE, Trace
+from tierwise.replay.traces.trace import QUEUE, Sizes, Trace
 
-__all__ = ["Gangs", "RunningGang", "gang", "split"]
+__all__ = ["Gangs", "RunningGang", "gang"]
 
 _SOFT = Constraint(hard=False)
 _NOWHERE: Ints = np.zeros(0, dtype=np.int64)
-
-
-def split(gpus: int, per_host: int) -> tuple[int, ...]:
-    """The GPUs of each pod of a job, largest first."""
-    whole, rest = divmod(gpus, per_host)
-    return (per_host,) * whole + ((rest,) if rest else ())
 
 
 class Gangs(msgspec.Struct):
@@ -43,9 +39,10 @@ class Gangs(msgspec.Struct):
     _known: dict[tuple[int, int], Shape] = {}
 
     def __post_init__(self) -> None:
-        pairs = {(int(g), int(p)) for g, p in zip(self.trace.gpus, self.trace.priority, strict=True)}
-        for gpus, priority in sorted(pairs):
-            for size in split(gpus, self.gpus_per_host):
+        trace = self.trace
+        kinds = {(int(trace.gpus[job]), int(trace.priority[job]), self.sizes(job)) for job in range(len(trace))}
+        for _, priority, sizes in sorted(kinds):
+            for size in sizes:
                 if (size, priority) not in self._known:
                     made = shape(len(self.shapes), size, priority)
                     self._known[size, priority] = made
@@ -54,7 +51,21 @@ class Gangs(msgspec.Struct):
     def pods(self, job: int) -> list[Shape]:
         """The shape of every pod of a job, in the order of ranks."""
         priority = int(self.trace.priority[job])
-        return [self._known[size, priority] for size in split(int(self.trace.gpus[job]), self.gpus_per_host)]
+        return [self._known[size, priority] for size in self.sizes(job)]
+
+    def sizes(self, job: int) -> Sizes:
+        """The GPUs of every pod of a job, in the order of ranks."""
+        return self.trace.sizes(job, self.gpus_per_host)
+
+    def minimum(self, job: int) -> int:
+        """The pods that it starts with: all, or so many as have the least GPUs of an elastic gang."""
+        sizes, least = self.sizes(job), self.trace.least.get(job)
+        return len(sizes) if least is None else min(1 + int(np.searchsorted(np.cumsum(sizes), least)), len(sizes))
+
+    def needed(self, job: int) -> Sizes:
+        """The smallest pods that it could start with."""
+        sizes = self.sizes(job)
+        return tuple(sorted(sizes)[: self.minimum(job)]) if job in self.trace.least else sizes
 
     def waiting(self, job: int, number: int, kept: Sequence[int] | None) -> Job:
         """A job that waits, at a place in the snapshot; rows may be kept for it."""
@@ -69,7 +80,7 @@ class Gangs(msgspec.Struct):
     ) -> Job:
         trace = self.trace
         stand = RunningGang(job, number, float(trace.arrival[job]), trace.queues[trace.queue[job]], status, rows, kept)
-        made = gang(stand, self.pods(job), _SOFT if self.aware else None)
+        made = gang(stand, self.pods(job), _SOFT if self.aware else None, self.minimum(job))
         if not self.replaces:
             return made
         ranks = {task.key: task.rank for task in made.tasks}
@@ -90,8 +101,8 @@ class RunningGang(msgspec.Struct, frozen=True):
     kept: Sequence[int] | None = None  # for lost pods of one that runs
 
 
-def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | None = None) -> Job:
-    """A job of the model with pods of these shapes, in the order of ranks."""
+def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | None = None, minimum: int = 1) -> Job:
+    """A job of the model with pods of these shapes, in the order of ranks, of which so many are to start together."""
     key, runs, created = f"{NAMESPACE}/job-{stand.job}", stand.status is Status.RUNNING, stand.created
     rows = stand.rows if stand.rows is not None else (-1,) * len(shapes)
     kept = (stand.kept or (-1,) * len(shapes)) if runs else rows
@@ -107,7 +118,7 @@ def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | N
         key=key,
         number=stand.number,
         job_number=stand.number,
-        minimum=len(tasks),
+        minimum=minimum,
         constraint=constraint,
         order=order,
         priority=shapes[0].priority,
@@ -127,7 +138,7 @@ def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | N
         order=order,
         phase=Phase.RUNNING if runs else Phase.INQUEUE,
         declared=True,
-        minimum=len(tasks),
+        minimum=minimum,
         constraint=constraint,
         subs=(sub,),
         tasks=tasks,
@@ -135,7 +146,6 @@ def gang(stand: RunningGang, shapes: Sequence[Shape], constraint: Constraint | N
 
 
 def _parts(tasks: Sequence[Task]) -> tuple[PodSet, ...]:
-    """Whole hosts first, then the pod for the rest."""
-    same = sum(task.shape is tasks[0].shape for task in tasks)
-    cuts = (tasks[:same], tasks[same:])
-    return tuple(PodSet(some[0].shape, "", -1, tuple(some)) for some in cuts if some)
+    """Pods of one shape each, in the order of ranks."""
+    alike = ((shape, tuple(some)) for shape, some in groupby(tasks, key=lambda task: task.shape))
+    return tuple(PodSet(shape, "", -1, some) for shape, some in alike)

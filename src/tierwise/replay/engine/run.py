@@ -66,9 +66,11 @@ class Comparison:
         self._record = record
         self.fabric, self.trace, self.contenders, self.rules = fabric, trace, tuple(contenders), rules
         self.names, self.total = tuple(contender.name for contender in contenders), 2 * len(trace)
-        columns = [trace.arrival, trace.duration, trace.gpus, trace.priority, trace.queue, fabric.topology.leaf]
-        tree = (fabric.nodes.names, fabric.topology.name, fabric.gpus_per_host)
-        self.digest = digest([*columns], trace.queues, tree, self.contenders, rules)
+        jobs = [trace.arrival, trace.duration, trace.gpus, trace.priority, trace.queue]
+        columns = [*jobs, fabric.topology.leaf, fabric.host_gpus]
+        pods = (trace.queues, trace.least, trace.pods)
+        tree = (fabric.nodes.names, fabric.topology.name)
+        self.digest = digest([*columns], pods, tree, self.contenders, rules)
         self._done: list[Data] = []
         self._engine: Engine | EmbeddedReplay | None = None
 
@@ -122,10 +124,7 @@ class Comparison:
                 "gpus": self.fabric.gpus,
                 "domains": {str(tier): len(domains) for tier, domains in topology.at_tier.items()},
                 "leaves": [topology.name[d] for d in topology.at_tier.get(1, ())],
-                "leaf_gpus": [
-                    int(topology.end[d] - topology.start[d]) * self.fabric.gpus_per_host
-                    for d in topology.at_tier.get(1, ())
-                ],
+                "leaf_gpus": topology.totals(self.fabric.host_gpus)[topology.at_tier.get(1, [])].tolist(),
                 "through": "controllers" if self.rules.controllers else "cycle",
                 "period_seconds": 1.0 if self.rules.controllers else self.rules.period,
                 "look_ahead": self.rules.look_ahead,

@@ -19,7 +19,7 @@ from tierwise.replay.traces.trace import Trace
 __all__ = ["NEVER", "ReplayState", "Sample"]
 
 NEVER = -1.0
-_ARRAYS = ("remaining", "first_start", "end", "ready_since", "waited", "evictions", "lost", "figures")
+_ARRAYS = ("remaining", "first_start", "end", "ready_since", "waited", "evictions", "lost", "fewest", "figures")
 
 
 class Sample(msgspec.Struct):
@@ -46,12 +46,15 @@ class ReplayState(msgspec.Struct):
     waited: Floats
     evictions: Floats  # how often, by job
     lost: Floats  # GPU-seconds of work that has to be done again, by job
+    fewest: Floats  # leaves that could hold what last started, by job; NaN where figures are
     figures: Floats  # (jobs x FIGURES) of the last start; NaN where it never started or is one pod
     clock: float = 0.0
     arrived: int = 0
     again: float = NEVER  # when the scheduler is to look though nothing happens; NEVER where it need not
     incidents: int = 0  # so many are over
-    running: dict[int, tuple[float, tuple[int, ...]]] = {}  # job -> start, rows by rank
+    # job -> start, rows by rank, -1 for pods that an elastic gang is without; its start is when it would have started
+    # for what it has done, had it had the rows that it has
+    running: dict[int, tuple[float, tuple[int, ...]]] = {}
     waiting: set[int] = msgspec.field(default_factory=set)
     refused: list[int] = []
     repairing: dict[int, tuple[int, ...]] = {}  # gangs that wait for replacements -> rows by rank, -1 for lost ones
@@ -83,6 +86,7 @@ class ReplayState(msgspec.Struct):
             waited=np.zeros(jobs),
             evictions=np.zeros(jobs),
             lost=np.zeros(jobs),
+            fewest=np.full(jobs, np.nan),
             figures=np.full((jobs, len(FIGURES)), np.nan),
         )
 

@@ -12,10 +12,8 @@ from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.replay.engine.cluster import SLOT_SIZES
 from tierwise.replay.engine.embedded import EmbeddedReplay
 from tierwise.replay.engine.engine import Engine
-from tierwise.replay.engine.gangs import split
 from tierwise.replay.engine.state import ReplayState, Sample
-from tierwise.replay.report.spread import FIGURES, Spreads
-from tierwise.replay.traces.trace import Trace
+from tierwise.replay.report.spread import FIGURES
 
 __all__ = ["CLASSES", "Data", "outcome"]
 
@@ -45,12 +43,10 @@ def spread(engine: Engine | EmbeddedReplay) -> Data:
 
 def _of_gangs(engine: Engine | EmbeddedReplay) -> tuple[Ints, Floats, Floats]:
     """Pods of the gangs that started, the fewest leaves that could hold them, and the figures of each."""
-    state, per_host = engine.state, engine.fabric.gpus_per_host
+    state = engine.state
     started = np.flatnonzero(~np.isnan(state.figures[:, 0]))
-    pods = np.array([len(split(int(gpus), per_host)) for gpus in engine.trace.gpus[started]], dtype=np.int64)
-    spreads = Spreads.over(engine.fabric)
-    fewest = np.array([spreads.fewest(number) for number in pods.tolist()], dtype=float)
-    return pods, fewest, state.figures[started]
+    pods = np.array([len(engine.gangs.sizes(job)) for job in started.tolist()], dtype=np.int64)
+    return pods, state.fewest[started], state.figures[started]
 
 
 def spread_by_size(engine: Engine | EmbeddedReplay) -> list[Data]:
@@ -129,7 +125,7 @@ def outcome(engine: Engine | EmbeddedReplay) -> Data:
         },
         "gpu_hours": {
             "held": round(state.held / HOUR, 3),
-            "useful": round((state.useful + _unfinished(state, trace)) / HOUR, 3),
+            "useful": round((state.useful + _unfinished(engine)) / HOUR, 3),
             "lost": round(float(state.lost.sum()) / HOUR, 3),
         },
         "times": times.of(np.ones(len(ended), dtype=bool)),
@@ -168,9 +164,10 @@ def _of_failures(state: ReplayState) -> Data:
     }
 
 
-def _unfinished(state: ReplayState, trace: Trace) -> float:
+def _unfinished(engine: Engine | EmbeddedReplay) -> float:
     """GPU-seconds that running gangs have worked since they started."""
-    return sum((state.clock - start) * int(trace.gpus[job]) for job, (start, _) in state.running.items())
+    clock, gpus, running = engine.state.clock, engine.trace.gpus, engine.state.running.items()
+    return sum((clock - start) * engine.pace(job) * int(gpus[job]) for job, (start, _) in running)
 
 
 def _class(times: _Times, low: int, high: int | None) -> Data:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tierwise.model.arrays import Ints
 from tierwise.replay.traces.fabric import Fabric
+from tierwise.replay.traces.trace import slots
 
 __all__ = ["FIGURES", "Spreads"]
 
@@ -31,10 +32,14 @@ class Spreads(msgspec.Struct, frozen=True):
     def over(cls, fabric: Fabric) -> Spreads:
         return cls(fabric, fabric.domains(_LEAF), fabric.domains(_SPINE))
 
-    def fewest(self, pods: int) -> int:
-        """The fewest leaves that could hold so many pods of a host each, were the fabric empty."""
-        _, hosts = np.unique(self.leaf, return_counts=True)
-        return 1 + int(np.searchsorted(np.cumsum(np.sort(hosts)[::-1]), pods))
+    def fewest(self, sizes: tuple[int, ...]) -> int:
+        """The fewest leaves that could hold pods with so many GPUs each, were the fabric empty."""
+        _, leaf = np.unique(self.leaf, return_inverse=True)
+        found = 1
+        for size, number in slots(sizes):
+            room = np.sort(np.bincount(leaf, self.fabric.host_gpus // size))[::-1]
+            found = max(found, 1 + int(np.searchsorted(np.cumsum(room), number)))
+        return found
 
     def of(self, rows: Ints) -> tuple[float, ...]:
         """The figures of a gang whose pods stand on these rows, in the order of their ranks."""

@@ -1,4 +1,4 @@
-"""The cluster that a trace is replayed on: hosts of one size below a tree of switches, as model types.
+"""The cluster that a trace is replayed on: hosts with GPUs below a tree of switches, as model types.
 
 Amounts of cpu and memory go with the GPUs, so that a host is full when its GPUs are: traces of training jobs say how
 many GPUs a job has, and nothing else.
@@ -30,15 +30,21 @@ _PODS = 110
 
 
 class Fabric(msgspec.Struct, frozen=True):
-    """Hosts in tree order, the tree over them, and how many GPUs each host has."""
+    """Hosts in tree order, the tree over them, and how many GPUs the largest host has."""
 
     nodes: NodeTable
     topology: Topology
     gpus_per_host: int
 
     @property
+    def host_gpus(self) -> Ints:
+        """Of each host."""
+        gpus: Ints = self.nodes.allocatable[AXIS.index[GPU]]
+        return gpus
+
+    @property
     def gpus(self) -> int:
-        return self.gpus_per_host * len(self.nodes)
+        return int(self.host_gpus.sum())
 
     def domains(self, tier: int) -> Ints:
         """For every row its domain of a tier; a row outside of any is in one of its own."""
@@ -48,8 +54,8 @@ class Fabric(msgspec.Struct, frozen=True):
         return found
 
 
-def fabric(hosts: Mapping[str, Sequence[str]], gpus_per_host: int) -> Fabric:
-    """Hosts by name, each with the switches above it, outermost first.
+def fabric(hosts: Mapping[str, Sequence[str]], gpus: Sequence[int]) -> Fabric:
+    """Hosts by name, each with the switches above it, outermost first; and the GPUs of each.
 
     A switch is known by its path, because labels repeat below different ones. The innermost switches are tier 1.
     """
@@ -73,11 +79,9 @@ def fabric(hosts: Mapping[str, Sequence[str]], gpus_per_host: int) -> Fabric:
     ]
     names = tuple(hosts)
     topology, order = build_tree(declared, names)
-    return Fabric(_table(tuple(names[i] for i in order.tolist()), gpus_per_host), topology, gpus_per_host)
-
-
-def _table(names: tuple[str, ...], gpus: int) -> NodeTable:
-    return table_of(names, np.repeat(amounts(gpus, _PODS)[:, None], len(names), axis=1))
+    kinds = {size: amounts(size, _PODS) for size in set(gpus)}
+    allocatable = np.stack([kinds[gpus[i]] for i in order.tolist()], axis=1)
+    return Fabric(table_of(tuple(names[i] for i in order.tolist()), allocatable), topology, max(gpus))
 
 
 def table_of(names: tuple[str, ...], allocatable: Ints) -> NodeTable:

@@ -42,7 +42,7 @@ def _weights(text: str, trace: Trace) -> Ints:
     if text == "equal":
         return np.ones(number, dtype=np.int64)
     if text == "share":
-        work = np.bincount(trace.queue, weights=trace.gpus * trace.duration, minlength=number)
+        work = np.bincount(trace.queue, weights=trace.gpus * trace.seconds, minlength=number)
         parts: Ints = np.maximum(1, np.rint(_PARTS * work / work.sum())).astype(np.int64)
         return parts
     found = np.ones(number, dtype=np.int64)

@@ -15,12 +15,17 @@ import msgspec
 import numpy as np
 
 from tierwise.api.errors import InputError
+from tierwise.model.arrays import Bools
 from tierwise.replay.traces.fabric import Fabric, fabric
-from tierwise.replay.traces.trace import QUEUE, Trace, sorted_trace
+from tierwise.replay.traces.trace import QUEUE, Trace, pods_of, sorted_trace
 
 __all__ = ["FORMATS", "Table", "TraceFormat", "read_fabric", "read_table", "read_trace"]
 
 Value = TypeVar("Value")
+
+_GPUS, _LEAST, _PODS = "gpus", "min_gpus", "pods"
+_SERVICE = "service"
+"""A column of hosts; two that any trace may have; and what stands for the duration of jobs that run on."""
 
 
 class Table:
@@ -62,18 +67,20 @@ def read_table(file: str) -> Table:
 
 
 def read_fabric(file: str, gpus_per_host: int) -> Fabric:
-    """Hosts in the first column, the switches above them in the others, outermost first."""
+    """Hosts in the first column, the switches above them in the others, outermost first; `gpus` are those of a host."""
     table = read_table(file)
-    if len(table.titles) < 2:
+    switches = [title for title in table.titles[1:] if title != _GPUS]
+    if not switches:
         raise InputError("a column of hosts and at least one of switches are expected", file=file)
     hosts = table.column(table.titles[0], _word)
-    paths = zip(*(table.column(title, _word) for title in table.titles[1:]), strict=True)
+    gpus = table.column(_GPUS, _whole) if _GPUS in table.titles else [gpus_per_host] * len(table)
+    paths = zip(*(table.column(title, _word) for title in switches), strict=True)
     found: dict[str, tuple[str, ...]] = {}
     for number, (host, path) in enumerate(zip(hosts, paths, strict=True), start=2):
         if host in found:
             raise InputError(f"host {host} stands twice", file=f"{file}:{number}")
         found[host] = path
-    return fabric(found, gpus_per_host)
+    return fabric(found, gpus)
 
 
 class TraceFormat(msgspec.Struct, frozen=True):
@@ -162,10 +169,13 @@ def read_trace(file: str) -> Trace:
         gpus = gpus * np.array(table.column(form.workers, _amount))
     arrival = np.array(table.column(form.arrival, _moment))
     if form.duration:
-        duration = np.array(table.column(form.duration, _amount if form.log else _positive))
+        duration = np.array(table.column(form.duration, _amount if form.log else _seconds))
     else:
         duration = np.array(table.column(form.end, _end)) - np.array(table.column(form.start, _end))
-    kept = (gpus > 0) & (duration > 0) & np.isfinite(duration)
+    pods = table.column(_PODS, lambda text: pods_of(text) if text else ()) if _PODS in table.titles else []
+    gpus = np.array([sum(some) or number for some, number in zip(pods, gpus, strict=True)]) if pods else gpus
+    least = table.column(_LEAST, lambda text: int(_amount(text))) if _LEAST in table.titles else []
+    kept = (gpus > 0) & (duration > 0)  # a duration that is not known is not greater
     if not kept.any():
         raise InputError("no job has GPUs and an end", file=file)
     queue = next((title for title in form.queue if title in table.titles), None)
@@ -177,8 +187,15 @@ def read_trace(file: str) -> Trace:
         duration[kept],
         np.ceil(gpus[kept]).astype(np.int64),
         np.array(priority, dtype=np.int64)[kept],
-        [name for name, own in zip(queues, kept.tolist(), strict=True) if own],
+        _kept(queues, kept),
+        _kept(least, kept),
+        _kept(pods, kept),
     )
+
+
+def _kept(column: Sequence[Value], kept: Bools) -> list[Value]:
+    """What of a column is kept; nothing of one that a table does not have."""
+    return [value for value, own in zip(column, kept.tolist(), strict=True) if own] if column else []
 
 
 def _gpus(form: TraceFormat) -> Callable[[str], float]:
@@ -205,11 +222,11 @@ def _word(text: str) -> str:
     return text.strip()
 
 
-def _positive(text: str) -> float:
-    value = float(text)
+def _seconds(text: str) -> float:
+    value = 1.0 if text == _SERVICE else float(text)
     if not 0 < value < float("inf"):
         raise ValueError
-    return value
+    return float("inf") if text == _SERVICE else value
 
 
 def _whole(text: str) -> int:

@@ -35,19 +35,18 @@ _TRACE = {
 def synthetic_fabric(text: str, gpus_per_host: int) -> Fabric:
     """So many spines, leaves below each, and hosts below each leaf; `6+7+9` hosts are those of leaves in turn.
 
-    `gpus` of a host are given by the text, or by the caller.
+    `gpus` of a host are given by the text, `8+4` likewise for leaves in turn, or by the caller.
     """
     size = _settings(text, _FABRIC, "--topology")
-    hosts = size["hosts"]
-    return fabric(
-        {
-            f"n{spine}-{leaf}-{host}": (f"spine-{spine}", f"leaf-{leaf}")
-            for spine in range(size["spines"][0])
-            for leaf in range(size["leaves"][0])
-            for host in range(hosts[leaf % len(hosts)])
-        },
-        size["gpus"][0] or gpus_per_host,
-    )
+    hosts, gpus = size["hosts"], size["gpus"] if any(size["gpus"]) else (gpus_per_host,)
+    places = [
+        (spine, leaf, host)
+        for spine in range(size["spines"][0])
+        for leaf in range(size["leaves"][0])
+        for host in range(hosts[leaf % len(hosts)])
+    ]
+    names = {f"n{spine}-{leaf}-{host}": (f"spine-{spine}", f"leaf-{leaf}") for spine, leaf, host in places}
+    return fabric(names, [gpus[leaf % len(gpus)] for _, leaf, _ in places])
 
 
 def synthetic_trace(text: str, seed: int) -> Trace:
