@@ -71,8 +71,11 @@ def test_water_stands_level(total: int, claims: list[tuple[int, int, int]]) -> N
 
 
 @st.composite
-def losses(draw: st.DrawFn) -> tuple[Ints, Ints, Ints, Ints]:
-    """Holdings and limits of three accounts in two resources, and victims with requests and up to two accounts."""
+def losses(draw: st.DrawFn) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    """Holdings and limits of three accounts in two resources, and victims with requests and up to two accounts.
+
+    With them the number of each victim's bundle.
+    """
     amount = st.integers(0, 9)
     holdings = np.array(draw(st.lists(st.lists(amount, min_size=3, max_size=3), min_size=2, max_size=2)))
     limits = np.array(draw(st.lists(st.lists(amount, min_size=3, max_size=3), min_size=2, max_size=2)))
@@ -82,13 +85,15 @@ def losses(draw: st.DrawFn) -> tuple[Ints, Ints, Ints, Ints]:
     columns = st.lists(st.integers(-1, 2), min_size=count, max_size=count)
     accounts = np.array([draw(columns), draw(columns)], dtype=np.int64).reshape(2, count)
     accounts[1, (accounts[0] == accounts[1]) | (accounts[0] < 0)] = -1
-    return holdings.astype(np.int64), limits.astype(np.int64), requests, accounts
+    bundles = 3 + np.cumsum(draw(st.lists(st.integers(0, 2), min_size=count, max_size=count)), dtype=np.int64)
+    return holdings.astype(np.int64), limits.astype(np.int64), requests, accounts, bundles
 
 
-@given(losses())
-def test_counting_equals_asking_one_by_one(drawn: tuple[Ints, Ints, Ints, Ints]) -> None:
-    """Cumulative sums give the answers that a loop over the victims gives."""
-    holdings, limits, requests, accounts = drawn
+@given(losses(), st.booleans())
+def test_counting_equals_asking_one_by_one(drawn: tuple[Ints, Ints, Ints, Ints, Ints], whole: bool) -> None:
+    """Cumulative sums give the answers that a loop over the victims gives, by themselves or bundle by bundle."""
+    holdings, limits, requests, accounts, bundles = drawn
+    bundles = bundles if whole else np.arange(len(bundles))
 
     def may_lose(level: int, held: Ints, columns: Ints, victims: Ints) -> Bools:
         common = requests[:, victims] > 0
@@ -98,15 +103,19 @@ def test_counting_equals_asking_one_by_one(drawn: tuple[Ints, Ints, Ints, Ints])
 
     held = holdings.copy()
     expected = np.zeros(requests.shape[1], dtype=bool)
-    for i in range(requests.shape[1]):
-        own = [(level, int(a)) for level, a in enumerate(accounts[:, i]) if a >= 0]
-        one = np.array([i])
-        if all(may_lose(level, held[:, [a]], np.array([a]), one)[0] for level, a in own):
-            expected[i] = True
+    for bundle in np.unique(bundles).tolist():
+        left, goes = held.copy(), True
+        for i in np.flatnonzero(bundles == bundle).tolist():
+            own = [(level, int(a)) for level, a in enumerate(accounts[:, i]) if a >= 0]
+            one = np.array([i])
+            goes &= all(may_lose(level, left[:, [a]], np.array([a]), one)[0] for level, a in own)
             for _, a in own:
-                held[:, a] -= requests[:, i]
+                left[:, a] -= requests[:, i]
+        if goes:
+            expected[bundles == bundle] = True
+            held = left
 
-    assert expected.tolist() == who_goes(holdings, requests, accounts, may_lose).tolist()
+    assert expected.tolist() == who_goes(holdings, requests, accounts, may_lose, bundles if whole else None).tolist()
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=12))

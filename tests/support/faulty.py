@@ -24,7 +24,7 @@ class Sound:
     """A plugin with every method, which has no opinion on anything."""
 
     answers = frozenset(Purpose)
-    counts = False
+    counts = True
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self.view = view
@@ -53,6 +53,7 @@ class Sound:
             "starving": lambda job: True,
             "spare": lambda cause, victims: np.zeros(len(victims), dtype=bool),
             "spare_alone": lambda cause, victims: np.zeros(len(victims), dtype=bool),
+            "spare_whole": lambda cause, victims, bundles: np.zeros(len(victims), dtype=bool),
             "lost_seconds": lambda running, victims: np.zeros(len(victims)),
             "gained_seconds": lambda job: 3600.0,
             "notice_seconds": lambda job: 0.0,

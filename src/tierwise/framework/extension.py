@@ -479,6 +479,14 @@ class VictimFilter(Protocol):
         else is asked about, and uses up nothing that others are spared by.
         """
 
+    @marked(HINT, "Preemptable", "Reclaimable", beside="spare")
+    def spare_whole(self, preemptor: Preemptor, victims: Ints, bundles: Ints) -> Bools:
+        """The same as `spare`, where victims of one bundle (numbers in ascending order) go together or not at all.
+
+        A bundle of which one must stay uses up nothing. Without this method the victims are asked about again for each
+        such bundle.
+        """
+
 
 class Quota(Protocol):
     """Why a queue gets no more: for a job and these amounts, in this cycle, or from other queues; None if it may.

@@ -100,6 +100,7 @@ class Pipeline(Victims):
     # Evictions; what victim filters say together is in `Victims`.
     _victim_filters: Any = Rule(points.VictimFilter.spare, vetoes, combine.spares_all, answers.flags_of_them)
     _spare_alone = Rule(points.VictimFilter.spare_alone, vetoes, combine.spares_all, answers.flags_of_them)
+    _spare_whole = Rule(points.VictimFilter.spare_whole, vetoes, combine.spares_all, answers.flags_of_them)
     select_victims = Rule(
         points.VictimSelector.select_victims, combine.first, combine.costs_turn, answers.positions_of_them
     )

@@ -37,22 +37,29 @@ def sums_before(amounts: Ints, groups: Ints) -> Ints:
     return result
 
 
-def who_goes(holdings: Ints, requests: Ints, accounts: Ints, may_lose: MayLose) -> Bools:
+def who_goes(
+    holdings: Ints, requests: Ints, accounts: Ints, may_lose: MayLose, bundles: Ints | None = None
+) -> Bools:
     """Decide victims in order, each against what its accounts hold by then; accepted victims are subtracted from them.
 
     `holdings` is (resources x accounts), `requests` (resources x n); `accounts` is (levels x n): the accounts that
     lose the victim, all different, and -1 for unused levels. One account may be at different levels for different
-    victims. A victim is accepted if all of its accounts may lose it.
+    victims. A victim is accepted if all of its accounts may lose it, and all of its bundle go with it; the numbers in
+    `bundles` ascend, and without them each victim is one of its own.
     """
     goes = np.zeros(requests.shape[1], dtype=bool)
     holdings = holdings.copy()
-    crowd = _crowds(accounts, holdings.shape[1])
-    left = np.arange(requests.shape[1])
+    bundles = np.arange(len(goes)) if bundles is None else bundles - bundles.min(initial=0)
+    crowd = _crowds(accounts, holdings.shape[1], bundles)
+    within = _lost_before(requests, accounts, bundles)
+    left = np.arange(len(goes))
     while len(left):
-        left = left[_allowed(holdings, accounts, may_lose, left, None)]  # the others never can
+        alone = _allowed(holdings, accounts, may_lose, left, within[:, left])
+        left = left[_all_of_them(alone, bundles[left])]  # the others never can
         fine = _allowed(holdings, accounts, may_lose, left, _lost_before(requests[:, left], accounts[:, left]))
         refused = (~fine).astype(np.int64)[None, :]
-        certain = (refused + sums_before(refused, crowd[left]))[0] == 0  # all those before, where it matters, go too
+        before = (refused + sums_before(refused, crowd[left]))[0] == 0  # all those before, where it matters, go too
+        certain = _all_of_them(before, bundles[left])
         going, left = left[certain], left[~certain]
         goes[going] = True
         for level in accounts:
@@ -61,9 +68,17 @@ def who_goes(holdings: Ints, requests: Ints, accounts: Ints, may_lose: MayLose) 
     return goes
 
 
-def _crowds(accounts: Ints, count: int) -> Ints:
-    """Numbers such that victims with different ones share no account, neither directly nor through others."""
-    label = np.arange(count + 1)  # the last one for those that have no account
+def _all_of_them(flags: Bools, bundles: Ints) -> Bools:
+    """Whether a flag is true for all of a victim's bundle."""
+    missing = np.zeros(int(bundles.max(initial=0)) + 1, dtype=bool)
+    missing[bundles[~flags]] = True
+    return ~missing[bundles]
+
+
+def _crowds(accounts: Ints, count: int, bundles: Ints) -> Ints:
+    """Numbers such that victims with different ones share neither account nor bundle, directly or through others."""
+    accounts = np.concatenate((count + bundles[None, :], accounts))
+    label = np.arange(count + int(bundles.max(initial=0)) + 1)
     changed = True
     while changed:
         before = label.copy()
@@ -73,27 +88,30 @@ def _crowds(accounts: Ints, count: int) -> Ints:
             np.minimum.at(label, one[both], least)
             np.minimum.at(label, other[both], least)
         changed = not np.array_equal(before, label)
-    result: Ints = label[accounts.max(axis=0, initial=-1)]
+    result: Ints = label[accounts[0]]
     return result
 
 
-def _lost_before(requests: Ints, accounts: Ints) -> Ints:
-    """What each victim's accounts lose to the preceding victims if these all go, (resources x victims x levels)."""
+def _lost_before(requests: Ints, accounts: Ints, bundles: Ints | None = None) -> Ints:
+    """What each victim's accounts lose to the preceding victims (of its bundle) if these all go.
+
+    (resources x victims x levels)
+    """
     levels, count = accounts.shape
+    if bundles is not None:
+        accounts = accounts + bundles * (int(accounts.max(initial=0)) + 2)
     entries = sums_before(np.repeat(requests, levels, axis=1), accounts.T.ravel())  # victim by victim, all its levels
     return entries.reshape(len(requests), count, levels)
 
 
-def _allowed(holdings: Ints, accounts: Ints, may_lose: MayLose, left: Ints, lost: Ints | None) -> Bools:
-    """Which of `left` may be evicted, with current holdings or after `lost` was subtracted."""
+def _allowed(holdings: Ints, accounts: Ints, may_lose: MayLose, left: Ints, lost: Ints) -> Bools:
+    """Which of `left` may be evicted after `lost` was subtracted from current holdings."""
     result = np.ones(len(left), dtype=bool)
     for level, row in enumerate(accounts):
         there = np.flatnonzero(row[left] >= 0)
         if not len(there):
             continue
         victims = left[there]
-        held = holdings[:, row[victims]]
-        if lost is not None:
-            held = held - lost[:, there, level]
+        held = holdings[:, row[victims]] - lost[:, there, level]
         result[there] &= may_lose(level, held, row[victims], victims)
     return result

@@ -32,9 +32,26 @@ class _Filter(msgspec.Struct, frozen=True, eq=False):
     prices: bool  # says what evictions cost
     spare: Answer
     spare_alone: Answer | None
+    spare_whole: Answer | None
 
     def lets_go(self, preemptor: Preemptor, victims: Ints) -> Bools:
         return ~self.spare(preemptor, sealed(victims))  # type: ignore[no-any-return]
+
+    def lets_go_whole(self, preemptor: Preemptor, victims: Ints, bundles: Ints) -> Bools:
+        """The same, where a bundle goes whole or not at all; one that stays uses up nothing.
+
+        What a filter says of those behind a bundle that it would break does not hold: they are asked about again.
+        """
+        if self.spare_whole is not None:
+            return ~self.spare_whole(preemptor, sealed(victims), sealed(bundles))  # type: ignore[no-any-return]
+        asked = np.ones(len(victims), dtype=bool)
+        while True:
+            goes = np.zeros(len(victims), dtype=bool)
+            goes[asked] = self.lets_go(preemptor, victims[asked])
+            broken = np.intersect1d(bundles[goes], bundles[asked & ~goes])
+            if not len(broken):
+                return goes
+            asked &= bundles != broken[0]
 
 
 def vetoes(panel: Panel, rule: AnyRule) -> Answer:
@@ -42,7 +59,7 @@ def vetoes(panel: Panel, rule: AnyRule) -> Answer:
     pricing = panel.by_plugin(RULES["lost_seconds"])
     filters: dict[Purpose, list[_Filter]] = {}
     for purpose, switch in _SWITCH.items():
-        alone = panel.by_plugin(RULES["spare_alone"], switch)
+        alone, whole = (panel.by_plugin(RULES[name], switch) for name in ("spare_alone", "spare_whole"))
         filters[purpose] = [
             _Filter(
                 asked.name,
@@ -51,6 +68,7 @@ def vetoes(panel: Panel, rule: AnyRule) -> Answer:
                 prices=asked.by.plugin_id in pricing,
                 spare=panel.guarded(rule, asked),
                 spare_alone=alone.get(asked.by.plugin_id),
+                spare_whole=whole.get(asked.by.plugin_id),
             )
             for asked in panel.members(rule, switch)
         ]
@@ -97,6 +115,13 @@ class Victims:
             if one.counts is counting:
                 allowed &= one.lets_go(preemptor, victims)
         return allowed
+
+    def counted_whole(self, preemptor: Preemptor, victims: Ints, bundles: Ints) -> Bools:
+        """The same, where a bundle goes whole or not at all, by filter that keeps some of them, (filters x candidates)."""
+        filters = [one for one in self._victim_filters(preemptor) if one.counts]
+        said = [np.broadcast_to(one.lets_go_whole(preemptor, victims, bundles), len(victims)) for one in filters]
+        keeping = [goes for goes in said if not goes.all()]
+        return np.array(keeping, dtype=bool).reshape(len(keeping), len(victims))
 
     def could_go(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Which candidates every victim filter might let go, were it asked about each alone; never too few.

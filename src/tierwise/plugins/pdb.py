@@ -27,11 +27,14 @@ class DisruptionBudgets:
         self._allowed = view.ledger.budgets  # counted down with every eviction of the cycle
 
     def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
+        return self.spare_whole(preemptor, victims, np.arange(len(victims)))
+
+    def spare_whole(self, preemptor: Preemptor, victims: Ints, bundles: Ints) -> Bools:
         budgets = _budgets(preemptor.running.covered, victims)
         if not len(budgets):
             return np.zeros(len(victims), dtype=bool)
         disruptions = np.ones((1, len(victims)), dtype=np.int64)
-        return ~who_goes(self._allowed[None], disruptions, budgets, lambda _level, left, _budget, _victim: left[0] > 0)
+        return ~who_goes(self._allowed[None], disruptions, budgets, lambda _level, left, *_: left[0] > 0, bundles)
 
     def spare_alone(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Tasks that a budget covers which allows no disruption."""

@@ -167,23 +167,27 @@ def keep_allowed(cycle: Cycle, preemptor: Preemptor, bundles: Bundles, breakable
     """Ask the filters about all victims in order; a safe bundle shrinks to what is allowed, a core goes whole.
 
     `breakable` are the bundles that may be taken although their gang breaks. A core that is refused uses up nothing:
-    where a filter that counts let part of it go, those behind it are asked again without it. Where all may go, the
-    bundles are returned themselves.
+    where one filter that counts lets it go and another does not, those behind it are asked again without it. Where all
+    may go, the bundles are returned themselves.
     """
     going = bundles.safe | breakable
     sizes = np.diff(bundles.start)
     named = ~preemptor.running.not_preemptable[bundles.victims] & np.repeat(going, sizes)
     named[named] = cycle.pipeline.named(preemptor, bundles.victims[named])
     going &= bundles.safe | (bundles.numbers(named) == sizes)
+    apart = np.repeat(bundles.safe, sizes)
+    apart[bundles.start[:-1]] = True
+    together = np.cumsum(apart)  # a core is one, and so is each victim of a safe bundle
     while True:
-        allowed = named & np.repeat(going, sizes)  # filters that count are asked about the others alone
-        allowed[allowed] = cycle.pipeline.counted(preemptor, bundles.victims[allowed])
-        numbers = bundles.numbers(allowed)
-        refused = np.flatnonzero((numbers < sizes) & going & ~bundles.safe)
-        if not len(refused):
+        asked = named & np.repeat(going, sizes)  # filters that count are asked about the others alone
+        by_filter = cycle.pipeline.counted_whole(preemptor, bundles.victims[asked], together[asked])
+        allowed, by_some = asked.copy(), asked.copy()
+        allowed[asked], by_some[asked] = by_filter.all(axis=0), by_filter.any(axis=0)
+        refused = np.flatnonzero((bundles.numbers(allowed) < sizes) & going & ~bundles.safe)
+        disputed = np.flatnonzero(bundles.numbers(by_some)[refused])
+        if not len(disputed):
             return bundles if allowed.all() else _shrunk(preemptor, bundles, allowed)
-        counted = np.flatnonzero(numbers[refused] > 0)  # in part: what was said of those behind it does not hold
-        going[refused[: int(counted[0]) + 1] if len(counted) else refused] = False
+        going[refused[: int(disputed[0]) + 1]] = False
 
 
 def refused_of(bundles: Bundles, allowed: Bundles) -> Ints:

@@ -191,6 +191,9 @@ class Capacity:
 
     def spare(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Protects tasks that their queue may not lose; not for preemption, which stays inside a queue."""
+        return self.spare_whole(preemptor, victims, np.arange(len(victims)))
+
+    def spare_whole(self, preemptor: points.Preemptor, victims: Ints, bundles: Ints) -> Bools:
         if preemptor.purpose is points.Purpose.PREEMPT:
             return np.zeros(len(victims), dtype=bool)
         table = self._table
@@ -216,7 +219,7 @@ class Capacity:
                 exceeds &= ~turnabout.refuses(held, deserved, disputed)
             return np.asarray(kept & (strange | exceeds))
 
-        goes: Bools = who_goes(self._holdings(), requests, accounts, may_lose) & (columns >= 0)
+        goes: Bools = who_goes(self._holdings(), requests, accounts, may_lose, bundles) & (columns >= 0)
         return ~goes
 
     def _turnabout(self, taker: int, need: Ints) -> ReclaimLoopGuard:

@@ -151,6 +151,9 @@ class Proportion:
 
     def spare(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Protects queues at or below deserved, or that would fall below their guarantee; not for preemption."""
+        return self.spare_whole(preemptor, victims, np.arange(len(victims)))
+
+    def spare_whole(self, preemptor: points.Preemptor, victims: Ints, bundles: Ints) -> Bools:
         if preemptor.purpose is points.Purpose.PREEMPT:
             return np.zeros(len(victims), dtype=bool)
         table, running = self._table, preemptor.running
@@ -164,7 +167,7 @@ class Proportion:
             kept = (after >= table.guarantee[:, accounts])[table.counted].all(axis=0)
             return np.asarray(above & kept)
 
-        goes: Bools = who_goes(self._used - self._kept, requests, columns[None, :], may_lose) & (columns >= 0)
+        goes: Bools = who_goes(self._used - self._kept, requests, columns[None, :], may_lose, bundles) & (columns >= 0)
         return ~goes
 
 
