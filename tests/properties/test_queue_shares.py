@@ -76,16 +76,16 @@ def losses(draw: st.DrawFn) -> tuple[Ints, Ints, Ints, Ints, Ints]:
 
     With them the number of each victim's bundle.
     """
-    amount = st.integers(0, 9)
-    holdings = np.array(draw(st.lists(st.lists(amount, min_size=3, max_size=3), min_size=2, max_size=2)))
-    limits = np.array(draw(st.lists(st.lists(amount, min_size=3, max_size=3), min_size=2, max_size=2)))
+    held, least = (st.lists(st.integers(0, most), min_size=3, max_size=3) for most in (15, 5))
+    holdings = np.array(draw(st.lists(held, min_size=2, max_size=2)))
+    limits = np.array(draw(st.lists(least, min_size=2, max_size=2)))
     count = draw(st.integers(0, 12))
     numbers = st.lists(st.integers(0, 3), min_size=count, max_size=count)
     requests = np.array([draw(numbers), draw(numbers)], dtype=np.int64).reshape(2, count)
     columns = st.lists(st.integers(-1, 2), min_size=count, max_size=count)
     accounts = np.array([draw(columns), draw(columns)], dtype=np.int64).reshape(2, count)
     accounts[1, (accounts[0] == accounts[1]) | (accounts[0] < 0)] = -1
-    bundles = 3 + np.cumsum(draw(st.lists(st.integers(0, 2), min_size=count, max_size=count)), dtype=np.int64)
+    bundles = 3 + 2 * np.cumsum(draw(st.lists(st.integers(0, 1), min_size=count, max_size=count)), dtype=np.int64)
     return holdings.astype(np.int64), limits.astype(np.int64), requests, accounts, bundles
 
 

@@ -37,9 +37,7 @@ def sums_before(amounts: Ints, groups: Ints) -> Ints:
     return result
 
 
-def who_goes(
-    holdings: Ints, requests: Ints, accounts: Ints, may_lose: MayLose, bundles: Ints | None = None
-) -> Bools:
+def who_goes(holdings: Ints, requests: Ints, accounts: Ints, may_lose: MayLose, bundles: Ints | None = None) -> Bools:
     """Decide victims in order, each against what its accounts hold by then; accepted victims are subtracted from them.
 
     `holdings` is (resources x accounts), `requests` (resources x n); `accounts` is (levels x n): the accounts that

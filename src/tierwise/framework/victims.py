@@ -117,7 +117,7 @@ class Victims:
         return allowed
 
     def counted_whole(self, preemptor: Preemptor, victims: Ints, bundles: Ints) -> Bools:
-        """The same, where a bundle goes whole or not at all, by filter that keeps some of them, (filters x candidates)."""
+        """The same for bundles that go whole or not at all, by filter that keeps some: (filters x candidates)."""
         filters = [one for one in self._victim_filters(preemptor) if one.counts]
         said = [np.broadcast_to(one.lets_go_whole(preemptor, victims, bundles), len(victims)) for one in filters]
         keeping = [goes for goes in said if not goes.all()]
