@@ -177,7 +177,7 @@ def keep_allowed(cycle: Cycle, preemptor: Preemptor, bundles: Bundles, breakable
     going &= bundles.safe | (bundles.numbers(named) == sizes)
     apart = np.repeat(bundles.safe, sizes)
     apart[bundles.start[:-1]] = True
-    together = np.cumsum(apart)  # a core is one, and so is each victim of a safe bundle
+    together: Ints = np.cumsum(apart, dtype=np.int64)  # a core is one, and so is each victim of a safe bundle
     while True:
         asked = named & np.repeat(going, sizes)  # filters that count are asked about the others alone
         by_filter = cycle.pipeline.counted_whole(preemptor, bundles.victims[asked], together[asked])
