@@ -182,7 +182,9 @@ class Cells(Search):
         if key not in self._known:
             allowed = self._allowed(part, self._masks[within])
             places = self._places(part, allowed) if allowed is not None else ()
-            self._known[key] = [Option(self._number(place), 0.0) for place in places]
+            spreads = [spread for spread in self._spreads if part in self._around[spread[0].number]]
+            wide = (place for place in places if all(self._reaches(spread, place) for spread in spreads))
+            self._known[key] = [Option(self._number(place), 0.0) for place in wide]
         yield from self._known[key]
 
     def _places(self, part: Part, allowed: Bools) -> Iterator[Bools]:
@@ -283,8 +285,19 @@ class Cells(Search):
         counts = self._flow(supplies, self._capacity)
         if counts is None or all(self._met(spread, supplies, counts) for spread in spreads):
             return counts
+        for spread in spreads:
+            cells = [supply.cells for supply in supplies if self._inside(supply, spread[0])]
+            if not self._reaches(spread, np.logical_or.reduce(cells)):
+                return None
         fixed = np.zeros((len(supplies), len(self._capacity)), dtype=np.int64)
         return self._fixing(supplies, fixed, spreads)
+
+    @staticmethod
+    def _reaches(spread: _Spread, cells: Bools) -> bool:
+        """Whether these cells, and the tasks that have a node, are in enough domains for a spread."""
+        part, limit, column = spread
+        homes = np.unique(np.concatenate((column[cells], limit.homes[part.standing])))
+        return int(np.count_nonzero(homes >= 0)) >= limit.fewest
 
     def _met(self, spread: _Spread, supplies: list[_Supply], counts: Ints) -> bool:
         return len(self._hit(spread, supplies, counts)) >= spread[1].fewest
