@@ -7,6 +7,7 @@ a part of a gang that is declared in a language which is not read.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final
@@ -40,51 +41,37 @@ _ASKS_NOTHING: Final = {
     "scheduling.koordinator.sh/resource-spec": "{}",
 }
 
+
+def _under(prefix: str, names: str) -> frozenset[str]:
+    return frozenset(f"{prefix}{name}" for name in names.split())
+
+
 _VOLCANO: Final = "scheduling.volcano.sh/group-name"
 _READ_INSTEAD: Final = "scheduling.k8s.io/group-name"
 _KUEUE: Final = "kueue.x-k8s.io/"
-_KUEUE_READ: Final = frozenset(
-    f"{_KUEUE}{name}"
-    for name in (
-        "pod-group-name",
-        "pod-group-total-count",
-        "pod-group-pod-index",
-        "pod-group-pod-index-label",
-        "pod-group-fast-admission",
-        "pod-group-serving",
-        "podset-required-topology",
-        "podset-preferred-topology",
-        "podset-unconstrained-topology",
-        "podset-slice-required-topology",
-        "podset-slice-required-topology-constraints",
-        "podset-slice-size",
-        "podset-group-name",
-    )
+_KUEUE_READ: Final = _under(
+    _KUEUE,
+    "pod-group-name pod-group-total-count pod-group-pod-index pod-group-pod-index-label pod-group-fast-admission "
+    "pod-group-serving podset-required-topology podset-preferred-topology podset-unconstrained-topology "
+    "podset-slice-required-topology podset-slice-required-topology-constraints podset-slice-size podset-group-name",
 )
 _KAI: Final = "kai.scheduler/"
 _KAI_GROUP: Final = "pod-group-name"
-_KAI_READ: Final = frozenset(
-    f"{_KAI}{name}"
-    for name in ("queue", "subgroup-name", "top-owner-metadata", "last-start-timestamp", "stale-podgroup-timestamp")
-)
-_KAI_OF_GROUPS: Final = frozenset(
-    f"{_KAI}{name}"
-    for name in (
-        "topology",
-        "topology-required-placement",
-        "topology-preferred-placement",
-        "segment-size",
-        "batch-min-member",
-    )
+_KAI_READ: Final = _under(_KAI, "queue subgroup-name top-owner-metadata last-start-timestamp stale-podgroup-timestamp")
+_KAI_OF_GROUPS: Final = _under(
+    _KAI, "topology topology-required-placement topology-preferred-placement segment-size batch-min-member"
 )
 """What KAI's pod grouper has written into the PodGroup that a pod names."""
 _BY_LABEL: Final = "scheduling.x-k8s.io/pod-group"
 _GROVE: Final = "grove.io/podgang"
 
-_NUMA: Final = "cpus and NUMA nodes of a node are not chosen here"
-_DEVICES: Final = "the devices of a node are not chosen here"
 _SHARES: Final = "{} would choose the device to share, and tierwise does not"
-_HAMI: Final = _SHARES.format("HAMi's scheduler")
+
+
+def _each(reasons: Mapping[str, str]) -> dict[str, str]:
+    """The reason for each name, from the names for each reason."""
+    return {name: reason for reason, names in reasons.items() for name in names.split()}
+
 
 SPEC_FIELDS: Final = {
     "hostUsers": "with hostNetwork it needs a feature that nodes declare, and that is not read",
@@ -98,27 +85,25 @@ LABELS: Final = {
 }
 """Labels, and annotations of the same name, that ask for something which is not read."""
 
-ANNOTATIONS: Final = {
-    "gpu-fraction": "parts of a GPU are not counted",
-    "gpu-memory": "parts of a GPU are not counted",
-    "nvidia.com/nouse-gputype": _DEVICES,
-    "nvidia.com/nouse-gpuuuid": _DEVICES,
-    "nvidia.com/use-gputype": _DEVICES,
-    "nvidia.com/use-gpuuuid": _DEVICES,
-    "scheduling.koordinator.sh/device-allocate-hint": _DEVICES,
-    "scheduling.koordinator.sh/device-joint-allocate": _DEVICES,
-    "scheduling.koordinator.sh/gpu-partition-spec": _DEVICES,
-    "scheduling.koordinator.sh/numa-topology-spec": _NUMA,
-    "scheduling.koordinator.sh/reservation-affinity": "Reservations are not read",
-    "scheduling.koordinator.sh/resource-spec": _NUMA,
-    NUMA_POLICY: _NUMA,
-    JOB_PLUGINS: "its job names plugins that Volcano alone provides, and would start without what they give",
-    "yunikorn.apache.org/task-group-name": "task groups of YuniKorn are not read",
-    "yunikorn.apache.org/task-groups": "task groups of YuniKorn are not read",
-    _VOLCANO: f"a pod names its podGroup by the annotation {_READ_INSTEAD}",
-    _BY_LABEL: "a pod names its PodGroup by a label of that name",
-    _GROVE: "a pod names its PodGang by a label of that name",
-}
+ANNOTATIONS: Final = _each(
+    {
+        "parts of a GPU are not counted": "gpu-fraction gpu-memory",
+        "the devices of a node are not chosen here": (
+            "nvidia.com/nouse-gputype nvidia.com/nouse-gpuuuid nvidia.com/use-gputype nvidia.com/use-gpuuuid "
+            "scheduling.koordinator.sh/device-allocate-hint scheduling.koordinator.sh/device-joint-allocate "
+            "scheduling.koordinator.sh/gpu-partition-spec"
+        ),
+        "cpus and NUMA nodes of a node are not chosen here": (
+            f"scheduling.koordinator.sh/numa-topology-spec scheduling.koordinator.sh/resource-spec {NUMA_POLICY}"
+        ),
+        "Reservations are not read": "scheduling.koordinator.sh/reservation-affinity",
+        "its job names plugins that Volcano alone provides, and would start without what they give": JOB_PLUGINS,
+        "task groups of YuniKorn are not read": "yunikorn.apache.org/task-group-name yunikorn.apache.org/task-groups",
+        f"a pod names its podGroup by the annotation {_READ_INSTEAD}": _VOLCANO,
+        "a pod names its PodGroup by a label of that name": _BY_LABEL,
+        "a pod names its PodGang by a label of that name": _GROVE,
+    }
+)
 """Annotations that ask for something which is not read."""
 
 PREFIXES: Final = {
@@ -131,34 +116,20 @@ PREFIXES: Final = {
 
 _BEGINNINGS: Final = tuple(PREFIXES)
 
-RESOURCES: Final = {
-    "volcano.sh/vgpu-*": _SHARES.format("Volcano's plugin deviceshare"),
-    "volcano.sh/gpu-*": _SHARES.format("Volcano's plugin deviceshare"),
-    "huawei.com/npu-core": _SHARES.format("Volcano's plugin deviceshare"),
-    "koordinator.sh/*": _SHARES.format("Koordinator's plugin DeviceShare"),
-    "nvidia.com/gpumem": _HAMI,
-    "nvidia.com/gpumem-percentage": _HAMI,
-    "nvidia.com/gpucores": _HAMI,
-    "nvidia.com/priority": _HAMI,
-    "cambricon.com/vmlu": _HAMI,
-    "cambricon.com/mlu.smlu.*": _HAMI,
-    "enflame.com/vgcu*": _HAMI,
-    "huawei.com/Ascend*-memory": _HAMI,
-    "hygon.com/dcunum": _HAMI,
-    "hygon.com/dcumem": _HAMI,
-    "hygon.com/dcucores": _HAMI,
-    "iluvatar.ai/vgpu": _HAMI,
-    "iluvatar.ai/vcuda-*": _HAMI,
-    "kunlunxin.com/vxpu*": _HAMI,
-    "metax-tech.com/sgpu": _HAMI,
-    "metax-tech.com/vcore": _HAMI,
-    "metax-tech.com/vmemory": _HAMI,
-    "mthreads.com/sgpu-*": _HAMI,
-    "mthreads.com/vgpu": _HAMI,
-    "aliyun.com/gpu-mem": _SHARES.format("the scheduler extender gpushare"),
-    "aliyun.com/gpu-core.percentage": _SHARES.format("the scheduler extender gpushare"),
-    "tencent.com/vcuda-*": _SHARES.format("the scheduler extender gpu-admission"),
-}
+RESOURCES: Final = _each(
+    {
+        _SHARES.format("Volcano's plugin deviceshare"): "volcano.sh/vgpu-* volcano.sh/gpu-* huawei.com/npu-core",
+        _SHARES.format("Koordinator's plugin DeviceShare"): "koordinator.sh/*",
+        _SHARES.format("HAMi's scheduler"): (
+            "nvidia.com/gpumem nvidia.com/gpumem-percentage nvidia.com/gpucores nvidia.com/priority cambricon.com/vmlu "
+            "cambricon.com/mlu.smlu.* enflame.com/vgcu* huawei.com/Ascend*-memory hygon.com/dcunum hygon.com/dcumem "
+            "hygon.com/dcucores iluvatar.ai/vgpu iluvatar.ai/vcuda-* kunlunxin.com/vxpu* metax-tech.com/sgpu "
+            "metax-tech.com/vcore metax-tech.com/vmemory mthreads.com/sgpu-* mthreads.com/vgpu"
+        ),
+        _SHARES.format("the scheduler extender gpushare"): "aliyun.com/gpu-mem aliyun.com/gpu-core.percentage",
+        _SHARES.format("the scheduler extender gpu-admission"): "tencent.com/vcuda-*",
+    }
+)
 """Resources that are parts of devices, and who would choose the device; `*` means any text.
 
 A kubelet gives out whole devices by itself; of a part, the pod must say which device it is of.
