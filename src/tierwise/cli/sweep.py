@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import click
 from rich.text import Text
@@ -16,9 +18,10 @@ from tierwise.cli.options import Format, option, verb
 from tierwise.cli.progress import show_progress
 from tierwise.explain.page import Page, wrapped
 from tierwise.explain.tables import Cell, TableColumn, table
-from tierwise.replay.sweep.engines import engine, run
+from tierwise.replay.sweep.engines import Workers, engine, run
 from tierwise.replay.sweep.grid import Grid, read_grid
-from tierwise.replay.sweep.report import comparison_rows, csv_text, html_text
+from tierwise.replay.sweep.picture import drawing
+from tierwise.replay.sweep.report import comparison_rows, html_text, write_csv
 from tierwise.replay.sweep.results import CellResult, ResultFile, digest
 from tierwise.replay.sweep.statistics import NO_DIFFERENCE, Difference, compared, pairs
 
@@ -43,6 +46,7 @@ def sweep(
         "--results FILE", "Keep every cell here as it ends; a sweep that was stopped goes on from it."
     ),
     html: Path | None = option("--html FILE", "Write a report with heat maps and fronts, one file."),
+    png: Path | None = option("--png FILE", "Write its heat maps and fronts as a picture (needs matplotlib)."),
     csv: Path | None = option("--csv FILE", "Write all figures of all cells."),
     output: Format,
 ) -> None:
@@ -56,37 +60,36 @@ def sweep(
     except OSError as error:
         raise InputError(error.strerror or str(error), file=str(filename)) from None
     ctx = click.get_current_context()
-    path = results or Path(os.devnull)
-    found = _run(ctx, grid, ResultFile(path, grid), engine_name, jobs or os.cpu_count() or 1)
+    draw = drawing() if png is not None else None  # what is missing is told before anything runs
+    with TemporaryDirectory() as folder, closing(ResultFile(results or Path(folder, "cells"), grid)) as file:
+        try:
+            _run(grid, file, engine(engine_name, jobs or os.cpu_count() or 1))
+        except KeyboardInterrupt:
+            then = f"the same command goes on from {results}" if results else "with --results it could go on"
+            click.echo(f"tierwise: stopped after {count(len(file.done), 'cell')} of {len(grid):,}; {then}", err=True)
+            ctx.exit(_STOPPED)
+        if csv is not None:
+            with csv.open("w", encoding="utf-8", newline="") as lines:
+                write_csv(lines, grid, file)
+    found = file.found
     differences = [difference for one in pairs(grid, found) for difference in compared(one)]
     words = ["tierwise", "sweep", "-f", str(filename)]
     if html is not None:
         html.write_text(html_text(grid, found, shlex.join(words)), encoding="utf-8")
-    if csv is not None:
-        csv.write_text(csv_text(grid, found), encoding="utf-8")
+    if draw is not None and png is not None:
+        draw(grid, found, png)
     output.show(lambda: _wire(grid, found, differences), lambda page: _lines(page, grid, found, differences))
     if any(result.error for result in found.values()):
         ctx.exit(1)
 
 
-def _run(
-    ctx: click.Context, grid: Grid, file: ResultFile, engine_name: str | None, processes: int
-) -> dict[int, CellResult]:
-    """All results: those that are kept, and those of the cells that were left."""
-    found = {number: result for number, result in file.results().items() if number in file.done}
+def _run(grid: Grid, file: ResultFile, workers: Workers) -> None:
+    """Run the cells that are left, and keep each as it ends."""
     left = (cell for cell in grid if cell.number not in file.done)
-    with file.opened() as lines, show_progress("cells", len(grid)) as progress:
-        try:
-            for cell, result in run(engine(engine_name, processes), left):
-                file.write(lines, cell, result)
-                found[cell.number] = result
-                progress(len(found))
-        except KeyboardInterrupt:
-            kept = file.path != Path(os.devnull)
-            then = f"the same command goes on from {file.path}" if kept else "with --results it could go on"
-            click.echo(f"tierwise: stopped after {count(len(found), 'cell')} of {len(grid):,}; {then}", err=True)
-            ctx.exit(_STOPPED)
-    return found
+    with show_progress("cells", len(grid)) as progress:
+        for cell, result in run(workers, left):
+            file.add(cell, result)
+            progress(len(file.found))
 
 
 def _wire(grid: Grid, found: Mapping[int, CellResult], differences: Sequence[Difference]) -> dict[str, object]:

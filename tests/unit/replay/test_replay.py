@@ -248,5 +248,5 @@ def test_work_that_is_lost_is_no_goodput() -> None:
 
     assert state.window_lost > 0
     assert (state.window_worked - state.window_lost) / state.window_service == pytest.approx(
-        told["failures"]["goodput"], abs=1e-5
+        told["gpus"]["goodput"], abs=1e-5
     )

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
+import threading
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +18,15 @@ import pytest
 from tests.support.commands import run as command
 
 from tierwise.api.errors import InputError
+from tierwise.replay.report.table import COMPARED, FIGURE
 from tierwise.replay.spec import ReplaySpec
 from tierwise.replay.spec import command as alone
-from tierwise.replay.sweep.engines import Serial, WorkerLostError, engine, run
+from tierwise.replay.sweep.engines import Serial, WorkerLostError, Workers, engine, run
 from tierwise.replay.sweep.grid import Grid, read_grid
+from tierwise.replay.sweep.picture import drawing
+from tierwise.replay.sweep.report import unbeaten
 from tierwise.replay.sweep.results import CellResult, ResultFile, answer, digest
-from tierwise.replay.sweep.statistics import SHOWN, Pairs, compared, compared_by_setting, holm, p_of_t
+from tierwise.replay.sweep.statistics import Pairs, compared, compared_by_setting, holm, p_of_t
 
 SMALL = b"""
 axes:
@@ -92,20 +102,59 @@ def test_a_large_grid_is_made_as_it_is_needed() -> None:
 # Engines
 
 
-def test_processes_and_a_cluster_give_the_same_digest(grid: Grid) -> None:
+@pytest.fixture(params=["processes", "dask", "ray"])
+def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
+    """Two processes of this machine, or a cluster of two workers of its own."""
+    if request.param == "processes":
+        yield engine(None, 2)
+    elif request.param == "ray":
+        pytest.importorskip("ray", reason="Ray is not installed")
+        yield engine("ray://local", 1)
+    else:
+        distributed = pytest.importorskip("distributed", reason="Dask is not installed")
+        with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+            yield engine(f"dask://{cluster.scheduler_address.removeprefix('tcp://')}", 1)
+
+
+def test_every_engine_gives_the_same_digest(grid: Grid, workers: Workers) -> None:
     """The results do not depend on who computes them, or in which order."""
-    expected = digest(results_of(grid, Serial()))
-
-    assert expected == digest(results_of(grid, engine(None, 2)))
+    assert digest(results_of(grid, Serial())) == digest(results_of(grid, workers))
 
 
-def test_dask_gives_the_same_digest(grid: Grid) -> None:
-    """Two workers of a cluster of their own."""
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed")
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
-        address = cluster.scheduler_address.removeprefix("tcp://")
+def reader_of(file: Path) -> int:
+    """The other process that has a file open."""
+    for opened in Path("/proc").glob("[0-9]*/fd/*"):
+        with suppress(OSError):
+            if int(opened.parts[2]) != os.getpid() and str(opened.readlink()) == str(file):
+                return int(opened.parts[2])
+    raise LookupError(file)
 
-        assert digest(results_of(grid, Serial())) == digest(results_of(grid, engine(f"dask://{address}", 1)))
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="nothing tells who has a file open")
+def test_a_worker_that_is_killed_costs_its_cell_again(workers: Workers, tmp_path: Path) -> None:
+    """It is killed while it reads its trace, which is then there as a file; every cell has its result once."""
+    trace, ready = tmp_path.resolve() / "jobs.csv", tmp_path / "ready.csv"
+    ready.write_text("timestamp,duration,num_gpus\n0,60,16\n10,60,8\n")
+    os.mkfifo(trace)
+    calm = [f"synthetic:jobs={number}" for number in range(3, 8)]
+    text = f"axes: {{trace: {json.dumps([str(trace), *calm])}}}\nbase: {{topology: 'synthetic:spines=1'}}"
+    grid = read_grid(text.encode(), "grid.yaml")
+
+    def kill() -> None:
+        held = os.open(trace, os.O_WRONLY)  # returns when the worker has opened it to read
+        worker = reader_of(trace)
+        ready.replace(trace)
+        os.kill(worker, signal.SIGKILL)
+        os.close(held)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    found = [(cell.number, result) for cell, result in run(workers, grid)]
+    killer.join(60)
+
+    assert not killer.is_alive()
+    assert list(range(6)) == sorted(number for number, _ in found)
+    assert digest(results_of(grid, Serial())) == digest(dict(found))
 
 
 class Losing(Serial):
@@ -179,6 +228,31 @@ def test_nodes_with_shared_gpus_are_no_fabric(tmp_path: Path) -> None:
 # What is kept
 
 
+class Talkative(Serial):
+    """Cells with far more to tell than is compared."""
+
+    def result(self, handle: Any) -> CellResult:
+        return CellResult({f"figure-{number}": float(number) for number in range(1000)}, digest="x")
+
+
+def test_results_are_not_held(tmp_path: Path) -> None:
+    """A sweep of many cells holds what it compares of each, and reads the rest from its file."""
+    text = f"axes: {{seed: {list(range(100))}}}\nbase: {{topology: x, trace: y}}"
+    grid = read_grid(text.encode(), "grid.yaml")
+    file = ResultFile(tmp_path / "cells.jsonl", grid)
+    tracemalloc.start()
+    for cell, result in run(Talkative(), grid):
+        file.add(cell, result)
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    whole = file.whole(99)
+    file.close()
+
+    assert held < 1_000_000  # all of them would be more than ten times as much
+    assert whole is not None
+    assert 1000 == len(whole.figures)
+
+
 def test_a_stopped_sweep_goes_on(tmp_path: Path) -> None:
     """Cells that are kept are not run again, a line that was cut off is; the answer is that of a whole run."""
     file, kept = tmp_path / "grid.yaml", tmp_path / "cells.jsonl"
@@ -198,8 +272,7 @@ def test_a_stopped_sweep_goes_on(tmp_path: Path) -> None:
 def test_results_of_another_grid_are_refused(tmp_path: Path, grid: Grid) -> None:
     """In one line, and nothing is written to the file."""
     kept = tmp_path / "cells.jsonl"
-    with ResultFile(kept, grid).opened():
-        pass
+    ResultFile(kept, grid).close()
     other = read_grid(SMALL.replace(b"0.9", b"0.8"), "grid.yaml")
 
     with pytest.raises(InputError, match="holds the results of another grid"):
@@ -216,7 +289,8 @@ def test_a_cell_that_fails_is_kept_with_its_record(tmp_path: Path) -> None:
     assert 1 == told.exit_code
     assert [["nowhere.yaml"], ["nowhere.yaml"]] == [line["spec"]["profile"] for line in failed]
     assert "2 cells failed:" in told.stdout
-    assert 4 == len(ResultFile(kept, read_grid(file.read_bytes(), "")).done)
+    with closing(ResultFile(kept, read_grid(file.read_bytes(), ""))) as again:
+        assert 4 == len(again.done)
 
 
 def test_the_report_has_every_profile_and_a_command_for_the_worst_cells(tmp_path: Path) -> None:
@@ -229,6 +303,34 @@ def test_the_report_has_every_profile_and_a_command_for_the_worst_cells(tmp_path
     assert "default beside tree" in html.read_text()
     assert "fewer than 6 seeds" in html.read_text()
     assert 17 == len(table.read_text().splitlines())
+    assert "GPU occupancy and goodput" in html.read_text()
+
+
+def test_a_picture_has_the_maps_and_fronts(tmp_path: Path) -> None:
+    """A file of its own, drawn by a library that a sweep can do without."""
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    file, png = tmp_path / "grid.yaml", tmp_path / "sweep.png"
+    file.write_bytes(SMALL.replace(b"seed:", b"period: [10, 60]\n  look-ahead: [1, 64]\n  seed:"))
+    told = command("sweep", "-f", file, "-j", 1, "--png", png)
+
+    assert 0 == told.exit_code
+    assert png.read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_is_missing_is_told_before_anything_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line with the extra that has it."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+
+    with pytest.raises(InputError, match="--png: matplotlib is missing: install tierwise with the extra `plots`"):
+        drawing()
+
+
+def test_profiles_are_unbeaten_by_what_is_better_of_each_figure() -> None:
+    """Less waiting, and more occupancy; one that is equal in one and worse in the other is beaten."""
+    figures = (FIGURE["times.wait_seconds.mean"], FIGURE["gpus.occupancy"])
+    points = {"fast": (1.0, 0.8), "full": (2.0, 0.9), "slow": (2.0, 0.8), "twin": (1.0, 0.8)}
+
+    assert ["fast", "full", "twin"] == unbeaten(points, figures)
 
 
 # What may be concluded
@@ -250,7 +352,7 @@ def test_holms_steps() -> None:
 def side(here: float, there: float, noise: float = 0.01, seeds: int = 6) -> Pairs:
     """Pairs in which every figure is so far apart."""
     rng = np.random.default_rng(3)
-    base = there + noise * rng.standard_normal((seeds, len(SHOWN)))
+    base = there + noise * rng.standard_normal((seeds, len(COMPARED)))
     return Pairs("mine", base + here - there, base, (("a",),) * seeds, seeds)
 
 
@@ -258,17 +360,17 @@ def test_a_clear_difference_has_a_verdict() -> None:
     """By its direction and what the figure is about."""
     found = {one.figure: one for one in compared(side(0.5, 1.0))}
 
-    assert "waits less" == found["wait, mean"].verdict
-    assert "closer" == found["leaves beyond the fewest, all gangs"].verdict
-    assert "worse" == found["GPU occupancy"].verdict
-    assert abs((found["wait, mean"].value or 0) - 0.5) < 0.01
+    assert "waits less" == found["times.wait_seconds.mean"].verdict
+    assert "closer" == found["spread.excess"].verdict
+    assert "worse" == found["gpus.occupancy"].verdict
+    assert abs((found["times.wait_seconds.mean"].value or 0) - 0.5) < 0.01
 
 
 def test_nothing_at_all_is_less() -> None:
     """A profile without any leaf too many is closer than one that has some."""
     found = {one.figure: (one.value, one.verdict) for one in compared(side(0.0, 1.0, noise=0.0))}
 
-    assert (0.0, "closer") == found["leaves beyond the fewest, all gangs"]
+    assert (0.0, "closer") == found["spread.excess"]
 
 
 @pytest.mark.parametrize(
@@ -282,7 +384,7 @@ def test_no_verdict_without_a_difference_or_with_few_seeds(one: Pairs, verdict: 
 def test_settings_are_judged_by_paired_differences(grid: Grid) -> None:
     """The interval of the mean difference holds it, and excludes zero where there is a verdict."""
     found = compared_by_setting(grid, side(0.5, 1.0))
-    waits = next(one for one in found if one.figure == "wait, mean")
+    waits = next(one for one in found if one.figure == "times.wait_seconds.mean")
 
     assert ({"topology": "a"}, 6, "waits less") == (waits.setting, waits.pairs, waits.verdict)
     assert (waits.low or 0) <= -0.5 <= (waits.high or 0) < 0

@@ -138,7 +138,7 @@ def report(results: dict[str, Any], command: str = "") -> str:
     )
     names = [outcome["profile"] for outcome in outcomes]
     apart = f"In brackets: the difference to {names[0]}." if len(names) > 1 else ""
-    short = [figure for figure in FIGURES if figure in DECISIVE or figure.title == "leaves per gang, max"]
+    short = [figure for figure in FIGURES if figure in DECISIVE or figure.key == "spread.leaves.max"]
     body = (
         table("In short", names, [_row(figure, outcomes) for figure in short], apart),
         _over_time(told, outcomes),

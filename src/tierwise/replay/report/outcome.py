@@ -122,6 +122,7 @@ def outcome(engine: Engine | EmbeddedReplay) -> Data:
         "gpus": {
             "allocation": _ratio(state.window_held, state.window_service),
             "occupancy": _ratio(state.window_held, state.window_wanted),
+            "goodput": _ratio(state.window_worked - state.window_lost, state.window_service),
         },
         "gpu_hours": {
             "held": round(state.held / HOUR, 3),
@@ -152,11 +153,9 @@ def outcome(engine: Engine | EmbeddedReplay) -> Data:
 
 
 def _of_failures(state: ReplayState) -> Data:
-    """What hosts that fail leave of the GPUs in service up to the last arrival, and what waiting for others costs."""
-    worked = state.window_worked - state.window_lost
+    """How long gangs take to go on after a host has failed, and what waiting for others costs."""
     return {
         "failures": {
-            "goodput": _ratio(worked, state.window_service),
             "recovery_seconds": figures(np.array(state.recoveries)),
             "pods_replaced": state.replaced,
             "gpu_hours_halted": round(state.halted / HOUR, 3),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -11,7 +11,17 @@ from rich.text import Text
 from tierwise.explain.page import Page, wrapped
 from tierwise.explain.tables import Cell, TableColumn, table
 
-__all__ = ["DECISIVE", "FIGURES", "Figure", "calibration_lines", "duration", "lines", "shown_figures", "verdict"]
+__all__ = [
+    "DECISIVE",
+    "FIGURE",
+    "FIGURES",
+    "Figure",
+    "calibration_lines",
+    "duration",
+    "lines",
+    "shown_figures",
+    "verdict",
+]
 
 
 def _share(value: float | None) -> str:
@@ -34,12 +44,23 @@ def duration(seconds: float | None) -> str:
 
 
 class Figure(msgspec.Struct, frozen=True):
-    """A number of an outcome: how it is read and written, and if more of it is better (1), less (-1) or neither."""
+    """A number of an outcome: where it stands there, what it is called, and how it is written.
 
+    More of it is better (1), less (-1) or neither; a difference in it has a word for either side.
+    """
+
+    key: str  # its path in the outcome
     title: str
-    read: Callable[[dict[str, Any]], float | None]
     show: Callable[[float | None], str]
     better: int = 0
+    words: tuple[str, str] = ("better", "worse")
+
+    def read(self, outcome: dict[str, Any]) -> float | None:
+        """Its value; None where the outcome has none."""
+        found: Any = outcome
+        for part in self.key.split("."):
+            found = None if found is None else found.get(part)
+        return None if found is None else float(found)
 
     @property
     def is_share(self) -> bool:
@@ -83,46 +104,48 @@ def _hours(value: float | None) -> str:
     return "-" if value is None else f"{value:,.1f} h"
 
 
+_CLOSER, _LESS = ("closer", "wider"), ("waits less", "waits longer")
+
 FIGURES: Sequence[Figure] = (
-    Figure("jobs finished", lambda o: o["jobs"]["finished"], _count, 1),
-    Figure("jobs still running", lambda o: o["jobs"]["running"], _count),
-    Figure("jobs still waiting", lambda o: o["jobs"]["waiting"], _count, -1),
-    Figure("jobs refused", lambda o: o["jobs"]["refused"], _count, -1),
-    Figure("GPU allocation", lambda o: o["gpus"]["allocation"], _share, 1),
-    Figure("GPU occupancy", lambda o: o["gpus"]["occupancy"], _share, 1),
-    Figure("wait, mean", lambda o: o["times"]["wait_seconds"]["mean"], duration, -1),
-    Figure("wait, 95th percentile", lambda o: o["times"]["wait_seconds"]["p95"], duration, -1),
-    Figure("wait, 99th percentile", lambda o: o["times"]["wait_seconds"]["p99"], duration, -1),
-    Figure("wait of gangs of several hosts, mean", lambda o: o["times_of_gangs"]["wait_seconds"]["mean"], duration, -1),
-    Figure("completion, mean", lambda o: o["times"]["completion_seconds"]["mean"], duration, -1),
-    Figure("completion, 95th percentile", lambda o: o["times"]["completion_seconds"]["p95"], duration, -1),
-    Figure("gangs of several pods", lambda o: o["spread"]["gangs"], _count),
-    Figure("leaves per gang, mean", lambda o: o["spread"]["leaves"]["mean"], _number, -1),
-    Figure("leaves per gang, max", lambda o: o["spread"]["leaves"]["max"], _number, -1),
-    Figure("leaves beyond the fewest, all gangs", lambda o: o["spread"]["excess"], _count, -1),
-    Figure("tiers crossed, mean", lambda o: o["spread"]["tier"]["mean"], _number, -1),
-    Figure("tiers crossed, max", lambda o: o["spread"]["tier"]["max"], _number, -1),
-    Figure("ring across leaves, buffers/step", lambda o: o["spread"]["ring_leaf"]["mean"], _number, -1),
-    Figure("ring across spines, buffers/step", lambda o: o["spread"]["ring_spine"]["mean"], _number, -1),
-    Figure("all-to-all across leaves, buffers/step", lambda o: o["spread"]["all_leaf"]["mean"], _number, -1),
-    Figure("all-to-all across spines, buffers/step", lambda o: o["spread"]["all_spine"]["mean"], _number, -1),
-    Figure("fragmentation, gangs of 8 GPUs", lambda o: o["fragmentation"].get("8"), _share, -1),
-    Figure("fragmentation, gangs of 64 GPUs", lambda o: o["fragmentation"].get("64"), _share, -1),
-    Figure("hosts no longer whole, mean", lambda o: o["parted"]["hosts"], _number, -1),
-    Figure("leaves no longer whole, mean", lambda o: o["parted"]["leaves"], _number, -1),
-    Figure("gangs evicted", lambda o: o["stops"]["evictions"], _count, -1),
-    Figure("gangs stopped by failing hosts", lambda o: o["stops"]["failures"], _count),
-    Figure("GPU time held", lambda o: o["gpu_hours"]["held"], _hours),
-    Figure("GPU time lost", lambda o: o["gpu_hours"]["lost"], _hours, -1),
+    Figure("jobs.finished", "jobs finished", _count, 1),
+    Figure("jobs.running", "jobs still running", _count),
+    Figure("jobs.waiting", "jobs still waiting", _count, -1),
+    Figure("jobs.refused", "jobs refused", _count, -1),
+    Figure("gpus.allocation", "GPU allocation", _share, 1),
+    Figure("gpus.occupancy", "GPU occupancy", _share, 1),
+    Figure("times.wait_seconds.mean", "wait, mean", duration, -1, _LESS),
+    Figure("times.wait_seconds.p95", "wait, 95th percentile", duration, -1, _LESS),
+    Figure("times.wait_seconds.p99", "wait, 99th percentile", duration, -1, _LESS),
+    Figure("times_of_gangs.wait_seconds.mean", "wait of multi-host jobs", duration, -1, _LESS),
+    Figure("times.completion_seconds.mean", "completion, mean", duration, -1),
+    Figure("times.completion_seconds.p95", "completion, 95th percentile", duration, -1),
+    Figure("spread.gangs", "gangs of several pods", _count),
+    Figure("spread.leaves.mean", "leaves per gang, mean", _number, -1),
+    Figure("spread.leaves.max", "leaves per gang, max", _number, -1, _CLOSER),
+    Figure("spread.excess", "leaves beyond the fewest", _count, -1, _CLOSER),
+    Figure("spread.tier.mean", "tiers crossed, mean", _number, -1),
+    Figure("spread.tier.max", "tiers crossed, max", _number, -1),
+    Figure("spread.ring_leaf.mean", "ring across leaves, buffers/step", _number, -1),
+    Figure("spread.ring_spine.mean", "ring across spines, buffers/step", _number, -1),
+    Figure("spread.all_leaf.mean", "all-to-all across leaves, buffers/step", _number, -1),
+    Figure("spread.all_spine.mean", "all-to-all across spines, buffers/step", _number, -1),
+    Figure("fragmentation.8", "fragmentation, gangs of 8 GPUs", _share, -1),
+    Figure("fragmentation.64", "fragmentation, gangs of 64 GPUs", _share, -1),
+    Figure("parted.hosts", "hosts no longer whole", _number, -1),
+    Figure("parted.leaves", "leaves no longer whole", _number, -1),
+    Figure("stops.evictions", "gangs evicted", _count, -1),
+    Figure("stops.failures", "gangs stopped by failing hosts", _count),
+    Figure("gpu_hours.held", "GPU time held", _hours),
+    Figure("gpu_hours.lost", "GPU time lost", _hours, -1),
 )
 """The numbers that are shown, in their order."""
 
 _OF_FAILURES: Final[Sequence[Figure]] = (
-    Figure("goodput", lambda o: o["failures"]["goodput"], _share, 1),
-    Figure("recovery of gangs, mean", lambda o: o["failures"]["recovery_seconds"]["mean"], duration, -1),
-    Figure("recovery of gangs, 95th percentile", lambda o: o["failures"]["recovery_seconds"]["p95"], duration, -1),
-    Figure("pods replaced", lambda o: o["failures"]["pods_replaced"], _count),
-    Figure("GPU time held by halted gangs", lambda o: o["failures"]["gpu_hours_halted"], _hours, -1),
+    Figure("gpus.goodput", "goodput", _share, 1),
+    Figure("failures.recovery_seconds.mean", "recovery of gangs, mean", duration, -1),
+    Figure("failures.recovery_seconds.p95", "recovery of gangs, 95th percentile", duration, -1),
+    Figure("failures.pods_replaced", "pods replaced", _count),
+    Figure("failures.gpu_hours_halted", "GPU time held by halted gangs", _hours, -1),
 )
 """The same where hosts fail."""
 
@@ -132,8 +155,25 @@ def shown_figures(outcomes: Sequence[dict[str, Any]]) -> Sequence[Figure]:
     return (*FIGURES, *_OF_FAILURES) if all("failures" in outcome for outcome in outcomes) else FIGURES
 
 
-_DECIDE: Final = ("GPU occupancy", "wait, mean", "leaves per gang, mean", "GPU time lost")
-DECISIVE: Sequence[Figure] = tuple(figure for figure in FIGURES if figure.title in _DECIDE)
+FIGURE: Mapping[str, Figure] = {figure.key: figure for figure in (*FIGURES, *_OF_FAILURES)}
+"""All of them by key."""
+CLOSENESS, WAIT = FIGURE["spread.excess"], FIGURE["times.wait_seconds.mean"]
+"""The two that matter most in a sweep: maps and worst cells are about them."""
+COMPARED: Sequence[Figure] = (
+    FIGURE["gpus.occupancy"],
+    FIGURE["gpus.goodput"],
+    WAIT,
+    FIGURE["times.wait_seconds.p99"],
+    FIGURE["times_of_gangs.wait_seconds.mean"],
+    FIGURE["spread.leaves.max"],
+    CLOSENESS,
+    FIGURE["parted.hosts"],
+    FIGURE["parted.leaves"],
+)
+"""Those that a sweep compares."""
+DECISIVE: Sequence[Figure] = tuple(
+    FIGURE[key] for key in ("gpus.occupancy", "times.wait_seconds.mean", "spread.leaves.mean", "gpu_hours.lost")
+)
 """The numbers that a verdict is about."""
 
 

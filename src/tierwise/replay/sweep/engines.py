@@ -1,27 +1,27 @@
 """Who runs the cells of a sweep: this process, processes of this machine, a Dask or a Ray cluster.
 
 An engine takes records and gives results back in any order; it keeps no more than a few cells for each worker, so that
-a grid of any size is planned as it goes. A worker that is lost costs the cells that it had again, and nothing else; a
-cell that loses its worker every time is told as failed.
+a grid of any size is planned as it goes. A worker that is lost costs the cells that it had again, and nothing else. A
+cell that loses its worker three times has failed; a Dask scheduler counts such losses itself, and has the last word.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from importlib import import_module
 from itertools import islice
 from multiprocessing import get_context
 from typing import Any, Protocol
 
 from tierwise.api.errors import InputError
 from tierwise.replay.spec import ReplaySpec
+from tierwise.replay.sweep.extras import imported
 from tierwise.replay.sweep.grid import Cell
 from tierwise.replay.sweep.results import CellResult, answer
 
-__all__ = ["engine", "run"]
+__all__ = ["Workers", "engine", "run"]
 
 _AHEAD = 2
 """Cells that wait for each worker."""
@@ -129,10 +129,11 @@ class Pool:
 
 
 class Dask:
-    """A cluster that `distributed.Client` reaches; it hands cells of lost workers to others itself."""
+    """A cluster that `distributed.Client` reaches; it hands cells of lost workers to others itself, and counts them."""
 
     def __init__(self, address: str) -> None:
-        self._library = _imported("distributed", "dask")
+        self._library = imported("distributed", "dask", "--engine")
+        self._address = address
         try:
             self._client = self._library.Client(address, timeout=_WITHIN)
         except (OSError, ValueError) as error:
@@ -140,7 +141,7 @@ class Dask:
         self.width = max(sum(self._client.nthreads().values()), 1)
 
     def submit(self, spec: ReplaySpec) -> Any:
-        return self._client.submit(answer, spec, pure=False, retries=_LOSSES)
+        return self._client.submit(answer, spec, pure=False)
 
     def ended(self, handles: list[Any]) -> list[Any]:
         return list(self._library.wait(handles, return_when="FIRST_COMPLETED").done)
@@ -148,8 +149,10 @@ class Dask:
     def result(self, handle: Any) -> CellResult:
         try:
             found: CellResult = handle.result()
-        except self._library.KilledWorker:
-            raise WorkerLostError from None
+        except self._library.KilledWorker as error:
+            return CellResult(error=f"its worker was lost {error.allowed_failures + 1} times")
+        except (OSError, CancelledError) as error:
+            raise _unreachable(self._address, error) from None
         return found
 
     def close(self) -> None:
@@ -157,16 +160,16 @@ class Dask:
 
 
 class Ray:
-    """A cluster that `ray.init` reaches, `local` for one of this machine; it retries cells of lost workers itself."""
+    """A cluster that `ray.init` reaches, `local` for one of this machine."""
 
     def __init__(self, address: str) -> None:
-        self._library = _imported("ray", "ray")
+        self._library = imported("ray", "ray", "--engine")
         try:
             self._library.init(address, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise _unreachable(address, error) from None
         self.width = max(int(self._library.cluster_resources().get("CPU", 1)), 1)
-        self._answer = self._library.remote(max_retries=_LOSSES)(answer)
+        self._answer = self._library.remote(max_retries=0)(answer)
 
     def submit(self, spec: ReplaySpec) -> Any:
         return self._answer.remote(spec)
@@ -200,13 +203,6 @@ def engine(name: str | None, processes: int) -> Workers:
     if not found or not address or kind not in _CLUSTERS:
         raise InputError(f"{name} is not dask://HOST:PORT or ray://HOST:PORT (ray://local)", field="--engine")
     return _CLUSTERS[kind](address)
-
-
-def _imported(module: str, extra: str) -> Any:
-    try:
-        return import_module(module)
-    except ModuleNotFoundError:
-        raise InputError(f"{module} is missing: install tierwise with the extra `{extra}`", field="--engine") from None
 
 
 def _unreachable(address: str, error: Exception) -> InputError:

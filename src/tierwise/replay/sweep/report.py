@@ -3,60 +3,52 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
-from io import StringIO
+from typing import TextIO
 
+import msgspec
 import numpy as np
 
 from tierwise.api.plurals import count
 from tierwise.replay.report.html import Head, section, sheet, table
 from tierwise.replay.report.plots import Series, scatter
-from tierwise.replay.report.table import Figure
+from tierwise.replay.report.table import CLOSENESS, FIGURE, WAIT, Figure
 from tierwise.replay.spec import command
 from tierwise.replay.sweep.grid import PROFILE, SEED, Cell, Grid
-from tierwise.replay.sweep.results import CellResult
+from tierwise.replay.sweep.results import CellResult, ResultFile
 from tierwise.replay.sweep.statistics import (
-    CLOSENESS,
     NO_DIFFERENCE,
-    SHOWN,
-    WAIT,
     Difference,
     compared,
     compared_by_setting,
     pairs,
 )
 
-__all__ = ["comparison_rows", "csv_text", "html_text"]
+__all__ = ["comparison_rows", "fronts", "heat_maps", "html_text", "unbeaten", "write_csv"]
 
 _WORST = 10
 
 
 def comparison_rows(found: Sequence[Difference]) -> Iterator[tuple[str, str, str, str]]:
     """Figure, what the baseline has, the profile beside it with the interval, and the verdict."""
-    shown = {figure.title: figure.show for figure in SHOWN}
     for one in found:
-        show = shown[one.figure]
-        if one.value is None or one.low is None or one.high is None:
-            yield one.figure, show(one.there), "-", one.verdict
-        elif one.points:
-            told = f"{100 * one.value:+.2f} points [{100 * one.low:+.2f}, {100 * one.high:+.2f}]"
-            yield one.figure, show(one.there), told, one.verdict
-        else:
-            yield one.figure, show(one.there), f"×{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]", one.verdict
+        figure, told = FIGURE[one.figure], "-"
+        if one.value is not None and one.low is not None and one.high is not None:
+            told = f"×{one.value:.2f} [{one.low:.2f}, {one.high:.2f}]"
+            if one.points:
+                told = f"{100 * one.value:+.2f} points [{100 * one.low:+.2f}, {100 * one.high:+.2f}]"
+        yield figure.title, figure.show(one.there), told, one.verdict
 
 
-def csv_text(grid: Grid, results: Mapping[int, CellResult]) -> str:
-    """All figures of all cells, a line each."""
-    text = StringIO()
-    titles = list(dict.fromkeys(title for result in results.values() for title in result.figures))
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([*grid.axes, *titles, "error"])
+def write_csv(file: TextIO, grid: Grid, results: ResultFile) -> None:
+    """All figures of all cells, a line each, read one by one."""
+    writer = csv.writer(file, lineterminator="\n")
+    writer.writerow([*grid.axes, *FIGURE, "error"])
     for cell in grid:
-        result = results.get(cell.number)
+        result = results.whole(cell.number)
         if result is not None:
-            writer.writerow([*cell.names.values(), *(result.figures.get(t) for t in titles), result.error])
-    return text.getvalue()
+            writer.writerow([*cell.names.values(), *(result.figures.get(key) for key in FIGURE), result.error])
 
 
 def worst(grid: Grid, results: Mapping[int, CellResult], figure: Figure) -> list[tuple[Cell, float]]:
@@ -69,7 +61,7 @@ def worst(grid: Grid, results: Mapping[int, CellResult], figure: Figure) -> list
             continue
         other = cells[(*names[:place], grid.baseline, *names[place + 1 :])]
         mine, theirs = (
-            (results[c.number].figures.get(figure.title) if c.number in results else None) for c in (cell, other)
+            (results[c.number].figures.get(figure.key) if c.number in results else None) for c in (cell, other)
         )
         if mine is not None and theirs is not None and figure.better * (mine - theirs) < 0:
             found.append((cell, figure.better * (mine - theirs)))
@@ -89,7 +81,7 @@ def html_text(grid: Grid, results: Mapping[int, CellResult], repeat: str) -> str
         names = [grid.baseline, f"{one.profile}, 95 % interval", "verdict"]
         text = f"{count(len(one.here), 'pair')} of cells with the same trace and seed, corrected by Holm's method."
         body.append(table(f"{one.profile} beside {grid.baseline}", names, rows, text))
-    body += _heat_maps(grid, results)
+    body += [_heat_map(grid, one) for one in heat_maps(grid, results)]
     body += _fronts(grid, results)
     for one in sides:
         body += _settings(grid, compared_by_setting(grid, one), one.profile)
@@ -108,21 +100,20 @@ def html_text(grid: Grid, results: Mapping[int, CellResult], repeat: str) -> str
 
 def _settings(grid: Grid, found: Sequence[Difference], profile: str) -> list[str]:
     """Differences over the seeds of each setting."""
-    shown = {figure.title: figure.show for figure in SHOWN}
     rows = []
     for one in found:
-        show = shown[one.figure]
+        figure = FIGURE[one.figure]
+        show = figure.show
         interval = f"{_signed(show, one.value)} [{_signed(show, one.low)}, {_signed(show, one.high)}]"
         where = ", ".join(one.setting.values()) or "all"
-        rows.append([f"{where}: {one.figure}", show(one.there), show(one.here), interval, escape(one.verdict)])
+        rows.append([f"{where}: {figure.title}", show(one.there), show(one.here), interval, escape(one.verdict)])
     names = [grid.baseline, profile, "difference, 95 % interval over seeds", "verdict"]
     return (
         [f"<details><summary>{escape(profile)} by setting</summary>{table('', names, rows)}</details>"] if rows else []
     )
 
 
-def _signed(show: object, value: float | None) -> str:
-    assert callable(show)
+def _signed(show: Callable[[float | None], str], value: float | None) -> str:
     return "-" if value is None else f"{'−' if value < 0 else '+'}{show(abs(value))}"
 
 
@@ -137,12 +128,23 @@ def _means(grid: Grid, results: Mapping[int, CellResult], *axes: str) -> dict[tu
 
 
 def _mean(results: Sequence[CellResult], figure: Figure) -> float:
-    values = [v for r in results if (v := r.figures.get(figure.title)) is not None]
+    values = [v for r in results if (v := r.figures.get(figure.key)) is not None]
     return float(np.mean(values)) if values else float("nan")
 
 
-def _heat_maps(grid: Grid, results: Mapping[int, CellResult]) -> list[str]:
-    """Means over the first two axes with several values, for each profile; stronger is worse."""
+class HeatMap(msgspec.Struct, frozen=True):
+    """Means of a figure over two axes for one profile; the largest of all profiles is the top of its scale."""
+
+    figure: Figure
+    profile: str
+    down: str
+    across: str
+    values: list[list[float]]  # not a number where there is none
+    top: float
+
+
+def heat_maps(grid: Grid, results: Mapping[int, CellResult]) -> list[HeatMap]:
+    """Of the figures that matter most, over the first two axes with several values, for each profile."""
     axes = [axis for axis, values in grid.axes.items() if axis not in (PROFILE, SEED) and len(values) > 1][:2]
     if len(axes) < 2:
         return []
@@ -152,17 +154,24 @@ def _heat_maps(grid: Grid, results: Mapping[int, CellResult]) -> list[str]:
         known = {key: _mean(some, figure) for key, some in _means(grid, results, PROFILE, down, across).items()}
         top = max((value for value in known.values() if np.isfinite(value)), default=0.0) or 1.0
         for profile in grid.axes.get(PROFILE, {"": ""}):
-            rows = [
-                [name, *(_shaded(known.get((profile, name, other)), top, figure) for other in grid.axes[across])]
-                for name in grid.axes[down]
+            values = [
+                [known.get((profile, name, other), np.nan) for other in grid.axes[across]] for name in grid.axes[down]
             ]
-            text = f"mean over {down} (down) and {across} (across); stronger is more"
-            made.append(table(f"{figure.title}: {profile}", list(grid.axes[across]), rows, text))
+            made.append(HeatMap(figure, profile, down, across, values, top))
     return made
 
 
-def _shaded(value: float | None, top: float, figure: Figure) -> str:
-    if value is None or not np.isfinite(value):
+def _heat_map(grid: Grid, one: HeatMap) -> str:
+    rows = [
+        [name, *(_shaded(value, one.top, one.figure) for value in values)]
+        for name, values in zip(grid.axes[one.down], one.values, strict=True)
+    ]
+    text = f"mean over {one.down} (down) and {one.across} (across); stronger is more"
+    return table(f"{one.figure.title}: {one.profile}", list(grid.axes[one.across]), rows, text)
+
+
+def _shaded(value: float, top: float, figure: Figure) -> str:
+    if not np.isfinite(value):
         return "-"
     share = round(100 * min(value / top, 1.0))
     return (
@@ -171,24 +180,60 @@ def _shaded(value: float | None, top: float, figure: Figure) -> str:
     )
 
 
+_FRONTS = (
+    (WAIT, CLOSENESS),
+    (WAIT, FIGURE["parted.hosts"]),
+    (FIGURE["gpus.occupancy"], FIGURE["gpus.goodput"]),
+)
+
+
+class Front(msgspec.Struct, frozen=True):
+    """Means of two figures for each profile, and the profiles that no other beats in both."""
+
+    across: Figure
+    up: Figure
+    points: dict[str, tuple[float, float]]
+    best: list[str]
+
+
+def fronts(grid: Grid, results: Mapping[int, CellResult]) -> list[Front]:
+    """Waiting beside closeness, and beside whole hosts; occupancy beside goodput."""
+    return [
+        Front(across, up, {name: (x, y) for name, (x, y) in points.items()}, unbeaten(points, (across, up)))
+        for across, up in _FRONTS
+        if (points := _points(grid, results, (across, up)))
+    ]
+
+
+def _points(grid: Grid, results: Mapping[int, CellResult], figures: Sequence[Figure]) -> dict[str, tuple[float, ...]]:
+    """Means of figures for each profile that has them all."""
+    means = _means(grid, results, PROFILE).items()
+    found = {profile: tuple(_mean(some, figure) for figure in figures) for (profile,), some in means}
+    return {profile: values for profile, values in found.items() if np.isfinite(values).all()}
+
+
+def unbeaten(points: Mapping[str, Sequence[float]], figures: Sequence[Figure]) -> list[str]:
+    """The profiles to which no other is at least equal in every figure, and better in one."""
+    sign = np.array([figure.better for figure in figures])
+    good = {name: sign * np.array(values) for name, values in points.items()}
+    return [
+        name
+        for name, own in good.items()
+        if not any((other >= own).all() and (other > own).any() for other in good.values())
+    ]
+
+
 def _fronts(grid: Grid, results: Mapping[int, CellResult]) -> list[str]:
-    """Which profiles no other beats in both of two figures: waiting beside closeness, and beside whole hosts."""
+    """The same as sections, and who is unbeaten in all of these figures together."""
     made = []
-    for other in SHOWN:
-        if other.title not in (CLOSENESS.title, "hosts no longer whole, mean"):
-            continue
-        points = {
-            profile: (_mean(some, WAIT), _mean(some, other))
-            for (profile,), some in _means(grid, results, PROFILE).items()
-        }
-        front = [
-            name
-            for name, (x, y) in points.items()
-            if not any(a <= x and b <= y and (a, b) != (x, y) for a, b in points.values())
-        ]
-        series = [Series(name, [y], [x]) for name, (x, y) in points.items() if np.isfinite(x) and np.isfinite(y)]
-        text = f"Nothing is better in both than {', '.join(front)}."
-        made.append(
-            section(f"{WAIT.title} and {other.title}", text, scatter(series, label=f"{other.title} over {WAIT.title}"))
-        )
+    for one in fronts(grid, results):
+        series = [Series(name, [y], [x]) for name, (x, y) in one.points.items()]
+        label = f"{one.up.title} over {one.across.title}"
+        text = f"Nothing is better in both than {', '.join(one.best)}."
+        made.append(section(f"{one.across.title} and {one.up.title}", text, scatter(series, label=label)))
+    every = tuple(dict.fromkeys(figure for pair in _FRONTS for figure in pair))
+    if points := _points(grid, results, every):
+        rows = [[name, *(figure.show(v) for figure, v in zip(every, points[name], strict=True))] for name in points]
+        text = f"Unbeaten in all of these together: {', '.join(unbeaten(points, every))}."
+        made.append(table("All together", [figure.title for figure in every], rows, text))
     return made

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
+from os import SEEK_END
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
 from tierwise.api.errors import InputError
-from tierwise.replay.report.table import shown_figures
+from tierwise.replay.report.table import COMPARED, FIGURE
 from tierwise.replay.spec import ReplayResult, ReplaySpec, replay
 from tierwise.replay.sweep.grid import Cell, Grid
 
@@ -22,7 +23,7 @@ __all__ = ["CellResult", "ResultFile", "answer", "digest"]
 
 
 class CellResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The figures of a cell by their titles, and one word for all of its result; or why it failed."""
+    """The figures of a cell by their keys, and one word for all of its result; or why it failed."""
 
     figures: dict[str, float | None] = {}
     digest: str = ""
@@ -39,6 +40,7 @@ class _Line(msgspec.Struct, frozen=True):
 class _Head(msgspec.Struct, frozen=True):
     grid: str
     cells: int
+    format: int = 2
 
 
 def answer(spec: ReplaySpec) -> CellResult:
@@ -53,60 +55,68 @@ def answer(spec: ReplaySpec) -> CellResult:
 def _figures(found: ReplayResult) -> dict[str, float | None]:
     """Of the one profile of a cell."""
     outcome: dict[str, Any] = found.outcomes[0]
-    return {figure.title: figure.read(outcome) for figure in shown_figures([outcome])}
+    return {key: figure.read(outcome) for key, figure in FIGURE.items()}
 
 
 class ResultFile:
-    """The lines of a sweep, read and appended to."""
+    """The lines of a sweep, read and appended to. Of each cell no more is held than what profiles are compared by."""
 
     def __init__(self, path: Path, grid: Grid) -> None:
         """InputError where the file holds something else."""
-        self.path, self._head = path, _Head(grid.digest, len(grid))
-        self.done: set[int] = set()
-        whole = 0
-        for line, length in self._lines():
-            whole += length
-            self.done -= {line.cell}
-            self.done |= set() if line.result.error else {line.cell}
-        if path.exists() and path.stat().st_size:
-            with path.open("r+b") as file:  # a line that was cut off when the sweep was stopped goes
-                file.truncate(whole + len(self._first()))
+        self.path, self._head = path, msgspec.json.encode(_Head(grid.digest, len(grid))) + b"\n"
+        self.found: dict[int, CellResult] = {}  # by cell; the last line of a cell counts
+        self.done: set[int] = set()  # those that have not failed
+        self._places: dict[int, int] = {}  # where the last line of a cell begins
+        end = 0
+        for line, place, length in self._lines():
+            self._note(line.cell, line.result, place)
+            end = place + length
+        self._file = path.open("r+b" if path.exists() else "w+b")
+        self._file.truncate(end or len(self._head))  # a line that was cut off when the sweep was stopped goes
+        if not end:
+            self._file.write(self._head)
+            self._file.flush()
 
-    def _first(self) -> bytes:
-        return msgspec.json.encode(self._head) + b"\n"
-
-    def _lines(self) -> Iterator[tuple[_Line, int]]:
-        """Whole lines and their lengths."""
+    def _lines(self) -> Iterator[tuple[_Line, int, int]]:
+        """Whole lines, where each begins, and their lengths."""
         if not self.path.exists() or not self.path.stat().st_size:
             return
         with self.path.open("rb") as file:
-            if file.readline() != self._first():
+            if file.readline() != self._head:
                 raise InputError("holds the results of another grid, or something else", file=str(self.path))
+            place = len(self._head)
             for number, text in enumerate(file, start=2):
                 if not text.endswith(b"\n"):
                     return
                 try:
-                    yield msgspec.json.decode(text, type=_Line), len(text)
+                    yield msgspec.json.decode(text, type=_Line), place, len(text)
                 except msgspec.MsgspecError as error:
                     raise InputError(str(error), file=f"{self.path}:{number}") from None
+                place += len(text)
 
-    def opened(self) -> IO[bytes]:
-        """The file, to append to."""
-        file = self.path.open("ab")
-        if not file.tell():
-            file.write(self._first())
-        return file
+    def _note(self, number: int, result: CellResult, place: int) -> None:
+        compared = {figure.key: result.figures.get(figure.key) for figure in COMPARED}
+        self.found[number] = CellResult({} if result.error else compared, result.digest, result.error)
+        self._places[number] = place
+        (self.done.discard if result.error else self.done.add)(number)
 
-    def results(self) -> dict[int, CellResult]:
-        """By cell; the last line of a cell counts."""
-        return {line.cell: line.result for line, _ in self._lines()}
+    def add(self, cell: Cell, result: CellResult) -> None:
+        """Write the line of a cell."""
+        place = self._file.seek(0, SEEK_END)
+        line = _Line(cell.number, cell.names, result, cell.spec if result.error else None)
+        self._file.write(msgspec.json.encode(line) + b"\n")
+        self._file.flush()
+        self._note(cell.number, result, place)
 
-    @staticmethod
-    def write(file: IO[bytes], cell: Cell, result: CellResult) -> None:
-        """Add a line."""
-        file.write(msgspec.json.encode(_Line(cell.number, cell.names, result, cell.spec if result.error else None)))
-        file.write(b"\n")
-        file.flush()
+    def whole(self, number: int) -> CellResult | None:
+        """All that is kept of a cell; None where it has not run."""
+        if number not in self._places:
+            return None
+        self._file.seek(self._places[number])
+        return msgspec.json.decode(self._file.readline(), type=_Line).result
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def digest(results: dict[int, CellResult]) -> str:

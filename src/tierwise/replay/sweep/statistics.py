@@ -18,15 +18,12 @@ import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Bools, Floats
-from tierwise.replay.report.table import DECISIVE, FIGURES, Figure
+from tierwise.replay.report.table import CLOSENESS, COMPARED, DECISIVE, FIGURE
 from tierwise.replay.sweep.grid import PROFILE, SEED, Grid
 from tierwise.replay.sweep.results import CellResult
 
 __all__ = [
-    "CLOSENESS",
     "NO_DIFFERENCE",
-    "SHOWN",
-    "WAIT",
     "Difference",
     "Pairs",
     "compared",
@@ -41,28 +38,13 @@ SEEDS = 6
 NO_DIFFERENCE = "no difference shown"
 LEVEL = 0.05
 _DRAWS = 4000
-_TITLES = (
-    "leaves beyond the fewest, all gangs",
-    "wait, mean",
-    "wait, 99th percentile",
-    "wait of gangs of several hosts, mean",
-    "hosts no longer whole, mean",
-    "leaves no longer whole, mean",
-    "leaves per gang, max",
-    "GPU occupancy",
-)
-_BY_TITLE = {figure.title: figure for figure in FIGURES}
-CLOSENESS, WAIT = _BY_TITLE[_TITLES[0]], _BY_TITLE[_TITLES[1]]
-"""The two that matter most: maps and worst cells are about them."""
-SHOWN: Sequence[Figure] = tuple(figure for figure in FIGURES if figure.title in _TITLES)
-"""The figures that are compared."""
 
 
 class Difference(msgspec.Struct, frozen=True):
     """One figure of one profile beside the baseline."""
 
     profile: str
-    figure: str
+    figure: str  # its key
     setting: dict[str, str]  # empty for the whole grid
     pairs: int
     here: float | None  # mean
@@ -109,7 +91,7 @@ def pairs(grid: Grid, results: Mapping[int, CellResult]) -> list[Pairs]:
 
 
 def _row(result: CellResult) -> list[float]:
-    return [np.nan if (v := result.figures.get(figure.title)) is None else v for figure in SHOWN]
+    return [np.nan if (v := result.figures.get(figure.key)) is None else v for figure in COMPARED]
 
 
 def compared(one: Pairs) -> list[Difference]:
@@ -117,7 +99,7 @@ def compared(one: Pairs) -> list[Difference]:
     rng = np.random.default_rng(len(one.here))
     drawn = [rng.integers(len(one.here), size=len(one.here)) for _ in range(_DRAWS)]
     made = []
-    for column, figure in enumerate(SHOWN):
+    for column, figure in enumerate(COMPARED):
         here, there = one.here[:, column], one.there[:, column]
         known = ~(np.isnan(here) | np.isnan(there))
         here, there, points = np.where(known, here, 0.0), np.where(known, there, 0.0), figure.is_share
@@ -128,7 +110,7 @@ def compared(one: Pairs) -> list[Difference]:
         made.append(
             Difference(
                 one.profile,
-                figure.title,
+                figure.key,
                 {},
                 int(known.sum()),
                 _finite(here[known].mean()) if known.any() else None,
@@ -157,7 +139,7 @@ def compared_by_setting(grid: Grid, one: Pairs) -> list[Difference]:
     made = []
     for setting in sorted(set(one.settings)):
         own = np.array([other == setting for other in one.settings])
-        for column, figure in enumerate(SHOWN):
+        for column, figure in enumerate(COMPARED):
             here, there = one.here[own, column], one.there[own, column]
             apart = here - there
             if figure not in (*DECISIVE, CLOSENESS) or len(apart) < 2 or np.isnan(apart).any():
@@ -168,7 +150,7 @@ def compared_by_setting(grid: Grid, one: Pairs) -> list[Difference]:
             made.append(
                 Difference(
                     one.profile,
-                    figure.title,
+                    figure.key,
                     dict(zip(axes, setting, strict=True)),
                     len(apart),
                     float(here.mean()),
@@ -186,28 +168,18 @@ def compared_by_setting(grid: Grid, one: Pairs) -> list[Difference]:
 
 def _judged(made: Sequence[Difference], seeds: int) -> list[Difference]:
     """With a verdict each, corrected for all of them."""
-    better = {figure.title: figure.better for figure in SHOWN}
     found = []
     for difference, sure in zip(made, holm([one.p for one in made]), strict=True):
         none = 0.0 if difference.points else 1.0
         less = difference.value is not None and difference.value < none
-        good, bad = _WORDS.get(difference.figure, ("better", "worse"))
-        verdict = good if less == (better[difference.figure] < 0) else bad
+        figure = FIGURE[difference.figure]
+        verdict = figure.words[less != (figure.better < 0)]
         if seeds < SEEDS:
             verdict = f"fewer than {SEEDS} seeds"
         elif not sure:
             verdict = NO_DIFFERENCE
         found.append(msgspec.structs.replace(difference, verdict=verdict))
     return found
-
-
-_WORDS = {
-    "leaves beyond the fewest, all gangs": ("closer", "wider"),
-    "leaves per gang, max": ("closer", "wider"),
-    "wait, mean": ("waits less", "waits longer"),
-    "wait, 99th percentile": ("waits less", "waits longer"),
-    "wait of gangs of several hosts, mean": ("waits less", "waits longer"),
-}
 
 
 def holm(chances: Sequence[float]) -> list[bool]:
