@@ -532,6 +532,7 @@ def _check(record: Any) -> None:
 _VERSIONS.update(
     ((group, name), tuple(versions.split()))
     for group, versions, names in (
+        ("", "v1", "ReplicationController"),
         ("apps", "v1", "Deployment ReplicaSet StatefulSet DaemonSet"),
         ("batch", "v1", "Job CronJob"),
         ("jobset.x-k8s.io", "v1alpha2", "JobSet"),

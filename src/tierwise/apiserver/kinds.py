@@ -81,7 +81,7 @@ def _by_kind() -> dict[tuple[str, str], ServedKind]:
 
 
 _OF_RIGHTS: Final = ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
-IDLE: Final = frozenset({"HorizontalPodAutoscaler", "Ingress", "ReplicationController", *_OF_RIGHTS})
+IDLE: Final = frozenset({"HorizontalPodAutoscaler", "Ingress", "NetworkPolicy", "ClusterQueue", *_OF_RIGHTS})
 """Kinds that are kept and on which nothing acts."""
 
 _GROUPS_FIRST: Final = (

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from tierwise.apiserver.namespace_limits import quota_statuses
 from tierwise.apiserver.store import ServedCluster
 from tierwise.config.profile import Profile
 from tierwise.framework.report import CycleReport
@@ -43,7 +44,7 @@ def life_of(
         cluster.read(),
         profile,
         start=start,
-        user=ControllerManager(),
+        user=ControllerManager(quota_statuses),
         cluster=cluster,
         timing=timing,
         observe=observe,

@@ -26,11 +26,13 @@ from tierwise.apiserver.apply import apply_patch
 from tierwise.apiserver.bounds import check_bounds
 from tierwise.apiserver.failures import ApiFailure, bad_request, conflict, expired, invalid, not_found
 from tierwise.apiserver.kinds import DEFINITION, IDLE, ServedKind, of_kind
+from tierwise.apiserver.namespace_limits import admitted
 from tierwise.apiserver.patches import json_patch, merge_patch, strategic_patch
 from tierwise.apiserver.protobuf import message_of, unknown_fields
 from tierwise.apiserver.selectors import Selected, selector
 from tierwise.apiserver.store import ServedCluster, established, meta_of
 from tierwise.controllers.stamp import stamp
+from tierwise.dialects.workloads.fields import Fields
 from tierwise.port import Key, Objects
 from tierwise.runtime.review import Request, Reviewer, ReviewResponse
 from tierwise.sim.cluster.controller_manager import budget_status
@@ -243,6 +245,9 @@ class ObjectApi:
             _check_change(place, raw, old)
         raw, told = self._admitted(place, raw, old)
         _check_readable(place, raw)
+        if old is None:
+            _check_restarts(place, raw)
+            raw = admitted(self.cluster.read(), key, raw)
         if _dry(query):
             return Answer(self.shown(place, self.cluster.preview(key, raw)), code, (*warnings, *told))
         kept = self.cluster.put(key, raw)
@@ -700,6 +705,24 @@ def _check_readable(place: Place, raw: Raw) -> None:
         check_habits(Objects.of([(record, raw)]))
     except InputError as error:
         raise invalid(place.served.kind, place.name, [(error.field or "", error.message)]) from None
+
+
+def _check_restarts(place: Place, raw: Raw) -> None:
+    """Pods of Jobs are meant to end, and those of sets to run on."""
+    group, kind = place.served.group, place.served.kind
+    above = {"Job": ("spec",), "CronJob": ("spec", "jobTemplate", "spec")}.get(kind, ()) if group == "batch" else ()
+    of_set = group == "apps" and kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")
+    if not above and not of_set:
+        return
+    path = (*(above or ("spec",)), "template", "spec")
+    policy = str(Fields(raw).at(*path).raw.get("restartPolicy") or "Always")
+    allowed = ("OnFailure", "Never") if above else ("Always",)
+    if policy not in allowed:
+        listed = ", ".join(f'"{one}"' for one in allowed)
+        text = f'Unsupported value: "{policy}": supported values: {listed}'
+        if policy == "Always":
+            text = f"Required value: valid values: {listed}"
+        raise invalid(kind, place.name, [(".".join((*path, "restartPolicy")), text)])
 
 
 def _denied(place: Place, response: ReviewResponse) -> ApiFailure:

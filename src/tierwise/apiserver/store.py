@@ -20,14 +20,32 @@ from msgspec.structs import replace
 
 from tierwise.api import codec
 from tierwise.api.codec import Object, Raw, part
-from tierwise.api.core import Node
+from tierwise.api.core import Node, ResourceQuota
 from tierwise.api.definitions import DEFINITIONS
+from tierwise.api.manifest import manifest
 from tierwise.api.meta import format_micro_time
+from tierwise.apiserver.failures import ApiFailure
 from tierwise.apiserver.kinds import ASIDE, DEFINITION, of_kind
+from tierwise.apiserver.namespace_limits import admitted
 from tierwise.controllers.stamp import stamp
 from tierwise.dialects.identity import made_up_uid
-from tierwise.port import Bind, Delete, Effect, Evict, Key, Nominate, Objects, Outcome, Prepare, RecordEvent, Update
+from tierwise.port import (
+    Bind,
+    Create,
+    Delete,
+    Effect,
+    Evict,
+    Key,
+    Nominate,
+    Objects,
+    Outcome,
+    Prepare,
+    RecordEvent,
+    Update,
+    key_of_raw,
+)
 from tierwise.sim.cluster.store import Batch, EmbeddedCluster, by_type
+from tierwise.snapshot.shapes import BUILT_IN
 
 __all__ = ["Change", "ServedCluster", "established", "meta_of"]
 
@@ -102,6 +120,11 @@ class ServedCluster(EmbeddedCluster):
             key = Key("", "Namespace", "", name)
             if key not in found:
                 raw = self._stamped(key, _namespace(name), None)
+                found[key] = codec.decode(raw), raw
+        for name, value in BUILT_IN.items():
+            key = Key("scheduling.k8s.io", "PriorityClass", "", name)
+            if key not in found:
+                raw = self._stamped(key, manifest("scheduling.k8s.io/v1", "PriorityClass", name, value=value), None)
                 found[key] = codec.decode(raw), raw
         self._objects = Objects().updated(found, (), self.version)
         self._forgotten = self.version
@@ -198,9 +221,26 @@ class ServedCluster(EmbeddedCluster):
                 bound = spec.get("nodeName") if isinstance(spec, dict) else None
                 if bound and bound != node:
                     return Outcome(effect, ok=False, error=f"{pod} is bound to {bound} already")
+            case Create(raw):
+                return self._created(batch, raw)
             case _:
                 pass
         return super()._one(batch, effect)
+
+    def _created(self, batch: Batch, raw: Raw) -> Outcome:
+        """An object of a controller's, within the limits of its namespace; its owner hears where it is refused."""
+        key = key_of_raw(raw)
+        try:
+            counted = batch.puts and self._objects.every(ResourceQuota)
+            seen = self._objects.changed(batch.puts, batch.deletes) if counted else self._objects
+            return super()._one(batch, Create(admitted(seen, key, raw)))
+        except ApiFailure as error:
+            owners = meta_of(raw).get("ownerReferences")
+            for owner in owners if isinstance(owners, list) else ():
+                group = str(owner.get("apiVersion", "")).rpartition("/")[0]
+                about = Key(group, str(owner.get("kind")), key.namespace, str(owner.get("name")))
+                self.events.append(RecordEvent(about, "Warning", "FailedCreate", f"Error creating: {error.message}"))
+            return Outcome(Create(raw), ok=False, error=error.message)
 
     def _take(self, batch: Batch) -> None:
         before = self._objects

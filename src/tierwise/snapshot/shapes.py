@@ -27,7 +27,7 @@ from tierwise.snapshot.budgets import Budgets
 from tierwise.snapshot.devices import NOTHING_ASKED, Asked
 from tierwise.snapshot.templates import Common, Template
 
-__all__ = ["BEST_EFFORT", "BURSTABLE", "GUARANTEED", "Priorities", "ReadBy", "Shapes", "qos_class"]
+__all__ = ["BEST_EFFORT", "BUILT_IN", "BURSTABLE", "GUARANTEED", "Priorities", "ReadBy", "Shapes", "qos_class"]
 
 
 # The quality-of-service class of a pod, by Kubernetes' rules: how firmly it asks for cpu and memory.
@@ -79,7 +79,7 @@ class _Key(msgspec.Struct, frozen=True):
 _LEAST = -(2**31)
 """The API counts priorities in 32 bits; what a file says beyond that counts as the limit."""
 
-_BUILT_IN: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+BUILT_IN: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 """Classes that every API server has; a file need not."""
 
 
@@ -92,7 +92,7 @@ class Priorities:
 
     def __init__(self, classes: Mapping[str, PriorityClass]) -> None:
         self._classes = classes
-        self._values = {**_BUILT_IN, **{name: _bounded(record.value) for name, record in classes.items()}}
+        self._values = {**BUILT_IN, **{name: _bounded(record.value) for name, record in classes.items()}}
         self._default = min(
             (self._values[name] for name, record in classes.items() if record.global_default), default=0
         )

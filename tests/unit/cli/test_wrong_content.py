@@ -20,6 +20,7 @@ _HEAD: Raw = {"headGroupSpec": {"rayStartParams": {}, "template": PODS}}
 _REPLICATED: Raw = {"replicatedJobs": [{"name": "w", "template": {"spec": {"template": PODS}}}]}
 SPECS: dict[tuple[str, str], Raw] = {
     **{("apps", kind): {"template": PODS} for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")},
+    ("", "ReplicationController"): {"template": PODS},
     ("batch", "Job"): {"template": PODS},
     ("batch", "CronJob"): {"jobTemplate": {"spec": {"template": PODS}}},
     ("kubeflow.org", "PyTorchJob"): {"pytorchReplicaSpecs": {"Worker": {"template": PODS}}},
@@ -42,7 +43,7 @@ def _object(kind: tuple[str, str], spec: Raw) -> Raw:
     group, name = kind
     version = codec.versions_of(group, name)[0]
     return {
-        "apiVersion": f"{group}/{version}",
+        "apiVersion": f"{group}/{version}".removeprefix("/"),
         "kind": name,
         "metadata": {"name": "x"},
         "spec": json.loads(json.dumps(spec)),

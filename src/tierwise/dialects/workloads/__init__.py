@@ -31,6 +31,7 @@ __all__ = ["READ_BESIDE", "WORKLOADS", "NoTemplateError", "check", "checked", "c
 WORKLOADS: Final[Mapping[tuple[str, str], Callable[[Owner], Expansion]]] = {
     ("apps", "Deployment"): kubernetes.deployment,
     ("apps", "ReplicaSet"): kubernetes.replica_set,
+    ("", "ReplicationController"): kubernetes.replica_set,
     ("apps", "StatefulSet"): kubernetes.stateful_set,
     ("apps", "DaemonSet"): kubernetes.daemon_set,
     ("batch", "CronJob"): kubernetes.cron_job,

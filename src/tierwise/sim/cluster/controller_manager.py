@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from tierwise.api.codec import Raw, Unknown
-from tierwise.api.core import Namespace, Pod, PodDisruptionBudget
+from tierwise.api.core import Namespace, Pod, PodDisruptionBudget, ResourceQuota, Service
 from tierwise.api.errors import InputError
 from tierwise.api.meta import parse_time, read_number
 from tierwise.api.natural import natural
@@ -21,6 +21,8 @@ from tierwise.controllers.stamp import stamp
 from tierwise.dialects.workloads.children import Family, Owner, digest
 from tierwise.dialects.workloads.fields import Fields
 from tierwise.port import Create, Delete, Effect, Key, Objects, PatchStatus, Update, key_of
+from tierwise.sim.cluster.endpoints import endpoints
+from tierwise.sim.cluster.kubelet import is_ready
 
 __all__ = ["ControllerManager", "budget_status"]
 
@@ -28,30 +30,47 @@ _HASH: Final = "pod-template-hash"
 _REVISION: Final = "deployment.kubernetes.io/revision"
 _HISTORY: Final = 10
 """Sets without pods that a Deployment keeps to go back to, where it does not say how many."""
-_SETS: Final = (("apps", "Deployment"), ("apps", "ReplicaSet"), ("apps", "StatefulSet"), ("apps", "DaemonSet"))
+_SETS: Final = (
+    ("", "ReplicationController"),
+    ("apps", "Deployment"),
+    ("apps", "ReplicaSet"),
+    ("apps", "StatefulSet"),
+    ("apps", "DaemonSet"),
+)
 _BATCH: Final = ("batch", "Job")
 _ENDED: Final = ("Succeeded", "Failed")
 
 
-_WATCHED: Final = (Unknown, Pod, PodDisruptionBudget, Namespace, PersistentVolumeClaim, StorageClass)
+_WATCHED: Final = (Unknown, Pod, PodDisruptionBudget, Namespace, PersistentVolumeClaim, StorageClass, Service)
 """Kinds that it does something about when they change."""
 
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 
 
+def _nothing(objects: Objects) -> Iterable[Effect]:
+    return ()
+
+
 class ControllerManager:
     """Looks at the workloads of Kubernetes whenever something has changed."""
 
-    def __init__(self) -> None:
+    def __init__(self, quotas: Callable[[Objects], Iterable[Effect]] = _nothing) -> None:
+        """`quotas` says what the status of every ResourceQuota becomes."""
+        self._quotas = quotas
         self._settled: Objects | None = None
         self._due: float | None = None
 
     def act(self, objects: Objects, now: float) -> Sequence[Effect]:
         """What is done now; nothing where all is as it should be."""
-        same = self._settled is not None and objects.alike(self._settled, *_WATCHED)
+        same = self._settled is objects or (
+            self._settled is not None
+            and not objects.every(ResourceQuota)  # it may count objects of any kind
+            and objects.alike(self._settled, *_WATCHED)
+        )
         if same and (self._due is None or now < self._due):
             return ()
-        effects = [*_namespaces(objects), *_budgets(objects), *_classes(objects)]
+        effects = [*_namespaces(objects), *_budgets(objects), *_classes(objects), *endpoints(objects)]
+        effects += self._quotas(objects)
         self._due = None
         if any(objects.of_kind(*kind) for kind in (*_SETS, _BATCH)):
             family = Family.of(objects, (*_SETS, _BATCH))
@@ -110,7 +129,7 @@ def _deployment(owner: Owner, now: float) -> Iterator[Effect]:
             yield Create(_replica_set(owner, template))
         return
     yield from _revisions(owner, sets, fresh)
-    ready = sum(map(_is_ready, _live(fresh)))
+    ready = sum(map(is_ready, _live(fresh)))
     surge, missing = _bounds(spec, wanted)
     kept = 0 if spec.at("strategy").text("type") == "Recreate" else max(wanted - missing - ready, 0)
     for one in sorted(old, key=lambda one: natural(one.name)):
@@ -204,7 +223,7 @@ def _part(value: object, total: int, *, up: bool) -> int:
 def _replicas(owner: Owner, now: float) -> Iterator[Effect]:
     """Pods beyond the number go: those that wait first, then those that do not run, then the youngest."""
     wanted, live = owner.spec.count("replicas", 1), list(_live(owner))
-    order = sorted(live, key=lambda pod: (bool(pod.spec.node_name), _is_ready(pod), _reversed(pod.metadata.name)))
+    order = sorted(live, key=lambda pod: (bool(pod.spec.node_name), is_ready(pod), _reversed(pod.metadata.name)))
     for pod in order[: max(len(live) - wanted, 0)]:
         yield Delete(key_of(pod))
     yield from _told(owner, _set_status(owner, live, live, wanted, now))
@@ -226,7 +245,7 @@ def _stateful(owner: Owner, now: float) -> Iterator[Effect]:
             yield Delete(key_of(pod))
     if stale and owner.spec.at("updateStrategy").text("type") != "OnDelete":
         last = max(stale, key=lambda pod: natural(pod.metadata.name))
-        if last.metadata.name in named and all(map(_is_ready, (pod for pod in live if pod is not last))):
+        if last.metadata.name in named and all(map(is_ready, (pod for pod in live if pod is not last))):
             yield Delete(key_of(last))
     status = _set_status(owner, live, [pod for pod in live if pod not in stale], wanted, now)
     yield from _told(owner, {**status, "currentReplicas": len(live), "updateRevision": revision})
@@ -234,7 +253,7 @@ def _stateful(owner: Owner, now: float) -> Iterator[Effect]:
 
 def _daemons(owner: Owner, now: float) -> Iterator[Effect]:
     live = list(_live(owner))
-    ready = sum(map(_is_ready, live))
+    ready = sum(map(is_ready, live))
     status: Raw = {
         "observedGeneration": _generation(owner),
         "desiredNumberScheduled": len(live),
@@ -249,7 +268,7 @@ def _daemons(owner: Owner, now: float) -> Iterator[Effect]:
 
 
 def _set_status(owner: Owner, live: Sequence[Pod], updated: Sequence[Pod], wanted: int, now: float) -> Raw:
-    ready = sum(map(_is_ready, live))
+    ready = sum(map(is_ready, live))
     status: Raw = {
         "observedGeneration": _generation(owner),
         "replicas": len(live),
@@ -312,7 +331,7 @@ def _job(owner: Owner, now: float) -> Iterator[Effect]:
     told: Raw = {
         "startTime": status.text("startTime") or stamp(now),
         "active": len(active),
-        "ready": sum(map(_is_ready, active)),
+        "ready": sum(map(is_ready, active)),
         "succeeded": succeeded,
         "failed": failed,
     }
@@ -373,7 +392,7 @@ def budget_status(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> Raw:
         and matches(spec.selector, pod.metadata.labels)
         and pod.status.phase not in _ENDED
     ]
-    healthy = sum(_is_ready(pod) and not pod.metadata.deletion_timestamp for pod in meant)
+    healthy = sum(is_ready(pod) and not pod.metadata.deletion_timestamp for pod in meant)
     expected = len(meant)
     if spec.max_unavailable is not None:
         desired = max(expected - _part(spec.max_unavailable, expected, up=True), 0)
@@ -426,10 +445,6 @@ def _live(owner: Owner) -> Iterator[Pod]:
     return (pod for pod in owner.pods() if pod.status.phase not in _ENDED and not pod.metadata.deletion_timestamp)
 
 
-def _is_ready(pod: Pod) -> bool:
-    return any((condition.type, condition.status) == ("Ready", "True") for condition in pod.status.conditions)
-
-
 def _generation(owner: Owner) -> int:
     return owner.fields.at("metadata").number("generation", 1)
 
@@ -452,6 +467,7 @@ _Tend = Callable[[Owner, float], Iterable[Effect]]
 _TENDED: Final[Mapping[tuple[str, str], _Tend]] = {
     ("apps", "Deployment"): _deployment,
     ("apps", "ReplicaSet"): _replicas,
+    ("", "ReplicationController"): _replicas,
     ("apps", "StatefulSet"): _stateful,
     ("apps", "DaemonSet"): _daemons,
     _BATCH: _job,

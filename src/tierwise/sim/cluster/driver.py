@@ -68,10 +68,10 @@ def reconcile(
     remembering = controllers if controllers is not None else all_controllers(profile)
 
     def act(shown: Objects) -> bool:
-        asked = remembering.run(shown, now)
+        before, asked = cluster.read(), remembering.run(shown, now)
         if asked:
             cluster.apply(asked)
-        return bool(asked)
+        return cluster.read() is not before  # what is refused now would be refused again
 
     def rehearse(shown: Objects) -> None:
         EmbeddedCluster(shown).apply(all_controllers(profile).run(shown, now))

@@ -18,7 +18,7 @@ from tierwise.port import Effect, PatchStatus, RecordEvent, key_of
 from tierwise.sim.cluster.pod_behaviour import PodBehaviour, PodSpeed, behaviour
 from tierwise.sim.cluster.store import grace
 
-__all__ = ["PodSync", "killed", "sync_pod"]
+__all__ = ["PodSync", "is_ready", "killed", "sync_pod"]
 
 _ENDED: Final = ("Succeeded", "Failed")
 _OWN_TIMING: Final = PodSpeed()
@@ -61,6 +61,11 @@ def killed(pod: Pod, now: float, exit_code: int, reason: str = "") -> tuple[Effe
     over: Raw = {"ready": False, "restartCount": _restarts_so_far(pod), "state": {"terminated": ended}}
     kind, word = ("Warning", "Failed") if exit_code else ("Normal", "Completed")
     return _written(pod, phase, over, now), _event(pod, kind, word, f"exit code {exit_code} ({reason})")
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether the kubelet says that its containers serve."""
+    return any((condition.type, condition.status) == ("Ready", "True") for condition in pod.status.conditions)
 
 
 def _leaving(pod: Pod, own: PodBehaviour, now: float) -> PodSync:

@@ -1,9 +1,9 @@
 """The hosts behind the nodes with their kubelets, and the node controller that watches them.
 
-A lost host stops reporting. After a while its node becomes not ready and is tainted; its pods are evicted when their
-tolerations end, and are removed after their grace period, as on a cluster whose provider deletes lost hosts. A
-host that comes back has lost its containers. Pods of a node that is deleted are removed a while later, as
-Kubernetes' garbage collector of pods does it.
+Pods leave a node whose NoExecute taints they do not tolerate, or no longer. A lost host stops reporting. After a while
+its node becomes not ready and is tainted; its pods are evicted when their tolerations end, and are removed after their
+grace period, as on a cluster whose provider deletes lost hosts. A host that comes back has lost its containers. Pods of
+a node that is deleted are removed a while later, as Kubernetes' garbage collector of pods does it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Final
 import msgspec
 
 from tierwise.api.codec import Raw, part
-from tierwise.api.core import Node, Pod
+from tierwise.api.core import Node, Pod, Taint
 from tierwise.api.meta import parse_time
 from tierwise.api.natural import natural
+from tierwise.api.selector import tolerates
 from tierwise.controllers.stamp import stamp
 from tierwise.controllers.workqueue import Index, Requeue, WorkQueue
 from tierwise.port import Delete, Effect, Key, Objects, RecordEvent, Update, key_of
@@ -36,7 +37,12 @@ TOLERATED_FOR: Final = 300
 _LOST: Final = "lost"
 """The key of nodes that are marked as lost."""
 
+_BARRED: Final = "barred"
+"""The key of nodes with taints that drive pods away."""
+
 _TAINT: Final = "node.kubernetes.io/unreachable"
+_TOLERATED: Final = (_TAINT, "node.kubernetes.io/not-ready")
+_UNREACHABLE: Final = Taint(_TAINT, effect="NoExecute")
 _EFFECTS: Final = ("NoSchedule", "NoExecute")
 _LOST_FOR_GOOD: Final = 255
 """The exit code of a container whose host went down: what a kubelet reports after a reboot."""
@@ -60,6 +66,8 @@ class SimNodes:
         self._seen = Objects()
         self._pods = Index(Pod, lambda pod: pod.spec.node_name or None)
         self._lost = Index(Node, lambda node: _LOST if _lost_since(node) is not None else None)
+        self._barred = Index(Node, lambda node: _BARRED if _driving(node) else None)
+        self._since: dict[tuple[str, str, str], float] = {}  # when a taint was first seen: node, key and value
         self._queue = WorkQueue()  # of pods that a kubelet has something to do about
 
     def lose(self, node: str, now: float) -> None:
@@ -80,7 +88,7 @@ class SimNodes:
     def sync(self, objects: Objects, now: float) -> NodeSync:
         """What the node controller and the kubelets of living hosts do at a time."""
         self._follow(objects, now)
-        well = not self.down and _LOST not in self._lost
+        well = not self.down and _LOST not in self._lost and _BARRED not in self._barred
         if well and self._queue.idle(now):
             return NodeSync(wake=self._queue.due())
         watch = NodeSync() if well else self._watch(objects, now)
@@ -120,6 +128,7 @@ class SimNodes:
         changed = objects.changed_objects(self._seen, Pod, Node)
         self._pods.follow(changed)
         self._lost.follow(changed)
+        self._barred.follow(changed)
         self._queue.add(key.path for key in changed.get(Pod, ()))
         nodes, before = objects.every(Node), self._seen.every(Node)
         for node in changed.get(Node, ()):
@@ -148,6 +157,16 @@ class SimNodes:
                     wakes.append(noticed)
             elif name not in self.down and since is not None:
                 effects += _marked(objects, node, now, lost=False)
+        barred = [node for node in self._barred[_BARRED] if node.metadata.name not in self.down]
+        taints = {(node.metadata.name, t.key, t.value): t.time_added for node in barred for t in _driving(node)}
+        self._since = {
+            place: self._since.get(place, parse_time(added) if added else now) for place, added in taints.items()
+        }
+        for node in sorted(barred, key=lambda node: natural(node.metadata.name)):
+            for pod in sorted(self._pods[node.metadata.name], key=lambda pod: natural(key_of(pod).path)):
+                deeds, wake = self._driven(node, pod, now)
+                effects += deeds
+                wakes += [wake] if wake is not None else []
         stranded = [pod for name in self.down for pod in self._pods[name]]
         for pod in sorted(stranded, key=lambda pod: natural(key_of(pod).path)):
             deed, wake = self._about(objects, pod, now)
@@ -158,6 +177,23 @@ class SimNodes:
             wakes += [wake] if wake is not None else []
         return NodeSync(tuple(effects), tuple(gone), min(wakes, default=None))
 
+    def _driven(self, node: Node, pod: Pod, now: float) -> tuple[tuple[Effect, ...], float | None]:
+        """What becomes of a pod on a living node with taints that drive pods away, and when to look again."""
+        if pod.status.phase in ("Succeeded", "Failed") or pod.metadata.deletion_timestamp:
+            return (), None
+        ends = []
+        for taint in _driving(node):
+            stays = _tolerated(pod, taint)
+            if stays is not None:
+                ends.append((self._since[node.metadata.name, taint.key, taint.value] + stays, taint))
+        if not ends:
+            return (), None
+        due, taint = min(ends, key=lambda end: end[0])
+        if now < due:
+            return (), due
+        text = f"Marking for deletion Pod {key_of(pod).path}: node {node.metadata.name} has the taint {taint.key}"
+        return (RecordEvent(key_of(pod), "Normal", "TaintManagerEviction", text), Delete(key_of(pod))), None
+
     def _about(self, objects: Objects, pod: Pod, now: float) -> tuple[tuple[Effect, ...] | Key, float | None]:
         """What becomes of one pod on a lost host: effects, or its key where it is gone; and when to look again."""
         name = pod.spec.node_name
@@ -167,7 +203,7 @@ class SimNodes:
             due = parse_time(pod.metadata.deletion_timestamp)
             return (key_of(pod), None) if now >= due else ((), due)
         node = objects.every(Node).get(name)
-        since, stays = (None if node is None else _lost_since(node)), _tolerated(pod)
+        since, stays = (None if node is None else _lost_since(node)), _tolerated(pod, _UNREACHABLE)
         if since is None or stays is None:
             return (), None
         if now < since + stays:
@@ -192,16 +228,17 @@ def _lost_since(node: Node) -> float | None:
     return None
 
 
-def _tolerated(pod: Pod) -> int | None:
-    """How long a pod stays on a lost node; None for as long as that takes."""
-    times: list[int | None] = [
-        toleration.toleration_seconds
-        for toleration in pod.spec.tolerations
-        if toleration.key in ("", _TAINT) and toleration.effect in ("", "NoExecute")
-    ]
-    bounded = [time for time in times if time is not None]
-    if not times:
-        return TOLERATED_FOR
+def _driving(node: Node) -> list[Taint]:
+    """The taints of a node that drive pods away."""
+    return [taint for taint in node.spec.taints if taint.effect == "NoExecute"]
+
+
+def _tolerated(pod: Pod, taint: Taint) -> int | None:
+    """How long a pod stays on a node with a taint that drives pods away; None for as long as that takes."""
+    meant = [toleration for toleration in pod.spec.tolerations if tolerates((toleration,), taint)]
+    bounded = [one.toleration_seconds for one in meant if one.toleration_seconds is not None]
+    if not meant:
+        return TOLERATED_FOR if taint.key in _TOLERATED else 0
     return max(min(bounded), 0) if bounded else None
 
 

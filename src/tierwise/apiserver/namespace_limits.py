@@ -1,0 +1,248 @@
+"""What a namespace allows, as Kubernetes' admission sees it: LimitRanges, ResourceQuotas, and classes of priority.
+
+New objects pass here whoever makes them: clients through `ObjectApi`, and controllers through the store. What each
+ResourceQuota has used is counted by the same function that refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from tierwise.api import codec
+from tierwise.api.codec import Raw, part
+from tierwise.api.core import Container, Pod, PodSpec, PriorityClass, ResourceQuota, ResourceRequirements
+from tierwise.api.quantity import amount, show
+from tierwise.apiserver.failures import ApiFailure
+from tierwise.apiserver.kinds import of_kind
+from tierwise.dialects.kubernetes.requests import counted, effective_request
+from tierwise.port import Effect, Key, Objects, PatchStatus
+
+__all__ = ["admitted", "quota_statuses"]
+
+_POD: Final = ("", "Pod")
+_ENDED: Final = ("Succeeded", "Failed")
+_CLAIM: Final = ("", "PersistentVolumeClaim")
+_COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
+
+
+def admitted(objects: Objects, key: Key, raw: Raw) -> Raw:
+    """A new object with the defaults of its namespace; ApiFailure where one of its limits is in the way."""
+    if (key.group, key.kind) == _POD:
+        raw = _with_limits(objects, key, _with_priority(objects, key, raw))
+    for quota in _quotas(objects, key.namespace):
+        _check_quota(objects, quota, key, raw)
+    return raw
+
+
+def _forbidden(key: Key, why: str) -> ApiFailure:
+    served = of_kind(key.group, key.kind)
+    resource = served.resource if served is not None else key.kind.lower()
+    details: Raw = {"name": key.name, "group": key.group, "kind": served.plural if served is not None else key.kind}
+    return ApiFailure(403, "Forbidden", f'{resource} "{key.name}" is forbidden: {why}', details)
+
+
+# Classes of priority.
+
+
+def _with_priority(objects: Objects, key: Key, raw: Raw) -> Raw:
+    """A pod with the number of its class, or of the default one; of several, the lowest."""
+    spec, classes = part(raw, "spec"), objects.every(PriorityClass)
+    usual = sorted((one.value, name) for name, one in classes.items() if one.global_default)
+    name = str(spec.get("priorityClassName") or (usual[0][1] if usual else ""))
+    if not name:
+        return raw
+    found = classes.get(name)
+    if found is None:
+        raise _forbidden(key, f"no PriorityClass with name {name} was found")
+    if spec.get("priority") not in (None, found.value):
+        text = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec"
+        raise _forbidden(key, f"{text}; priority admission controller computed {found.value} from the PriorityClass")
+    policy = spec.get("preemptionPolicy") or found.preemption_policy or "PreemptLowerPriority"
+    own = {"priorityClassName": name, "priority": found.value, "preemptionPolicy": policy}
+    return {**raw, "spec": {**spec, **own}}
+
+
+# LimitRanges.
+
+
+def _with_limits(objects: Objects, key: Key, raw: Raw) -> Raw:
+    """A pod whose containers have the defaults of all LimitRanges, and are within them."""
+    items = [item for item in _limit_items(objects, key.namespace) if item.get("type") in ("Container", "Pod")]
+    if not items:
+        return raw
+    spec = dict(part(raw, "spec"))
+    for field in ("initContainers", "containers"):
+        listed = spec.get(field)
+        if isinstance(listed, list):
+            spec[field] = [_filled(one, items) if isinstance(one, dict) else one for one in listed]
+    raw = {**raw, "spec": spec}
+    pod: Pod = codec.decode(raw)
+    whole = {"requests": effective_request(pod.spec), "limits": effective_request(_by_limits(pod.spec))}
+    wrong: list[str] = []
+    for item in items:
+        if item["type"] == "Pod":
+            wrong += _outside(item, whole)
+            continue
+        for container in (*pod.spec.init_containers, *pod.spec.containers):
+            asked = {"requests": container.resources.requests, "limits": container.resources.limits}
+            wrong += _outside(item, {s: {n: amount(n, q) for n, q in given.items()} for s, given in asked.items()})
+    if wrong:
+        raise _forbidden(key, wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
+    return raw
+
+
+def _limit_items(objects: Objects, namespace: str) -> Iterator[Raw]:
+    for path in objects.of_kind("", "LimitRange"):
+        own, _, name = path.rpartition("/")
+        listed = part(objects.raw(Key("", "LimitRange", own, name)) or {}, "spec").get("limits")
+        if (own or "default") == namespace and isinstance(listed, list):
+            yield from (item for item in listed if isinstance(item, dict))
+
+
+def _filled(container: Raw, items: Sequence[Raw]) -> Raw:
+    """A container with default limits and requests: a maximum is a limit, and a limit or a minimum a request."""
+    resources = part(container, "resources")
+    limits, requests = dict(part(resources, "limits")), dict(part(resources, "requests"))
+    requests = {**limits, **requests}
+    for item in items:
+        if item["type"] == "Container":
+            usual = part(item, "max") | part(item, "default")
+            asked = part(item, "min") | usual | part(item, "defaultRequest")
+            limits, requests = {**usual, **limits}, {**asked, **requests}
+    given = {name: amounts for name, amounts in (("limits", limits), ("requests", requests)) if amounts}
+    return {**container, "resources": {**resources, **given}} if given else container
+
+
+def _outside(item: Raw, asked: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
+    """What of a container or pod is less or more than a LimitRange allows."""
+    kind = item["type"]
+    for bound, side, word in (("min", "requests", "minimum"), ("max", "limits", "maximum")):
+        for name, quantity in part(item, bound).items():
+            limit, own = amount(name, str(quantity)), asked[side].get(name)
+            if own is None:
+                yield f"{word} {name} usage per {kind} is {quantity}.  No {side[:-1]} is specified"
+            elif own < limit if bound == "min" else own > limit:
+                yield f"{word} {name} usage per {kind} is {quantity}, but {side[:-1]} is {show(name, own)}"
+    for name, quantity in part(item, "maxLimitRequestRatio").items():
+        low, high = asked["requests"].get(name, 0), asked["limits"].get(name, 0)
+        if not low or high * 1000 > amount("cpu", str(quantity)) * low:
+            yield f"{name} max limit to request ratio per {kind} is {quantity}, but it is not kept"
+
+
+def _by_limits(spec: PodSpec) -> PodSpec:
+    """A pod's spec that asks for its limits."""
+
+    def of(container: Container) -> Container:
+        return replace(container, resources=ResourceRequirements(requests=container.resources.limits))
+
+    return replace(
+        spec, containers=tuple(map(of, spec.containers)), init_containers=tuple(map(of, spec.init_containers))
+    )
+
+
+# ResourceQuotas.
+
+
+def _quotas(objects: Objects, namespace: str) -> list[ResourceQuota]:
+    return [one for one in objects.every(ResourceQuota).values() if (one.metadata.namespace or "default") == namespace]
+
+
+def _check_quota(objects: Objects, quota: ResourceQuota, key: Key, raw: Raw) -> None:
+    hard, scopes = quota.spec.hard, _scopes(objects, quota)
+    asked = {name: number for name, number in _use(hard, scopes, key, raw).items() if number}
+    name = quota.metadata.name
+    unsaid = sorted(_unsaid(hard, scopes, key, raw))
+    if unsaid:
+        raise _forbidden(key, f"failed quota: {name}: must specify {'; '.join(unsaid)}")
+    used = _used(objects, quota, scopes) if asked else {}
+    over = [one for one, number in asked.items() if used.get(one, 0) + number > amount(one, hard[one])]
+    if over:
+        shown = [
+            ",".join(f"{one}={show(one, amounts.get(one, 0))}" for one in sorted(over)) for amounts in (asked, used)
+        ]
+        limited = ",".join(f"{one}={hard[one]}" for one in sorted(over))
+        text = f"exceeded quota: {name}, requested: {shown[0]}, used: {shown[1]}, limited: {limited}"
+        raise _forbidden(key, text)
+
+
+def quota_statuses(objects: Objects) -> Iterator[Effect]:
+    """What every quota allows and has used, where its status says something else."""
+    for path, quota in objects.every(ResourceQuota).items():
+        hard, used = quota.spec.hard, _used(objects, quota, _scopes(objects, quota))
+        told = {name: show(name, used.get(name, 0)) for name in hard}
+        if quota.status.hard != hard or quota.status.used != told:
+            namespace, _, name = path.rpartition("/")
+            yield PatchStatus(Key("", "ResourceQuota", namespace, name), {"hard": dict(hard), "used": told})
+
+
+def _used(objects: Objects, quota: ResourceQuota, scopes: Sequence[Raw]) -> dict[str, int]:
+    """What the objects of a namespace use of a quota."""
+    namespace, total = quota.metadata.namespace or "default", dict[str, int]()
+    for key in objects:
+        raw = objects.raw(key) if (key.namespace or "default") == namespace else None
+        for name, number in (_use(quota.spec.hard, scopes, key, raw) if raw is not None else {}).items():
+            total[name] = total.get(name, 0) + number
+    return total
+
+
+def _use(hard: Mapping[str, object], scopes: Sequence[Raw], key: Key, raw: Raw) -> dict[str, int]:
+    """What one object uses of a quota: itself, and what it asks for."""
+    served = of_kind(key.group, key.kind)
+    if served is None or not served.namespaced:
+        return {}
+    own = {f"count/{served.resource}": 1} | ({served.plural: 1} if not key.group else {})
+    if (key.group, key.kind) == _POD:
+        pod: Pod = codec.decode(raw)
+        if pod.status.phase in _ENDED or not all(_within(scope, pod) for scope in scopes):
+            return {}
+        asked = effective_request(counted(pod))
+        own |= asked | {f"requests.{name}": number for name, number in asked.items()}
+        own |= {f"limits.{name}": number for name, number in effective_request(_by_limits(pod.spec)).items()}
+    elif scopes:
+        return {}
+    elif (key.group, key.kind) == _CLAIM:
+        requests = part(part(part(raw, "spec"), "resources"), "requests")
+        own["requests.storage"] = amount("storage", str(requests.get("storage", "0")))
+    return {name: number for name, number in own.items() if name in hard}
+
+
+def _unsaid(hard: Mapping[str, object], scopes: Sequence[Raw], key: Key, raw: Raw) -> Iterator[str]:
+    """What containers must say under a quota of it, and do not."""
+    if (key.group, key.kind) != _POD:
+        return
+    pod: Pod = codec.decode(raw)
+    for name in hard if all(_within(scope, pod) for scope in scopes) else ():
+        side, _, resource = name.rpartition(".") if "." in name else ("requests", "", name)
+        if side not in ("requests", "limits") or resource not in _COMPUTE:
+            continue
+        for container in pod.spec.containers:
+            given = container.resources
+            said = given.limits if side == "limits" else {**given.limits, **given.requests}
+            if resource not in said:
+                yield f"{name} for: {container.name}"
+
+
+def _scopes(objects: Objects, quota: ResourceQuota) -> list[Raw]:
+    """Which pods a quota is about, as expressions."""
+    raw = objects.raw(Key("", "ResourceQuota", quota.metadata.namespace or "default", quota.metadata.name)) or {}
+    spec = part(raw, "spec")
+    plain, listed = spec.get("scopes"), part(spec, "scopeSelector").get("matchExpressions")
+    found: list[Raw] = [{"scopeName": one, "operator": "Exists"} for one in plain] if isinstance(plain, list) else []
+    return found + ([one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else [])
+
+
+def _within(scope: Raw, pod: Pod) -> bool:
+    """Whether a pod is in a scope."""
+    name, operator, values = scope.get("scopeName"), scope.get("operator"), scope.get("values")
+    if name == "PriorityClass":
+        own = pod.spec.priority_class_name
+        listed = values if isinstance(values, list) else ()
+        return {"In": own in listed, "NotIn": own not in listed, "Exists": bool(own)}.get(str(operator), not own)
+    said = any(c.resources.requests or c.resources.limits for c in (*pod.spec.containers, *pod.spec.init_containers))
+    ends = pod.spec.active_deadline_seconds is not None
+    return {"BestEffort": not said, "NotBestEffort": said, "Terminating": ends, "NotTerminating": not ends}.get(
+        str(name), False
+    )

@@ -1,0 +1,112 @@
+"""The addresses behind services, as Kubernetes' controllers list them: Endpoints and EndpointSlices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tierwise.api.codec import Raw
+from tierwise.api.core import Pod, Service
+from tierwise.api.meta import LabelSelector
+from tierwise.api.selector import matches
+from tierwise.dialects.workloads.children import digest
+from tierwise.dialects.workloads.fields import Fields
+from tierwise.port import Create, Delete, Effect, Key, Objects, Update, key_of
+from tierwise.sim.cluster.kubelet import is_ready
+
+__all__ = ["endpoints"]
+
+_SLICE: Final = 100
+"""Addresses of an EndpointSlice at most."""
+_MANAGED: Final = "endpointslice.kubernetes.io/managed-by"
+_SLICES: Final = "endpointslice-controller.k8s.io"
+_ENDED: Final = ("Succeeded", "Failed")
+
+
+def endpoints(objects: Objects) -> Iterator[Effect]:
+    """The addresses behind every service that selects pods, as Endpoints and as EndpointSlices."""
+    wanted: dict[Key, Raw] = {}
+    for service in objects.every(Service).values():
+        key = key_of(service)
+        spec = Fields(objects.raw(key) or {}).at("spec")
+        selected = LabelSelector(match_labels=spec.texts("selector"))
+        if not selected.match_labels:
+            continue
+        pods = [
+            pod
+            for pod in objects.every(Pod).values()
+            if (pod.metadata.namespace or "default") == (key.namespace or "default")
+            and matches(selected, pod.metadata.labels)
+            and pod.status.phase not in _ENDED
+        ]
+        wanted |= _listed(objects, service, spec, [pod for pod in pods if _address(objects, pod)])
+    for key, raw in wanted.items():
+        known = objects.raw(key)
+        if known is None:
+            yield Create(raw)
+        elif any(known.get(field) != value for field, value in raw.items() if field != "metadata"):
+            yield Update(key, {**known, **{field: value for field, value in raw.items() if field != "metadata"}})
+    for path in objects.of_kind("discovery.k8s.io", "EndpointSlice"):
+        key = Key("discovery.k8s.io", "EndpointSlice", *path.rpartition("/")[::2])
+        labels = Fields(objects.raw(key) or {}).at("metadata").texts("labels")
+        if key not in wanted and labels.get(_MANAGED) == _SLICES:
+            yield Delete(key)
+
+
+def _address(objects: Objects, pod: Pod) -> str:
+    return Fields(objects.raw(key_of(pod)) or {}).at("status").text("podIP")
+
+
+def _listed(objects: Objects, service: Service, spec: Fields, pods: Sequence[Pod]) -> Iterator[tuple[Key, Raw]]:
+    """The objects that list the pods of a service."""
+    meta = service.metadata
+    namespace, named = meta.namespace or "default", {"kubernetes.io/service-name": meta.name}
+    owner = {"apiVersion": "v1", "kind": "Service", "name": meta.name, "uid": meta.uid, "controller": True}
+    ports = [_port(entry, pods) for entry in spec.each("ports")]
+    entries: list[Raw] = []
+    for pod in pods:
+        ready, leaving = is_ready(pod), bool(pod.metadata.deletion_timestamp)
+        entries.append(
+            {
+                "addresses": [_address(objects, pod)],
+                "conditions": {"ready": ready and not leaving, "serving": ready, "terminating": leaving},
+                "nodeName": pod.spec.node_name,
+                "targetRef": {
+                    "kind": "Pod",
+                    "namespace": namespace,
+                    "name": pod.metadata.name,
+                    "uid": pod.metadata.uid,
+                },
+            }
+        )
+    for number in range(max(math.ceil(len(entries) / _SLICE), 1)):
+        name = f"{meta.name}-{digest([meta.name, number], 5)}"
+        about = {
+            "name": name,
+            "namespace": namespace,
+            "labels": {**named, _MANAGED: _SLICES},
+            "ownerReferences": [owner],
+        }
+        own = entries[number * _SLICE : (number + 1) * _SLICE]
+        body: Raw = {"addressType": "IPv4", "endpoints": own, "ports": ports}
+        raw = {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": about, **body}
+        yield Key("discovery.k8s.io", "EndpointSlice", namespace, name), raw
+    parts: dict[bool, list[Raw]] = {True: [], False: []}
+    for entry, pod in zip(entries, pods, strict=True):
+        place = {"ip": _address(objects, pod), "nodeName": entry["nodeName"], "targetRef": entry["targetRef"]}
+        parts[is_ready(pod) and not pod.metadata.deletion_timestamp].append(place)
+    subset = {"addresses": parts[True], "notReadyAddresses": parts[False], "ports": ports}
+    about = {"name": meta.name, "namespace": namespace, "ownerReferences": [owner]}
+    subsets = [{field: value for field, value in subset.items() if value}] if entries else []
+    raw = {"apiVersion": "v1", "kind": "Endpoints", "metadata": about, "subsets": subsets}
+    yield Key("", "Endpoints", namespace, meta.name), raw
+
+
+def _port(entry: Fields, pods: Sequence[Pod]) -> Raw:
+    """A port of a service where its pods listen; a name is looked up in the first of them."""
+    target = entry.raw.get("targetPort") or entry.raw.get("port")
+    if isinstance(target, str):
+        listed = (port for pod in pods[:1] for c in pod.spec.containers for port in c.ports if port.name == target)
+        target = next((port.container_port for port in listed), entry.raw.get("port"))
+    return {"name": entry.text("name"), "port": target, "protocol": entry.text("protocol", "TCP")}
