@@ -216,9 +216,22 @@ def _step(before: Sequence[Manifest], cluster: EmbeddedCluster, decided: _Decide
         {str(entry["pod"]): entry for entry in pending_wire(decided.snapshot, decided.report, nominated)},
         frozenset(choice.name for choice in profile.plugins()),
         frozenset(notice.task.key for notice in decided.report.notices),
-        {path: node for path, node in awaited.items() if path not in bound},
+        {path: node for path, node in awaited.items() if path not in bound and not _tied(path, node, before, asked)},
         _reserved(before, decided),
     )
+
+
+def _tied(path: str, node: str, before: Sequence[Manifest], asked: Sequence[Effect]) -> bool:
+    """Whether a volume of a pod is made for another node than its own: it may have to go elsewhere."""
+    writes = [e for e in asked if isinstance(e, Prepare) and e.key.kind == "PersistentVolumeClaim"]
+    marks: Any = {write.key.path: write.patch["metadata"] for write in writes}
+    pod = next((raw for raw in before if writes and raw["kind"] == "Pod" and _path(raw) == path), None)
+    space = path.partition("/")[0]
+    for volume in pod["spec"].get("volumes", ()) if pod is not None else ():
+        claim = f"{space}/{volume.get('persistentVolumeClaim', {}).get('claimName', '')}"
+        if marks.get(claim, {}).get("annotations", {}).get("tierwise.io/selected-node", node) != node:
+            return True
+    return False
 
 
 def _reserved(before: Sequence[Manifest], decided: _Decided) -> dict[str, Reserved]:

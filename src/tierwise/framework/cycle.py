@@ -232,6 +232,7 @@ class Cycle(msgspec.Struct, frozen=True):
     reserved: list[ReservedRoom] = []  # by an action that is over; empty where nobody has reserved anything
     most_pods: int | None = None  # after so many placed pods no further job is served; None: all are
     kept: KeptRefusals = msgspec.field(default_factory=KeptRefusals)  # from the last cycle
+    volumes_for: dict[str, str] = {}  # by claim without a volume: the node that one is made for
     _running: list[RunningTable] = []
 
     @property

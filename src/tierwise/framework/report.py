@@ -215,17 +215,10 @@ class ReportBuilder(msgspec.Struct):
     unfinished: bool = False
     bound: int = 0  # pods; those that are nominated come again in the next cycle
 
-    def decide(self, decision: Decision) -> None:
-        self.decisions.append(decision)
-        self.bound += decision.count() if decision.bound else 0
-        self.rejections.pop(decision.job.key, None)
-        if self.watch is not None:
-            self.watch(decision.job, decision)
-
-    def decide_each(self, decisions: Sequence[Decision]) -> None:
-        """Add decisions about one task each."""
+    def decide(self, decisions: Sequence[Decision]) -> None:
+        """Add decisions."""
         self.decisions += decisions
-        self.bound += sum(decision.bound for decision in decisions)
+        self.bound += sum(decision.count() for decision in decisions if decision.bound)
         if self.rejections:
             for decision in decisions:
                 self.rejections.pop(decision.job.key, None)

@@ -38,14 +38,15 @@ def prepare(cycle: Cycle) -> None:
     if not cycle.pipeline.before_bind:
         return
     report = cycle.report
-    by_job: dict[str, list[Decision]] = {}
-    for decision in report.decisions:
-        if decision.bound:
-            by_job.setdefault(decision.job.key, []).append(decision)
     writes: list[Prepare] = _taken_back(cycle)
+    by_job: dict[str, tuple[list[Decision], _Said]] = {}
+    for decision in report.decisions:  # who was placed first says for which node a volume is made
+        if decision.bound:
+            decisions, said = by_job.setdefault(decision.job.key, ([], {}))
+            decisions.append(decision)
+            said |= _ask(cycle, decision)
     outcome: dict[str, list[Decision]] = {}
-    for key, decisions in by_job.items():
-        said = _ask(cycle, decisions)
+    for key, (decisions, said) in by_job.items():
         if said:
             outcome[key], written = _settle(cycle, decisions, said)
             writes += written
@@ -78,12 +79,11 @@ def _count(cycle: Cycle, failed: Reason | None, undone: Iterable[Prepare]) -> No
         cycle.report.undone |= {write.key: failed.code for write in undone if write.key.kind in _CLAIMS}
 
 
-def _ask(cycle: Cycle, decisions: list[Decision]) -> _Said:
+def _ask(cycle: Cycle, decision: Decision) -> _Said:
     said: _Said = {}
-    for decision in decisions:
-        for placed in decision.placed:
-            tasks = zip(placed.tasks, placed.rows.tolist(), strict=True)
-            said |= cycle.pipeline.before_bind(decision.job, tasks)
+    for placed in decision.placed:
+        tasks = zip(placed.tasks, placed.rows.tolist(), strict=True)
+        said |= cycle.pipeline.before_bind(decision.job, tasks)
     return said
 
 

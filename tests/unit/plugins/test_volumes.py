@@ -35,7 +35,7 @@ from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects
 from tierwise.sim.cluster.provisioner import provision
 from tierwise.sim.cluster.rounds import schedule
-from tierwise.sim.cluster.store import EmbeddedCluster
+from tierwise.sim.cluster.store import EmbeddedCluster, merged
 from tierwise.snapshot.builder import Reader, build
 from tierwise.snapshot.consistency import differences
 
@@ -471,6 +471,54 @@ def test_a_gang_that_shares_a_claim_and_fits_no_zone_takes_its_chance() -> None:
 
     assert ["default/g"] == [decision.job.key for decision in report.decisions]
     assert 1 == len([effect for effect in asked if isinstance(effect, Prepare)])
+
+
+def _near(name: str, app: str) -> Raw:
+    term = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": app}}}
+    spec: Raw = {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+    return merged(pod(name), {"spec": spec})
+
+
+def _at(host: str, raw: Raw) -> Raw:
+    return merged(raw, {"spec": {"nodeSelector": {HOST: host}}})
+
+
+@pytest.mark.parametrize("gangs", ["pods", "two gangs", "one gang"])
+@pytest.mark.parametrize(("second", "expected"), [("n0", "n0"), ("n1", None)])
+@pytest.mark.parametrize("chosen", [False, True])
+def test_nobody_counts_on_a_pod_whose_volume_is_made_for_another_node(
+    gangs: str, second: str, expected: str | None, chosen: bool
+) -> None:
+    """The other user of a claim may not come to its node once the volume is there, so nobody is bound beside it."""
+    groups = {"pods": ("", ""), "two gangs": ("g1", "g2"), "one gang": ("g1", "g1")}[gangs]
+    users = [
+        _at(where, pod(name, "c", group=group, labels={"app": name}))
+        for name, group, where in (("first", groups[0], "n0"), ("other", groups[1], second))
+    ]
+    noted = {SELECTED: "n0", CHOSEN_NODE: "n0", CHOSEN_AT: "2026-09-21T14:13:20Z"} if chosen else {}
+    shared = claim("c", modes=("ReadWriteMany",), annotations=noted)
+    every = [_group(name, groups.count(name)) for name in dict.fromkeys(groups) if name]
+    last = merged(_near("near", "other"), {"metadata": {"creationTimestamp": "2026-09-21T14:00:00Z"}})
+
+    _, asked = _decided(objects(*TWO_ZONES, storage_class(), shared, *every, *users, last))
+
+    bound = {effect.pod.name: effect.node for effect in asked if isinstance(effect, Bind)}
+    assert ({"near": expected} if expected else {}) == bound
+
+
+def test_a_volume_is_made_for_the_pod_that_was_placed_first() -> None:
+    """Also where the job of a later one was served before, for the pod that is its minimum."""
+    users = [_at("n0", pod("b-0", "c", group="b")), _at("n1", pod("a-1", "c", group="a"))]
+    world = [*TWO_ZONES, storage_class(), claim("c", modes=("ReadWriteMany",)), _group("a", 1), _group("b", 1)]
+
+    _, asked = _decided(objects(*world, pod("a-0", group="a"), *users))
+
+    assert ["n0"] == [_selected(effect) for effect in asked if isinstance(effect, Prepare)]
+
+
+def _selected(effect: Prepare) -> str:
+    said: Any = effect.patch["metadata"]
+    return str(said["annotations"][SELECTED])
 
 
 # -- what pods take from each other

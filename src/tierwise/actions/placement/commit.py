@@ -45,7 +45,7 @@ def commit(
         placed.append(PlacedTasks(placement.sub, tasks, _by_rank(cycle, job, placement, tasks), placement.pool))
     around = cycle.current_domain(job)
     where = ROOT if around is None else around
-    cycle.report.decide(Decision(job, action, where, tuple(placed), bound, score, proposed))
+    _decide(cycle, [Decision(job, action, where, tuple(placed), bound, score, proposed)])
     if bound:
         return
     cycle.backlog.hold(job)
@@ -62,7 +62,7 @@ def commit_each(cycle: Cycle, jobs: Sequence[Job], rows: Ints, *, action: str) -
         placed = PlacedTasks(sub, sub.pod_sets[0].tasks, rows[i : i + 1], Pool.IDLE)
         decisions.append(Decision(job, action, domains[i], (placed,), bound=True))
     cycle.backlog.pop_whole([job.subs[0].pod_sets[0] for job in jobs])
-    cycle.report.decide_each(decisions)
+    _decide(cycle, decisions)
 
 
 def commit_surplus(cycle: Cycle, job: Job, placement: Placement, before: tuple[int, int] | None) -> None:
@@ -74,7 +74,26 @@ def commit_surplus(cycle: Cycle, job: Job, placement: Placement, before: tuple[i
         low, high = min(low, int(rows[0])), max(high, int(rows[0]))
         placed = PlacedTasks(placement.sub, (task,), rows, placement.pool)
         decisions.append(Decision(job, "allocate", cycle.topology.meet_span(low, high), (placed,), bound=True))
-    cycle.report.decide_each(decisions)
+    _decide(cycle, decisions)
+
+
+def _decide(cycle: Cycle, decisions: Sequence[Decision]) -> None:
+    """Add decisions to the report, and note whose volume is made for another node than its own.
+
+    Such a pod is held against the volume once that is there, and may have to go elsewhere: nobody counts on it before.
+    """
+    cycle.report.decide(decisions)
+    names = cycle.nodes.names
+    for decision in decisions:
+        for placed in decision.placed if decision.bound else ():
+            volumes = placed.tasks[0].shape.volumes if placed.tasks else None
+            if volumes is None or not volumes.wanted:
+                continue  # as most pods
+            for task, row in zip(placed.tasks, placed.rows.tolist(), strict=True):
+                waited = [claim for claim in task.volume_claims if not claim.volume]
+                made_for = [cycle.volumes_for.setdefault(claim.key, claim.chosen or names[row]) for claim in waited]
+                if any(node != names[row] for node in made_for):
+                    cycle.ledger.expect(task.shape, np.array([row]), np.array([1]))
 
 
 def _by_rank(cycle: Cycle, job: Job, placement: Placement, tasks: Sequence[Task]) -> Ints:
