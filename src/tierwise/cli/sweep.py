@@ -23,11 +23,13 @@ from tierwise.replay.sweep.grid import Grid, read_grid
 from tierwise.replay.sweep.picture import drawing
 from tierwise.replay.sweep.report import comparison_rows, html_text, write_csv
 from tierwise.replay.sweep.results import CellResult, ResultFile, digest
-from tierwise.replay.sweep.statistics import NO_DIFFERENCE, Difference, compared, pairs
+from tierwise.replay.sweep.statistics import FEW_SEEDS, NO_DIFFERENCE, Difference, compared, pairs
 
 __all__ = ["sweep"]
 
 _STOPPED = 130
+_FAILED = 5
+"""So many cells that failed are told one by one."""
 
 
 @verb("""
@@ -59,6 +61,9 @@ def sweep(
         grid = read_grid(filename.read_bytes(), str(filename))
     except OSError as error:
         raise InputError(error.strerror or str(error), file=str(filename)) from None
+    for path in filter(None, (results, html, png, csv)):
+        if not path.parent.is_dir():  # told now, not when everything has run
+            raise InputError("its folder does not exist", file=str(path))
     ctx = click.get_current_context()
     draw = drawing() if png is not None else None  # what is missing is told before anything runs
     with TemporaryDirectory() as folder, closing(ResultFile(results or Path(folder, "cells"), grid)) as file:
@@ -112,13 +117,19 @@ def _lines(page: Page, grid: Grid, found: Mapping[int, CellResult], differences:
     for profile in dict.fromkeys(difference.profile for difference in differences):
         own = [difference for difference in differences if difference.profile == profile]
         title = f"{profile} beside {grid.baseline}: {count(own[0].pairs, 'pair')}, 95 % intervals"
+        title += f"; {FEW_SEEDS}, so no verdict" if any(one.verdict == FEW_SEEDS for one in own) else ""
         columns = (TableColumn("", least=16), TableColumn(grid.baseline, right=True), TableColumn(profile))
         rows: list[Sequence[Cell]] = [
-            (*row, "-" if said == NO_DIFFERENCE else said) for *row, said in comparison_rows(own)
+            (*row, "-" if said in (NO_DIFFERENCE, FEW_SEEDS) else said) for *row, said in comparison_rows(own)
         ]
         made += [Text(), *wrapped(Text(title, style="bold"), page.width), Text()]
         made += table(page, (*columns, TableColumn("shown")), rows)
-    failed = [(number, result.error) for number, result in sorted(found.items()) if result.error]
-    made += [Text(), Text(f"{count(len(failed), 'cell')} failed:", style="bold")] if failed else []
-    made += [line for number, error in failed[:5] for line in wrapped(Text(f"  cell {number}: {error}"), page.width)]
+    failed = {number: result.error for number, result in found.items() if result.error}
+    if failed:
+        made += [Text(), Text(f"{count(len(failed), 'cell')} failed:", style="bold")]
+        first = [cell for cell in grid if cell.number in failed][:_FAILED]
+        for cell in first:
+            told = f"cell {cell.number} ({', '.join(cell.names.values())}): {failed[cell.number]}"
+            made += wrapped(Text(told), page.width, first="  ", rest="    ")
+        made += [Text(f"  and {len(failed) - len(first):,} more")] if len(failed) > len(first) else []
     return made

@@ -21,7 +21,7 @@ from tierwise.api.errors import InputError
 from tierwise.replay.report.table import COMPARED, FIGURE
 from tierwise.replay.spec import ReplaySpec
 from tierwise.replay.spec import command as alone
-from tierwise.replay.sweep.engines import Serial, WorkerLostError, Workers, engine, run
+from tierwise.replay.sweep.engines import Serial, WorkerLostError, Workers, answering, engine, run
 from tierwise.replay.sweep.grid import Grid, read_grid
 from tierwise.replay.sweep.picture import drawing
 from tierwise.replay.sweep.report import unbeaten
@@ -119,6 +119,26 @@ def workers(request: pytest.FixtureRequest) -> Iterator[Workers]:
 def test_every_engine_gives_the_same_digest(grid: Grid, workers: Workers) -> None:
     """The results do not depend on who computes them, or in which order."""
     assert digest(results_of(grid, Serial())) == digest(results_of(grid, workers))
+
+
+class Gone(Serial):
+    """A cluster that is there for a while."""
+
+    def result(self, handle: Any) -> CellResult:
+        with answering("tcp://there"):
+            if handle[0].seed == 2:
+                raise RuntimeError("connection lost, " + 40 * "and more ")
+            return super().result(handle)
+
+
+def test_a_cluster_that_goes_away_costs_no_result(tmp_path: Path, grid: Grid) -> None:
+    """It is told in a line that is not long, and the sweep goes on where it ended."""
+    ended = run(Gone(), grid)
+    with closing(ResultFile(tmp_path / "cells.jsonl", grid)) as file:
+        file.add(*next(ended))
+        with pytest.raises(InputError, match=r"--engine: tcp://there gave up: connection lost, and more .{0,150}…$"):
+            next(ended)
+        assert {0} == file.done
 
 
 def reader_of(file: Path) -> int:
@@ -288,7 +308,7 @@ def test_a_cell_that_fails_is_kept_with_its_record(tmp_path: Path) -> None:
 
     assert 1 == told.exit_code
     assert [["nowhere.yaml"], ["nowhere.yaml"]] == [line["spec"]["profile"] for line in failed]
-    assert "2 cells failed:" in told.stdout
+    assert "2 cells failed:\n  cell 2 (two, nowhere.yaml, 1): --profile: nowhere.yaml is neither a file" in told.stdout
     with closing(ResultFile(kept, read_grid(file.read_bytes(), ""))) as again:
         assert 4 == len(again.done)
 
@@ -304,6 +324,16 @@ def test_the_report_has_every_profile_and_a_command_for_the_worst_cells(tmp_path
     assert "fewer than 6 seeds" in html.read_text()
     assert 17 == len(table.read_text().splitlines())
     assert "GPU occupancy and goodput" in html.read_text()
+
+
+@pytest.mark.parametrize("option", ["--results", "--html", "--png", "--csv"])
+def test_a_folder_that_is_not_there_is_told_before_anything_runs(option: str, tmp_path: Path) -> None:
+    """Not when everything has run."""
+    (tmp_path / "grid.yaml").write_bytes(SMALL)
+    told = command("sweep", "-f", tmp_path / "grid.yaml", option, tmp_path / "none" / "file")
+
+    assert (2, "") == (told.exit_code, told.stdout)
+    assert f"tierwise: {tmp_path / 'none' / 'file'}: its folder does not exist\n" == told.stderr
 
 
 def test_a_picture_has_the_maps_and_fronts(tmp_path: Path) -> None:

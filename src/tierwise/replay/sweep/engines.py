@@ -7,10 +7,12 @@ cell that loses its worker three times has failed; a Dask scheduler counts such 
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from itertools import islice
 from multiprocessing import get_context
 from typing import Any, Protocol
@@ -21,11 +23,12 @@ from tierwise.replay.sweep.extras import imported
 from tierwise.replay.sweep.grid import Cell
 from tierwise.replay.sweep.results import CellResult, answer
 
-__all__ = ["Workers", "engine", "run"]
+__all__ = ["Workers", "answering", "engine", "run"]
 
 _AHEAD = 2
 """Cells that wait for each worker."""
 _LOSSES = 3
+_LONG = 160
 _WITHIN = 10
 """Seconds within which a cluster answers."""
 
@@ -133,6 +136,8 @@ class Dask:
 
     def __init__(self, address: str) -> None:
         self._library = imported("distributed", "dask", "--engine")
+        for name in ("distributed", "distributed.client"):  # what they say of lost connections is told by us
+            logging.getLogger(name).setLevel(logging.CRITICAL)
         self._address = address
         try:
             self._client = self._library.Client(address, timeout=_WITHIN)
@@ -144,19 +149,23 @@ class Dask:
         return self._client.submit(answer, spec, pure=False)
 
     def ended(self, handles: list[Any]) -> list[Any]:
-        return list(self._library.wait(handles, return_when="FIRST_COMPLETED").done)
+        with answering(self._address):
+            return list(self._library.wait(handles, return_when="FIRST_COMPLETED").done)
 
     def result(self, handle: Any) -> CellResult:
-        try:
-            found: CellResult = handle.result()
-        except self._library.KilledWorker as error:
-            return CellResult(error=f"its worker was lost {error.allowed_failures + 1} times")
-        except (OSError, CancelledError) as error:
-            raise _unreachable(self._address, error) from None
-        return found
+        with answering(self._address):
+            try:
+                found: CellResult = handle.result()
+            except self._library.KilledWorker as error:
+                return CellResult(error=f"its worker was lost {error.allowed_failures + 1} times")
+            return found
 
     def close(self) -> None:
         self._client.close()
+
+
+_LOST = ("WorkerCrashedError", "NodeDiedError", "ObjectLostError", "OutOfMemoryError")
+"""What Ray says of a cell whose worker went away, alone or with its node."""
 
 
 class Ray:
@@ -164,6 +173,9 @@ class Ray:
 
     def __init__(self, address: str) -> None:
         self._library = imported("ray", "ray", "--engine")
+        self._address = address
+        known = vars(self._library.exceptions)
+        self._lost = tuple(known[name] for name in _LOST if name in known)
         try:
             self._library.init(address, log_to_driver=False, logging_level="ERROR")
         except (ConnectionError, ValueError, RuntimeError) as error:
@@ -175,15 +187,17 @@ class Ray:
         return self._answer.remote(spec)
 
     def ended(self, handles: list[Any]) -> list[Any]:
-        done, _ = self._library.wait(handles, num_returns=1)
-        return list(done)
+        with answering(self._address):
+            done, _ = self._library.wait(handles, num_returns=1)
+            return list(done)
 
     def result(self, handle: Any) -> CellResult:
-        try:
-            found: CellResult = self._library.get(handle)
-        except self._library.exceptions.WorkerCrashedError:
-            raise WorkerLostError from None
-        return found
+        with answering(self._address):
+            try:
+                found: CellResult = self._library.get(handle)
+            except self._lost:
+                raise WorkerLostError from None
+            return found
 
     def close(self) -> None:
         self._library.shutdown()
@@ -205,6 +219,17 @@ def engine(name: str | None, processes: int) -> Workers:
     return _CLUSTERS[kind](address)
 
 
-def _unreachable(address: str, error: Exception) -> InputError:
-    told = " ".join(str(error).split())
-    return InputError(f"{address} cannot be reached: {told or type(error).__name__}", field="--engine")
+def _unreachable(address: str, error: Exception, what: str = "cannot be reached") -> InputError:
+    told = " ".join(str(error).split()) or type(error).__name__
+    return InputError(f"{address} {what}: {told if len(told) <= _LONG else told[:_LONG] + '…'}", field="--engine")
+
+
+@contextmanager
+def answering(address: str) -> Iterator[None]:
+    """A cell answers whatever happens in it (`results.answer`): anything else that is raised is the cluster's."""
+    try:
+        yield
+    except (WorkerLostError, InputError):
+        raise
+    except Exception as error:  # noqa: BLE001 - of whatever kind its client has
+        raise _unreachable(address, error, "gave up") from None

@@ -47,6 +47,8 @@ def answer(spec: ReplaySpec) -> CellResult:
     """Replay a cell: what workers call. What it raises is its answer, so that the rest goes on."""
     try:
         found = replay(spec)
+    except InputError as error:
+        return CellResult(error=str(error))
     except Exception as error:  # noqa: BLE001 - one cell must not stop the others
         return CellResult(error=f"{type(error).__name__}: {error}")
     return CellResult(_figures(found), hashlib.sha256(msgspec.json.encode(found, order="sorted")).hexdigest())

@@ -17,12 +17,13 @@ from math import lgamma
 import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Bools, Floats
+from tierwise.model.arrays import Floats
 from tierwise.replay.report.table import CLOSENESS, COMPARED, DECISIVE, FIGURE
 from tierwise.replay.sweep.grid import PROFILE, SEED, Grid
 from tierwise.replay.sweep.results import CellResult
 
 __all__ = [
+    "FEW_SEEDS",
     "NO_DIFFERENCE",
     "Difference",
     "Pairs",
@@ -35,7 +36,7 @@ __all__ = [
 
 SEEDS = 6
 """So many make a verdict."""
-NO_DIFFERENCE = "no difference shown"
+NO_DIFFERENCE, FEW_SEEDS = "no difference shown", f"fewer than {SEEDS} seeds"
 LEVEL = 0.05
 _DRAWS = 4000
 
@@ -95,15 +96,16 @@ def _row(result: CellResult) -> list[float]:
 
 
 def compared(one: Pairs) -> list[Difference]:
-    """Every figure over the whole grid."""
-    rng = np.random.default_rng(len(one.here))
-    drawn = [rng.integers(len(one.here), size=len(one.here)) for _ in range(_DRAWS)]
+    """Every figure over the whole grid; a draw is how often it has each pair, and none is kept."""
+    number, rng = len(one.here), np.random.default_rng(len(one.here))
+    every = ~(np.isnan(one.here) | np.isnan(one.there))
+    sides = np.stack([np.where(every, one.here, 0.0), np.where(every, one.there, 0.0), every.astype(float)])
+    draws = (np.bincount(rng.integers(number, size=number), minlength=number).astype(float) for _ in range(_DRAWS))
+    sums = np.array([drawn @ sides for drawn in draws])
     made = []
     for column, figure in enumerate(COMPARED):
-        here, there = one.here[:, column], one.there[:, column]
-        known = ~(np.isnan(here) | np.isnan(there))
-        here, there, points = np.where(known, here, 0.0), np.where(known, there, 0.0), figure.is_share
-        samples = np.array([_value(here[d], there[d], known[d], points=points) for d in drawn])
+        (here, there, _), known, points = sides[:, :, column], every[:, column], figure.is_share
+        samples = np.array([_value(*drawn, points=points) for drawn in sums[:, :, column].tolist()])
         samples, none = samples[np.isfinite(samples)], 0.0 if points else 1.0
         low, high = np.percentile(samples, (2.5, 97.5)) if len(samples) else (None, None)
         p = 2 * min(np.mean(samples <= none), np.mean(samples >= none)) if len(samples) else 1.0
@@ -115,7 +117,7 @@ def compared(one: Pairs) -> list[Difference]:
                 int(known.sum()),
                 _finite(here[known].mean()) if known.any() else None,
                 _finite(there[known].mean()) if known.any() else None,
-                _finite(_value(here, there, known, points=points)),
+                _finite(_value(float(here.sum()), float(there.sum()), float(known.sum()), points=points)),
                 _finite(low),
                 _finite(high),
                 _finite(float(np.std((here - there)[known], ddof=1))) if known.sum() > 1 else None,
@@ -126,11 +128,11 @@ def compared(one: Pairs) -> list[Difference]:
     return _judged(made, one.seeds)
 
 
-def _value(here: Floats, there: Floats, known: Bools, *, points: bool) -> float:
+def _value(here: float, there: float, known: float, *, points: bool) -> float:
+    """The ratio of two sums, or the difference of two means."""
     if points:
-        return float((here - there).sum() / max(known.sum(), 1))
-    total = float(there.sum())
-    return float(here.sum()) / total if total else np.nan
+        return (here - there) / max(known, 1.0)
+    return here / there if there else np.nan
 
 
 def compared_by_setting(grid: Grid, one: Pairs) -> list[Difference]:
@@ -175,7 +177,7 @@ def _judged(made: Sequence[Difference], seeds: int) -> list[Difference]:
         figure = FIGURE[difference.figure]
         verdict = figure.words[less != (figure.better < 0)]
         if seeds < SEEDS:
-            verdict = f"fewer than {SEEDS} seeds"
+            verdict = FEW_SEEDS
         elif not sure:
             verdict = NO_DIFFERENCE
         found.append(msgspec.structs.replace(difference, verdict=verdict))
