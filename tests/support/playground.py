@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -49,13 +51,20 @@ class Playground:
     """A cluster with these objects, and its clients' view of it."""
 
     def __init__(
-        self, raws: Iterable[Json] = (), *, timing: PodSpeed = OWN_TIMING, window: int = 1000, events: int = 1000
+        self,
+        raws: Iterable[Json] = (),
+        *,
+        timing: PodSpeed = OWN_TIMING,
+        window: int = 1000,
+        events: int = 1000,
+        real_time: bool = False,
     ) -> None:
+        """With `real_time` the clock is the machine's, for clusters that live by it."""
         objects = Objects.of((codec.decode(raw), raw) for raw in raws)
-        self.now = START
-        self.cluster = ServedCluster(objects, lambda: self.now, window, events)
+        self.now = float(math.floor(time.time())) if real_time else START
+        self.cluster = ServedCluster(objects, time.time if real_time else lambda: self.now, window, events)
         self.api = ObjectApi(self.cluster)
-        self.simulation = life_of(self.cluster, DEFAULT, START, timing)
+        self.simulation = life_of(self.cluster, DEFAULT, self.now, timing)
 
     def live(self, seconds: int = 3) -> None:
         """Let so many seconds pass, one after the other."""

@@ -57,7 +57,6 @@ def add_api(app: web.Application, api: ObjectApi) -> None:
         "/api": server.core,
         "/apis": server.groups,
         "/version": _fixed(discovery.version()),
-        "/version/": _fixed(discovery.version()),  # as the official client for Python asks
         "/openapi/v2": _old_openapi,
         "/openapi/v3": _fixed(openapi.index()),
         "/openapi/v3/{path:.+}": _openapi,
@@ -68,6 +67,7 @@ def add_api(app: web.Application, api: ObjectApi) -> None:
     _add_reviews(app)
     for path, handler in routes.items():
         app.router.add_get(path, handler)
+        app.router.add_get(f"{path}/", handler)  # as clients for Python ask
     for path in ("{kind:nodes}", "{kind:pods}", "namespaces/{namespace}/{kind:pods}"):
         app.router.add_get(f"/apis/metrics.k8s.io/v1beta1/{path}", server.metrics)
         app.router.add_get(f"/apis/metrics.k8s.io/v1beta1/{path}/{{name}}", server.metrics)

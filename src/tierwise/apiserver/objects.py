@@ -659,16 +659,21 @@ def _idle(served: ServedKind, raw: Raw) -> Iterator[str]:
 
 def _addressed(service: Raw) -> Raw:
     """What a service gets beside what it asks for: a type, an address, and ports of nodes. Nothing answers there."""
-    spec = {"type": "ClusterIP", **part(service, "spec")}
+    spec = {"type": "ClusterIP", "sessionAffinity": "None", **part(service, "spec")}
     mark = hashlib.sha256(f"{meta_of(service).get('namespace')}/{meta_of(service).get('name')}".encode()).digest()
     if spec["type"] != "ExternalName" and not spec.get("clusterIP"):
         address = f"10.96.{mark[0]}.{1 + mark[1] % 254}"
         spec |= {"clusterIP": address, "clusterIPs": [address]}
-    ports = spec.get("ports")
-    if spec["type"] in ("NodePort", "LoadBalancer") and isinstance(ports, list):
+    ports, outside = spec.get("ports"), spec["type"] in ("NodePort", "LoadBalancer")
+    if isinstance(ports, list):
         first = 30_000 + int.from_bytes(mark[2:4], "big") % 2_500
         spec["ports"] = [
-            {"nodePort": first + index, **port} if isinstance(port, dict) else port for index, port in enumerate(ports)
+            {"protocol": "TCP", "targetPort": port.get("port")}
+            | ({"nodePort": first + index} if outside else {})
+            | port
+            if isinstance(port, dict)
+            else port
+            for index, port in enumerate(ports)
         ]
     return spec
 

@@ -250,6 +250,29 @@ def _claim(raw: Raw, _: float) -> str:
     return f"{_at(raw, 'spec', 'claimRef', 'namespace')}/{name}" if name else ""
 
 
+def _used(raw: Raw, *, limits: bool) -> str:
+    """What is used of a quota, and what there is of it."""
+    hard, used = _at(raw, "spec", "hard"), _at(raw, "status", "used")
+    names = [name for name in hard if name.startswith("limits.") == limits] if isinstance(hard, dict) else []
+    given = used if isinstance(used, dict) else {}
+    return ", ".join(f"{name}: {given.get(name, 0)}/{hard[name]}" for name in sorted(names))  # type: ignore[index]
+
+
+def _behind(parts: str, field: str) -> Callable[[Raw, float], object]:
+    """The addresses of a service; a few of many."""
+
+    def cell(raw: Raw, _: float) -> str:
+        found: list[str] = []
+        for one in _items(raw, parts):
+            listed = one.get(field)
+            for entry in listed if isinstance(listed, list) else ():
+                found.append(str(entry.get("ip")) if isinstance(entry, dict) else str(entry))
+        more = f" + {len(found) - 3} more..." if len(found) > 3 else ""
+        return (",".join(found[:3]) or "<none>") + more
+
+    return cell
+
+
 def _ports(raw: Raw, _: float) -> str:
     shown = []
     for one in _items(raw, "spec", "ports"):
@@ -301,6 +324,13 @@ _KNOWN: Final[Mapping[tuple[str, str], Sequence[_Column]]] = {
         _AGE,
         _Column("Selector", _selector("spec", "selector"), wide=True),
     ),
+    ("", "ResourceQuota"): (
+        _Column("Request", lambda raw, _: _used(raw, limits=False)),
+        _Column("Limit", lambda raw, _: _used(raw, limits=True)),
+        _AGE,
+    ),
+    ("", "Endpoints"): (_Column("Endpoints", _behind("subsets", "addresses")), _AGE),
+    ("discovery.k8s.io", "EndpointSlice"): (_Column("Endpoints", _behind("endpoints", "addresses")), _AGE),
     ("", "Event"): (
         _Column("Last Seen", lambda raw, now: age(raw.get("lastTimestamp") or raw.get("eventTime"), now)),
         _Column("Type", _text("type")),
@@ -355,12 +385,15 @@ _KNOWN: Final[Mapping[tuple[str, str], Sequence[_Column]]] = {
         _AGE,
         *_OF_TEMPLATE,
     ),
-    ("apps", "ReplicaSet"): (
-        _Column("Desired", _replicas, "integer"),
-        _Column("Current", _number("status", "replicas"), "integer"),
-        _Column("Ready", _number("status", "readyReplicas"), "integer"),
-        _AGE,
-        *_OF_TEMPLATE,
+    **dict.fromkeys(
+        (("apps", "ReplicaSet"), ("", "ReplicationController")),
+        (
+            _Column("Desired", _replicas, "integer"),
+            _Column("Current", _number("status", "replicas"), "integer"),
+            _Column("Ready", _number("status", "readyReplicas"), "integer"),
+            _AGE,
+            *_OF_TEMPLATE,
+        ),
     ),
     ("apps", "StatefulSet"): (_Column("Ready", _of("readyReplicas", ("spec", "replicas"))), _AGE, *_OF_TEMPLATE[:2]),
     ("apps", "DaemonSet"): (

@@ -8,6 +8,7 @@ import pytest
 from tests.support.playground import Json, Playground, deployment, nodes
 
 from tierwise.apiserver.failures import ApiFailure
+from tierwise.apiserver.tables import table
 
 
 def _pod(name: str = "p", *, requests: Json | None = None, limits: Json | None = None, **spec: object) -> Json:
@@ -287,3 +288,18 @@ def test_replication_controllers_have_pods() -> None:
 
     assert (2, 1) == (two, len(ground.names("v1/pods")))
     assert 1 == ground.get("v1/replicationcontrollers", "rc")["status"]["readyReplicas"]
+
+
+def test_what_people_look_for_is_in_the_tables() -> None:
+    """Used and hard of a quota, and the addresses of a service."""
+    ground = Playground(nodes("n0"))
+    ground.create("v1/resourcequotas", _quota(hard={"pods": "2", "limits.cpu": "3"}))
+    ground.create("v1/services", _of("v1", "Service", "s", spec={"selector": {"app": "web"}, "ports": [{"port": 80}]}))
+    ground.live()
+
+    def cells(path: str, name: str) -> Any:
+        rows: Any = table(ground.place(path).served, [ground.get(path, name)], {}, now=ground.now)["rows"]
+        return rows[0]["cells"][1:-1]
+
+    assert ["pods: 0/2", "limits.cpu: 0/3"] == cells("v1/resourcequotas", "q")
+    assert ["<none>"] == cells("v1/endpoints", "s")
