@@ -14,12 +14,12 @@ import sys
 from pathlib import Path
 
 _API = ("core/v1", "apps/v1", "batch/v1", "policy/v1", "scheduling/v1", "storage/v1", "resource/v1", "networking/v1")
-_API += ("coordination/v1", "events/v1", "autoscaling/v2", "discovery/v1", "rbac/v1")
+_API += ("coordination/v1", "events/v1", "autoscaling/v1", "autoscaling/v2", "discovery/v1", "rbac/v1")
 _META = "pkg/apis/meta/v1"
 _SCALARS = {"string", "bool", "int32", "int64", "bytes", "double"}
 _ROOTS = {
     "core": "Pod Node Namespace ConfigMap Service ResourceQuota PersistentVolume PersistentVolumeClaim Secret "
-    "ServiceAccount Event Binding ReplicationController",
+    "ServiceAccount Event Binding ReplicationController Endpoints LimitRange",
     "apps": "Deployment ReplicaSet StatefulSet DaemonSet",
     "batch": "Job CronJob",
     "policy": "PodDisruptionBudget Eviction",
@@ -29,7 +29,7 @@ _ROOTS = {
     "networking": "NetworkPolicy Ingress",
     "coordination": "Lease",
     "events": "Event",
-    "autoscaling": "HorizontalPodAutoscaler",
+    "autoscaling": "HorizontalPodAutoscaler Scale",
     "discovery": "EndpointSlice",
     "rbac": "Role RoleBinding ClusterRole ClusterRoleBinding",
     "meta": "DeleteOptions",

@@ -24,7 +24,9 @@ from tests.support.playground import Json, Playground, deployment, nodes
 from tests.support.ports import HOST, free_port
 
 from tierwise.apiserver.app import add_api
+from tierwise.apiserver.kinds import KINDS
 from tierwise.apiserver.life import alive
+from tierwise.apiserver.protobuf import message_of
 from tierwise.runtime.listener import listening
 
 ROOT = Path(__file__).parents[3]
@@ -234,3 +236,14 @@ def test_helm_installs_upgrades_rolls_back_and_uninstalls(tmp_path: Path) -> Non
         assert [] == yaml.safe_load(helm("list", "-o", "yaml"))
 
     assert ["superseded", "superseded", "deployed"] == [entry["status"] for entry in yaml.safe_load(history)]
+
+
+def test_what_clients_in_go_send_is_read() -> None:
+    """Protobuf, which they send of all kinds that have been stable for long, and of sub-resources."""
+    new = {"PodGroup", "CompositePodGroup", "Workload", "CustomResourceDefinition"}
+    groups = ("", "apps", "batch", "policy", "autoscaling", "storage.k8s.io", "networking.k8s.io", "resource.k8s.io")
+    more = ("scheduling.k8s.io", "coordination.k8s.io", "events.k8s.io", "discovery.k8s.io")
+    served = {(kind.group, kind.kind) for kind in KINDS if kind.group in (*groups, *more) and kind.kind not in new}
+    sent = [*served, ("autoscaling", "Scale"), ("policy", "Eviction"), ("", "Binding"), ("meta", "DeleteOptions")]
+
+    assert [] == [kind for kind in sent if message_of(*kind) is None]
