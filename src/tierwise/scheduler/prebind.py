@@ -40,16 +40,18 @@ def prepare(cycle: Cycle) -> None:
     report = cycle.report
     writes: list[Prepare] = _taken_back(cycle)
     by_job: dict[str, tuple[list[Decision], _Said]] = {}
+    asked: list[tuple[str, Preparation]] = []  # by the key of the job
     for decision in report.decisions:  # who was placed first says for which node a volume is made
         if decision.bound:
             decisions, said = by_job.setdefault(decision.job.key, ([], {}))
             decisions.append(decision)
-            said |= _ask(cycle, decision)
-    outcome: dict[str, list[Decision]] = {}
-    for key, (decisions, said) in by_job.items():
-        if said:
-            outcome[key], written = _settle(cycle, decisions, said)
-            writes += written
+            answers = _ask(cycle, decision)
+            said |= answers
+            asked += ((decision.job.key, one) for found in answers.values() for one in found)
+    settled = {key: _settle(cycle, decisions, said) for key, (decisions, said) in by_job.items() if said}
+    for key, one in asked:  # in the order of asking, whatever the job: a claim is written with all who had it before
+        writes += one.writes if settled[key] is not None else one.undo
+    outcome = {key: decisions or [] for key, decisions in settled.items()}
     report.writes = tuple(_each_once(writes))
     if not outcome:
         return
@@ -87,32 +89,30 @@ def _ask(cycle: Cycle, decision: Decision) -> _Said:
     return said
 
 
-def _settle(cycle: Cycle, decisions: list[Decision], said: _Said) -> tuple[list[Decision], list[Prepare]]:
-    """What becomes of the decisions about one job, and what is written for them."""
+def _settle(cycle: Cycle, decisions: list[Decision], said: _Said) -> list[Decision] | None:
+    """What becomes of the decisions about one job; None where all that was written for it is taken back."""
     job, report = decisions[0].job, cycle.report
     every = [one for found in said.values() for one in found]
     failed = next((one.failed for one in every if one.failed is not None), None)
     if failed is not None:
         report.rejections[job.key] = Rejection("bind", job.key, failed)
-        undo = [write for one in every for write in one.undo]
-        _count(cycle, failed, undo)
-        return [], undo
-    writes = [write for one in every for write in one.writes]
+        _count(cycle, failed, [write for one in every for write in one.undo])
+        return None
     waiting = {key for key, found in said.items() for one in found if one.waits is not None}
     if not waiting:
-        return decisions, writes
+        return decisions
     report.rejections[job.key] = _waits(job, waiting, every, sum(decision.count() for decision in decisions))
     ends = [one.until for one in every if one.until is not None]
     if ends:
         report.delays[job.key] = min(ends)
     if cycle.pipeline.gangs and not _whole_without(cycle, decisions, waiting):
-        return [replace(decision, bound=False) for decision in decisions], writes
+        return [replace(decision, bound=False) for decision in decisions]
     parted: list[Decision] = []
     for decision in decisions:
         ready = tuple(_some(placed, waiting, those=False) for placed in decision.placed)
         rest = tuple(_some(placed, waiting, those=True) for placed in decision.placed)
         parted += [replace(decision, placed=ready), replace(decision, placed=rest, bound=False)]
-    return [decision for decision in parted if decision.count()], writes
+    return [decision for decision in parted if decision.count()]
 
 
 def _waits(job: Job, waiting: set[str], every: list[Preparation], placed: int) -> Rejection:

@@ -252,6 +252,17 @@ def test_pods_that_share_a_claim_go_to_one_node() -> None:
     assert 1 == len(given(history, "c"))
 
 
+def test_a_claim_is_reserved_for_all_whose_jobs_take_turns() -> None:
+    """Of two gangs that share a claim both get a pod, and then one of them another: the last write names all three."""
+    names = ["x-0", "y-0", "x-1"]
+    pods = [pod(name, "c", group=name[0]) for name in names]
+
+    history = run(_machine("n0", *GPUS), device_class(), claim("c", exactly()), _group("x", 1), _group("y", 1), pods)
+
+    assert dict.fromkeys((f"default/{name}" for name in names), "n0") == history.bindings
+    assert sorted(names) == sorted(one.name for one in _claim(history, "c").status.reserved_for)
+
+
 def test_a_claim_stays_where_it_was_given_when_the_first_that_shares_it_goes() -> None:
     """The nomination of a pod is withdrawn after another pod was placed beside it: the devices are that pod's now."""
     group: Raw = {
