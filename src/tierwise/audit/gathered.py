@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from tierwise.api.core import Node
 from tierwise.api.koordinator import ClusterNetworkTopology, GatherSpec, gather_spec
 from tierwise.audit.koordinator import AuditedGang, gangs_of
-from tierwise.audit.pods import Finding
+from tierwise.audit.pods import Finding, holds
 from tierwise.port import Objects
 
 __all__ = ["gathered", "layers"]
@@ -28,7 +28,8 @@ def gathered(objects: Objects) -> Iterator[Finding]:
             if layer not in chain:
                 continue
             around = list(chain)[list(chain).index(layer) :]  # the layer itself, and all that are further out
-            on = [nodes[pod.spec.node_name] for pod in gang.standing() if pod.spec.node_name in nodes]
+            there = [pod.spec.node_name for pod in gang.standing() if holds(pod)]
+            on = [nodes[name] for name in there if name in nodes]
             domains = {tuple(_label(node, chain[name]) for name in around) for node in on}
             if len(domains) > 1:
                 shown = ", ".join(sorted(path[0] or "none" for path in domains))

@@ -117,6 +117,15 @@ def test_gangs_gather_where_they_must(must: str, on: str, said: str) -> None:
     assert ([("too-wide", "PodGroup default/g", said)] if said else []) == found
 
 
+@pytest.mark.parametrize("ended", [0, 1])
+def test_pods_that_have_ended_gather_nowhere(ended: int) -> None:
+    """A pod that has done its work counts for its gang, and the others may go on in another domain."""
+    group, *pods = gang("g", 2, must="BlockLayer", running={0: "n0", 1: "n2"})
+    pods[ended]["status"] = {"phase": "Succeeded"}
+
+    assert [] == _found(CLUSTER, [group, *pods])
+
+
 def test_quotas_keep_to_their_max_along_the_hierarchy() -> None:
     """A quota may be filled to the last; what its pods hold counts for those above it."""
     tree = [quota("top", most=6, is_parent=True), quota("a", most=4, parent="top"), quota("b", most=4, parent="top")]
