@@ -76,7 +76,11 @@ def world(pick: Random) -> list[Manifest]:
             marks.append({"scheduling.volcano.sh/queue-name": "q"})  # the pods of a service wait in two queues
         if pick.random() < 0.3:
             marks = [{"scheduling.k8s.io/group-name": f"s{service}"}]
-            pods.append(elastic(f"s{service}", pick))
+            pods.append(elastic(f"s{service}", pick.randrange(1, 3), pick.choice("qr")))
+        elif on and pick.random() < 0.4:  # each pod is a gang of its own
+            names, queues_of = [f"s{service}-gang-{i}" for i in range(len(on))], pick.choice(("q", "qr"))
+            marks = [{"scheduling.k8s.io/group-name": name} for name in names]
+            pods += [elastic(name, 1, pick.choice(queues_of)) for name in names]
         made = [lone_pod(f"s{service}", i, on=where, **spec) for i, where in enumerate(on)]
         for i, pod in enumerate(made):
             pod["metadata"]["annotations"] = marks[i % len(marks)]
@@ -94,9 +98,9 @@ def world(pick: Random) -> list[Manifest]:
     return [*nodes, *queues, *pods]
 
 
-def elastic(name: str, pick: Random) -> Manifest:
-    """A podGroup that starts with one or two of its pods."""
-    spec = {"minMember": pick.randrange(1, 3), "queue": pick.choice("qr")}
+def elastic(name: str, least: int, queue: str) -> Manifest:
+    """A podGroup that starts with so many of its pods."""
+    spec = {"minMember": least, "queue": queue}
     meta = {"name": name, "namespace": "web"}
     version = "scheduling.volcano.sh/v1beta1"
     return {
@@ -162,7 +166,7 @@ def of_group(name: str, queue: str, pods: int) -> list[Manifest]:
     made = [lone_pod(name, i) for i in range(pods)]
     for pod in made:
         pod["metadata"]["annotations"] = {"scheduling.k8s.io/group-name": name}
-    return [{**elastic(name, Random(0)), "spec": {"minMember": 1, "queue": queue}}, *made]
+    return [elastic(name, 1, queue), *made]
 
 
 def two_queues(**spec: Any) -> list[Manifest]:

@@ -24,16 +24,16 @@ Kind = tuple[object, ...]
 
 _TRAITS = attrgetter(
     *("queue", "priority", "phase", "scheduler", "declared", "satisfied", "not_preemptable", "never_preempts"),
-    *("unsupported", "unready", "refusal", "missing", "gangs", "ladder"),
+    *("lone", "sla", "unsupported", "unready", "refusal", "missing", "gangs", "ladder"),
 )
 
 
 def plain_kind(cycle: Cycle, job: Job) -> Kind | None:
-    """The kind of a job that is one task which no gang, topology or promise concerns; None for all other jobs.
+    """The kind of a job that is one task which no topology or promise concerns; None for all other jobs.
 
     Plugins that ignore names do not distinguish jobs of one kind, and no scorer or filter does.
     """
-    if not job.lone or len(job.tasks) != 1 or len(job.subs) != 1 or job.minimum != 1:
+    if len(job.tasks) != 1 or len(job.subs) != 1 or job.minimum != 1:
         return None
     if job.constraint is not None or job.policies or job.roles or job.pattern is not None or job.gather is not None:
         return None
