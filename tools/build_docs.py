@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 INDEX = "docs/README.md"
-AT_THE_ROOT = ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")
+AT_THE_ROOT = sorted((page.name for page in ROOT.glob("*.md")), key=lambda name: (name != "README.md", name))
 
 _SECTION = re.compile(r"^## +(.+?) *$", re.MULTILINE)
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
