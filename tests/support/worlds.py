@@ -19,6 +19,7 @@ from tierwise.api.core import Affinity, Taint, Toleration, TopologySpreadConstra
 from tierwise.api.natural import natural
 from tierwise.framework.extension import Ask, CycleView
 from tierwise.framework.ledger import Ledger, Pool
+from tierwise.framework.room_ahead import RoomAhead
 from tierwise.model.arrays import Floats, Ints, Why, ranks
 from tierwise.model.job import Job, Phase, PodSet, Status, SubJob, Task
 from tierwise.model.node import LabelTable, NodeTable
@@ -152,7 +153,8 @@ def world(nodes: Sequence[NodeDraft], groups: Sequence[PodsDraft], *, racks: Map
         now=0.0,
     )
     ledger = Ledger(snapshot)
-    view = CycleView(axis, table, topology, snapshot.jobs, queues, snapshot, ledger, ReasonBook())
+    ahead = RoomAhead(snapshot, ledger)
+    view = CycleView(axis, table, topology, snapshot.jobs, queues, snapshot, ledger, ReasonBook(), ahead)
     return World(snapshot, ledger, view)
 
 

@@ -85,6 +85,7 @@ DEFAULT = Profile(
             PluginChoice("binpack"),
             PluginChoice("coscheduling", {"awareNetworkTopology": True}),
             PluginChoice("network-topology-aware"),
+            PluginChoice("places"),
             PluginChoice("elasticquota"),
         ),
     ),

@@ -78,6 +78,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     """,
     "overcommit": "overcommit-factor max-queue-overcommit-factor",
     "patience": "time stretch fromPods ladder",
+    "places": "weight",
     "pdb": "",
     "predicates": f"""
         predicate.NodeAffinityEnable predicate.NodePortsEnable predicate.TaintTolerationEnable

@@ -29,6 +29,7 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
 
 if TYPE_CHECKING:
+    from tierwise.framework.room_ahead import RoomAhead
     from tierwise.port import Prepare
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -48,6 +49,7 @@ __all__ = [
     "EvictionCosts",
     "Factory",
     "Filter",
+    "Foresight",
     "Gate",
     "GatherOption",
     "Gradients",
@@ -153,6 +155,7 @@ class CycleView(msgspec.Struct, frozen=True):
     snapshot: Snapshot
     ledger: Ledger
     reasons: ReasonBook
+    ahead: RoomAhead  # what runs ends as expected
     budget: SearchBudget = SearchBudget()
 
 
@@ -524,6 +527,20 @@ class Lending(Protocol):
 
     @marked(REQUIRED, "Reclaimable")
     def paid_with(self, debt: Debt, running: RunningTable) -> Ints: ...  # positions in the running table
+
+
+class Foresight(Protocol):
+    """How much room domains are expected to have while a gang runs: the least of it is used first.
+
+    Why it exists: what a place takes from later gangs depends on what ends when, which a score of now does not know.
+    """
+
+    @marked(REQUIRED, "HyperNodeOrder")
+    def room_ahead(self, ask: Ask, room: Ints, open_rows: Bools) -> Floats | None:
+        """By domain, in tasks of this shape, as a mean over the run; None: as now.
+
+        Given the room of now, by domain, and which rows take such tasks at all.
+        """
 
 
 class Delay(msgspec.Struct, frozen=True):

@@ -62,6 +62,10 @@ class Pipeline(Victims):
         points.DomainScorer.score_domains, combine.total, combine.costs_turn, answers.scores_of_them, seals=(1, 2)
     )
 
+    room_ahead = Rule(
+        points.Foresight.room_ahead, combine.first, combine.is_silent, answers.scores_by_domain, seals=(1, 2)
+    )
+
     # Where a gang is searched for.
     limit = Rule(points.SearchSpace.limit, combine.limit_once, combine.costs_turn, answers.tier)
     gradients: Callable[..., points.Gradients] = _other(

@@ -25,6 +25,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.framework.closest import Split, least_missed, sets_of_fewest
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, ScoreEffect
 from tierwise.framework.ledger import Pool
@@ -43,6 +44,7 @@ __all__ = [
     "kernel_for",
     "place",
     "place_in_order",
+    "room_ahead",
     "runs",
     "score_keys",
     "step",
@@ -61,6 +63,8 @@ Kernel = Callable[[Cycle, Ask, int, slice, Pool], Visits]
 GRAIN = 2.0**20
 """Scores are compared in steps of a millionth, so that rounding noise decides nothing."""
 _LEAST = -(2**62)
+_SETS = 64
+"""Sets of children that are compared by what is inside them; where there are more, children are chosen as they are."""
 
 
 def place(cycle: Cycle, ask: Ask, count: int, span: slice, pool: Pool) -> Picks:
@@ -349,7 +353,11 @@ def _best(keys: Ints, rank: Ints, fits: Bools) -> int:
 # domains at every tier. Inside an innermost domain scores choose the nodes (`place`). A domain that is used
 # completely is taken as one slice, so the work grows with the depth of the tree, not with the number of tasks.
 #
-# `close_reference` in the tests states the same rule task by task.
+# Where a plugin foresees room (`Foresight`), a gang that has nothing placed goes to the child with the least room ahead
+# that holds all; else to the fewest children, in these to the fewest innermost domains, and of those to the set that is
+# missed least (`closest`).
+#
+# `close_reference` in the tests states the first rule task by task.
 
 
 def walk(cycle: Cycle, ask: Ask, count: int, domain: int, pool: Pool) -> Picks:
@@ -369,6 +377,7 @@ class _Walk:
         self._per_row = room.rows(pool)
         self._per_domain = room.domains(pool)
         self._siblings = _siblings(cycle, ask)
+        self._ahead = room_ahead(cycle, ask, pool) if not self._siblings else None
         self._rows: list[Ints] = []
         self._counts: list[Ints] = []
 
@@ -388,7 +397,14 @@ class _Walk:
         if count >= self._per_domain[domain] or not children:
             self._span(self._topology.span(domain), count)
             return
-        for child, number in self._split(domain, children, count):
+        if self._ahead is None:
+            parts = self._split(domain, children, count)
+        else:
+            found = self._foresee(domain, count, self._ahead)
+            if found is None:
+                return
+            parts = found
+        for child, number in parts:
             if child == domain:
                 self._span(self._topology.own_span(domain), number)
             else:
@@ -398,6 +414,58 @@ class _Walk:
         rows, counts = place(self._cycle, self._ask, count, span, self._pool)
         self._rows.append(rows)
         self._counts.append(counts)
+
+    def _foresee(self, domain: int, count: int, ahead: Floats) -> list[tuple[int, int]] | None:
+        """How many tasks each child takes, as `_split`; None where they are placed."""
+        places, room, expected = self._members(domain, ahead)
+        holds = np.flatnonzero(room >= count)
+        if len(holds):
+            best = holds[np.lexsort((room[holds], np.rint(GRAIN * expected[holds])))[0]]
+            return [(int(places[best]), count)]
+        if self._two_tiers(domain) and self._place_pieces(domain, count, ahead):
+            return None
+        split = least_missed(room, expected, count)
+        return _fewest(places, room, count) if split is None else _parts(places, split)
+
+    def _place_pieces(self, domain: int, count: int, ahead: Floats) -> bool:
+        """Place tasks in the fewest innermost domains of the fewest children; False where there are too many sets."""
+        places, room, _ = self._members(domain, ahead)
+        sets = sets_of_fewest(room, count, _SETS)
+        best: tuple[int, int] | None = None
+        parts: list[tuple[int, int]] = []
+        for chosen in sets if sets is not None else ():
+            below = [
+                self._own(place, ahead) if place == domain else self._members(place, ahead)
+                for place in places[chosen].tolist()
+            ]
+            inner, own, expected = (np.concatenate(column) for column in zip(*below, strict=True))
+            split = least_missed(own, expected, count)
+            if split is not None and (best is None or (len(split.places), split.cost) < best):
+                best, parts = (len(split.places), split.cost), _parts(inner, split)
+        for piece, number in parts:
+            self._span(self._topology.own_span(piece), number)
+        return best is not None
+
+    def _members(self, domain: int, ahead: Floats) -> tuple[Ints, Ints, Floats]:
+        """The children of a domain and, under its own number, the rows directly in it; their room, now and ahead."""
+        places = np.array([*self._topology.children[domain], domain])
+        _, own, expected = self._own(domain, ahead)
+        room, later = self._per_domain[places], ahead[places]
+        room[-1:], later[-1:] = own, expected
+        return places, room, later
+
+    def _own(self, domain: int, ahead: Floats) -> tuple[Ints, Ints, Floats]:
+        """The same of the rows directly in a domain."""
+        inner = list(self._topology.children[domain])
+        later = max(0.0, float(ahead[domain] - ahead[inner].sum()))
+        room = int(self._per_row[self._topology.own_span(domain)].sum())
+        return np.array([domain]), np.array([room]), np.array([later])
+
+    def _two_tiers(self, domain: int) -> bool:
+        """Whether there are domains in the children of a domain, and none in those."""
+        children = self._topology.children
+        inner = [grandchild for child in children[domain] for grandchild in children[child]]
+        return bool(inner) and not any(children[grandchild] for grandchild in inner)
 
     def _split(self, domain: int, children: tuple[int, ...], count: int) -> list[tuple[int, int]]:
         """How many tasks each child takes; the domain's own number stands for the rows directly in it."""
@@ -418,6 +486,20 @@ class _Walk:
                 count -= number
         parts += _fewest(places, room, count)
         return parts
+
+
+def _parts(places: Ints, split: Split) -> list[tuple[int, int]]:
+    return list(zip(places[split.places].tolist(), split.counts.tolist(), strict=True))
+
+
+def room_ahead(cycle: Cycle, ask: Ask, pool: Pool = Pool.IDLE) -> Floats | None:
+    """By domain, the room for tasks like these while their job runs; None where no plugin foresees any."""
+    if not cycle.pipeline.room_ahead:
+        return None
+    counted = cycle.fit_counts.of(ask.shape)
+    room = counted.domains(pool)
+    expected = cycle.pipeline.room_ahead(ask, room, counted.why == 0)
+    return room.astype(float) if expected is None else expected
 
 
 def _fewest(places: Ints, room: Ints, count: int) -> list[tuple[int, int]]:

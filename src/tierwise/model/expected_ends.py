@@ -17,6 +17,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from math import ceil, floor, inf
 
 import msgspec
@@ -277,6 +278,8 @@ class RunHistory:
         self, table: dict[tuple[object, ...], list[float]], job: tuple[str, str, int], elapsed: float
     ) -> tuple[Floats, str] | None:
         best: tuple[Floats, str] | None = None
+        if not table:
+            return None
         for key, like in _likenesses(*job):
             runs = table.get(key, ())
             if len(runs) < FEWEST_RUNS:
@@ -319,6 +322,7 @@ def _name(job: Job) -> str:
     return f"{namespace.rpartition(' ')[2]}/{job.owner or name}"
 
 
+@lru_cache(1024)
 def _long(duration: float) -> str:
     """A duration in words of units: "2h30m0s" as "2h30m"."""
     text = spelled(duration)

@@ -61,6 +61,10 @@ class Axis(msgspec.Struct, frozen=True):
     def __len__(self) -> int:
         return len(self.names)
 
+    def devices(self) -> Ints:
+        """The columns of devices and other extended resources, of which gangs need whole hosts."""
+        return np.array([i for i, name in enumerate(self.names) if "/" in name and name != UNOFFERED], dtype=np.int64)
+
     def vector(self, amounts: Mapping[str, int]) -> Ints:
         """Amounts by name as a column; names that the axis lacks must not occur."""
         result = np.zeros(len(self.names), dtype=np.int64)

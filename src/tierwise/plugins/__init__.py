@@ -34,6 +34,7 @@ PLUGINS = Registry(
         "overcommit": "plugins.queues.overcommit:Overcommit",
         "eviction-cost": "plugins.eviction_cost:EvictionCost",
         "patience": "plugins.patience:Patience",
+        "places": "plugins.places:Places",
         "pdb": "plugins.pdb:DisruptionBudgets",
         "predicates": "plugins.kubernetes.predicates:predicates",
         "priority": "plugins.priority:Priority",

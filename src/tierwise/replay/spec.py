@@ -106,10 +106,10 @@ class ReplaySpec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     ] = 0.0
     spares: Annotated[int, Meta(ge=0, description="Spares of each gang with profile spares.")] = 1
     durations: Annotated[
-        Literal["stated", "history", "unknown"],
+        Literal["stated", "rough", "history", "unknown"],
         Meta(
-            description="What profiles with reservations know of durations: the true ones, those of ended jobs, or "
-            "nothing."
+            description="What profiles that go by ends know of durations: the true ones, ones that are wrong by up to "
+            "a factor of 2, those of ended jobs, or nothing."
         ),
     ] = "stated"
     seed: Annotated[int, Meta(ge=0)] = 1

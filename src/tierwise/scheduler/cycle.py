@@ -29,6 +29,7 @@ from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import Pipeline
 from tierwise.framework.registry import extended
 from tierwise.framework.report import CycleReport, Decision, ReportBuilder
+from tierwise.framework.room_ahead import RoomAhead
 from tierwise.model.job import Job, Phase, Status
 from tierwise.model.reason import Reason, ReasonBook, Rejection
 from tierwise.model.snapshot import Snapshot
@@ -421,6 +422,7 @@ def open_cycle(
         ledger=ledger,
         reasons=ReasonBook(),
         budget=SearchBudget.of(search_steps(profile)),
+        ahead=RoomAhead(snapshot, ledger),
     )
     if any(map(_CAPABILITY_OF, snapshot.queues.values())):
         profile, plugins = _capped(profile), extended(plugins, {_CAPABILITY: _capability})

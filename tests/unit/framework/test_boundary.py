@@ -79,6 +79,7 @@ BAD: Mapping[str, list[object]] = {
     "score_rows": [1.0, np.zeros(99), np.full(4, np.nan), np.zeros(4, dtype=np.int64), "high"],
     "score_leaves": [1.0, np.zeros(99), np.full(3, np.nan), np.zeros(3, dtype=np.int64), "high"],
     "score_domains": [None, np.zeros(99), np.array([np.nan]), 1],
+    "room_ahead": [1.0, np.zeros(99), np.full(3, np.nan), np.zeros(3, dtype=np.int64), "high"],
     "limit": ["two", 1.5],
     "gradients": [None, 7, [None], [np.zeros(0, dtype=np.int64)], [np.array([99])], [[0]]],
     "propose": ["r0", 1],

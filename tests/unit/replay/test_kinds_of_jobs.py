@@ -200,7 +200,7 @@ def test_tables_name_gpus_of_hosts_and_pods_and_minimums_of_jobs(tmp_path: Path)
 @pytest.mark.parametrize("setting", [{"elastic": 0.5}, {"roles": "1x2"}, {"services": 0.1}, {"topology": f"{SMALL}+4"}])
 def test_each_is_a_setting_that_makes_a_difference(setting: dict[str, Any]) -> None:
     """An axis of a sweep and an option of `simulate`, which the command of a cell names."""
-    base: dict[str, Any] = {"topology": SMALL, "trace": "synthetic:jobs=40", "load": 0.9}
+    base: dict[str, Any] = {"topology": SMALL, "trace": "synthetic:jobs=40", "load": 1.2}
     spec = ReplaySpec(**{**base, **setting})
 
     assert replay(ReplaySpec(**base)).outcomes != replay(spec).outcomes

@@ -16,11 +16,12 @@ from msgspec.structs import replace
 from tierwise.actions.placement.bounds import Room, may_hold
 from tierwise.actions.placement.demand import TaskGroup
 from tierwise.actions.placement.problem import BOTH, NoPlace, Placement, SearchResult, place_tasks
-from tierwise.actions.placement.trial import fit, fit_any_way
+from tierwise.actions.placement.trial import by_host, fit, fit_any_way
+from tierwise.framework.closest import pieces_needed
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Abstained, Ask, Gradients, Proposal, Units
 from tierwise.framework.ledger import Pool
-from tierwise.framework.placer import GRAIN, Picks, place
+from tierwise.framework.placer import GRAIN, Picks, place, room_ahead
 from tierwise.model.arrays import Bools, Floats, Ints
 from tierwise.model.job import Job, SubJob
 from tierwise.model.shape import Shape
@@ -44,11 +45,23 @@ def gradients_of(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients:
     A gang with placed tasks has one candidate, the widest domain around them that its limit allows: from there `walk`
     places the other tasks nearest first, which is finer than any order of domains.
     """
+    if by_host(cycle, gang) and (anywhere := _everywhere(cycle, gang, within)) is not None:
+        return anywhere
     gradients = cycle.pipeline.gradients(gang, within)
     if cycle.current_domain(gang) is None:
         return gradients
     widest = [int(gradient[0]) for gradient in gradients]
     return (np.array([min(widest)]),) if widest else ()
+
+
+def _everywhere(cycle: Cycle, gang: Job | SubJob, within: int) -> Gradients | None:
+    """For a pod alone, the domain that is searched as a whole, where its limit leaves out no row of it."""
+    limit, topology = cycle.pipeline.limit(gang), cycle.topology
+    if limit is None:
+        return None
+    widest = topology.outermost(limit, within)
+    inside = int((topology.end[widest] - topology.start[widest]).sum())
+    return (np.array([within]),) if inside == topology.end[within] - topology.start[within] else None
 
 
 def search_group(
@@ -82,7 +95,8 @@ def ordered(
     """The domains of a gradient that may hold a task group, best first.
 
     Compared by: fits idle resources now, near the previous domain of the sub-job, near the job's other tasks, holds the
-    surplus as well, score, room for the surplus, name.
+    surplus as well, score, room for the surplus, name. Where room is foreseen, the fewest innermost domains and the
+    least room ahead come before the score.
     """
     cycle.report.search_counts.domains += len(gradient)
     feasible = gradient[may_hold(Room(cycle, pools[-1]), task_group, gradient)]
@@ -100,7 +114,8 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
     job = cycle.snapshot.jobs[task_group.sub.job_number]
     gang: Job | SubJob = task_group.sub if job.policies else job
     ahead = surplus_keys(cycle, gang, domains, task_group.need)
-    keys: list[Floats | Ints | Bools] = [*preference(cycle, domains, scores, near, ahead)]
+    foreseen = _foreseen(cycle, job, task_group, domains) if not ahead else ()  # a surplus wants room
+    keys: list[Floats | Ints | Bools] = [*preference(cycle, domains, scores, near, ahead, foreseen)]
     home = cycle.previous_domain(task_group.sub)
     if home is not None:
         keys.append(cycle.topology.meeting_tiers(home)[domains])
@@ -116,15 +131,32 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
             yield i
 
 
+def _foreseen(cycle: Cycle, job: Job, task_group: TaskGroup, domains: Ints) -> tuple[Floats | Ints, ...]:
+    """Sort keys by what a place there takes from others, the least significant first; empty where none is foreseen."""
+    most = max(task_group.remaining, key=lambda tasks_left: tasks_left.left)
+    shape = most.pod_set.shape
+    expected = room_ahead(cycle, Ask(shape, task_group.sub, job))
+    if expected is None or task_group.sub.constraint is None:
+        return ()
+    count = min(task_group.need, most.left)
+    needed = pieces_needed(cycle.topology, cycle.fit_counts.of(shape).domains(Pool.IDLE), domains, count)
+    return np.rint(expected[domains] * GRAIN), needed
+
+
 def preference(
-    cycle: Cycle, domains: Ints, scores: Floats, near: int | None = None, ahead: Sequence[Ints] = ()
+    cycle: Cycle,
+    domains: Ints,
+    scores: Floats,
+    near: int | None = None,
+    ahead: Sequence[Ints] = (),
+    foreseen: Sequence[Floats | Ints] = (),
 ) -> tuple[Floats | Ints, ...]:
     """Sort keys for `lexsort`, the least significant first: domains near one, then by `surplus_keys`, score and name.
 
     A gang that fits one domain as a whole is not torn apart for a score, and among domains with equal scores the one
     with more room goes first.
     """
-    by_score = (cycle.topology.rank[domains], *ahead[1:], -np.rint(scores * GRAIN), *ahead[:1])
+    by_score = (cycle.topology.rank[domains], *ahead[1:], -np.rint(scores * GRAIN), *foreseen, *ahead[:1])
     return by_score if near is None else (*by_score, cycle.topology.meeting_tiers(near)[domains])
 
 

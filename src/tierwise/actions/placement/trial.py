@@ -20,13 +20,14 @@ from tierwise.framework.extension import Ask, Tie
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import Picks, best_row, place, walk
 from tierwise.model.arrays import Bools, Floats, Ints
-from tierwise.model.job import Job, PodSet
+from tierwise.model.job import Job, PodSet, SubJob
 from tierwise.model.ranks import rank_homes
 from tierwise.model.resources import POD_SLOTS
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
 __all__ = [
+    "by_host",
     "close_others",
     "common_places",
     "confined",
@@ -188,9 +189,19 @@ def put(
 
 def _distance_matters(cycle: Cycle, ask: Ask) -> bool:
     """Whether distance matters: the sub-job has a topology, or the job has one and some of its tasks are placed."""
+    if by_host(cycle, ask.job):
+        return False
     if ask.sub.constraint is not None:
         return True
     return ask.job.constraint is not None and cycle.ledger.placed_span(ask.job) is not None
+
+
+def by_host(cycle: Cycle, gang: Job | SubJob) -> bool:
+    """Whether a gang is one pod with devices that chooses its host, whatever leaf that is in: it is near to nothing."""
+    if not isinstance(gang, Job) or len(gang.tasks) != 1 or not cycle.pipeline.room_ahead:
+        return False
+    request, least = gang.tasks[0].shape.request, gang.min_resources
+    return (least is None or bool((least <= request).all())) and bool(request[cycle.view.axis.devices()].any())
 
 
 def _homes(cycle: Cycle, ask: Ask, pod_set: PodSet, before: int, count: int, domain: int) -> list[int] | None:

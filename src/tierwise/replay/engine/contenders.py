@@ -55,6 +55,12 @@ class Contender(msgspec.Struct, frozen=True):
     def reserves(self) -> bool:
         return reservation_rules(self.profile).mode != OFF
 
+    @property
+    def foresees(self) -> bool:
+        """Whether it goes by when what runs will end."""
+        plugins = {plugin.name for plugin in self.profile.plugins()}
+        return not self.rule and (self.reserves or not plugins.isdisjoint(("patience", "places")))
+
 
 @takes_part(Scorer)
 class RandomOrder:

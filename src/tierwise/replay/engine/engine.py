@@ -9,6 +9,7 @@ its arrival, and repeats the last `restart_cost` seconds of its work, or all of 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from math import inf
 
 import numpy as np
@@ -17,7 +18,7 @@ from msgspec.structs import replace
 from tierwise.api.eviction_terms import EvictionTerms
 from tierwise.api.reservation import ReservationRecord
 from tierwise.framework.report import CycleReport, Decision
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Floats, Ints
 from tierwise.model.finished_run import FinishedRun
 from tierwise.model.job import Job
 from tierwise.model.queue import Queue
@@ -25,7 +26,7 @@ from tierwise.model.snapshot import Snapshot
 from tierwise.replay.engine.baselines import RULES, decided
 from tierwise.replay.engine.cluster import ReplayCluster, most
 from tierwise.replay.engine.contenders import Contender, plugins
-from tierwise.replay.engine.rules import HISTORY, STATED, Rules
+from tierwise.replay.engine.rules import HISTORY, ROUGH, STATED, Rules
 from tierwise.replay.engine.state import NEVER, ReplayState
 from tierwise.replay.traces.fabric import AXIS, NAMESPACE, Fabric
 from tierwise.replay.traces.trace import QUEUE, Sizes, Trace
@@ -59,9 +60,10 @@ class Engine(ReplayCluster):
         self._queues = {queue.name: queue for queue in rules.queues or (Queue(QUEUE),)}
         self._shapes = tuple(self.gangs.shapes)
         self._kept: dict[int, dict[int, int]] = {}  # rows that the last cycle nominated jobs for, by rank
-        self._reserves = contender.reserves
+        self._reserves, self._foresees = contender.reserves, contender.foresees
         self._reserved: dict[int, ReservationRecord] = {}  # what the last cycle reserved
         self._history: tuple[int, tuple[FinishedRun, ...]] = (0, ())  # how many jobs have ended, and the last of them
+        self._standing: dict[int, tuple[object, Job]] = {}  # who runs, behind since when, where and for how long
         self._shown: list[int] = []  # the waiting jobs that the last cycle saw
         self.agenda = Agenda(self.state.clock)
         self.agenda.put(LookAgain(), inf if self.state.again == NEVER else self.state.again)
@@ -179,16 +181,16 @@ class Engine(ReplayCluster):
         return most(self.idle, sizes)
 
     def _snapshot(self, shown: list[int]) -> Snapshot:
-        """What the cycle sees. Who runs is told one by one only to profiles that evict or reserve."""
+        """What the cycle sees. Who runs is told one by one only to profiles that evict or go by ends."""
         kept = self._kept
         jobs = [self._waiting(job, number) for number, job in enumerate(shown)]
         for job, rows in sorted(self.partial().items()):
             jobs.append(self._running(job, len(jobs), rows, self._by_rank(job, kept.get(job, {}))))
         standing: dict[int, Ints] = {}
         standing_in: dict[str, Ints] = {}
-        if self.contender.evicts or self._reserves:
+        if self.contender.evicts or self._foresees:
             running = sorted((job, rows) for job, (_, rows) in self.state.running.items() if job not in self.growing)
-            jobs += [self._running(job, number, rows) for number, (job, rows) in enumerate(running, len(jobs))]
+            jobs += [self._standing_job(job, number, rows) for number, (job, rows) in enumerate(running, len(jobs))]
         else:
             every, (counted, held) = np.arange(len(self.nodes)), self.counted()
             standing = {n: np.repeat(every, counts) for n, counts in enumerate(counted) if counts.any()}
@@ -212,11 +214,21 @@ class Engine(ReplayCluster):
     def _waiting(self, job: int, number: int) -> Job:
         kept = self._kept.get(job)
         made = self.gangs.waiting(job, number, self._by_rank(job, kept) if kept is not None else None)
-        return replace(made, terms=self._expected(job), reserved=self._reserved.get(job)) if self._reserves else made
+        return replace(made, terms=self._expected(job), reserved=self._reserved.get(job)) if self._foresees else made
+
+    def _standing_job(self, job: int, number: int, rows: tuple[int, ...]) -> Job:
+        """A job that runs as a whole; but for its number it stays the same from cycle to cycle."""
+        since = self.state.running[job][0], rows, float(self.state.remaining[job])
+        kept = self._standing.get(job)
+        if kept is None or kept[0] != since:
+            kept = self._standing[job] = since, self._running(job, number, rows)
+        known = kept[1]
+        subs = tuple(replace(sub, number=number, job_number=number) for sub in known.subs)
+        return replace(known, number=number, subs=subs)
 
     def _running(self, job: int, number: int, rows: tuple[int, ...], kept: tuple[int, ...] | None = None) -> Job:
         made = self.gangs.running(job, number, rows, kept)
-        if not self._reserves or job in self.state.repairing:
+        if not self._foresees or job in self.state.repairing:
             return made
         start, _ = self.state.running[job]
         tasks = tuple(replace(t, started=max(start, _FIRST)) if t.node >= 0 else t for t in made.tasks)
@@ -226,11 +238,20 @@ class Engine(ReplayCluster):
     def _expected(self, job: int) -> EvictionTerms | None:
         """What a job says of its duration: what is left, as a gang that was stopped goes on; a service says nothing."""
         left = float(self.state.remaining[job]) / (self.pace(job) if job in self.state.running else 1.0)
-        return EvictionTerms(expected=left) if self.rules.durations == STATED and left < inf else None
+        stated = self.rules.durations in (STATED, ROUGH) and left < inf
+        return EvictionTerms(expected=left * float(self._errors[job])) if stated else None
+
+    @cached_property
+    def _errors(self) -> Floats:
+        """By which factor each job is wrong about its duration: up to twice or half of it, as likely either way."""
+        if self.rules.durations == STATED:
+            return np.ones(len(self.trace))
+        drawn: Floats = np.random.default_rng((self.rules.seed, 35)).uniform(-1, 1, len(self.trace))
+        return np.exp2(drawn)
 
     def _past(self) -> tuple[FinishedRun, ...]:
         """The last jobs that have ended, in the order of their ends."""
-        if not self._reserves or self.rules.durations != HISTORY:
+        if not self._foresees or self.rules.durations != HISTORY:
             return ()
         trace, end = self.trace, self.state.end
         ended = np.flatnonzero(end >= 0)

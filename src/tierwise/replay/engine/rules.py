@@ -7,12 +7,12 @@ import msgspec
 from tierwise.model.queue import Queue
 from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 
-__all__ = ["HISTORY", "STATED", "HostIncident", "Rules"]
+__all__ = ["HISTORY", "ROUGH", "STATED", "HostIncident", "Rules"]
 
 HostIncident = NodeLost | NodeBack
 
-STATED, HISTORY = "stated", "history"
-"""Every job states its true duration; or only what has ended is known."""
+STATED, ROUGH, HISTORY = "stated", "rough", "history"
+"""Every job states its true duration; or one that is up to twice or half of it; or only what has ended is known."""
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -24,6 +24,6 @@ class Rules(msgspec.Struct, frozen=True):
     seed: int = 1
     incidents: tuple[HostIncident, ...] = ()
     controllers: bool = False  # whether jobs go through the embedded cluster and its controllers
-    durations: str = STATED  # what profiles with reservations are told of how long jobs run
+    durations: str = STATED  # what profiles that go by ends are told of how long jobs run
     queues: tuple[Queue, ...] = ()  # those of the trace, in its order; where none are given, all jobs wait in one
     checkpoint_interval: float = 0.0  # of work; 0 where a gang that stops repeats the restart cost alone
