@@ -74,8 +74,18 @@ def test_a_checkpoint_of_a_run_that_is_through_repeats_its_results(files: list[s
     ("text", "said"),
     [
         ("timestamp,duration\n1,2\n", "num_gpus is missing"),
-        ("timestamp,duration,num_gpus\n2017-10-09,5,none\n", "jobs.csv:2: num_gpus: cannot be read: none"),
-        ("timestamp,duration,num_gpus\n2017-10-09,-5,1\n", "jobs.csv:2: duration: cannot be read: -5"),
+        (
+            "timestamp,duration,num_gpus\n2017-10-09,5,none\n",
+            "jobs.csv:2: num_gpus: cannot be read: none; a whole number above 0 is expected",
+        ),
+        (
+            "timestamp,duration,num_gpus\n2017-10-09,-5,1\n",
+            "jobs.csv:2: duration: cannot be read: -5; a duration, in seconds or as 1h30m",
+        ),
+        (
+            "timestamp,duration,num_gpus\nmonday,5,1\n",
+            "jobs.csv:2: timestamp: cannot be read: monday; a time, in seconds (1700000000) or as 2024-05-01",
+        ),
         ("timestamp,duration,num_gpus\n2017-10-09,5\n", "jobs.csv:2: num_gpus: cannot be read: nothing"),
         ("", "a line of titles"),
     ],
@@ -145,6 +155,7 @@ class Nesting(HTMLParser):
         ("alibaba-pai.csv", [4, 1], ("default",)),
         ("supercloud.csv", [4, 1], ("debug", "normal")),
         ("sacct.txt", [16, 1], ("train",)),
+        ("own.csv", [8, 16, 64, 4], ("products", "research")),
     ],
 )
 def test_published_traces_are_known_by_their_columns(file: str, gpus: list[int], queues: tuple[str, ...]) -> None:

@@ -6,14 +6,15 @@ A bad line is one message with file, line and column.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 import numpy as np
 
+from tierwise.api.duration import seconds as duration_of
 from tierwise.api.errors import InputError
 from tierwise.model.arrays import Bools
 from tierwise.replay.traces.fabric import Fabric, fabric
@@ -48,7 +49,9 @@ class Table:
                 found.append(read(line[place]))
             except (ValueError, IndexError):
                 said = line[place] if place < len(line) else "nothing"
-                raise InputError(f"cannot be read: {said}", file=f"{self.file}:{number}", field=title) from None
+                meant = f"; {_EXPECTED[read]} is expected" if read in _EXPECTED else ""
+                where = f"{self.file}:{number}"
+                raise InputError(f"cannot be read: {said}{meant}", file=where, field=title) from None
         return found
 
 
@@ -223,10 +226,12 @@ def _word(text: str) -> str:
 
 
 def _seconds(text: str) -> float:
-    value = 1.0 if text == _SERVICE else float(text)
-    if not 0 < value < float("inf"):
+    if text == _SERVICE:
+        return float("inf")
+    value = duration_of(text) if text[-1:].isalpha() else float(text)
+    if value is None or not 0 < value < float("inf"):
         raise ValueError
-    return float("inf") if text == _SERVICE else value
+    return value
 
 
 def _whole(text: str) -> int:
@@ -242,3 +247,14 @@ def _moment(text: str) -> float:
         return float(text)
     found = datetime.fromisoformat(text)
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+
+
+_EXPECTED: Final[Mapping[Callable[[str], object], str]] = {
+    _moment: "a time, in seconds (1700000000) or as 2024-05-01T12:00:00Z,",
+    _end: "a time, in seconds (1700000000) or as 2024-05-01T12:00:00Z,",
+    _seconds: f"a duration, in seconds or as 1h30m, or the word {_SERVICE}",
+    _amount: "a number that is not negative",
+    _whole: "a whole number above 0",
+    _word: "a name",
+}
+"""What the readers of columns take, for people whose file has something else."""
