@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from tests.support import volumes
 from tests.support.depth import examples
 from tests.support.plugin_table import plugin_table, plugins_at
 from tests.support.sight import cycle, sees
@@ -18,6 +19,7 @@ from tests.support.strategies import profile
 from tierwise.actions.jobs_by_queue import Kind, plain_kind
 from tierwise.bench.manifests import Manifest, daemon_pod, lone_pod, node, read_manifests
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
+from tierwise.dialects.kubernetes.volumes import FAILED_AT
 from tierwise.explain.wire import pending_wire
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.declaration import check_plugin, declared, takes_part
@@ -152,6 +154,27 @@ def test_a_run_equals_turns(scorers: str, pick: Random) -> None:
     snapshot = build(read_manifests(world(pick)), 0.0, PROFILES[scorers])
 
     assert told(snapshot, PROFILES[scorers], singly=True) == told(snapshot, PROFILES[scorers], singly=False)
+
+
+@pytest.mark.parametrize("scorers", ["default", "least", "shares"])
+@sees(decisions=20, refusals=5)
+@given(pick=st.randoms(use_true_random=False))
+@examples(12)
+def test_pods_with_claims_go_where_each_would_have_gone(scorers: str, pick: Random) -> None:
+    """Claims whose volumes are made on any node or in one zone, that share one, or of which one has failed just now."""
+    chosen = PROFILES[scorers]
+    chosen = replace(chosen, tiers=(*chosen.tiers, (PluginChoice("volumes"),)))
+    made = [volumes.node(f"n{i}", pick.choice(("z1", "z2")), cpu=str(pick.randrange(1, 5))) for i in range(4)]
+    made.append(volumes.storage_class())
+    made += [volumes.csi_node(f"n{i}", csi_test=pick.randrange(1, 4)) for i in range(4) if pick.random() < 0.5]
+    for i in range(pick.randrange(2, 12)):
+        failed = {FAILED_AT: "2026-01-01T00:00:00Z"} if pick.random() < 0.1 else {}
+        bound = f"v{i}" if pick.random() < 0.2 else ""
+        made += [volumes.claim(f"c{i}", bound, annotations=failed), volumes.pod(f"p{i}", f"c{i}")]
+        made += [volumes.volume(bound, f"c{i}", affinity=volumes.within(volumes.ZONE, "z1"))] if bound else []
+    snapshot = build(volumes.objects(*made), 1_767_225_601.0, chosen)
+
+    assert told(snapshot, chosen, singly=True) == told(snapshot, chosen, singly=False)
 
 
 def waits_in(queue: str, pods: list[Manifest]) -> list[Manifest]:

@@ -128,7 +128,7 @@ class PlainPods:
     def _skips_search(self) -> bool:
         """Whether no plugin and no onlooker has to be asked about each job by itself."""
         pipeline = self._cycle.pipeline
-        searched = pipeline.propose or pipeline.defer or bool(self._reservations)
+        searched = pipeline.propose or bool(self._reservations)
         return pipeline.gangs and not searched and self._cycle.inspect is None
 
     def _in_order(self) -> bool:
@@ -197,7 +197,7 @@ class PlainPods:
                 limited = _pin(shape) is not None or cycle.pipeline.limit(job) is not None
                 free[id(shape)] = not shape.best_effort and not limited
             row = self._best_row(Ask(shape, job.subs[0], job)) if free[id(shape)] else -1
-            if row < 0:
+            if row < 0 or self._deferred(job, row):
                 left = job
                 break
             cycle.ledger.place_one(shape, row)
@@ -209,6 +209,11 @@ class PlainPods:
             cycle.ledger.charge_all(placed, np.stack([_shape(job).request for job in placed], axis=1))
         self._decide(placed, rows)
         return left
+
+    def _deferred(self, job: Job, row: int) -> bool:
+        """Whether a plugin delays a pod that would go there: then it is searched for, which tells why."""
+        defer = self._cycle.pipeline.defer
+        return bool(defer) and defer(job, np.array([row])) is not None
 
     def _best_row(self, ask: Ask) -> int:
         """The best row for a task; -1 also where a plugin fails, which fails again when the job is searched for."""
@@ -248,6 +253,8 @@ class PlainPods:
         else:
             rows = self._best_rows(Ask(shape, first.subs[0], first), len(alike))
             jobs = alike[: len(rows)]
+        if any(self._deferred(job, row) for job, row in zip(jobs, rows.tolist(), strict=True)):
+            return (), _NONE
         count = self._number_allowed(
             len(jobs),
             lambda count: cycle.ledger.charge_all(jobs[:count], shape.request[:, None]),
