@@ -320,7 +320,7 @@ _EMPTY: Final = _Table()
 
 
 class Objects(msgspec.Struct, frozen=True):
-    """What a cluster holds at one moment: records and the manifests they came from. Nobody changes them."""
+    """What a cluster holds at one moment: records and the manifests they came from. They are never changed."""
 
     version: Version = Version(0)
     _tables: Mapping[tuple[str, str], _Table] = {}
@@ -504,7 +504,7 @@ def about(effect: Effect) -> Key:
 
 
 def lone_gang(pod: str) -> str:
-    """What stands for the gang of a pod by itself, by the pod's path; no pod group can be called so."""
+    """What the gang of a pod by itself is called, by the pod's path; no pod group can be called so."""
     return f"{_LONE}{pod}"
 
 

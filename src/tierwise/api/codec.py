@@ -306,7 +306,7 @@ def api_group(api_version: str) -> str:
 
 @lru_cache(maxsize=1024)
 def group_of(api_version: str, name: str) -> str:
-    """The API group that a kind is in; in a version that its group does not have it is a kind that nobody knows."""
+    """The API group that a kind is in; in a version that its group does not have it is a kind that is not known."""
     group, _, version = api_version.rpartition("/")
     return group if version in _VERSIONS.get((group, name), (version,)) else api_version
 

@@ -55,7 +55,7 @@ def serve(
     """Show in a browser what is full and where, what waits and why, what runs where, and the last cycles.
 
     Manifests are scheduled as by `schedule`, and read again when the files change. Without files the cluster of the
-    kubeconfig is looked at while somebody has a page open, with the right to list and no other; what a cycle would
+    kubeconfig is looked at while a page is open, with the right to list and no other; what a cycle would
     decide on it is worked out in memory. Nothing outside is touched. The pages are open to this machine alone; where
     --listen or --host says otherwise, to those with the token that is printed.
     """

@@ -117,11 +117,11 @@ def submit(
     ),
     losses: list[Incident] = option(
         "--lose-node NODE@TIME",
-        "Let a machine fall silent at a time after the start. May be repeated.",
+        "Let a host fall silent at a time after the start. May be repeated.",
         read=node_lost,
     ),
     returns: list[Incident] = option(
-        "--return-node NODE@TIME", "Let a lost machine come back. May be repeated.", read=node_back
+        "--return-node NODE@TIME", "Let a lost host come back. May be repeated.", read=node_back
     ),
     journal: Journal,
     played: Played,

@@ -35,7 +35,7 @@ def webhook(
     host: str = option("--host", "Address to answer reviews on.", default="0.0.0.0"),
     port: int = option("--port", "Port to answer them on.", default=8443, least=1, most=65535),
     tls_folder: Path = option(
-        "--tls-folder FOLDER", "Where tls.crt and tls.key are; they are read anew when they change.", required=True
+        "--tls-folder FOLDER", "Where tls.crt and tls.key are; they are read again when they change.", required=True
     ),
     self_signed: bool = option("--self-signed", "Make the certificate, keep it in a Secret, and renew it."),
     namespace: str | None = option(
@@ -47,7 +47,7 @@ def webhook(
     """Answer the API server's admission reviews over TLS until told to end.
 
     /validate refuses what `tierwise validate` calls an error, and passes warnings on; /mutate fills in defaults. What
-    becomes of objects while nobody answers is the failurePolicy of the webhook configurations.
+    becomes of objects while none answers is the failurePolicy of the webhook configurations.
     """
     if no_cluster and self_signed:
         raise click.UsageError("--self-signed needs a cluster to keep the certificate in")

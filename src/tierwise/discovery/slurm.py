@@ -331,7 +331,7 @@ def _pairs(line: str) -> dict[str, str]:
             raise ValueError(f'"{line[at:].split()[0]}" is not of the form Key=Value')
         key = form[1].lower()
         if key in pairs:
-            raise ValueError(f"{form[1]} stands there twice")
+            raise ValueError(f"{form[1]} is given twice")
         pairs[key] = form[2] if form[2] is not None else form[3]
         at = form.end()
     return pairs

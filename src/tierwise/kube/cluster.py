@@ -4,8 +4,8 @@ An event loop in a thread of its own keeps one reflector for each kind, the even
 `apply` and `wait` are plain calls from the scheduler's thread. Leaving the context ends the loop.
 
 Who takes the lease looks at all pods and nodes once more before it acts, however well its watches seem to run: what the
-leader before, be it we ourselves, has bound up to its last moment is known then. Leading begins between two turns of
-the loop (`wait`): what was decided in one term is never sent in a later one.
+leader before, be it we ourselves, has bound up to its last moment is known then. Leading begins between two iterations
+of the loop (`wait`): what was decided in one term is never sent in a later one.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class KubeCluster:
         return self._store.read()
 
     def wait(self, since: Version, timeout: float) -> Version:
-        """Return once something has changed since, or the time is over; called between turns, never within one."""
+        """Return once something has changed since, or the time is over; called between iterations, never within one."""
         version = self._store.wait(since, timeout)
         self._begun = [binds for binds in self._begun if not binds.done()]
         if not self._begun:  # what was begun in an earlier term must not be sent in this one

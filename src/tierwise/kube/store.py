@@ -103,7 +103,7 @@ class Store:
         self._awaited: int = _NOBODY  # the version whose successor wakes a waiter
         self._known: dict[Kind, dict[Key, int]] = {}  # resource version of each object
         self._progress: dict[Kind, int] = {}  # up to which version we have been told everything
-        self._news = False  # whether something has changed that a turn of the loop could be about
+        self._news = False  # whether something has changed that an iteration of the loop could be about
         self.assumed = Assumed()
 
     def read(self) -> Objects:
@@ -304,13 +304,13 @@ def is_restored(version: str, since: int) -> bool:
 def _concerns(before: Object, now: Object) -> bool:
     """Whether a change is about more than what tierwise writes itself behind a cycle and never decides by.
 
-    Without this every status that is written would bring about another turn, which finds nothing to do.
+    Without this every status that is written would bring about another iteration, which finds nothing to do.
     """
     return type(before) is not type(now) or _judged(before) != _judged(now)
 
 
 def _judged(record: Object) -> Object:
-    """A record as far as a turn could be about it."""
+    """A record as far as an iteration could be about it."""
     if isinstance(record, Pod):
         told = tuple([condition for condition in record.status.conditions if condition.type != "PodScheduled"])
         meta, status = replace(record.metadata, resource_version=""), replace(record.status, conditions=told)

@@ -37,7 +37,7 @@ _HANDSHAKES: Final = 2
 """Connections that come about at the same time: a handshake takes longer than a request, and who waits for one may have
 a connection that is free before."""
 _FAREWELL: Final = 0.02
-"""Seconds for connections to be closed: their sockets go in a later turn of the event loop."""
+"""Seconds for connections to be closed: their sockets go in a later iteration of the event loop."""
 _FOREVER: Final = float("inf")
 _LONGEST_HEAD: Final = 1 << 18
 _TARGET: Final = re.compile(r"/[!-~]*")

@@ -284,7 +284,7 @@ class Certificate:
             _log.warning("the new certificate in %s is not taken: %s", self._files[0].parent, error)
             return False
         self._seen = digest
-        _log.info("the certificate in %s was read anew", self._files[0].parent)
+        _log.info("the certificate in %s was read again", self._files[0].parent)
         return True
 
     async def watch(self, interval: float, taken: Callable[[], None]) -> None:

@@ -32,7 +32,7 @@ class Rehearsal:
     def __init__(
         self, objects: Objects, profile: Profile, start: float, *, between: Callable[[Cluster], Cluster] | None = None
     ) -> None:
-        """`between` stands between the executor and the cluster."""
+        """`between` is what lies between the executor and the cluster."""
         self.now = float(math.ceil(start))
         named = _with_uids(objects)
         self.simulation = Simulation(named, profile, start=self.now, user=_Owners(named))

@@ -1,9 +1,10 @@
 """Expected starts on podGroups: worked out now and then beside the loop, and written where they have changed.
 
-An observer of the loop. Runs ahead take seconds on a large cluster, so a thread does them on the snapshot of one turn,
-and a later turn writes what came of it. A forecast is written with an annotation (`api.expected_start`), and again only
-where it has changed by more than a step: a queue of a thousand jobs that moves up by one writes nothing. The errors of
-forecasts are remembered, as long as the process lives, and correct the ranges of the next ones.
+An observer of the loop. Runs ahead take seconds on a large cluster, so a thread does them on the snapshot of one
+iteration, and a later iteration writes what came of it. A forecast is written with an annotation
+(`api.expected_start`), and again only where it has changed by more than a step: a queue of a thousand jobs that moves
+up by one writes nothing. The errors of forecasts are remembered, as long as the process lives, and correct the ranges
+of the next ones.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _GROUP: Final = "scheduling.volcano.sh"
 
 
 class ForecastWriter:
-    """Writes expected starts every so many seconds. Told of turns by the loop, in its thread."""
+    """Writes expected starts every so many seconds. Told of iterations by the loop, in its thread."""
 
     def __init__(self, cluster: Cluster, executor: Executor, *, ticks: Callable[[], float], every: float) -> None:
         self._cluster, self._executor, self._ticks, self._every = cluster, executor, ticks, every
@@ -43,15 +44,15 @@ class ForecastWriter:
         self._working: tuple[Profile, Future[Forecasts]] | None = None
         self._due = ticks()
 
-    def saw(self, turn: LoopPass) -> None:
+    def saw(self, iteration: LoopPass) -> None:
         """Write what is ready; begin again where it is time."""
-        self._learn(turn.snapshot)
+        self._learn(iteration.snapshot)
         if self._working is not None and self._working[1].done():
             (profile, done), self._working = self._working, None
             self._write(profile, done)
-        if self._working is None and self._ticks() >= self._due and any(map(waits, turn.snapshot.jobs)):
+        if self._working is None and self._ticks() >= self._due and any(map(waits, iteration.snapshot.jobs)):
             self._due = self._ticks() + self._every
-            self._working = turn.profile, self._executor.submit(_ahead, turn)
+            self._working = iteration.profile, self._executor.submit(_ahead, iteration)
 
     def crashed(self, crash: Crash) -> None:
         """What was set aside waits for nothing that could be foretold."""
@@ -74,12 +75,12 @@ class ForecastWriter:
         self._cluster.tell(forecast_effects(self._cluster.read(), report), "forecasts")
 
 
-def _ahead(turn: LoopPass) -> Forecasts:
-    """Runs ahead from the objects of a turn, in which its binds may be on their way."""
-    if turn.objects is None:
-        return forecasts(turn.snapshot, turn.profile)
-    _, snapshot = waiting_snapshot(turn.objects, turn.profile, turn.snapshot.now)
-    return forecasts(snapshot, turn.profile)
+def _ahead(iteration: LoopPass) -> Forecasts:
+    """Runs ahead from the objects of an iteration, in which its binds may be on their way."""
+    if iteration.objects is None:
+        return forecasts(iteration.snapshot, iteration.profile)
+    _, snapshot = waiting_snapshot(iteration.objects, iteration.profile, iteration.snapshot.now)
+    return forecasts(snapshot, iteration.profile)
 
 
 def forecast_effects(objects: Objects, report: EtaReport) -> list[PatchStatus]:

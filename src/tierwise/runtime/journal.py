@@ -10,7 +10,7 @@ large.
 objects and time, and compares what it decides byte by byte. Of objects a journal holds what scheduling reads
 (`journal_fields`), and it belongs to its writer alone: files are 0600, folders 0700.
 
-Whatever stands in a folder, reading ends: any beginning of a segment is read as far as its last whole line, and all
+Whatever is in a folder, reading ends: any beginning of a segment is read as far as its last whole line, and all
 else that no writer has written is refused with the segment's name.
 """
 
@@ -179,12 +179,12 @@ class JournalWriter:
     def crashed(self, crash: Crash) -> None:
         """What was set aside is not among the objects of the next cycle, which says enough."""
 
-    def saw(self, turn: LoopPass) -> None:
+    def saw(self, iteration: LoopPass) -> None:
         """Write a cycle; what goes wrong ends the journal with a line in the log."""
-        if self._stopped or turn.objects is None:
+        if self._stopped or iteration.objects is None:
             return
         try:
-            self._write(turn, turn.objects)
+            self._write(iteration, iteration.objects)
         except OSError as error:
             self._stop(f"it cannot be written: {error.strerror or error}")
 
@@ -197,7 +197,7 @@ class JournalWriter:
                 with contextlib.suppress(OSError):
                     one.close()
 
-    def _write(self, turn: LoopPass, objects: Objects) -> None:
+    def _write(self, iteration: LoopPass, objects: Objects) -> None:
         if self._out is None or self._full():
             self._begin(objects)
             self._seen = objects
@@ -205,9 +205,11 @@ class JournalWriter:
             return
         puts, deletes = _changes(objects, self._seen)
         self._seen = objects
-        profile = next(i for i, found in enumerate(self._profiles) if found.profile is turn.profile)
-        decision = msgspec.Raw(decided(turn.snapshot, turn.decided if turn.decided is not None else turn.report))
-        self._line(_Cycle(self._number, turn.snapshot.now, profile, puts, deletes, decision))
+        profile = next(i for i, found in enumerate(self._profiles) if found.profile is iteration.profile)
+        decision = msgspec.Raw(
+            decided(iteration.snapshot, iteration.decided if iteration.decided is not None else iteration.report)
+        )
+        self._line(_Cycle(self._number, iteration.snapshot.now, profile, puts, deletes, decision))
         assert self._out is not None
         self._out.flush(zlib.Z_SYNC_FLUSH)  # so that a journal whose writer was killed ends with a whole line
         self._trim(0)
@@ -509,7 +511,7 @@ def _manifest(put: _Put, segment: Path) -> Raw:
         return raw
     if (put.group, put.kind) not in codec.KINDS:
         raise InputError(
-            f"is no journal: nobody writes the kind {put.kind[:60]!r} without its version", file=str(segment)
+            f"is no journal: no writer writes the kind {put.kind[:60]!r} without its version", file=str(segment)
         )
     version = codec.version_of(put.group, put.kind)
     return {"apiVersion": f"{put.group}/{version}" if put.group else version, "kind": put.kind, **raw}

@@ -80,7 +80,7 @@ class Loop(LoopState):
         self._profile = profiles[0].profile if profiles else DEFAULT
         self._controllers = controllers.Controllers(self._profile)
         self._reconciled: list[Effect] = []  # what controllers last asked for, and was done
-        self.turned = ticks()  # when the last iteration ended
+        self.iterated = ticks()  # when the last iteration ended
 
     def warm_up(self) -> None:
         """Decide about an empty cluster, so that plugins are imported before the first pods wait for them."""
@@ -113,7 +113,7 @@ class Loop(LoopState):
                 self._iterate()
             else:
                 self._conclude_all()
-                self.turned = self.ticks()
+                self.iterated = self.ticks()
 
     def _wait(self, seen: Version, timeout: float) -> Version:
         """Wait for a change, and see to binds as they end."""
@@ -178,7 +178,7 @@ class Loop(LoopState):
             self._conclude_all()
             guard.call("defragmenting", self._defrag.step)
         self.tell_of_crashes()
-        self.turned = self.ticks()
+        self.iterated = self.ticks()
 
     def _fetch(self) -> None:
         assert self._fetching is not None

@@ -80,11 +80,11 @@ _SCHEDULER: Final[Mapping[str, str]] = {
     "counter tierwise_effects_total effect ok": "Changes asked of the cluster.",
     "gauge tierwise_watch_lag_seconds kind": "Time since the watch of a kind last had news.",
     "gauge tierwise_cache_drift_objects kind": (
-        "Objects in which the cache differed from the cluster when the kind was last listed anew,"
+        "Objects in which the cache differed from the cluster when the kind was last listed again,"
         " or the kept snapshot (kind Snapshot) from one of everything."
     ),
     "counter tierwise_crashes_total stage kind": (
-        "Stages of a turn that raised, by the kind of the object that was set aside for it."
+        "Stages of an iteration that raised, by the kind of the object that was set aside for it."
     ),
     "counter tierwise_plugin_failures_total plugin point": (
         "Calls into plugins that raised or were answered wrongly, by extension point."

@@ -115,7 +115,7 @@ class LoopPass(msgspec.Struct, frozen=True):
     outcomes: Sequence[Outcome]
     profile: Profile
     seconds: dict[str, float] = {}
-    drift: list[str] | None = None  # what was kept wrongly since earlier turns; None where this one did not look
+    drift: list[str] | None = None  # what was kept wrongly since earlier iterations; None where this one did not look
     objects: Objects | None = None  # what the snapshot was read from
     decided: CycleReport | None = None  # the report before the outcomes changed it
 
@@ -123,7 +123,7 @@ class LoopPass(msgspec.Struct, frozen=True):
 class Observer(Protocol):
     """What is told of each iteration: metrics, logs, a page."""
 
-    def saw(self, turn: LoopPass) -> None:
+    def saw(self, iteration: LoopPass) -> None:
         """Called after the effects of a cycle were applied."""
 
     def crashed(self, crash: Crash) -> None:
@@ -178,7 +178,7 @@ class _UnderWay(msgspec.Struct, frozen=True):
 
     @property
     def jobs(self) -> frozenset[str]:
-        """Whom it has placed."""
+        """The jobs that it has placed."""
         return frozenset([decision.job.key for decision in self.report.decisions])
 
 
@@ -362,7 +362,7 @@ class ProfileRun:
         drift = self._drift(one.objects, snapshot)
         told = LoopPass(snapshot, report, outcomes, self._own.profile, seconds, drift, one.objects, one.report)
         for observer in self._loop.observers:
-            self._loop.guard.call("telling of a turn", partial(observer.saw, told))
+            self._loop.guard.call("telling of an iteration", partial(observer.saw, told))
 
     def _drift(self, objects: Objects, snapshot: Snapshot) -> list[str] | None:
         """Now and then: where the snapshot differs from a fresh one, which takes its place then."""
@@ -372,7 +372,7 @@ class ProfileRun:
         fresh = self._new_reader()
         found = differences(snapshot, fresh.read(objects, snapshot.now))
         if found:
-            log.error("the snapshot had drifted from its objects, and was read anew: %s", ", ".join(found[:_SHOWN]))
+            log.error("the snapshot had drifted from its objects, and was read again: %s", ", ".join(found[:_SHOWN]))
             self._reader = fresh
         return found
 
@@ -384,10 +384,10 @@ class ProfileRun:
         rest = _UNTOLD if report.unfinished else min(_UNTOLD, _SHARE * self._telling)
         left = self._published + rest - self._loop.ticks()
         if left > 0.0 and not report.unfinished:
-            self._turn_again(self._loop.clock() + left)
+            self._look_again(self._loop.clock() + left)
         return left <= 0.0
 
-    def _turn_again(self, at: float) -> None:
+    def _look_again(self, at: float) -> None:
         again = self.again
         self.again = at if again is None else min(at, again)
 
@@ -414,7 +414,7 @@ class ProfileRun:
             asked += statuses.write(objects, snapshot, _without(report, fresh), under_way, _MOST_TOLD)
             asked += conditions.write(objects, snapshot, report, fresh, _MOST_TOLD)
             if statuses.choice.left or conditions.choice.left:
-                self._turn_again(self._loop.clock() + _TOLD_IN)
+                self._look_again(self._loop.clock() + _TOLD_IN)
             released, later = self._release(objects, snapshot, report)
             by, self._published = self._name, self._loop.ticks()
             self._telling = self._published - begun
@@ -422,7 +422,7 @@ class ProfileRun:
             own = placed - under_way
             asked += self._statuses.write_some(objects, snapshot, report, own)
             refused = {key: said for key, said in report.rejections.items() if key in own}
-            if refused:  # a gang that stands in part is marked before it is told so
+            if refused:  # a gang of which a part runs is marked before it is told so
                 asked += pod_conditions(objects, snapshot, replace(report, rejections=refused))
                 released, later = self._release(objects, snapshot, report, refused)
             if report.unfinished:
@@ -465,7 +465,7 @@ class ProfileRun:
         self._arriving = known
         fresh = {key for key in arriving if now - known[key][1] < _ON_ITS_WAY}
         if fresh:
-            self._turn_again(self._loop.clock() + _ON_ITS_WAY - (now - min(known[key][1] for key in fresh)))
+            self._look_again(self._loop.clock() + _ON_ITS_WAY - (now - min(known[key][1] for key in fresh)))
         return fresh
 
 

@@ -24,7 +24,7 @@ _VERSION: Final = "admission.k8s.io/v1"
 _MOST_WARNINGS: Final = 8
 _REASONS: Final = {400: "BadRequest", 403: "Forbidden", 422: "Invalid"}
 _PLACEHOLDER: Final = "xxxxx"
-"""Stands for the letters that the API server adds to generateName after admission."""
+"""In place of the letters that the API server adds to generateName after admission."""
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel"):

@@ -1,7 +1,7 @@
 """A process in a cluster: takes the lease, runs the loop, reports its health, and shuts down cleanly.
 
-SIGTERM and SIGINT let the current turn finish, including its binds; then the lease is released, so that the next leader
-starts at once. A second signal ends the process immediately, which is safe too: all state is in the cluster.
+SIGTERM and SIGINT let the current iteration finish, including its binds; then the lease is released, so that the next
+leader starts at once. A second signal ends the process immediately, which is safe too: all state is in the cluster.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ _LAST_WORDS: Final = 10.0
 """Seconds for giving the lease back before a process ends that hangs."""
 
 _STUCK: Final = 180.0
-"""Seconds without the end of a turn after which the loop counts as stuck."""
+"""Seconds without the end of an iteration after which the loop counts as stuck."""
 
 
 _SWITCH: Final = 0.0005
@@ -91,8 +91,8 @@ long while a cycle decided, and binds came to a halt.
 
 
 class LoopTiming(msgspec.Struct, frozen=True):
-    """How often to turn, in seconds: at least once in `period`, and after a change once no more have come for a moment,
-    `rest` at the latest.
+    """How often to iterate, in seconds: at least once in `period`, and after a change once no more have come for a
+    moment, `rest` at the latest.
     """
 
     period: float = 5.0
@@ -159,7 +159,7 @@ class LoopRunner:
             log.info("ending")
 
     def stop(self) -> None:
-        """End after the turn under way."""
+        """End after the iteration under way."""
         self._stopping.set()
         self._cluster.wake()
 
@@ -175,8 +175,8 @@ class LoopRunner:
         return f"{computing[0]} has not ended for {took:.0f} seconds" if computing is not None and took else ""
 
     def _turns(self) -> str:
-        idle = time.monotonic() - self._loop.turned
-        return f"no turn has ended for {idle:.0f} seconds" if idle > _STUCK else ""
+        idle = time.monotonic() - self._loop.iterated
+        return f"no iteration has ended for {idle:.0f} seconds" if idle > _STUCK else ""
 
     def ready(self) -> str:
         """Why we could not act now; "" where we could, if we hold the lease."""
@@ -184,7 +184,7 @@ class LoopRunner:
             return "ending"
         return "" if self._cluster.synced() else "caches are not filled yet"
 
-    def saw(self, turn: LoopPass) -> None:
+    def saw(self, iteration: LoopPass) -> None:
         """A cycle has ended: what was caught once before it was no rule."""
         if self._memory.forgets(time.time()):
             self._cluster.leave_note("")

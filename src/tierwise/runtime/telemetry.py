@@ -1,6 +1,6 @@
-"""Metrics, log lines and the last report of a running scheduler, made from each turn of the loop.
+"""Metrics, log lines and the last report of a running scheduler, made from each iteration of the loop.
 
-An observer of the loop. Figures of the connection change between turns, so they are read when metrics are scraped.
+An observer of the loop. Figures of the connection change between iterations, so they are read when metrics are scraped.
 """
 
 from __future__ import annotations
@@ -37,27 +37,29 @@ class _Connection(Protocol):
 
 
 class Telemetry:
-    """Metrics and logs of every turn, and the report of the last one."""
+    """Metrics and logs of every iteration, and the report of the last one."""
 
     def __init__(self, registry: CollectorRegistry, cluster: _Connection) -> None:
         self._metrics = Metrics(registry)
         self._cluster = cluster
         self._said: dict[object, object] = {}  # what was last logged of each job that waits
-        self._rejections: Mapping[str, Rejection] = {}  # of the last turn
+        self._rejections: Mapping[str, Rejection] = {}  # of the last iteration
         self._last: Callable[[], Raw] | None = None
 
-    def saw(self, turn: LoopPass) -> None:
-        """Count a turn, and log its decisions; a job that waits is told of when an event would be: as news."""
-        self._metrics.observe(turn.snapshot, turn.report, turn.seconds)
-        effects = Counter((type(outcome.effect).__name__, outcome.ok) for outcome in turn.outcomes)
+    def saw(self, iteration: LoopPass) -> None:
+        """Count an iteration, and log its decisions; a job that waits is told of when an event would be: as news."""
+        self._metrics.observe(iteration.snapshot, iteration.report, iteration.seconds)
+        effects = Counter((type(outcome.effect).__name__, outcome.ok) for outcome in iteration.outcomes)
         for (kind, ok), number in effects.items():
             self._metrics.count("tierwise_effects_total", kind, str(ok).lower(), by=number)
-        if turn.objects is not None:
-            self._count_moves(turn.objects)
-        if turn.drift is not None:
-            self._metrics.set("tierwise_cache_drift_objects", len(turn.drift), "Snapshot")
-        self._log(turn)
-        self._last = lambda: cycle_wire(turn.snapshot, turn.report, turn.seconds)  # made when it is asked for
+        if iteration.objects is not None:
+            self._count_moves(iteration.objects)
+        if iteration.drift is not None:
+            self._metrics.set("tierwise_cache_drift_objects", len(iteration.drift), "Snapshot")
+        self._log(iteration)
+        self._last = lambda: cycle_wire(
+            iteration.snapshot, iteration.report, iteration.seconds
+        )  # made when it is asked for
 
     def _count_moves(self, objects: Objects) -> None:
         """The defragmentation that is under way or was the last, by its record."""
@@ -72,12 +74,15 @@ class Telemetry:
         """Count a stage that raised."""
         self._metrics.count("tierwise_crashes_total", crash.stage, crash.key.kind if crash.key is not None else "")
 
-    def _log(self, turn: LoopPass) -> None:
-        last, self._rejections = self._rejections, turn.report.rejections
+    def _log(self, iteration: LoopPass) -> None:
+        last, self._rejections = self._rejections, iteration.report.rejections
         said: dict[object, object] = {
             job: self._said[job] for job, rejection in self._rejections.items() if last.get(job) is rejection
         }
-        lines = (decision_lines(turn.snapshot, turn.report, last), release_lines(turn.snapshot, turn.outcomes))
+        lines = (
+            decision_lines(iteration.snapshot, iteration.report, last),
+            release_lines(iteration.snapshot, iteration.outcomes),
+        )
         for text, fields in chain(*lines):
             if text == "waiting":
                 job, said[job] = fields["job"], (fields["pods"], fields["why"])

@@ -1,8 +1,8 @@
 """Keeps the records of discovery sources up to date: fetches due sources in threads, and returns the writes.
 
-Called by the loop in each turn of the leader, and never blocks: a thread that ends wakes the loop, and the next turn
-writes the record, from which controllers make hyperNodes. All state is in the records, so the next leader continues
-where this process stopped.
+Called by the loop in each iteration of the leader, and never blocks: a thread that ends wakes the loop, and the next
+iteration writes the record, from which controllers make hyperNodes. All state is in the records, so the next leader
+continues where this process stopped.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Fetching:
         wake: Callable[[], None] = lambda: None,
         files: Path | None = None,
     ) -> None:
-        """`secret` reads the Secret of a namespace and name, in any thread; `wake` brings about another turn.
+        """`secret` reads the Secret of a namespace and name, in any thread; `wake` brings about another iteration.
 
         `files` is the folder below which file sources may be; without one they are refused.
         """
@@ -79,7 +79,7 @@ class Fetching:
                     continue
                 effect = _written(known, ended)
                 if effect is not None:
-                    asked.append(effect)  # again in the next turn if it cannot be written in this one
+                    asked.append(effect)  # again in the next iteration if it cannot be written in this one
                     continue
                 del self._tries[kind]
             if self._is_due(known):

@@ -178,7 +178,7 @@ def test_blocks_that_follow_each_other_are_joined() -> None:
         ("SwitchName=s0 Ndes=n0", 'topology.conf:1: "ndes" does not go with SwitchName'),
         ("Nodes=n0", "topology.conf:1: nodes without SwitchName, BlockName, RingName or BlockSizes"),
         ("SwitchName= Nodes=n0", "topology.conf:1: SwitchName is empty"),
-        ("SwitchName=a Nodes=n0 Nodes=n1", "topology.conf:1: Nodes stands there twice"),
+        ("SwitchName=a Nodes=n0 Nodes=n1", "topology.conf:1: Nodes is given twice"),
         ("Include other.conf", "topology.conf:1: Include is not followed: give the file that holds the topology"),
         ("# nothing", "topology.conf: names no switch, block or ring"),
         ("SwitchName=a Switches=b", "topology.conf:1: switch a names switch b, which does not exist"),

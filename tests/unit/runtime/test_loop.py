@@ -461,7 +461,7 @@ def test_follower_is_not_stuck() -> None:
     times[0] += 1000.0
     loop.run(period=0.0, rest=0.0, stopping=lambda: next(looks) >= 2, may=lambda: False)
 
-    assert NOW + 1000.0 == loop.turned
+    assert NOW + 1000.0 == loop.iterated
 
 
 @pytest.mark.parametrize(
@@ -518,7 +518,7 @@ def test_refused_victims_are_spared_for_a_while() -> None:
 
 
 def test_what_readers_keep_is_checked_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half an hour after the last look a turn compares; who has drifted is read anew."""
+    """Half an hour after the last look an iteration compares; what has drifted is read again."""
     cluster, watcher = EmbeddedCluster(_objects([node("n1", cpu="8"), *_gang(2)])), _Watcher()
     time = iter([0.0] * 20 + [2000.0] * 100)
     own = SchedulerProfile(frozenset({"tierwise"}), DEFAULT)
@@ -636,7 +636,7 @@ def test_observer_that_raises_is_no_objects_fault() -> None:
 
     assert ["n0", "n0"] == [p.spec.node_name for p in cluster.read().every(Pod).values()]
     assert 1 == len(watcher.turns)
-    assert {("telling of a turn", None)} == {(crash.stage, crash.key) for crash in broken.heard}
+    assert {("telling of an iteration", None)} == {(crash.stage, crash.key) for crash in broken.heard}
 
 
 class _Waiting(_Refusing):

@@ -46,7 +46,7 @@ def test_a_loop_without_an_end_of_a_turn_is_stuck(monkeypatch: pytest.MonkeyPatc
     assert "" == service.live()
     now += 1
 
-    assert "no turn has ended for 181 seconds" == service.live()
+    assert "no iteration has ended for 181 seconds" == service.live()
 
 
 class _Filled(_Cluster):

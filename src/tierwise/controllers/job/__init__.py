@@ -81,7 +81,7 @@ class JobController:
                 self._looked_at[key] = seen
 
     def reconcile(self, objects: Objects, now: float) -> list[Effect]:
-        """Let each of these jobs take the turn that is due, or bring its objects to where its status says it is."""
+        """Change the phase of each of these jobs where that is due, or bring its objects to what its status says."""
         if self._queue.idle(now):
             return []
         jobs = objects.every(Job)
@@ -208,9 +208,9 @@ def _reconciled(
     expiry = _expiry(case.job)
     if expiry is not None and expiry <= now:
         return _remove(case.job, [*case.group_if_any(), *owned_objects.made(objects, case.job), *case.pods])
-    turn = _transition(case, now)
-    if turn is not None:
-        return status.write(case.job, case.raw, case.job_pods, turn, now)
+    change = _transition(case, now)
+    if change is not None:
+        return status.write(case.job, case.raw, case.job_pods, change, now)
     return _bring(objects, case, groups, priorities, now)
 
 
@@ -222,7 +222,7 @@ def _due(case: _Case) -> float | None:
 
 
 def _transition(case: _Case, now: float) -> transitions.PhaseChange | None:
-    """The turn that a job takes now: a command counts before a policy, and a policy before where the pods are."""
+    """The change of phase that is due now: a command counts before a policy, and a policy before where the pods are."""
     doomed = transitions.by_retries(case.job)
     if doomed is not None:
         return doomed
@@ -237,13 +237,13 @@ def _transition(case: _Case, now: float) -> transitions.PhaseChange | None:
 def _bring(
     objects: Objects, case: _Case, groups: pod_group.PodGroupSpecs, priorities: Mapping[str, int], now: float
 ) -> Iterator[Effect]:
-    """No turn is due: every module brings its objects to what the status asks for."""
+    """No change of phase is due: every module brings its objects to what the status asks for."""
     job, group, job_pods = case.job, case.group, case.job_pods
     # Whatever command is left was carried out.
     yield from (Delete(key_of(command)) for command in case.commands)
     state = job.status
-    anew = state.state.phase == "Restarting" and not restarts_part(state.controlled_resources, state.retry_count)
-    yield from groups.reconcile(objects, job, group, priorities, wanted=job_pods.wanted and not anew)
+    whole = state.state.phase == "Restarting" and not restarts_part(state.controlled_resources, state.retry_count)
+    yield from groups.reconcile(objects, job, group, priorities, wanted=job_pods.wanted and not whole)
     yield from owned_objects.reconcile_owned_objects(objects, job, wanted=job_pods.wanted)
     yield from pods.reconcile_pods(objects.every(Pod), job, group, job_pods)
     taken = pods.taken_names(objects.every(Pod), job, job_pods)

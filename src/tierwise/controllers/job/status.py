@@ -38,26 +38,26 @@ _COUNTED: Final = {standing.lower(): standing for standing in STANDINGS}
 
 
 def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: PhaseChange, now: float) -> list[Effect]:
-    """Bring the status to where a step leads; events tell people of turns, and of why a gang waits."""
+    """Bring the status to where a step leads; events tell people of changes of phase, and of why a gang waits."""
     found = raw.get("status")
     present: Mapping[str, object] = found if isinstance(found, dict) else {}
-    old, turned = job.status.state, step.phase != (job.status.state.phase or "")
+    old, moved_on = job.status.state, step.phase != (job.status.state.phase or "")
     state = {"phase": step.phase, "reason": step.reason, "message": step.message}
     told = {field: text for field, text in state.items() if text}
-    turned_at = stamp(now) if turned else old.last_transition_time
+    changed_at = stamp(now) if moved_on else old.last_transition_time
     wanted: Raw = {
-        "state": told | ({"lastTransitionTime": turned_at} if turned_at else {}),
+        "state": told | ({"lastTransitionTime": changed_at} if changed_at else {}),
         "minAvailable": job.spec.min_available or 0,
         "version": step.version,
         "retryCount": step.retry_count,
         "controlledResources": dict(sorted(step.controlled_resources.items())),
         **_counted(job_pods),
     }
-    if turned:
-        reached = {"status": step.phase, "lastTransitionTime": turned_at}
+    if moved_on:
+        reached = {"status": step.phase, "lastTransitionTime": changed_at}
         wanted["conditions"] = [*_conditions(present), reached][-_MOST:]
     if phase_rule(step.phase).rests and job.metadata.creation_timestamp:
-        wanted["runningDuration"] = _duration(job, turned_at)
+        wanted["runningDuration"] = _duration(job, changed_at)
     changed: Raw = {}
     for field, value in wanted.items():
         before = present.get(field)  # what is absent means nothing
@@ -66,7 +66,7 @@ def write(job: Job, raw: Mapping[str, object], job_pods: JobPods, step: PhaseCha
     if not changed:
         return []
     events = _events(job, step, news=(step.reason, step.message) != (old.reason, old.message))
-    return [PatchStatus(key_of(job), wanted if turned else changed), *events]
+    return [PatchStatus(key_of(job), wanted if moved_on else changed), *events]
 
 
 def observed(
@@ -77,7 +77,7 @@ def observed(
     taken: Sequence[str],
     now: float,
 ) -> PhaseChange:
-    """No turn: the phase that the job is in, with what is remembered brought up to date.
+    """No change: the phase that the job is in, with what is remembered brought up to date.
 
     `taken` are names of its pods that pods of others have.
     """

@@ -32,7 +32,7 @@ __all__ = ["PhaseChange", "applies", "by_command", "by_pods", "by_policy", "by_r
 
 
 class PhaseChange(msgspec.Struct, frozen=True):
-    """A turn in the life of a job: the phase it goes to, and why."""
+    """A change of phase of a job: the phase it goes to, and why."""
 
     phase: str
     reason: str
@@ -48,18 +48,18 @@ class PhaseChange(msgspec.Struct, frozen=True):
 
 
 def by_command(job: Job, command: Command) -> PhaseChange:
-    """The turn that a command asks for; in a phase in which it means nothing, that it was looked at."""
-    turn, state = phase_rule(job.status.state.phase).transitions.get(command.action), job.status.state
-    if turn is None or command.action in NARROW:  # a command names no part of the job
+    """The change that a command asks for; in a phase in which it means nothing, that it was looked at."""
+    transition, state = phase_rule(job.status.state.phase).transitions.get(command.action), job.status.state
+    if transition is None or command.action in NARROW:  # a command names no part of the job
         step = _to(job, state.phase or "Pending", state.reason, state.message)
     else:
         message = command.message or f"command {command.metadata.name}: {command.action}"
-        step = _whole(job, turn, command.action, command.reason or "CommandIssued", message)
+        step = _whole(job, transition, command.action, command.reason or "CommandIssued", message)
     return step.remembering({**step.controlled_resources, **done(command)})
 
 
 def by_policy(job: Job, answers: Iterable[PolicyAction], now: float) -> PhaseChange | None:
-    """The turn that the policies ask for at this moment; one turn restarts all parts that have to be."""
+    """The change that the policies ask for at this moment; one change restarts all parts that have to be."""
     due = sorted(
         (policy_action for policy_action in answers if policy_action.due <= now and applies(job, policy_action)),
         key=rank,
@@ -67,25 +67,25 @@ def by_policy(job: Job, answers: Iterable[PolicyAction], now: float) -> PhaseCha
     if not due:
         return None
     first, status = due[0], job.status
-    turn, message = phase_rule(status.state.phase).transitions[first.action], f"{first.why.text}: {first.action}"
+    transition, message = phase_rule(status.state.phase).transitions[first.action], f"{first.why.text}: {first.action}"
     if first.target is None:
-        return _whole(job, turn, first.action, first.why.event, message)
-    retries = status.retry_count + turn.retries
+        return _whole(job, transition, first.action, first.why.event, message)
+    retries = status.retry_count + transition.retries
     memory = _restarted(job, sorted({a.target for a in due if a.target is not None}), retries)
-    return PhaseChange(turn.phase, first.why.event, message, retries, status.version, memory, first.action)
+    return PhaseChange(transition.phase, first.why.event, message, retries, status.version, memory, first.action)
 
 
 def applies(job: Job, policy_action: PolicyAction) -> bool:
     """Whether an action leads anywhere from where the job is; a part is restarted once in one restart."""
     status = job.status
-    turn = phase_rule(status.state.phase).transitions.get(policy_action.action)
-    if turn is None or policy_action.target is None:
-        return turn is not None
-    return status.controlled_resources.get(policy_action.target.key) != str(status.retry_count + turn.retries)
+    transition = phase_rule(status.state.phase).transitions.get(policy_action.action)
+    if transition is None or policy_action.target is None:
+        return transition is not None
+    return status.controlled_resources.get(policy_action.target.key) != str(status.retry_count + transition.retries)
 
 
 def by_retries(job: Job) -> PhaseChange | None:
-    """The turn of a job whose last restart used up its retries: nothing else counts then."""
+    """The change of a job whose last restart used up its retries: nothing else counts then."""
     status, limit = job.status, job.spec.max_retry or 0
     if status.state.phase != "Restarting" or status.retry_count < limit:
         return None
@@ -93,7 +93,7 @@ def by_retries(job: Job) -> PhaseChange | None:
 
 
 def by_pods(job: Job, group: PodGroup | None, job_pods: JobPods) -> PhaseChange | None:
-    """The turn that follows from where the pods have come to."""
+    """The change that follows from where the pods have come to."""
     phase, counts = phase_rule(job.status.state.phase), job_pods.counts
     if phase.ends_in:
         alive = counts["Pending"] + counts["Running"] + counts["Terminating"] + counts["Unknown"]
@@ -159,11 +159,11 @@ def _to(job: Job, phase: str, reason: str, message: str) -> PhaseChange:
     return PhaseChange(phase, reason, message, status.retry_count, status.version, status.controlled_resources)
 
 
-def _whole(job: Job, turn: Transition, action: str, reason: str, message: str) -> PhaseChange:
-    """A turn of the whole job: whatever pods there are, they belong to the past."""
+def _whole(job: Job, transition: Transition, action: str, reason: str, message: str) -> PhaseChange:
+    """A change of the whole job: whatever pods there are, they belong to the past."""
     status = job.status
-    retries, version = status.retry_count + turn.retries, status.version + turn.renews
-    return PhaseChange(turn.phase, reason, message, retries, version, forget(status.controlled_resources), action)
+    retries, version = status.retry_count + transition.retries, status.version + transition.renews
+    return PhaseChange(transition.phase, reason, message, retries, version, forget(status.controlled_resources), action)
 
 
 def _restarted(job: Job, targets: Sequence[Target], retries: int) -> dict[str, str]:

@@ -88,7 +88,7 @@ SORTS: Final[Mapping[str, Callable[[Line], object]]] = {
 
 
 def by_job(standing: Sequence[BoardPod]) -> Standing:
-    """Stands by the key of their job."""
+    """Pods by the key of their job."""
     found: Standing = {}
     for stand in standing:
         found.setdefault(stand.job.key, []).append(stand)

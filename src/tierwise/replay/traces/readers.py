@@ -81,7 +81,7 @@ def read_fabric(file: str, gpus_per_host: int) -> Fabric:
     found: dict[str, tuple[str, ...]] = {}
     for number, (host, path) in enumerate(zip(hosts, paths, strict=True), start=2):
         if host in found:
-            raise InputError(f"host {host} stands twice", file=f"{file}:{number}")
+            raise InputError(f"host {host} is given twice", file=f"{file}:{number}")
         found[host] = path
     return fabric(found, gpus)
 

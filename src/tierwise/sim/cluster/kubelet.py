@@ -35,7 +35,7 @@ class PodSync(msgspec.Struct, frozen=True):
 
 
 def sync_pod(pod: Pod, now: float, timing: PodSpeed = _OWN_TIMING) -> PodSync:
-    """A pod that stands on a living node, at a time."""
+    """A pod on a living node, at a time."""
     own = behaviour(pod.metadata.annotations).timed(timing, ends=pod.spec.restart_policy in ("Never", "OnFailure"))
     if pod.metadata.deletion_timestamp:
         return _leaving(pod, own, now)

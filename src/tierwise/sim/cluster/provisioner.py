@@ -3,7 +3,7 @@
 Claims of ephemeral volumes are made for their pods, a volume that names a claim is bound to it, and volumes are made
 for claims whose node was chosen. A volume can be reached from the zone of that node, or from everywhere where the node
 has none. Where time passes, claims that do not wait for a pod get their volume at once, and claims for which another
-scheduler chose a node get theirs too; where it does not, what a file says of both stands.
+scheduler chose a node get theirs too; where it does not, what a file says of both holds.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Rounds(EmbeddedDriver):
         return aside + [Fault(f"Pod {pod}", reason.code, reason.text) for pod, reason in dict.fromkeys(told)]
 
     def after(self, now: float) -> Snapshot:
-        """The cluster as it stands now."""
+        """The cluster as it is now."""
         return self.seen(self.guard.over(self.cluster.read()), now)
 
     def decide(self, pod: str = "") -> Decided | None:

@@ -58,7 +58,7 @@ _ENDED: Final = ("Succeeded", "Failed")
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """One stop of the clock: what happened then, in order, and how the cluster stands after it."""
+    """One stop of the clock: what happened then, in order, and how the cluster is after it."""
 
     at: float  # seconds since the start
     entries: Sequence[TimelineEntry]
@@ -241,12 +241,10 @@ class Simulation(EmbeddedDriver):
                     self._fail(path, code, now)
                 case NodeLost(_, node):
                     self._nodes.lose(node, now)
-                    self.cluster.apply([RecordEvent(_node(node), "Warning", "Lost", "the machine falls silent")])
+                    self.cluster.apply([RecordEvent(_node(node), "Warning", "Lost", "the host falls silent")])
                 case NodeBack(_, node):
                     back = self._nodes.restore(node, before.every(Pod).values(), now)
-                    self.cluster.apply(
-                        [RecordEvent(_node(node), "Normal", "Back", "the machine is there again"), *back]
-                    )
+                    self.cluster.apply([RecordEvent(_node(node), "Normal", "Back", "the host is there again"), *back])
                 case LookAgain():
                     self._looks = True
                 case _:  # those who are due are asked at every moment

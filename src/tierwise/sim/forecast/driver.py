@@ -1,6 +1,6 @@
 """The driver of a virtual cluster on arrays: events in the order of time, and cycles where something may come of one.
 
-What stands where is in books, which also say what a cycle sees and carry out what it decides. There are two: jobs of a
+What runs where is in books, which also say what a cycle sees and carry out what it decides. There are two: jobs of a
 snapshot (`forecast.forward`) and jobs of a trace (`replay.engine`). So a moment costs a cycle, and no object is
 written. Reads no clock and does no I/O; equal books give equal runs.
 """
@@ -47,7 +47,7 @@ def drive(
 ) -> Iterator[None]:
     """Run until the books are over or nothing is left to happen; yields after every moment, where a caller may stop.
 
-    `decide` is a cycle of the scheduler, or what stands in its place. What happens within a `period` of seconds is seen
+    `decide` is a cycle of the scheduler, or what is in its place. What happens within a `period` of seconds is seen
     at its end, and moments that lie closer together than a share `step` of the time that has passed are one.
     """
     agenda = books.agenda
