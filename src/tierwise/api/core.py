@@ -473,6 +473,11 @@ class PodStatus(Record, frozen=True):
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
+    @property
+    def ended(self) -> bool:
+        """Whether the pod has run to its end, well or not."""
+        return self.phase in ("Succeeded", "Failed")
+
 
 class Pod(Record, frozen=True):
     """A pod, waiting where `spec.node_name` is empty."""

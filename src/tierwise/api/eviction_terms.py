@@ -109,7 +109,7 @@ def told_times(pod: Pod) -> tuple[float, float]:
 
 def ended_at(pod: Pod) -> float:
     """When the last container of a pod that has succeeded or failed ended; 0 where it is not known."""
-    if pod.status.phase not in ("Succeeded", "Failed"):
+    if not pod.status.ended:
         return 0.0
     states = [status.state.terminated for status in pod.status.container_statuses]
     return max([status_time(state.finished_at) for state in states if state is not None], default=0.0)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from tierwise.api.core import Node, NodeSelectorTerm, Pod
 from tierwise.api.resource import ResourceClaim
 from tierwise.api.selector import holds as requires
-from tierwise.audit.pods import Finding, holds
-from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Objects
+from tierwise.audit.pods import Finding, holds, ours
+from tierwise.port import Objects
 
 __all__ = ["devices"]
 
@@ -25,7 +25,7 @@ def devices(objects: Objects) -> Iterator[Finding]:
         if len(paths) > 1:
             yield Finding("device-held-twice", f"Device {'/'.join(device)}", f"is held by {' and '.join(paths)}")
     for path, pod in objects.every(Pod).items():
-        if not holds(pod) or not _ours(pod):
+        if not holds(pod) or not ours(pod):
             continue
         for name in _claims(pod):
             found = claims.get(name)
@@ -34,11 +34,6 @@ def devices(objects: Objects) -> Iterator[Finding]:
             elif pod.spec.node_name in nodes and not _reached(found, nodes[pod.spec.node_name]):
                 text = f"stands on node {pod.spec.node_name}, which does not reach the devices of {name}"
                 yield Finding("device-out-of-reach", f"Pod {path}", text)
-
-
-def _ours(pod: Pod) -> bool:
-    marks = pod.metadata.annotations
-    return pod.spec.scheduler_name == "tierwise" or HYPERNODE_ANNOTATION in marks or PATH_ANNOTATION in marks
 
 
 def _claims(pod: Pod) -> Iterator[str]:

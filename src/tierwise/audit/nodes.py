@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from tierwise.api.core import Node, Pod
 from tierwise.api.quantity import amount, show
 from tierwise.api.unsupported import unsupported
-from tierwise.audit.pods import Finding, asked, counts, holds
-from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Objects
+from tierwise.audit.pods import Finding, asked, counts, holds, ours
+from tierwise.port import Objects
 
 __all__ = ["nodes", "support"]
 
@@ -46,8 +46,6 @@ def nodes(objects: Objects) -> Iterator[Finding]:
 def support(objects: Objects) -> Iterator[Finding]:
     """Pods of the scheduler tierwise, or with its marks, that should still wait."""
     for path, pod in objects.every(Pod).items():
-        marks = pod.metadata.annotations
-        ours = pod.spec.scheduler_name == "tierwise" or HYPERNODE_ANNOTATION in marks or PATH_ANNOTATION in marks
-        found = unsupported(pod) if ours and pod.spec.node_name and counts(pod) else None
+        found = unsupported(pod) if ours(pod) and pod.spec.node_name and counts(pod) else None
         if found is not None:
             yield Finding("not-supported", f"Pod {path}", f"was bound although {found}")

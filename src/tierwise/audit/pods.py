@@ -9,8 +9,9 @@ import msgspec
 from tierwise.api.core import Container, Pod, ResourceList
 from tierwise.api.meta import parse_time
 from tierwise.api.quantity import amount
+from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION
 
-__all__ = ["Finding", "asked", "counts", "diminished", "ended", "gang", "group", "holds"]
+__all__ = ["Finding", "asked", "counts", "diminished", "ended", "gang", "group", "holds", "ours"]
 
 
 # What an auditor says.
@@ -38,6 +39,12 @@ def ended(pod: Pod) -> bool:
 def holds(pod: Pod) -> bool:
     """Whether a pod takes up room: it has a node, and its end is not over."""
     return bool(pod.spec.node_name) and not ended(pod)
+
+
+def ours(pod: Pod) -> bool:
+    """Whether tierwise has bound a pod, or is to."""
+    marks = pod.metadata.annotations
+    return pod.spec.scheduler_name == "tierwise" or HYPERNODE_ANNOTATION in marks or PATH_ANNOTATION in marks
 
 
 def counts(pod: Pod) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from tierwise.api.core import Node, NodeSelectorTerm, Pod
 from tierwise.api.selector import holds as requires
 from tierwise.api.storage import CsiNode, PersistentVolume, PersistentVolumeClaim
-from tierwise.audit.pods import Finding, holds
-from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Objects
+from tierwise.audit.pods import Finding, holds, ours
+from tierwise.port import Objects
 
 __all__ = ["volumes"]
 
@@ -34,7 +34,7 @@ def volumes(objects: Objects) -> Iterator[Finding]:
             if volume is not None and volume.spec.csi is not None:
                 here = (pod.spec.node_name, volume.spec.csi.driver)
                 attached.setdefault(here, set()).add(volume.spec.csi.volume_handle)
-            if not _ours(pod):
+            if not ours(pod):
                 continue
             if claim is None or not claim.spec.volume_name:
                 yield Finding("without-volume", f"Pod {path}", f"was bound although claim {name} has no volume")
@@ -69,11 +69,6 @@ def _made_for(pod: Pod, claim: str) -> bool:
     """Whether a claim is that of an ephemeral volume of the pod."""
     names = (f"{pod.metadata.name}-{volume.name}" for volume in pod.spec.volumes if volume.ephemeral is not None)
     return claim.partition("/")[2] in names
-
-
-def _ours(pod: Pod) -> bool:
-    marks = pod.metadata.annotations
-    return pod.spec.scheduler_name == "tierwise" or HYPERNODE_ANNOTATION in marks or PATH_ANNOTATION in marks
 
 
 def _reached(volume: PersistentVolume, labels: Mapping[str, str]) -> bool:

@@ -1,4 +1,4 @@
-"""Rows about single changes: what it costs to follow each kind of change that clusters see, the costliest counts.
+"""Rows about changes: what following them costs against reading everything, and each kind that clusters see.
 
 A snapshot follows the one before it. A change should cost what it concerns; one that made everything be read again
 would stand out here by a factor of hundreds. Seconds are processor time.
@@ -6,16 +6,25 @@ would stand out here by a factor of hundreds. Seconds are processor time.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import cycle
 from statistics import median
+from time import process_time
 
 from tierwise.api import codec
+from tierwise.api.core import Pod
 from tierwise.bench.lab import Lab, Measured, row
 from tierwise.bench.manifests import (
+    DEVICES,
+    GANG,
     Manifest,
     budget,
     daemon_pod,
+    device_class,
+    device_slice,
+    full_of_gangs,
     group,
     lone_pod,
     manifest,
@@ -24,12 +33,14 @@ from tierwise.bench.manifests import (
     racks,
     read_manifests,
 )
-from tierwise.bench.measure import at_most, gc_off, timed
+from tierwise.bench.measure import at_least, at_most, best_of, compared, gc_off, in_turns, timed
 from tierwise.port import Objects, key_of_raw
-from tierwise.snapshot.builder import Reader
+from tierwise.snapshot.builder import Reader, build
 
 __all__ = []
 
+_EVENTS = 1_000
+_OFTEN = 10
 _REPEATS = 3  # of each change, of which the median counts
 _DAEMONS = 4
 _DEVICES = 8  # of a node, half of them in use
@@ -40,6 +51,49 @@ Marks = Callable[[str], Manifest]
 
 Changes = Callable[[int], Sequence[Manifest]]
 """The objects that change, or come, in one repeat."""
+
+
+@row("P7", at_least(20, 100))
+def _p7(lab: Lab) -> Measured:
+    """A snapshot of everything, against one that follows a gang's worth of changes."""
+    objects = full_of_gangs(lab.size.pods)
+    whole = best_of(3, lambda: build(objects, 0.0), clock=process_time)
+    change = best_of(2 * lab.size.repeats, _alternating(objects, GANG), clock=process_time)
+    what = f"reading {lab.size.pods:,} pods on {lab.size.pods // 8:,} nodes anew ÷ following a change of {GANG} of them"
+    return compared(what, whole, change)
+
+
+@row("P8", at_most(0.5, 0.1))
+def _p8(lab: Lab) -> Measured:
+    """What a changed pod costs the next snapshot, against decoding the event that tells of it.
+
+    The cluster is small, so that looking for what has changed takes little beside taking the changes over. Both take
+    milliseconds, so they are repeated often: busy cores disturb them.
+    """
+    text = json.dumps(pod(1, 1)).encode()
+    # A cluster for each: of two histories of one, the second would be compared object by object.
+    following = (_alternating(full_of_gangs(2 * _EVENTS), pods) for pods in (1, _EVENTS + 1))
+    whole, few, many = in_turns(_OFTEN * lab.size.repeats, lambda: _decode(text), *following)
+    decoding, applying = whole / _EVENTS, max(many - few, 0.0) / _EVENTS
+    what = (
+        f"following one more changed pod ÷ decoding its event ({applying * 1e6:.1f} µs ÷ {decoding * 1e6:.1f} µs,"
+        f" {_EVENTS:,} pods in {_EVENTS // GANG} gangs)"
+    )
+    return what, applying / decoding
+
+
+def _decode(text: bytes) -> None:
+    for _ in range(_EVENTS):
+        codec.decode_json(text, Pod)
+
+
+def _alternating(objects: Objects, pods: int) -> Callable[[], object]:
+    """Read two states alternately that differ in so many pods, gang after gang."""
+    ended = [{**pod(i // GANG, i % GANG), "status": {"phase": "Succeeded"}} for i in range(pods)]
+    other = objects.changed({key_of_raw(raw): raw for raw in ended})  # decoded again, as an event is
+    reader, states = Reader(), cycle((other, objects))
+    reader.read(objects, 0.0)
+    return lambda: reader.read(next(states), 0.0)
 
 
 @row("C16a", at_most(500, 100))
@@ -62,11 +116,10 @@ def _c16b(lab: Lab) -> Measured:
     nodes = lab.size.everyday * 3 // 10
     used = [(i, k) for i in range(nodes) for k in range(_DEVICES // 2)]
     claims, pods = [_claim(i, k) for i, k in used], [_claiming(i, k) for i, k in used]
-    selector = {"cel": {"expression": f'device.driver == "{_DRIVER}"'}}
-    kind = manifest("resource.k8s.io/v1", "DeviceClass", _DRIVER, spec={"selectors": [selector]})
-    slices = [_slice(i, _DEVICES) for i in range(nodes)]
-    objects = read_manifests([*map(node, range(nodes)), kind, *slices, *claims, *pods])
-    (seconds,) = _costs(objects, {"slice": lambda repeat: [_slice(repeat, _DEVICES - 1)]}).values()
+    slices = [device_slice(f"n{i}", [{}] * _DEVICES) for i in range(nodes)]
+    objects = read_manifests([*map(node, range(nodes)), device_class(), *slices, *claims, *pods])
+    fewer: Changes = lambda repeat: [device_slice(f"n{repeat}", [{}] * (_DEVICES - 1))]  # noqa: E731
+    (seconds,) = _costs(objects, {"slice": fewer}).values()
     what = f"ms to follow a ResourceSlice that changes at {nodes:,} nodes and {len(used):,} pods with a claim each"
     return what, seconds * 1e3
 
@@ -244,20 +297,13 @@ def _quota(number: int) -> Manifest:
 # -- devices
 
 
-def _slice(number: int, devices: int) -> Manifest:
-    pool = {"name": f"n{number}", "generation": 1, "resourceSliceCount": 1}
-    each = [{"name": f"d{k}"} for k in range(devices)]
-    spec = {"driver": _DRIVER, "nodeName": f"n{number}", "pool": pool, "devices": each}
-    return manifest("resource.k8s.io/v1", "ResourceSlice", f"slice-{number}", spec=spec)
-
-
 def _claim(number: int, device: int) -> Manifest:
     request = {"name": "gpu", "exactly": {"deviceClassName": _DRIVER, "count": 1}}
     result = {"request": "gpu", "driver": _DRIVER, "pool": f"n{number}", "device": f"d{device}"}
     user = {"resource": "pods", "name": f"p{number}-{device}", "uid": ""}
     spec = {"devices": {"requests": [request]}}
     status = {"allocation": {"devices": {"results": [result]}}, "reservedFor": [user]}
-    return manifest("resource.k8s.io/v1", "ResourceClaim", f"c{number}-{device}", "web", spec=spec, status=status)
+    return manifest(DEVICES, "ResourceClaim", f"c{number}-{device}", "web", spec=spec, status=status)
 
 
 def _claiming(number: int, device: int) -> Manifest:

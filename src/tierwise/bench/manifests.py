@@ -13,10 +13,13 @@ from tierwise.api.manifest import Manifest, manifest
 from tierwise.port import Objects
 
 __all__ = [
+    "DEVICES",
     "GANG",
     "Manifest",
     "budget",
     "daemon_pod",
+    "device_class",
+    "device_slice",
     "full_of_gangs",
     "group",
     "job",
@@ -31,6 +34,8 @@ __all__ = [
 
 GANG = 100  # pods
 _RACK = 16  # nodes
+DEVICES = "resource.k8s.io/v1"
+_DRIVER = "gpu.nvidia.com"
 
 
 def read_manifests(manifests: Iterable[Manifest]) -> Objects:
@@ -130,6 +135,20 @@ def budget(app: str, namespace: str) -> Manifest:
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": app}}}
     status = {"disruptionsAllowed": 1}
     return manifest("policy/v1", "PodDisruptionBudget", app, namespace, spec=spec, status=status)
+
+
+def device_class() -> Manifest:
+    """All devices of the driver."""
+    selectors = [{"cel": {"expression": f'device.driver == "{_DRIVER}"'}}]
+    return manifest(DEVICES, "DeviceClass", _DRIVER, spec={"selectors": selectors})
+
+
+def device_slice(on: str, devices: Iterable[Manifest]) -> Manifest:
+    """The devices of a node, called d0, d1 and so on."""
+    named = [{"name": f"d{number}", **device} for number, device in enumerate(devices)]
+    pool = {"name": on, "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": _DRIVER, "nodeName": on, "pool": pool, "devices": named}
+    return manifest(DEVICES, "ResourceSlice", f"{on}-devices", spec=spec)
 
 
 def _placed(on: str) -> Manifest:

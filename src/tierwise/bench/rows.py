@@ -15,17 +15,14 @@ import numpy as np
 from tierwise.api.natural import natural
 from tierwise.bench import (  # noqa: F401 - they register rows
     changes,
-    devices,
+    claims,
     everyday,
     evictions,
     files,
-    live_jobs,
-    reading,
     realistic,
     replays,
     searches,
     services,
-    volumes,
 )
 from tierwise.bench.compare import compare
 from tierwise.bench.lab import REGISTERED, Lab, Measured, row

@@ -112,7 +112,7 @@ def _phase(job: Job, pods: Counter[str]) -> str:
 
 
 def _state(pod: Pod) -> str:
-    if pod.status.phase in ("Succeeded", "Failed"):
+    if pod.status.ended:
         return pod.status.phase.lower()
     if pod.metadata.deletion_timestamp:
         return "stopping"

@@ -18,7 +18,7 @@ def unreached(objects: Objects, after: Snapshot, report: CycleReport | None, pod
         return None
     if record.spec.node_name:
         return f"it is on node {record.spec.node_name} already"
-    if record.status.phase in ("Succeeded", "Failed"):
+    if record.status.ended:
         return f"it has ended: {record.status.phase}"
     if record.spec.scheduling_gates:
         return "it is behind scheduling gates: " + ", ".join(gate.name for gate in record.spec.scheduling_gates)

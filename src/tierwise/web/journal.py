@@ -222,7 +222,7 @@ class _Held:
                 c.type == "Ready" and c.status != "True" for c in record.status.conditions
             ):
                 self.shut.add(key.path)
-        elif isinstance(record, Pod) and record.status.phase not in ("Succeeded", "Failed"):
+        elif isinstance(record, Pod) and not record.status.ended:
             self.asks[key.path] = effective_request(counted(record))
             if record.spec.node_name:
                 self._placed.add(key.path)

@@ -26,7 +26,6 @@ __all__ = [
     "JobPod",
     "JobPods",
     "PodSlot",
-    "has_ended",
     "is_owned",
     "owner_reference",
     "pod_slots",
@@ -133,15 +132,10 @@ def pod_slots(job: Job) -> dict[str, PodSlot]:
     }
 
 
-def has_ended(pod: Pod) -> bool:
-    """Whether a pod has run to its end, well or not."""
-    return pod.status.phase in ("Succeeded", "Failed")
-
-
 def _standing(member: JobPod, *, wanted: bool) -> str:
     if wanted and not member.current:
         return "Terminating"
-    return "Terminating" if member.leaving and not has_ended(member.pod) else member.phase
+    return "Terminating" if member.leaving and not member.pod.status.ended else member.phase
 
 
 def _member(version: int, restarted: Mapping[str, int], pod: Pod, slots: Mapping[str, PodSlot]) -> JobPod:

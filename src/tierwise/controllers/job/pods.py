@@ -17,7 +17,7 @@ from tierwise.api.pattern import COORDINATES, PATTERN, RANK
 from tierwise.api.unsupported import JOB_PLUGINS, NUMA_POLICY
 from tierwise.api.volcano import Job, PodGroup, TaskSpec
 from tierwise.controllers.job import plugins
-from tierwise.controllers.job.job_pods import JOB_VERSION, RETRY_COUNT, JobPod, JobPods, has_ended, owner_reference
+from tierwise.controllers.job.job_pods import JOB_VERSION, RETRY_COUNT, JobPod, JobPods, owner_reference
 from tierwise.controllers.job.plugins.additions import with_environment, with_volume
 from tierwise.dialects.volcano import job as volcano_job
 from tierwise.port import HYPERNODE_ANNOTATION, PATH_ANNOTATION, Create, Delete, Effect, key_of
@@ -128,7 +128,7 @@ _STARTED: Final = frozenset({"Inqueue", "Running", "Unknown"})
 def reconcile_pods(every: Mapping[str, Pod], job: Job, group: PodGroup | None, job_pods: JobPods) -> list[Effect]:
     """Create the pods of a job that are missing, and delete those that it does not ask for any more."""
     if not job_pods.wanted:
-        return _delete([member for member in job_pods.members if not has_ended(member.pod)])
+        return _delete([member for member in job_pods.members if not member.pod.status.ended])
     effects = _delete([member for member in job_pods.members if not member.current])
     if group is None or group.status.phase not in _STARTED or job.status.state.phase == "Restarting":
         return effects

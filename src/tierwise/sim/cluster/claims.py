@@ -19,7 +19,6 @@ ABOUT = (ResourceClaim, ResourceClaimTemplate)
 READS = (Pod, *ABOUT)
 
 _GROUP = "resource.k8s.io"
-_ENDED = ("Succeeded", "Failed")
 
 
 def reconcile(objects: Objects, now: float) -> list[Effect]:
@@ -28,7 +27,7 @@ def reconcile(objects: Objects, now: float) -> list[Effect]:
         return []
     effects: list[Effect] = []
     for pod in objects.every(Pod).values():
-        if pod.spec.resource_claims and not pod.metadata.deletion_timestamp and pod.status.phase not in _ENDED:
+        if pod.spec.resource_claims and not pod.metadata.deletion_timestamp and not pod.status.ended:
             effects += _made(pod, objects)
     for claim in objects.every(ResourceClaim).values():
         effects += _tended(claim, objects)
@@ -76,7 +75,7 @@ def _tended(claim: ResourceClaim, objects: Objects) -> Iterator[Effect]:
     owner = next((one for one in claim.metadata.owner_references if one.controller and one.kind == "Pod"), None)
     if owner is not None:
         pod = objects.record(_pod(namespace, owner.name))
-        if not isinstance(pod, Pod) or not owns(pod, claim) or pod.status.phase in _ENDED:
+        if not isinstance(pod, Pod) or not owns(pod, claim) or pod.status.ended:
             yield Delete(key)
             return
     if len(kept) < len(claim.status.reserved_for):
@@ -89,7 +88,7 @@ def _pod(namespace: str, name: str) -> Key:
 
 
 def _runs(pod: object, name: str) -> bool:
-    return isinstance(pod, Pod) and pod.metadata.name == name and pod.status.phase not in _ENDED
+    return isinstance(pod, Pod) and pod.metadata.name == name and not pod.status.ended
 
 
 def _consumes(objects: Objects, namespace: str, name: str, claim: ResourceClaim) -> bool:

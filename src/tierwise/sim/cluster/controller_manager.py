@@ -38,7 +38,6 @@ _SETS: Final = (
     ("apps", "DaemonSet"),
 )
 _BATCH: Final = ("batch", "Job")
-_ENDED: Final = ("Succeeded", "Failed")
 
 
 _WATCHED: Final = (Unknown, Pod, PodDisruptionBudget, Namespace, PersistentVolumeClaim, StorageClass, Service)
@@ -327,7 +326,7 @@ def _job(owner: Owner, now: float) -> Iterator[Effect]:
         return
     succeeded = sum(pod.status.phase == "Succeeded" for pod in pods)
     failed = sum(pod.status.phase == "Failed" for pod in pods)
-    active = [pod for pod in pods if pod.status.phase not in _ENDED and not pod.metadata.deletion_timestamp]
+    active = [pod for pod in pods if not pod.status.ended and not pod.metadata.deletion_timestamp]
     told: Raw = {
         "startTime": status.text("startTime") or stamp(now),
         "active": len(active),
@@ -390,7 +389,7 @@ def budget_status(budget: PodDisruptionBudget, pods: Iterable[Pod]) -> Raw:
         for pod in pods
         if (pod.metadata.namespace or "default") == namespace
         and matches(spec.selector, pod.metadata.labels)
-        and pod.status.phase not in _ENDED
+        and not pod.status.ended
     ]
     healthy = sum(is_ready(pod) and not pod.metadata.deletion_timestamp for pod in meant)
     expected = len(meant)
@@ -442,7 +441,7 @@ def _owned(owner: Owner, kind: str) -> list[Raw]:
 
 
 def _live(owner: Owner) -> Iterator[Pod]:
-    return (pod for pod in owner.pods() if pod.status.phase not in _ENDED and not pod.metadata.deletion_timestamp)
+    return (pod for pod in owner.pods() if not pod.status.ended and not pod.metadata.deletion_timestamp)
 
 
 def _generation(owner: Owner) -> int:

@@ -20,7 +20,6 @@ from tierwise.sim.cluster.store import grace
 
 __all__ = ["PodSync", "is_ready", "killed", "sync_pod"]
 
-_ENDED: Final = ("Succeeded", "Failed")
 _OWN_TIMING: Final = PodSpeed()
 _BACK_OFF: Final = 10
 _LONGEST_BACK_OFF: Final = 300
@@ -39,7 +38,7 @@ def sync_pod(pod: Pod, now: float, timing: PodSpeed = _OWN_TIMING) -> PodSync:
     own = behaviour(pod.metadata.annotations).timed(timing, ends=pod.spec.restart_policy in ("Never", "OnFailure"))
     if pod.metadata.deletion_timestamp:
         return _leaving(pod, own, now)
-    if pod.status.phase in _ENDED:
+    if pod.status.ended:
         return PodSync()
     if pod.status.phase != "Running":
         return _starting(pod, own, now)
@@ -72,7 +71,7 @@ def _leaving(pod: Pod, own: PodBehaviour, now: float) -> PodSync:
     """A container stops when it likes, and is stopped when its grace is over."""
     asked = parse_time(pod.metadata.deletion_timestamp) - grace(pod)
     stops = asked + min(own.stop, grace(pod))
-    if pod.status.phase in _ENDED or now >= stops:
+    if pod.status.ended or now >= stops:
         return PodSync((_event(pod, "Normal", "Gone", f"stopped on node {pod.spec.node_name}"),), gone=True)
     return PodSync(wake=stops)
 

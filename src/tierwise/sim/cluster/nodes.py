@@ -197,7 +197,7 @@ class SimNodes:
     def _about(self, objects: Objects, pod: Pod, now: float) -> tuple[tuple[Effect, ...] | Key, float | None]:
         """What becomes of one pod on a lost host: effects, or its key where it is gone; and when to look again."""
         name = pod.spec.node_name
-        if name not in self.down or pod.status.phase in ("Succeeded", "Failed"):
+        if name not in self.down or pod.status.ended:
             return (), None
         if pod.metadata.deletion_timestamp:
             due = parse_time(pod.metadata.deletion_timestamp)

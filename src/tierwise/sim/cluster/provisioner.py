@@ -119,7 +119,7 @@ def _ephemeral(objects: Objects, pods: Iterable[Pod]) -> Iterable[Effect]:
     """Claims for the ephemeral volumes of pods, as their templates say."""
     claims = objects.every(PersistentVolumeClaim)
     for pod in pods:
-        if pod.metadata.deletion_timestamp or pod.status.phase in ("Succeeded", "Failed"):
+        if pod.metadata.deletion_timestamp or pod.status.ended:
             continue
         for volume in pod.spec.volumes:
             namespace, name = pod.metadata.namespace or "default", f"{pod.metadata.name}-{volume.name}"

@@ -54,7 +54,6 @@ class User(Protocol):
 _OWN_TIMING: Final = PodSpeed()
 _OF_JOBS: Final = frozenset((Pod, PodGroup, Job))
 _STARTING: Final = frozenset((Pod, Job))
-_ENDED: Final = ("Succeeded", "Failed")
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -317,7 +316,7 @@ def _only_started(pods: Mapping[Key, Object | None], before: Objects, now: Objec
             return False
         if not pod.spec.node_name or pod.metadata.deletion_timestamp or group_of(pod) not in groups:
             return False
-        if pod.status.phase in _ENDED or was.status.phase in _ENDED:
+        if pod.status.ended or was.status.ended:
             return False
     return not now.every(Gang)
 

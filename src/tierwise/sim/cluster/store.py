@@ -182,7 +182,7 @@ def _uncounted(objects: Objects, start: float) -> Iterator[tuple[Key, Raw]]:
 
 def _leaving(pod: Pod | None, raw: Raw, now: float) -> Raw | None:
     """A pod on its way out as an API server marks it; None for what goes at once: all but pods that hold a node."""
-    if pod is None or not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed"):
+    if pod is None or not pod.spec.node_name or pod.status.ended:
         return None
     if pod.metadata.deletion_timestamp:
         return raw

@@ -41,7 +41,6 @@ _PLANS: Final = 5
 """How often the rest of the moves may be planned again."""
 _AFTERWARDS: Final = 3600.0
 """Seconds for which a job in hand keeps its places where no process goes on with it."""
-_ENDED: Final = ("Succeeded", "Failed")
 """Kinds that declare a gang."""
 
 
@@ -170,12 +169,7 @@ class _Step:
 
     def _still_there(self, moves: Sequence[PlannedMove]) -> list[str]:
         """Pods that are to go, and run where they did."""
-        return [
-            path
-            for move in moves
-            for path in move.pods
-            if self._same(path) and self._pods[path].status.phase not in _ENDED
-        ]
+        return [path for move in moves for path in move.pods if self._same(path) and not self._pods[path].status.ended]
 
     def _members(self) -> list[Pod]:
         """The pods of the job; of a pod by itself all those of its owner."""

@@ -34,6 +34,7 @@ from tierwise.model.topology import HYPERNODES, ROOT
 from tierwise.model.tree import Declared
 from tierwise.port import Key, Objects, gang_path, key_of_raw
 from tierwise.scheduler import check_profile
+from tierwise.scheduler.effects import pod_key
 from tierwise.sim.cluster.driver import Amend
 from tierwise.sim.cluster.store import merged
 from tierwise.snapshot.builder import build
@@ -66,7 +67,6 @@ _MOST: Final = 10_000
 _HOSTNAME: Final = "kubernetes.io/hostname"
 _CONDITIONS: Final = "node.kubernetes.io/"
 _CLASS: Final = "tierwise-what-if"
-_ENDED: Final = ("Succeeded", "Failed")
 QUOTAS: Final = ("capability", "deserved", "guarantee")
 """The amounts of a queue that can be set."""
 
@@ -202,7 +202,7 @@ def uncordon(name: str) -> Change:
 
 def evict_pods(pods: Sequence[str]) -> Change:
     """Running pods that go, and that nothing brings back."""
-    gone = [_pod_key(path) for path in pods]
+    gone = [pod_key(path) for path in pods]
     return Change(f"evict {count(len(gone), 'pod')}", lambda scenario: scenario.with_objects({}, gone))
 
 
@@ -246,7 +246,7 @@ def set_priority(name: str, value: int) -> Change:
         puts = {Key("scheduling.k8s.io", "PriorityClass", "", made): {**about, "value": value}}
         spec: Raw = {"priorityClassName": made}
         for task in job.tasks:
-            key = _pod_key(task.key)
+            key = pod_key(task.key)
             puts[key] = merged(_raw(scenario.objects, key), {"spec": {**spec, "priority": value}})
         for key, _ in declaring(scenario.objects, job):
             group = scenario.objects.raw(key)
@@ -357,7 +357,7 @@ def delete_job(name: str) -> Change:
 
     def apply(scenario: Scenario) -> Scenario:
         job = job_named(scenario.snapshot(), name)
-        gone = [_pod_key(task.key) for task in job.tasks]
+        gone = [pod_key(task.key) for task in job.tasks]
         owners = (owner for key in gone for owner in _owners(scenario.objects, key))
         groups = [key for key, _ in declaring(scenario.objects, job)]
         owners_of_groups = (owner for key in groups for owner in _owners(scenario.objects, key))
@@ -438,11 +438,6 @@ def _raw(objects: Objects, key: Key) -> Raw:
     return raw
 
 
-def _pod_key(path: str) -> Key:
-    namespace, _, name = path.rpartition("/")
-    return Key("", "Pod", namespace, name)
-
-
 def _check_number(number: int) -> None:
     if not 0 < number <= _MOST:
         raise InputError(f"{number} is not between 1 and {_MOST}")
@@ -508,9 +503,9 @@ def _displaced(objects: Objects, nodes: Iterable[str]) -> tuple[dict[Key, Raw], 
     lost: list[Key] = []
     daemons: list[Key] = []
     for path, pod in objects.every(Pod).items():
-        if pod.spec.node_name not in emptied or pod.status.phase in _ENDED:
+        if pod.spec.node_name not in emptied or pod.status.ended:
             continue
-        key, owners = _pod_key(path), pod.metadata.owner_references
+        key, owners = pod_key(path), pod.metadata.owner_references
         if any(owner.kind in ("DaemonSet", "Node") for owner in owners):
             daemons.append(key)
         elif pod.metadata.deletion_timestamp or not (owners or whose(pod)):

@@ -50,7 +50,6 @@ __all__ = [
 ]
 
 _CRITICAL: Final = 2_000_000_000
-_ENDED: Final = ("Succeeded", "Failed")
 _COMBINATIONS: Final = 4096
 """Choices of pods on one node that are compared one by one."""
 _RARE: Final = 8
@@ -373,7 +372,7 @@ def _victims(scenario: what_if.Scenario, job: Job) -> list[Kind]:
 
 def may_go(pod: Pod) -> bool:
     """Whether a pod runs, and is neither a daemon's nor critical."""
-    if not pod.spec.node_name or pod.status.phase in _ENDED or pod.metadata.deletion_timestamp:
+    if not pod.spec.node_name or pod.status.ended or pod.metadata.deletion_timestamp:
         return False
     if any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.owner_references):
         return False
