@@ -41,7 +41,6 @@ _PLANS: Final = 5
 """How often the rest of the moves may be planned again."""
 _AFTERWARDS: Final = 3600.0
 """Seconds for which a job in hand keeps its places where no process goes on with it."""
-"""Kinds that declare a gang."""
 
 
 class Proceeding(msgspec.Struct, frozen=True):
