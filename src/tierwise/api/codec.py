@@ -545,107 +545,63 @@ _VERSIONS.update(
     for name in names.split()
 )  # of workloads, which have no records
 
-register("v1", "Node", core.Node, namespaced=False)
-register("v1", "Pod", core.Pod)
-register("v1", "Namespace", core.Namespace, namespaced=False)
-register("v1", "ConfigMap", core.ConfigMap)
-register("v1", "Service", core.Service)
-register("v1", "ResourceQuota", core.ResourceQuota)
-register("v1", "PersistentVolume", storage.PersistentVolume, namespaced=False)
-register("v1", "PersistentVolumeClaim", storage.PersistentVolumeClaim)
-register("storage.k8s.io/v1", "StorageClass", storage.StorageClass, namespaced=False)
-register("storage.k8s.io/v1", "CSINode", storage.CsiNode, namespaced=False)
-register("storage.k8s.io/v1", "CSIDriver", storage.CsiDriver, namespaced=False)
-register("storage.k8s.io/v1", "CSIStorageCapacity", storage.CsiStorageCapacity)
-register("storage.k8s.io/v1", "VolumeAttachment", storage.VolumeAttachment, namespaced=False)
-register("policy/v1", "PodDisruptionBudget", core.PodDisruptionBudget)
-register("networking.k8s.io/v1", "NetworkPolicy", core.NetworkPolicy)
-register("scheduling.k8s.io/v1", "PriorityClass", core.PriorityClass, namespaced=False)
-register(
-    "resource.k8s.io/v1",
-    "ResourceClaim",
-    resource.ResourceClaim,
-    older=("v1beta2", "v1beta1"),
+_RECORDS: Final[tuple[tuple[str, str, type[Any], str], ...]] = (
+    ("v1", "Node", core.Node, "cluster-wide"),
+    ("v1", "Pod", core.Pod, ""),
+    ("v1", "Namespace", core.Namespace, "cluster-wide"),
+    ("v1", "ConfigMap", core.ConfigMap, ""),
+    ("v1", "Service", core.Service, ""),
+    ("v1", "ResourceQuota", core.ResourceQuota, ""),
+    ("v1", "PersistentVolume", storage.PersistentVolume, "cluster-wide"),
+    ("v1", "PersistentVolumeClaim", storage.PersistentVolumeClaim, ""),
+    ("storage.k8s.io/v1", "StorageClass", storage.StorageClass, "cluster-wide"),
+    ("storage.k8s.io/v1", "CSINode", storage.CsiNode, "cluster-wide"),
+    ("storage.k8s.io/v1", "CSIDriver", storage.CsiDriver, "cluster-wide"),
+    ("storage.k8s.io/v1", "CSIStorageCapacity", storage.CsiStorageCapacity, ""),
+    ("storage.k8s.io/v1", "VolumeAttachment", storage.VolumeAttachment, "cluster-wide"),
+    ("policy/v1", "PodDisruptionBudget", core.PodDisruptionBudget, ""),
+    ("networking.k8s.io/v1", "NetworkPolicy", core.NetworkPolicy, ""),
+    ("scheduling.k8s.io/v1", "PriorityClass", core.PriorityClass, "cluster-wide"),
+    ("resource.k8s.io/v1 v1beta2 v1beta1", "ResourceClaim", resource.ResourceClaim, ""),
+    ("resource.k8s.io/v1 v1beta2 v1beta1", "ResourceClaimTemplate", resource.ResourceClaimTemplate, ""),
+    ("resource.k8s.io/v1 v1beta2 v1beta1", "DeviceClass", resource.DeviceClass, "cluster-wide"),
+    ("resource.k8s.io/v1 v1beta2 v1beta1", "ResourceSlice", resource.ResourceSlice, "cluster-wide"),
+    (f"{kueue.GROUP}/v1beta2 v1beta1 v1alpha1", "Topology", kueue.Topology, "cluster-wide"),
+    (f"{kueue.GROUP}/v1beta2 v1beta1", "ResourceFlavor", kueue.ResourceFlavor, "cluster-wide"),
+    (f"{kueue.GROUP}/v1beta2 v1beta1", "Workload", kueue.Workload, ""),
+    (f"{kueue.GROUP}/v1beta2 v1beta1", "LocalQueue", kueue.LocalQueue, ""),
+    (f"{kueue.GROUP}/v1beta2 v1beta1", "ClusterQueue", kueue.ClusterQueue, "cluster-wide"),
+    (f"{grove.GROUP}/v1alpha1", "PodGang", grove.PodGang, ""),
+    (f"{kai.GROUP}/v2alpha2", "PodGroup", kai.PodGroup, ""),
+    (f"{kai.GROUP}/v2", "Queue", kai.Queue, "cluster-wide"),
+    (f"{kai.TOPOLOGY_GROUP}/v1alpha1", "Topology", kai.Topology, "cluster-wide"),
+    (f"{workload.GROUP}/v1beta1 v1alpha3 v1alpha2", "PodGroup", workload.PodGroup, ""),
+    (f"{workload.GROUP}/v1alpha3", "CompositePodGroup", workload.CompositePodGroup, ""),
+    (f"{workload.GROUP}/v1beta1 v1alpha3 v1alpha2 v1alpha1", "Workload", workload.Workload, ""),
+    ("resource.nvidia.com/v1beta1", "ComputeDomain", nvidia.ComputeDomain, ""),
+    ("scheduling.volcano.sh/v1beta1", "PodGroup", volcano.PodGroup, "signed"),
+    ("scheduling.volcano.sh/v1beta1", "Queue", volcano.Queue, "cluster-wide signed"),
+    ("topology.volcano.sh/v1alpha1", "HyperNode", volcano.HyperNode, "cluster-wide"),
+    ("batch.volcano.sh/v1alpha1", "Job", volcano.Job, "signed"),
+    ("bus.volcano.sh/v1alpha1", "Command", volcano.Command, ""),
+    ("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", koordinator.PodGroup, "signed"),
+    ("scheduling.koordinator.sh/v1alpha1", "PodGroup", koordinator.PodGroup, ""),
+    (f"{scheduler_plugins.GROUP}/v1alpha1", "PodGroup", scheduler_plugins.PodGroup, "signed"),
+    (
+        "scheduling.koordinator.sh/v1alpha1",
+        "ClusterNetworkTopology",
+        koordinator.ClusterNetworkTopology,
+        "cluster-wide",
+    ),
+    ("appgroup.diktyo.x-k8s.io/v1alpha1", "AppGroup", network_aware.AppGroup, "signed"),
+    ("networktopology.diktyo.x-k8s.io/v1alpha1", "NetworkTopology", network_aware.NetworkTopology, "signed"),
+    (f"{network_aware.KEP_GROUP}/v1alpha1", "AppGroup", network_aware.KepAppGroup, "signed"),
+    (f"{network_aware.KEP_GROUP}/v1alpha1", "NetworkTopology", network_aware.KepNetworkTopology, "signed"),
+    ("scheduling.sigs.k8s.io/v1alpha1", "ElasticQuota", elastic_quota.ElasticQuota, "signed"),
 )
-register(
-    "resource.k8s.io/v1",
-    "ResourceClaimTemplate",
-    resource.ResourceClaimTemplate,
-    older=("v1beta2", "v1beta1"),
-)
-register("resource.k8s.io/v1", "DeviceClass", resource.DeviceClass, namespaced=False, older=("v1beta2", "v1beta1"))
-register(
-    "resource.k8s.io/v1",
-    "ResourceSlice",
-    resource.ResourceSlice,
-    namespaced=False,
-    older=("v1beta2", "v1beta1"),
-)
-register(f"{kueue.GROUP}/v1beta2", "Topology", kueue.Topology, namespaced=False, older=("v1beta1", "v1alpha1"))
-register(f"{kueue.GROUP}/v1beta2", "ResourceFlavor", kueue.ResourceFlavor, namespaced=False, older=("v1beta1",))
-register(f"{kueue.GROUP}/v1beta2", "Workload", kueue.Workload, older=("v1beta1",))
-register(f"{kueue.GROUP}/v1beta2", "LocalQueue", kueue.LocalQueue, older=("v1beta1",))
-register(f"{kueue.GROUP}/v1beta2", "ClusterQueue", kueue.ClusterQueue, namespaced=False, older=("v1beta1",))
-register(f"{grove.GROUP}/v1alpha1", "PodGang", grove.PodGang)
-register(f"{kai.GROUP}/v2alpha2", "PodGroup", kai.PodGroup)
-register(f"{kai.GROUP}/v2", "Queue", kai.Queue, namespaced=False)
-register(f"{kai.TOPOLOGY_GROUP}/v1alpha1", "Topology", kai.Topology, namespaced=False)
-register(f"{workload.GROUP}/v1beta1", "PodGroup", workload.PodGroup, older=("v1alpha3", "v1alpha2"))
-register(f"{workload.GROUP}/v1alpha3", "CompositePodGroup", workload.CompositePodGroup)
-register(f"{workload.GROUP}/v1beta1", "Workload", workload.Workload, older=("v1alpha3", "v1alpha2", "v1alpha1"))
-register("resource.nvidia.com/v1beta1", "ComputeDomain", nvidia.ComputeDomain)
-register("scheduling.volcano.sh/v1beta1", "PodGroup", volcano.PodGroup, signed=True)
-register(
-    "scheduling.volcano.sh/v1beta1",
-    "Queue",
-    volcano.Queue,
-    namespaced=False,
-    signed=True,
-)
-register("topology.volcano.sh/v1alpha1", "HyperNode", volcano.HyperNode, namespaced=False)
-register("batch.volcano.sh/v1alpha1", "Job", volcano.Job, signed=True)
-register("bus.volcano.sh/v1alpha1", "Command", volcano.Command)
-register("scheduling.sigs.k8s.io/v1alpha1", "PodGroup", koordinator.PodGroup, signed=True)
-register("scheduling.koordinator.sh/v1alpha1", "PodGroup", koordinator.PodGroup)
-register(
-    f"{scheduler_plugins.GROUP}/v1alpha1",
-    "PodGroup",
-    scheduler_plugins.PodGroup,
-    signed=True,
-)
-register(
-    "scheduling.koordinator.sh/v1alpha1",
-    "ClusterNetworkTopology",
-    koordinator.ClusterNetworkTopology,
-    namespaced=False,
-)
-register(
-    "appgroup.diktyo.x-k8s.io/v1alpha1",
-    "AppGroup",
-    network_aware.AppGroup,
-    signed=True,
-)
-register(
-    "networktopology.diktyo.x-k8s.io/v1alpha1",
-    "NetworkTopology",
-    network_aware.NetworkTopology,
-    signed=True,
-)
-register(
-    f"{network_aware.KEP_GROUP}/v1alpha1",
-    "AppGroup",
-    network_aware.KepAppGroup,
-    signed=True,
-)
-register(
-    f"{network_aware.KEP_GROUP}/v1alpha1",
-    "NetworkTopology",
-    network_aware.KepNetworkTopology,
-    signed=True,
-)
-register(
-    "scheduling.sigs.k8s.io/v1alpha1",
-    "ElasticQuota",
-    elastic_quota.ElasticQuota,
-    signed=True,
-)
+"""The group and versions of each kind, the best first; the kind; its record; and what else `register` is told."""
+
+for _versions, _name, _record, _marks in _RECORDS:
+    _best, *_older = _versions.split()
+    _wide, _is_signed = "cluster-wide" in _marks, "signed" in _marks
+    register(_best, _name, _record, namespaced=not _wide, signed=_is_signed, older=tuple(_older))

@@ -19,12 +19,17 @@ __all__ = ["DEFINITIONS", "FAMILIES", "Definition", "PrinterColumn"]
 
 
 class PrinterColumn(msgspec.Struct, frozen=True):
-    """A column of `kubectl get`; one with a priority shows with `-o wide` alone."""
+    """A column of `kubectl get`; one with a priority shows with `-o wide` alone.
+
+    Those of Kubernetes' own kinds also say what is shown where nothing is at the path, or name what makes the cell.
+    """
 
     name: str
-    type: str
-    path: str = msgspec.field(name="jsonPath")
+    type: str = "string"
+    path: str = msgspec.field(name="jsonPath", default="")
     priority: int = 0
+    absent: str | int = ""
+    cell: str = ""
 
 
 class Definition(msgspec.Struct, frozen=True):
