@@ -214,7 +214,7 @@ def _rows(page: Page, rows: list[Raw]) -> list[Text]:
     from rich.text import Text
 
     from tierwise.api.plurals import count
-    from tierwise.explain.tables import TableColumn, table
+    from tierwise.explain.tables import table
 
     done = {"Bind": "bound", "Evict": "evicted", "Nominate": "nominated", "Prepare": "prepared"}
 
@@ -228,12 +228,7 @@ def _rows(page: Page, rows: list[Raw]) -> list[Text]:
             why = next(f"{w['reason']}: {w['message']}" for w in waiting.values())
         return [str(row["cycle"]), str(row["time"]), did, why]
 
-    columns = (
-        TableColumn("cycle"),
-        TableColumn("time"),
-        TableColumn("pods", least=10),
-        TableColumn("waiting", least=20, wraps=True),
-    )
+    columns = ("cycle", "time", "pods:10", "waiting~20")
     if not rows:
         return [Text("nothing was decided")]
     news = "" if page.everything else " with news; --all shows the others"

@@ -107,7 +107,7 @@ def slots_lines(page: Page, snapshot: Snapshot) -> list[Text]:
         fits = [f"{s.gangs} of {s.most}" if s.most else "-" for s in found.slots if s.tier == tier]
         rows.append([_tier(snapshot, tier), *fits, *(str(number) for number in filling)])
     sizes = dict.fromkeys(s.size for s in found.slots)
-    columns = [TableColumn("tier"), *(TableColumn(f"{size} {unit}", right=True) for size in sizes)]
+    columns: list[TableColumn | str] = ["tier", *(TableColumn(f"{size} {unit}", right=True) for size in sizes)]
     columns += [TableColumn(title, right=True) for title in _FILLING]
     lead = f"gangs of so much {unit} that fit now, of those that would if nothing ran; hyperNodes by how full they are"
     return [*_lead(page, lead), *table(page, columns, rows), *_lost_lines(page, snapshot, found)]
@@ -125,7 +125,7 @@ def _lost_lines(page: Page, snapshot: Snapshot, found: FreeSlots) -> list[Text]:
         cells = [" ".join(text for at, text in gone if at == tier) or "-" for tier in found.filling]
         pods = sum(len(sub.held) for sub in job.subs)
         rows.append([Text(names.of(job), names.style(job)), str(pods), *cells])
-    columns = [TableColumn("podGroup", least=12), TableColumn("pods", right=True)]
+    columns: list[TableColumn | str] = ["podGroup:12", "pods>"]
     columns += [TableColumn(_tier(snapshot, tier), least=8, wraps=True) for tier in found.filling]
     lead = "what the gangs that were created last have cost: 2x64 is room for two gangs of 64"
     return [Text(""), *_lead(page, lead), *table(page, columns, rows)] if rows else []

@@ -21,7 +21,7 @@ from tierwise.dialects.volcano.job import defaulted, pod_group_name
 from tierwise.explain.job_location import DomainLocation, job_location
 from tierwise.explain.naming import ObjectNames, domain_title, sub_id
 from tierwise.explain.page import Page
-from tierwise.explain.tables import Cell, TableColumn, table
+from tierwise.explain.tables import Cell, table
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
@@ -133,13 +133,7 @@ def job_lines(page: Page, topology: Topology, found: Sequence[JobProgress]) -> l
         ]
         for progress in found
     ]
-    columns = [
-        TableColumn("job", least=12),
-        TableColumn("phase"),
-        TableColumn("retries"),
-        TableColumn("pods", least=16, wraps=True),
-        TableColumn("where", least=14),
-    ]
+    columns = ["job:12", "phase", "retries", "pods~16", "where:14"]
     if all(progress.most is None for progress in found):
         columns, rows = columns[:2] + columns[3:], [row[:2] + row[3:] for row in rows]
     return table(page, columns, rows)
@@ -160,7 +154,7 @@ def partition_lines(page: Page, objects: Objects, snapshot: Snapshot, found: Seq
                 rows.append([f"{progress.name} {sub_id(sub)}", _counted(counts), _where(snapshot.topology, place)])
     return table(
         page,
-        (TableColumn("partition", least=16), TableColumn("pods", least=16, wraps=True), TableColumn("where", least=14)),
+        ("partition:16", "pods~16", "where:14"),
         rows,
     )
 

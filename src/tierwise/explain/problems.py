@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from tierwise.explain.page import Page, count, joined
-from tierwise.explain.tables import TableColumn, table
+from tierwise.explain.tables import table
 from tierwise.model.snapshot import Fault, Snapshot
 
 __all__ = ["aside_line", "problem_lines"]
 
 _MOST = 12
-_COLUMNS = (TableColumn(""), TableColumn("", least=12), TableColumn("", least=30, wraps=True))
+_COLUMNS = ("", ":12", "~30")
 
 
 def problem_lines(page: Page, snapshot: Snapshot, complaints: Sequence[Fault] = ()) -> list[Text]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from itertools import zip_longest
+from typing import Final
 
 import msgspec
 from rich.cells import cell_len
@@ -58,6 +60,9 @@ Cell = str | Text
 _GAP = 2
 
 
+_COLUMN: Final = re.compile(r"(.*?)(>?)(?:([:~])([0-9]+))?")
+
+
 class TableColumn(msgspec.Struct, frozen=True):
     """A column; one with a `least` width gives way down to it, one that `wraps` takes several lines then."""
 
@@ -66,27 +71,34 @@ class TableColumn(msgspec.Struct, frozen=True):
     least: int = 0
     wraps: bool = False
 
+    @classmethod
+    def of(cls, text: str) -> TableColumn:
+        """By its title: behind it `>` sets it to the right, `:20` lets it give way to 20 cells, `~20` wraps it then."""
+        title, right, way, least = _COLUMN.fullmatch(text).groups()  # type: ignore[union-attr]  # everything matches
+        return cls(title, bool(right), int(least or 0), way == "~")
+
 
 def table(
     page: Page,
-    columns: Sequence[TableColumn],
+    titles: Sequence[TableColumn | str],
     rows: Sequence[Sequence[Cell]],
     *,
     indent: int = 2,
     most: int | None = None,
     more: str = "more",
 ) -> list[Text]:
-    """Lines of a table with its titles; without rows nothing at all.
+    """Lines of a table with its titles; without rows nothing at all. A column may be given as `TableColumn.of` says.
 
     Of more than `most` rows the first, unless everything is asked for, and how many there are `more`.
     """
     if not rows:
         return []
+    columns = [TableColumn.of(title) if isinstance(title, str) else title for title in titles]
     shown = rows if most is None or page.everything else rows[:most]
     texts = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in shown]
     widths = _widths(page, columns, texts, indent)
-    titles = [Text(column.title, style="bright_black") for column in columns]
-    body = [titles, *texts] if any(column.title for column in columns) else texts
+    heads = [Text(column.title, style="bright_black") for column in columns]
+    body = [heads, *texts] if any(column.title for column in columns) else texts
     lines = [line for row in body for line in _row(page, columns, widths, row, indent)]
     return [*lines, *folded(len(rows) - len(shown), more, indent=indent)]
 
@@ -100,7 +112,7 @@ def folded(number: int, more: str, *, indent: int = 2) -> list[Text]:
 def pairs(page: Page, rows: Sequence[tuple[str, Cell]], *, indent: int = 2) -> list[Text]:
     """Names and values below each other, as at the head of a description."""
     labelled = [(Text(name, style="bright_black"), value) for name, value in rows]
-    return table(page, (TableColumn(""), TableColumn("", least=20, wraps=True)), labelled, indent=indent)
+    return table(page, ("", "~20"), labelled, indent=indent)
 
 
 def _widths(page: Page, columns: Sequence[TableColumn], rows: Sequence[Sequence[Text]], indent: int) -> list[int]:

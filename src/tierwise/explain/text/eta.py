@@ -18,7 +18,7 @@ from tierwise.explain.eta import (
     range_text,
 )
 from tierwise.explain.page import Page, count, heading, joined, wrapped
-from tierwise.explain.tables import Cell, TableColumn, folded, pairs, table
+from tierwise.explain.tables import Cell, folded, pairs, table
 
 __all__ = ["eta_lines"]
 
@@ -69,15 +69,8 @@ def _one(page: Page, report: EtaReport, eta: Eta) -> list[Text]:
 
 def _table(page: Page, report: EtaReport) -> list[Text]:
     now, wide = report.now, page.width >= _WIDE
-    columns = [
-        TableColumn("place", right=True),
-        TableColumn("job", least=12),
-        TableColumn("queue", least=6),
-        TableColumn("starts", least=10, wraps=True),
-        *([TableColumn("50 %")] if wide else []),
-        TableColumn("90 %"),
-        *([TableColumn("after", least=10)] if wide else []),
-    ]
+    half, after = (["50 %"], ["after:10"]) if wide else ([], [])
+    columns = ["place>", "job:12", "queue:6", "starts~10", *half, "90 %", *after]
     shown = report.jobs if page.everything else report.jobs[:_MOST]
     rows: list[list[Cell]] = []
     for eta in shown:

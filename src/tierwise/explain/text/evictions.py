@@ -8,7 +8,7 @@ from rich.text import Text
 
 from tierwise.explain.page import Page, count, wrapped
 from tierwise.explain.ranges import compact
-from tierwise.explain.tables import Cell, TableColumn, table
+from tierwise.explain.tables import Cell, table
 from tierwise.framework.bundle import FREE
 from tierwise.framework.report import BundleSummary, EvictionAttempt
 from tierwise.model.topology import ROOT_NAME
@@ -35,13 +35,7 @@ def _story(page: Page, attempt: EvictionAttempt) -> list[Text]:
     if attempt.loss:
         lines += wrapped(Text(attempt.loss), page.width, first="    ", rest="      ")
     rows: list[list[Cell]] = [_row(note) for note in attempt.bundles]
-    columns = (
-        TableColumn("podGroup", least=12),
-        TableColumn("bundle"),
-        TableColumn("pods", right=True),
-        TableColumn("efficiency", right=True),
-        TableColumn("", least=16, wraps=True),
-    )
+    columns = ("podGroup:12", "bundle", "pods>", "efficiency>", "~16")
     return lines + table(page, columns, rows, most=_BUNDLES)
 
 

@@ -18,7 +18,7 @@ from tierwise.explain.page import Page, count, heading, wrapped
 from tierwise.explain.proposal import pattern_lines, proposal_lines, proposal_wire
 from tierwise.explain.ranges import compact, pods
 from tierwise.explain.rejection_wire import FORMAT, eviction_wire, rejection_wire, tried_wire
-from tierwise.explain.tables import Cell, TableColumn, pairs, table
+from tierwise.explain.tables import Cell, pairs, table
 from tierwise.explain.text.evictions import eviction_lines
 from tierwise.explain.text.explain_pod import job_facts
 from tierwise.explain.text.narrative import limits_line, looked_at, rejection_lines
@@ -89,12 +89,7 @@ def _places(page: Page, run: Run, job: Job) -> list[Text]:
             which = pods(stem, [pod for pod, _ in found], role)
             rows.append([sub, title, which, compact((node for _, node in found), most=2)])
     shown = rows if page.everything else rows[:_PLACES]
-    columns = [
-        TableColumn("sub-group", least=9),
-        TableColumn("hyperNode", least=12),
-        TableColumn("pods", least=16, wraps=True),
-    ]
-    columns.append(TableColumn("nodes", least=16, wraps=True))
+    columns = ["sub-group:9", "hyperNode:12", "pods~16", "nodes~16"]
     if not any(row[0] for row in rows):
         columns, shown = columns[1:], [row[1:] for row in shown]
     lines = table(page, columns, shown)

@@ -51,7 +51,7 @@ def _section(page: Page, plugin: str, nodes: Sequence[NodeInspection]) -> list[T
             groups.setdefault(tuple(_shown(figures[field]) for field in fields), []).append(node.name)
     ranked = list(groups.items()) if page.everything else list(groups.items())[:_MOST]
     rows: list[list[Cell]] = [[compact(names, most=2), *figures] for figures, names in ranked]
-    columns = [TableColumn("node", least=10)]
+    columns: list[TableColumn | str] = ["node:10"]
     for number, field in enumerate(fields):
         columns.append(
             TableColumn(field, right=True) if _plain(rows, number) else TableColumn(field, least=20, wraps=True)
@@ -185,12 +185,7 @@ def _gradients(page: Page, inspection: PodInspection, snapshot: Snapshot) -> lis
         tier = "" if ROOT_NAME in group else tier_label(topology, int(topology.tier[topology.index[group[0]]]))
         names = [name for name in group if name != ROOT_NAME]
         rows.append([str(number), tier, str(len(group)), compact(names) if names else "the whole cluster"])
-    columns = (
-        TableColumn("gradient"),
-        TableColumn("tier"),
-        TableColumn("candidates", right=True),
-        TableColumn("", least=20, wraps=True),
-    )
+    columns = ("gradient", "tier", "candidates>", "~20")
     lines = table(page, columns, rows)
     if inspection.domain_scores:
         lines += [Text(""), *_scores(page, inspection)]
@@ -212,9 +207,7 @@ def _scores(page: Page, inspection: PodInspection) -> list[Text]:
     ]
     number = len(inspection.domain_scores)
     title = "holds the minimum" if number == 1 else f"{number} hold the minimum"
-    lines = table(
-        page, (TableColumn("score", right=True), TableColumn(""), TableColumn(title, least=20, wraps=True)), rows
-    )
+    lines = table(page, ("score>", "", TableColumn(title, least=20, wraps=True)), rows)
     rest = sum(len(names) for names in list(groups.values())[len(rows) :])
     return [*lines, Text(f"  and {rest} more", style="dim")] if rest else lines
 
@@ -229,7 +222,7 @@ def _feasible(page: Page, inspection: PodInspection, snapshot: Snapshot) -> list
     """The best nodes with the score of every plugin that has an opinion; alike neighbours on one line."""
     ranked = sorted((n for n in inspection.nodes if n.feasible), key=lambda n: (-n.total, natural(n.name)))
     plugins = [name for name in (ranked[0].scores if ranked else ()) if any(n.scores[name] for n in ranked)]
-    columns = [TableColumn("node", least=10), TableColumn("hyperNode", least=10), TableColumn("total", right=True)]
+    columns: list[TableColumn | str] = ["node:10", "hyperNode:10", "total>"]
     columns += [TableColumn(name, right=True, least=9) for name in plugins]
     topology, row = snapshot.topology, snapshot.nodes.row
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -253,11 +246,7 @@ def _infeasible(page: Page, nodes: Sequence[NodeInspection]) -> list[Text]:
             groups.setdefault("; ".join(node.reasons) or "no room", []).append(node.name)
     ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     rows = [[str(len(names)), reason, compact(names, most=2)] for reason, names in ranked[:_REASONS]]
-    columns = (
-        TableColumn("nodes", right=True),
-        TableColumn("do not, because", least=26, wraps=True),
-        TableColumn("", least=20, wraps=True),
-    )
+    columns = ("nodes>", "do not, because~26", "~20")
     lines = table(page, columns, rows)
     if len(ranked) > _REASONS:
         rest = sum(len(names) for _, names in ranked[_REASONS:])

@@ -11,7 +11,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError, suggestion
 from tierwise.config.volcano import ARGUMENTS
 from tierwise.explain.page import Page, count, heading, joined, wrapped
-from tierwise.explain.tables import Cell, TableColumn, pairs, table
+from tierwise.explain.tables import Cell, pairs, table
 from tierwise.framework.registry import InstalledPlugin
 from tierwise.plugins import PLUGINS
 
@@ -69,11 +69,7 @@ def plugin_lines(page: Page, plugins: Sequence[CheckedPlugin], *, whole: bool = 
 
 
 def _table(page: Page, package: str, plugins: Sequence[CheckedPlugin]) -> list[Text]:
-    columns = (
-        TableColumn("plugin", least=16),
-        TableColumn("arguments", right=True),
-        TableColumn("extension points", least=24, wraps=True),
-    )
+    columns = ("plugin:16", "arguments>", "extension points~24")
     rows: list[list[Cell]] = [
         [found.plugin.name, str(len(found.arguments) or ""), ", ".join(found.points)] for found in plugins
     ]

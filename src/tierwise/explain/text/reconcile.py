@@ -8,7 +8,7 @@ from rich.text import Text
 
 from tierwise.explain.page import Page, count, section, shortened
 from tierwise.explain.ranges import compact
-from tierwise.explain.tables import Cell, TableColumn, table
+from tierwise.explain.tables import Cell, table
 from tierwise.port import Key, Objects, RecordEvent
 
 __all__ = ["change_lines", "event_lines"]
@@ -33,13 +33,7 @@ def change_lines(page: Page, before: Objects, after: Objects, touched: Iterable[
         [Text(what, style=_STYLES[what]), kind, namespace, str(len(names)), compact(_short(page, names))]
         for (what, kind, namespace), names in order
     ]
-    columns = (
-        TableColumn("what"),
-        TableColumn("kind", least=8),
-        TableColumn("namespace", least=9),
-        TableColumn("count", right=True),
-        TableColumn("objects", least=24, wraps=True),
-    )
+    columns = ("what", "kind:8", "namespace:9", "count>", "objects~24")
     return [Text(f"{count(total, 'object')} touched by the controllers"), Text(""), *table(page, columns, rows)]
 
 
@@ -49,7 +43,7 @@ def event_lines(page: Page, events: Sequence[RecordEvent]) -> list[Text]:
         [Text(event.type, style="yellow" if event.type == "Warning" else ""), str(event.about), event.message]
         for event in events
     ]
-    columns = (TableColumn("type"), TableColumn("about", least=16), TableColumn("message", least=24, wraps=True))
+    columns = ("type", "about:16", "message~24")
     return section("Events", table(page, columns, rows))
 
 

@@ -89,7 +89,7 @@ def _reserved(snapshot: Snapshot) -> list[tuple[Job, ReservationRecord]]:
 
 def _reservations(page: Page, snapshot: Snapshot, reserved: Sequence[tuple[Job, ReservationRecord]]) -> list[Text]:
     names = ObjectNames(snapshot.jobs)
-    columns = (TableColumn("podGroup", least=16), TableColumn("hyperNode", least=8), TableColumn("from", least=20))
+    columns = ("podGroup:16", "hyperNode:8", "from:20")
     rows: list[list[Cell]] = [
         [Text(names.of(job), style=names.style(job)), _named(record.domain), _from(record) or "not known"]
         for job, record in reserved
@@ -110,9 +110,8 @@ def _tiers(page: Page, snapshot: Snapshot, resource: str, gangs: Sequence[int]) 
     found: dict[int, list[TierSlots]] = {}
     for entry in slots_now(snapshot, (1, *(gang for gang in gangs if gang > 1))):
         found.setdefault(entry.tier, []).append(entry)
-    counts = [TableColumn("hyperNodes", right=True)] if page.width >= _WIDE else []
-    columns = [TableColumn("tier", least=8), *counts, TableColumn("free", right=True)]
-    columns += [TableColumn(f"of {gang}", right=True) for gang in gangs if gang > 1]
+    counts = ["hyperNodes>"] if page.width >= _WIDE else []
+    columns = ["tier:8", *counts, "free>", *(f"of {gang}>" for gang in gangs if gang > 1)]
     rows: list[list[Cell]] = []
     for tier, entries in found.items():
         domains = snapshot.topology.at_tier[tier]
@@ -144,15 +143,8 @@ def _usable(entry: TierSlots) -> Text:
 
 def _gangs(page: Page, snapshot: Snapshot, resource: str, shares: Sequence[_Share]) -> list[Text]:
     names = ObjectNames(snapshot.jobs)
-    columns = (
-        TableColumn("podGroup", least=16),
-        TableColumn("queue", least=6),
-        TableColumn(resource.rpartition("/")[2], right=True),
-        TableColumn("running", right=True),
-        TableColumn("waiting", right=True),
-        TableColumn("hyperNode", least=8),
-        TableColumn("tier", right=True),
-    )
+    amounts = TableColumn(resource.rpartition("/")[2], right=True)
+    columns = ("podGroup:16", "queue:6", amounts, "running>", "waiting>", "hyperNode:8", "tier>")
     rows: list[list[Cell]] = [
         [
             Text(names.of(share.job), style=names.style(share.job)),

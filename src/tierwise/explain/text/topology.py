@@ -14,7 +14,7 @@ from tierwise.explain.naming import tier_label
 from tierwise.explain.page import Page, count, heading, section, shortened, wrapped
 from tierwise.explain.problems import aside_line, problem_lines
 from tierwise.explain.ranges import compact
-from tierwise.explain.tables import Cell, TableColumn, table
+from tierwise.explain.tables import Cell, table
 from tierwise.explain.text.tree import topology_tree
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import HYPERNODES, ROOT, fabric_title, is_fabric
@@ -70,12 +70,7 @@ def changes_lines(page: Page, found: Changes, origin: str) -> list[Text]:
         told = [f"{len(group)} to {what}" for what, group in groups if group]
         lines = wrapped(Text(f"hyperNodes of {origin}: {', '.join(told)}, {found.same} unchanged"), page.width)
         rows = [_row(page, what, change) for what, group in groups for change in group]
-        columns = (
-            TableColumn(""),
-            TableColumn("hyperNode", least=12),
-            TableColumn("tier"),
-            TableColumn("members", least=24, wraps=True),
-        )
+        columns = ("", "hyperNode:12", "tier", "members~24")
         lines += [Text(""), *table(page, columns, rows, most=_MOST)]
     lines += _moves(page, found.moves)
     notes = (
@@ -119,12 +114,7 @@ def _moves(page: Page, moves: Sequence[Move]) -> list[Text]:
     for move in real:
         ways.setdefault((move.before, move.after), []).append(move.node)
     rows = [(_named(page, nodes), before, page.glyphs.arrow, after) for (before, after), nodes in ways.items()]
-    columns = (
-        TableColumn("", least=16, wraps=True),
-        TableColumn("", least=12),
-        TableColumn(""),
-        TableColumn("", least=12),
-    )
+    columns = ("~16", ":12", "", ":12")
     return [*heading("Nodes that move"), *table(page, columns, rows, most=_MOST)]
 
 

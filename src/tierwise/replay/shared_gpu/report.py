@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from tierwise.explain.page import Page, wrapped
-from tierwise.explain.tables import TableColumn, table
+from tierwise.explain.tables import table
 from tierwise.replay.report.html import Head, pair, section, sheet
 from tierwise.replay.report.html import table as html_table
 from tierwise.replay.report.plots import HALF, WHOLE, Series, bars, coincidences, lines
@@ -46,7 +46,7 @@ def _verdict(outcomes: Sequence[dict[str, Any]]) -> str:
 
 def filling_lines(page: Page, results: dict[str, Any], command: str = "") -> list[Text]:
     """A verdict, one line for each policy, and the command that repeats it."""
-    columns = (TableColumn("profile"), *(TableColumn(title, right=True) for title in _TITLES))
+    columns = ("profile", *(f"{title}>" for title in _TITLES))
     rows = [(outcome["profile"], *_cells(outcome)) for outcome in results["outcomes"]]
     return [
         *wrapped(Text(_verdict(results["outcomes"]), style="bold"), page.width),
