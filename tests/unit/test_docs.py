@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 BENCHMARKS = DOCS / "benchmarks.md"
 PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+OTHERS = [*sorted(ROOT.glob("*.md")), *sorted(ROOT.glob("*/README.md")), *sorted(ROOT.glob("examples/**/*.md"))]
+LINKED = [*PAGES, *(page for page in OTHERS if page not in PAGES)]
 
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -80,7 +82,7 @@ def _parse(words: list[str], *, whole: bool) -> None:
         command.make_parser(context).parse_args(list(words))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=_named)
+@pytest.mark.parametrize("page", LINKED, ids=_named)
 def test_relative_links_lead_somewhere(page: Path) -> None:
     """Every link that is not to another host names a file that exists, and a heading that is there."""
     broken = []

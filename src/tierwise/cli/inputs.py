@@ -178,16 +178,20 @@ def _not_understood(objects: Objects) -> Iterator[str]:
     from collections import Counter
 
     from tierwise.admission import known_as
-    from tierwise.api.codec import Unknown, kind_of
-    from tierwise.dialects.workloads import understood
+    from tierwise.api.codec import Unknown, api_group, kind_of
+    from tierwise.dialects.workloads import ELSEWHERE, understood
 
     unread = (objects.record(key) for key in objects if not understood(key.group, key.kind))
     found = (kind_of(record)._replace(namespaced=True) for record in unread if isinstance(record, Unknown))
     for kind, number in Counter(found).most_common():
         many = f"{number} objects of kind" if number > 1 else "1 object of kind"
         are, were = ("are", "were") if number > 1 else ("is", "was")
-        shown = f"{many} {kind.name} ({kind.api_version}) {are} not understood{known_as(kind)}"
-        yield f"{shown} and {were} left out"
+        shown = f"{many} {kind.name} ({kind.api_version})"
+        instead = ELSEWHERE.get((api_group(kind.api_version), kind.name))
+        if instead is not None:
+            yield f"{shown} {were} left out: its controller, which makes pods, does not run here; give {instead}"
+        else:
+            yield f"{shown} {are} not understood{known_as(kind)} and {were} left out"
 
 
 def moment(objects: Objects, given: float | None) -> float:

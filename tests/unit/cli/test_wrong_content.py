@@ -22,6 +22,10 @@ SPECS: dict[tuple[str, str], Raw] = {
     **{("apps", kind): {"template": PODS} for kind in ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet")},
     ("", "ReplicationController"): {"template": PODS},
     ("batch", "Job"): {"template": PODS},
+    ("grove.io", "PodCliqueSet"): {
+        "replicas": 1,
+        "template": {"cliques": [{"name": "w", "spec": {"podSpec": PODS["spec"]}}]},
+    },
     ("batch", "CronJob"): {"jobTemplate": {"spec": {"template": PODS}}},
     ("kubeflow.org", "PyTorchJob"): {"pytorchReplicaSpecs": {"Worker": {"template": PODS}}},
     ("kubeflow.org", "TFJob"): {"tfReplicaSpecs": {"Worker": {"template": PODS}}},

@@ -13,7 +13,7 @@ from typing import Final
 from tierwise.api import codec, field_names
 from tierwise.api.codec import Raw
 from tierwise.api.errors import InputError
-from tierwise.dialects.workloads import kubeflow, kubernetes, ray, sets
+from tierwise.dialects.workloads import grove, kubeflow, kubernetes, ray, sets
 from tierwise.dialects.workloads.children import (
     Child,
     Expansion,
@@ -26,7 +26,17 @@ from tierwise.dialects.workloads.children import (
 from tierwise.dialects.workloads.fields import Fields
 from tierwise.port import Key, Objects, key_of_raw
 
-__all__ = ["READ_BESIDE", "WORKLOADS", "NoTemplateError", "check", "checked", "children", "notes", "understood"]
+__all__ = [
+    "ELSEWHERE",
+    "READ_BESIDE",
+    "WORKLOADS",
+    "NoTemplateError",
+    "check",
+    "checked",
+    "children",
+    "notes",
+    "understood",
+]
 
 WORKLOADS: Final[Mapping[tuple[str, str], Callable[[Owner], Expansion]]] = {
     ("apps", "Deployment"): kubernetes.deployment,
@@ -47,12 +57,39 @@ WORKLOADS: Final[Mapping[tuple[str, str], Callable[[Owner], Expansion]]] = {
     ("ray.io", "RayCluster"): ray.ray_cluster,
     ("jobset.x-k8s.io", "JobSet"): sets.job_set,
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): sets.leader_worker_set,
+    ("grove.io", "PodCliqueSet"): grove.pod_clique_set,
     ("batch", "Job"): kubernetes.job,
 }
 """What becomes of an object, by API group and kind."""
 
-READ_BESIDE: Final[frozenset[tuple[str, str]]] = frozenset(kubeflow.RUNTIMES)
+READ_BESIDE: Final[frozenset[tuple[str, str]]] = frozenset((*kubeflow.RUNTIMES, *grove.TOPOLOGIES))
 """Kinds that make nothing themselves, and are read for those that do."""
+
+
+ELSEWHERE: Final[Mapping[tuple[str, str], str]] = {
+    ("workloads.x-k8s.io", "RoleBasedGroup"): "a LeaderWorkerSet or a PodCliqueSet",
+    ("workloads.kserve.io", "RoleBasedGroup"): "a LeaderWorkerSet or a PodCliqueSet",
+    ("sparkoperator.k8s.io", "SparkApplication"): "a Volcano Job of a driver and its executors",
+    ("sparkoperator.k8s.io", "ScheduledSparkApplication"): "a Volcano Job of a driver and its executors",
+    ("argoproj.io", "Workflow"): "the Jobs of its steps",
+    ("argoproj.io", "CronWorkflow"): "the Jobs of its steps",
+    ("argoproj.io", "Rollout"): "a Deployment",
+    ("serving.kserve.io", "InferenceService"): "a Deployment, or a LeaderWorkerSet where it spans nodes",
+    ("serving.kserve.io", "LLMInferenceService"): "a Deployment, or a LeaderWorkerSet where it spans nodes",
+    ("serving.knative.dev", "Service"): "a Deployment",
+    ("workload.serving.volcano.sh", "ModelServing"): "a LeaderWorkerSet for each of its groups",
+    ("workload.serving.volcano.sh", "ModelBooster"): "a LeaderWorkerSet for each of its groups",
+    ("flow.volcano.sh", "JobFlow"): "the Volcano Jobs of its steps",
+    ("flow.volcano.sh", "JobTemplate"): "a Volcano Job",
+    ("nvidia.com", "DynamoGraphDeployment"): "the PodCliqueSet that its operator makes",
+    ("workload.codeflare.dev", "AppWrapper"): "the workloads inside it",
+    ("apps.kruise.io", "CloneSet"): "a Deployment",
+    ("apps.kruise.io", "StatefulSet"): "a StatefulSet of apps/v1",
+    ("tekton.dev", "PipelineRun"): "the pods of its tasks, as Jobs",
+    ("tekton.dev", "TaskRun"): "a Job",
+    ("flink.apache.org", "FlinkDeployment"): "a Deployment for its managers and one for its workers",
+}
+"""Kinds whose controllers make pods, and which become none here: what to give instead."""
 
 
 def understood(group: str, kind: str) -> bool:

@@ -1,0 +1,135 @@
+"""Grove's PodCliqueSets: the pods of their cliques, and a PodGang for each replica.
+
+Replicas of a scaling group that are needed are in the gang of the set's replica, and each further one is a gang of its
+own. A clique without a least number needs all its pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tierwise.api.codec import Raw
+from tierwise.dialects.workloads.children import (
+    Child,
+    Expansion,
+    NoTemplateError,
+    Owner,
+    alike,
+    named,
+    pod,
+    with_containers,
+)
+from tierwise.dialects.workloads.fields import Fields, few
+from tierwise.port import Key
+
+__all__ = ["TOPOLOGIES", "pod_clique_set"]
+
+GROUP: Final = "grove.io"
+TOPOLOGIES: Final = ((GROUP, "ClusterTopologyBinding"), (GROUP, "ClusterTopology"))
+_CLIQUE: Final = f"{GROUP}/podclique"
+
+
+def pod_clique_set(owner: Owner) -> Expansion:
+    """The gangs of every replica, and their pods."""
+    template = owner.spec.at("template")
+    cliques = {clique.text("name"): clique for clique in template.each("cliques")}
+    if not cliques:
+        raise NoTemplateError("at least one is needed", field="spec.template.cliques")
+    for clique in cliques.values():
+        with_containers(clique.at("spec", "podSpec"))
+    children: list[Child] = []
+    for replica in range(owner.spec.count("replicas", 0)):
+        gangs: dict[str, _Gang] = {}
+        for clique, gang, name in _cliques(owner, template, cliques, replica, gangs):
+            size = clique.at("spec").count("replicas", 1)
+            least = min(clique.at("spec").number("minAvailable", size), size)
+            gang.podgroups.append({"name": name, "minReplicas": least, **_near(owner, clique)})
+            children += alike(_member(owner, clique, name, gang.name, replica), size, {_CLIQUE: name})
+        few(owner.spec, "replicas", len(children))
+        children += (Child(_manifest(owner, gang)) for gang in gangs.values())
+    return Expansion(children)
+
+
+class _Gang:
+    def __init__(self, name: str, near: Raw) -> None:
+        self.name, self.near = name, near
+        self.podgroups: list[Raw] = []
+        self.shared: dict[str, Raw] = {}  # constraints for some of the groups together
+
+
+def _cliques(
+    owner: Owner, template: Fields, cliques: dict[str, Fields], replica: int, gangs: dict[str, _Gang]
+) -> Iterator[tuple[Fields, _Gang, str]]:
+    """Every clique of a replica of the set with its gang and its name."""
+    base = f"{owner.name}-{replica}"
+    whole = gangs[base] = _Gang(base, _near(owner, template))
+    groups = list(template.each("podCliqueScalingGroups"))
+    inside = {str(name) for group in groups for name in _names(group)}
+    yield from ((clique, whole, f"{base}-{name}") for name, clique in cliques.items() if name not in inside)
+    for group in groups:
+        least, number = group.number("minAvailable", 1), group.count("replicas", 1)
+        for index in range(number):
+            own, gang = f"{base}-{group.text('name')}", whole
+            near = _near(owner, group)
+            if index >= least:
+                gang = gangs[f"{own}-{index - least}"] = _Gang(f"{own}-{index - least}", near or _near(owner, template))
+            elif near:
+                listed = [f"{own}-{index}-{name}" for name in _names(group)]
+                gang.shared[f"{own}-{index}"] = {"name": f"{own}-{index}", "podGroupNames": listed, **near}
+            for name in _names(group):
+                if name not in cliques:
+                    raise group.wrong("cliqueNames", f"there is no clique {name}")
+                yield cliques[name], gang, f"{own}-{index}-{name}"
+
+
+def _names(group: Fields) -> list[str]:
+    found = group.raw.get("cliqueNames")
+    return [str(name) for name in found] if isinstance(found, list) else []
+
+
+def _near(owner: Owner, fields: Fields) -> Raw:
+    """How near pods must be, by labels of nodes: Grove's words for levels are those of a topology of the cluster."""
+    asked = fields.at("topologyConstraint")
+    pack, keys = asked.at("pack"), _keys(owner, asked.text("topologyName"))
+    required, preferred = pack.text("required") or asked.text("packDomain"), pack.text("preferred")
+    words = {"required": keys.get(required, required), "preferred": keys.get(preferred, preferred)}
+    found = {field: word for field, word in words.items() if word}
+    return {"topologyConstraint": {"packConstraint": found}} if found else {}
+
+
+def _keys(owner: Owner, name: str) -> dict[str, str]:
+    """Labels of nodes by the words for levels, of one topology or of all."""
+    found: dict[str, str] = {}
+    for kind in TOPOLOGIES:
+        for path in owner.family.objects.of_kind(*kind):
+            if path.rpartition("/")[2] == name or not name:
+                raw = owner.family.objects.raw(Key(*kind, *path.rpartition("/")[::2])) or {}
+                levels = Fields(raw).at("spec").each("levels")
+                found |= {level.text("domain"): level.text("key") for level in levels}
+    return found
+
+
+def _member(owner: Owner, clique: Fields, name: str, gang: str, replica: int) -> Child:
+    """A pod of a clique, as the operator marks it."""
+    spec = clique.at("spec", "podSpec")
+    labels = {
+        **clique.texts("labels"),
+        "app.kubernetes.io/managed-by": "grove-operator",
+        "app.kubernetes.io/part-of": owner.name,
+        f"{GROUP}/podcliqueset-replica-index": str(replica),
+        _CLIQUE: name,
+        f"{GROUP}/podgang": gang,
+    }
+    template = Fields({"spec": spec.raw}, clique.at("spec").path)
+    marked = pod(owner, template, f"{name}-", labels=labels, annotations=clique.texts("annotations"))
+    return Child(marked.raw, spec.path.removesuffix(".podSpec"))
+
+
+def _manifest(owner: Owner, gang: _Gang) -> Raw:
+    spec: Raw = {"podgroups": gang.podgroups, **gang.near}
+    if gang.shared:
+        spec["topologyConstraintGroupConfigs"] = list(gang.shared.values())
+    if owner.spec.at("template").text("priorityClassName"):
+        spec["priorityClassName"] = owner.spec.at("template").text("priorityClassName")
+    return named(owner, "scheduler.grove.io/v1alpha1", "PodGang", gang.name, {"spec": spec})
