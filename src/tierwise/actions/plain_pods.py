@@ -195,7 +195,7 @@ class PlainPods:
             shape = _shape(job)
             if id(shape) not in free:
                 limited = _pin(shape) is not None or cycle.pipeline.limit(job) is not None
-                free[id(shape)] = not shape.best_effort and not limited
+                free[id(shape)] = not shape.best_effort and not limited and not _awaits_volumes(shape)
             row = self._best_row(Ask(shape, job.subs[0], job)) if free[id(shape)] else -1
             if row < 0 or self._deferred(job, row):
                 left = job
@@ -246,7 +246,8 @@ class PlainPods:
         """The pods that were placed, and the row of each; the run ends where its queue may not use more."""
         cycle, first, shape = self._cycle, alike[0], _shape(alike[0])
         pinned = _pin(shape) is not None and any(_shape(job) is not shape for job in alike)
-        if cycle.pipeline.limit(first) is not None or (pinned and cycle.pipeline.moving(shape)):
+        picky = pinned or _awaits_volumes(shape)  # what a decision tells of volumes comes after the run
+        if cycle.pipeline.limit(first) is not None or (picky and cycle.pipeline.moving(shape)):
             return (), _NONE
         if pinned:
             jobs, rows = _on_pins(cycle, alike, in_order=in_order)
@@ -331,6 +332,11 @@ def _on_pins(cycle: Cycle, alike: Sequence[Job], *, in_order: bool) -> tuple[Seq
     if in_order and not fits.all():
         fits[int(np.argmin(fits)) :] = False
     return [job for job, fit in zip(alike, fits.tolist(), strict=True) if fit], rows[fits]
+
+
+def _awaits_volumes(shape: Shape) -> bool:
+    """Whether volumes are made for its pods: which node they are made for may concern whoever is placed next."""
+    return shape.volumes is not None and bool(shape.volumes.wanted)
 
 
 def _shape(job: Job) -> Shape:
