@@ -197,7 +197,7 @@ ANSWERS: Mapping[str, Callable[[], Case]] = {
     "order_free": lambda: _drawn("tied/8"),
     "own_row": lambda: _drawn("confined/56"),
     "shared_places": lambda: _drawn("confined/2"),
-    "spare_alone": _one_budget,
+    "protect_alone": _one_budget,
 }
 
 

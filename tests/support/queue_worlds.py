@@ -56,7 +56,7 @@ def queue(name: str, *, capability: str = "", deserved: str = "", guarantee: str
 class Sparing(Protocol):
     """A victim filter, as far as it is asked here."""
 
-    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools: ...
+    def protect(self, preemptor: Preemptor, victims: Ints) -> Bools: ...
 
 
 class Hall(msgspec.Struct, frozen=True):
@@ -100,7 +100,7 @@ class Hall(msgspec.Struct, frozen=True):
 
     def go(self, plugin: Sparing, preemptor: Preemptor, names: str) -> str:
         """Who of these victims, in this order, may go."""
-        spared = plugin.spare(preemptor, self.positions(names))
+        spared = plugin.protect(preemptor, self.positions(names))
         return " ".join(name for name, safe in zip(names.split(), spared.tolist(), strict=True) if not safe)
 
     def evict(self, names: str) -> None:

@@ -277,14 +277,12 @@ class _Allocation:
         """
         cycle, made = self._cycle, len(self._cycle.report.decisions)
         with cycle.ledger.statement() as statement:
-            withdrawn = cycle.nominations.withdraw_below(job)
-            if not withdrawn:
+            if not cycle.nominations.withdraw_below(job):
                 return None
             more = self._start_minimum(job, demand(cycle, job), nominated=False)
             if not isinstance(more, Rejection) and len(cycle.report.decisions) > made:
                 statement.keep()
                 return more
-        cycle.nominations.restore(withdrawn)
         return None
 
     def _consider_reserving(self, job: Job) -> None:

@@ -164,7 +164,7 @@ class CyclePlugins:
             factory = factories[choice.name]
             plugin: Any = factory(choice.arguments, self.view if _is_own(factory) else self._shown_view)
             methods = _methods_of(choice.name, plugin.__class__)
-            names = (plugin.answers, plugin.counts) if "spare" in methods else (_NOTHING, False)
+            names = (plugin.answers, plugin.counts) if "protect" in methods else (_NOTHING, False)
             if names[0] is not _NOTHING and (wrong := wrong_attribute(plugin)):
                 raise AnswerError(wrong)
         except RAISED as error:

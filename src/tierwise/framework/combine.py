@@ -54,7 +54,7 @@ def says_no(_: Asked, __: Reason) -> bool:
     return False
 
 
-def spares_all(_: Asked, __: Reason) -> np.bool_:
+def protects_all(_: Asked, __: Reason) -> np.bool_:
     """Everybody is spared."""
     return np.True_
 

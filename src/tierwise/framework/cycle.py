@@ -94,10 +94,12 @@ class Backlog:
 #
 # Places that are held for a job whose pods are being moved are lent to it while it is served, and reserved again after
 # that as far as it has not come there: its pods come one by one, and a gang is placed when all of them are there.
+#
+# Both are kept in the ledger's undo log: where it is rewound, what was released in between is reserved again.
 
 
-Kept = dict[int, list[tuple[Shape, Ints, Ints]]]
-"""Shapes, rows and counts by the number of their job."""
+_Reserved = tuple[tuple[Shape, Ints, Ints], ...]
+"""Shapes, rows and counts."""
 
 
 class Nominations:
@@ -106,10 +108,10 @@ class Nominations:
     def __init__(self, snapshot: Snapshot, ledger: Ledger) -> None:
         self._ledger = ledger
         self._jobs = snapshot.jobs
-        self._kept: Kept = {}
+        self._kept: dict[int, list[_Reserved]] = {}  # by job, the last entry counts
         self._places: list[HeldPlace] = []  # that are held, as many of each as nobody has come to
         self._held: dict[int, list[int]] = {}  # by job, which of them; jobs of one owner share them
-        self._lent: set[int] = set()  # jobs that are being served
+        self._lent = [frozenset[int]()]  # jobs that are being served; the last entry counts
         self._hold(snapshot)
         for job in snapshot.nominated:
             for pod_set in job.every_pod_set():
@@ -131,7 +133,7 @@ class Nominations:
         distinct = np.flatnonzero(numbers)
         counts = numbers[distinct]
         self._ledger.set_aside(shape, distinct, counts)
-        self._kept.setdefault(job.number, []).append((shape, distinct, counts))
+        self._ledger.append(self._kept.setdefault(job.number, []), (*self._of(job.number), (shape, distinct, counts)))
 
     def _hold(self, snapshot: Snapshot) -> None:
         """Reserve the places that are held at this time."""
@@ -142,23 +144,23 @@ class Nominations:
             for key in place.jobs:
                 self._held.setdefault(numbers[key], []).append(i)
 
+    def _of(self, number: int) -> _Reserved:
+        entries = self._kept.get(number)
+        return entries[-1] if entries else ()
+
     def __len__(self) -> int:
         """How many jobs have reserved resources."""
-        return len(self._kept)
+        return sum(map(bool, map(self._of, self._kept)))
 
     def holds(self, job: Job) -> bool:
         """Whether anything is reserved for a job."""
-        return job.number in self._kept or job.number in self._held
-
-    def kept(self) -> Kept:
-        """A copy of the current reservations, for `restore` after the ledger was rewound to this point."""
-        return dict(self._kept)
+        return bool(self._of(job.number)) or job.number in self._held
 
     def release(self, job: Job) -> None:
         """Release a job's reserved resources, for good or, where they are held for it, while it is served."""
         self._give_back(job.number)
-        if job.number in self._held and job.number not in self._lent:
-            self._lent.add(job.number)
+        if job.number in self._held and not self.lends(job):
+            self._ledger.append(self._lent, self._lent[-1] | {job.number})
             for place in (self._places[i] for i in self._held[job.number]):
                 self._ledger.reserve(place.request, place.row, -place.count, place.queue)
 
@@ -168,11 +170,11 @@ class Nominations:
 
     def lends(self, job: Job) -> bool:
         """Whether what is held for a job was released for the time in which it is served."""
-        return job.number in self._lent
+        return job.number in self._lent[-1]
 
     def reserve_again(self, job: Job, placed: Mapping[int, int]) -> None:
         """A job was served: hold again what was lent to it, but for so many of its tasks by row."""
-        self._lent.remove(job.number)
+        self._ledger.append(self._lent, self._lent[-1] - {job.number})
         left = dict(placed)
         for i in self._held[job.number]:
             place = self._places[i]
@@ -182,24 +184,19 @@ class Nominations:
             if come < place.count:
                 self._ledger.reserve(place.request, place.row, place.count - come, place.queue)
 
-    def undone(self, job: Job) -> None:
-        """The ledger was rewound to the time before a job was served: nothing is lent to it."""
-        self._lent.discard(job.number)
+    def withdraw_below(self, job: Job) -> bool:
+        """Release the reservations of all less important jobs; whether there are any."""
+        below = [number for number in self._kept if self._of(number) and self._jobs[number].priority < job.priority]
+        for number in below:
+            self._give_back(number)
+        return bool(below)
 
-    def withdraw_below(self, job: Job) -> Kept:
-        """Release the reservations of all less important jobs, and return them."""
-        below = [number for number in self._kept if self._jobs[number].priority < job.priority]
-        return {number: self._give_back(number) for number in below}
-
-    def restore(self, withdrawn: Kept) -> None:
-        """Restore withdrawn reservations after the ledger was rewound."""
-        self._kept.update(withdrawn)
-
-    def _give_back(self, number: int) -> list[tuple[Shape, Ints, Ints]]:
-        kept = self._kept.pop(number, [])
-        for shape, rows, counts in kept:
+    def _give_back(self, number: int) -> None:
+        found = self._of(number)
+        if found:
+            self._ledger.append(self._kept[number], ())
+        for shape, rows, counts in found:
             self._ledger.set_aside(shape, rows, -counts)
-        return kept
 
 
 class KeptRoom(Protocol):
@@ -315,15 +312,13 @@ class Cycle(msgspec.Struct, frozen=True):
             return self._attempt(job, serve)
 
     def _attempt(self, job: Job, serve: Callable[[Job], T]) -> T | Reason:
-        mark, kept = self.ledger.mark(), self.nominations.kept()
+        mark = self.ledger.mark()
         decided, evicted = len(self.report.decisions), len(self.report.evictions)
         try:
             return serve(job)
         except PluginError as failure:
             if len(self.report.decisions) == decided:
                 self.ledger.rewind(mark)
-                self.nominations.restore(kept)
-                self.nominations.undone(job)
                 del self.report.evictions[evicted:]
             return failure.reason
         finally:
@@ -337,14 +332,11 @@ class Cycle(msgspec.Struct, frozen=True):
         """
         if self.inspect is None:
             return
-        kept = self.nominations.kept()
         with self.ledger.statement():
             self.nominations.release(job)
             if replaces:
                 self.nominations.withdraw_below(job)
             self.inspect(self, job)
-        self.nominations.restore(kept)
-        self.nominations.undone(job)
 
     def _placed_since(self, job: Job, decided: int) -> Counter[int]:
         """By row, the tasks of a job that were placed by decisions from a number on."""

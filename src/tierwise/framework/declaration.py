@@ -17,7 +17,7 @@ import msgspec
 
 from tierwise.api.errors import InputError, suggestion
 from tierwise.framework import extension
-from tierwise.framework.extension import Mark, Part, Purpose, VictimFilter, moved
+from tierwise.framework.extension import RENAMED, SEAM, Mark, Part, Purpose, VictimFilter, moved
 
 __all__ = [
     "MARKS",
@@ -246,6 +246,8 @@ def _check_point(name: str, plugin: type, point: type) -> None:
             others = [other for other in dir(plugin) if not other.startswith("_") and other not in METHODS]
             text = f"{plugin.__name__} takes part in {point.__name__}, but has no method {method}"
             near = next((told for one in method.split(" or ") if (told := suggestion(one, others))), "")
+            old = next((name for name in others if RENAMED.get(name) == method), None)
+            near = f" ({old} is called so since version {SEAM} of the plugin seam)" if old is not None else near
             raise InputError(f"plugin {name}: {text}{near}")
     for method in has:
         found = getattr(plugin, method)

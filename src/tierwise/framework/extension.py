@@ -96,6 +96,10 @@ MOVED: Final[Mapping[str, str]] = {
 """Points of version 1 of the seam, and the point that each is part of now."""
 
 
+RENAMED: Final[Mapping[str, str]] = {"spare": "protect", "spare_alone": "protect_alone"}
+"""Methods of version 1 that have another name now; all others kept theirs."""
+
+
 def moved(name: str) -> str:
     """What the author of a plugin of version 1 of the seam is told about a point; "" for any other name."""
     now = MOVED.get(name)
@@ -106,7 +110,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         told = moved(name)
-        raise ImportError(f"{told}; methods keep their names") if told else AttributeError(name)
+        raise ImportError(f"{told}; nearly all methods keep their names") if told else AttributeError(name)
 
 
 class Part(enum.Enum):
@@ -472,19 +476,19 @@ class VictimFilter(Protocol):
     counts: bool
 
     @marked(REQUIRED, "Preemptable", "Reclaimable")
-    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools: ...
+    def protect(self, preemptor: Preemptor, victims: Ints) -> Bools: ...
 
-    @marked(OPTIONAL, "Preemptable", "Reclaimable", beside="spare")
-    def spare_alone(self, preemptor: Preemptor, victims: Ints) -> Bools:
+    @marked(OPTIONAL, "Preemptable", "Reclaimable", beside="protect")
+    def protect_alone(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Which candidates a filter that counts protects even if nobody else is evicted.
 
-        Asked about all candidates at once, each by itself: whoever is protected here is protected by `spare` whoever
-        else is asked about, and uses up nothing that others are spared by.
+        Asked about all candidates at once, each by itself: whoever is protected here is protected by `protect` whoever
+        else is asked about, and uses up nothing that others are protected by.
         """
 
-    @marked(HINT, "Preemptable", "Reclaimable", beside="spare")
-    def spare_whole(self, preemptor: Preemptor, victims: Ints, bundles: Ints) -> Bools:
-        """The same as `spare`, where victims of one bundle (numbers in ascending order) go together or not at all.
+    @marked(HINT, "Preemptable", "Reclaimable", beside="protect")
+    def protect_whole(self, preemptor: Preemptor, victims: Ints, bundles: Ints) -> Bools:
+        """The same as `protect`, where victims of one bundle (numbers in ascending order) go together or not at all.
 
         A bundle of which one must stay uses up nothing. Without this method the victims are asked about again for each
         such bundle.

@@ -189,8 +189,6 @@ class Ledger:
         self._spans: dict[int, list[tuple[int, int]]] = {}  # by job that was asked about; the last entry counts
         self._spreads: dict[int, list[Ints]] = {}  # by job that was asked about
         self._undo: list[tuple[Ints | list[Any], _Index, Ints | int]] = []
-        self._job_charges: list[tuple[int, Ints]] = []  # by job, while nobody has asked what jobs use
-        self._queue_charges: list[tuple[int, Ints]] = []  # by queue, the same
         self.idle, self.releasing = self._amounts_at_start()
         owned = np.maximum(self.idle, 0)  # an oversubscribed node does not reduce its domain's idle sum
         self.domain_idle = self._topology.all_totals(owned)
@@ -251,7 +249,7 @@ class Ledger:
     @cached_property
     def job_used(self) -> Ints:
         """What the running tasks of each job ask for, (resources x jobs)."""
-        return self._with_charges(self._running_at_start.copy(), self._job_charges)
+        return self._running_at_start.copy()
 
     @cached_property
     def _running_at_start(self) -> Ints:
@@ -263,7 +261,7 @@ class Ledger:
         used = self._of_queues(self._running_at_start)
         for queue, amounts in self._snapshot.standing_in.items():
             used[:, self.queue_index[queue]] += amounts
-        return self._with_charges(used, self._queue_charges)
+        return used
 
     @cached_property
     def queue_leaving(self) -> Ints:
@@ -274,17 +272,6 @@ class Ledger:
     def queue_kept(self) -> Ints:
         """What of `queue_used` is kept free for jobs of each queue, and so cannot be taken from it by evictions."""
         return np.zeros_like(self.queue_used)
-
-    def _with_charges(self, used: Ints, charges: list[tuple[int, Ints]]) -> Ints:
-        """Sums as they were at the start, with what was charged before anybody asked for them.
-
-        A rewind that would take back a charge restores the sums before it instead.
-        """
-        slots = [slot for slot, entry in enumerate(self._undo) if entry[0] is charges]
-        for slot, (column, amounts) in zip(slots, charges, strict=True):
-            self._undo[slot] = used, (slice(None), column), used[:, column].copy()
-            used[:, column] += amounts
-        return used
 
     def _asked_by_jobs(self, status: Status) -> Ints:
         """What the tasks of each job that had a status at the start ask for together."""
@@ -557,25 +544,19 @@ class Ledger:
 
     def charge(self, job: Job, amounts: Ints) -> None:
         """Add amounts to what a job and its queue use; negative amounts subtract."""
-        self._charge("job_used", self._job_charges, job.number, amounts)
-        if job.queue in self.queue_index:
-            self._charge("queue_used", self._queue_charges, self.queue_index[job.queue], amounts)
+        self._charge(self.job_used, job.number, amounts)
+        self._charge(self.queue_used, self.queue_index.get(job.queue), amounts)
 
     def charge_kept(self, job: Job, amounts: Ints) -> None:
         """The same of what is kept free for a job, and not held by any of its tasks."""
         self.charge(job, amounts)
-        if job.queue in self.queue_index:
-            self._add_up(self.queue_kept, np.array([self.queue_index[job.queue]]), amounts[:, None])
+        self._charge(self.queue_kept, self.queue_index.get(job.queue), amounts)
 
-    def _charge(self, sums: str, charges: list[tuple[int, Ints]], column: int, amounts: Ints) -> None:
-        """Add amounts to a column of these sums, or note them where nobody has asked for the sums yet."""
-        used = self.__dict__.get(sums)
-        if used is None:
-            self.append(charges, (column, amounts))
-            return
-        before = used[:, column].copy()
-        self._undo.append((used, (slice(None), column), before))
-        used[:, column] = before + amounts
+    def _charge(self, used: Ints, column: int | None, amounts: Ints) -> None:
+        """Add amounts to a column, if there is one."""
+        if column is not None:
+            self.save(used, (slice(None), column))
+            used[:, column] += amounts
 
     def charge_all(self, jobs: Sequence[Job], amounts: Ints) -> None:
         """Add to what each of these jobs uses its column of amounts, or the only one that there is."""
@@ -607,8 +588,7 @@ class Ledger:
         domains, numbers = self._topology.touched(rows, np.array([count], dtype=np.int64))
         self._add(self.pipelined, (asked, rows), request[asked] * count)
         self._add(self.domain_idle, (asked, domains), request[asked] * -numbers)
-        if queue in self.queue_index:
-            self._charge("queue_used", self._queue_charges, self.queue_index[queue], request * count)
+        self._charge(self.queue_used, self.queue_index.get(queue), request * count)
         self.moved.append(rows)
         if count < 0:
             self.releases += 1
@@ -629,7 +609,7 @@ class Ledger:
         self._release(running, victims, 1)
         self._discount(running, victims)
 
-    def spare(self, running: RunningTable, victims: Ints) -> None:
+    def take_back(self, running: RunningTable, victims: Ints) -> None:
         """Take back the eviction of tasks that linger and that nobody counts (`counted`)."""
         self._release(running, victims, -1)
 

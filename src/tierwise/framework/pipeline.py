@@ -102,9 +102,9 @@ class Pipeline(Victims):
     starving = Rule(points.Starving.starving, combine.all_of_them, combine.costs_turn, answers.boolean)
 
     # Evictions; what victim filters say together is in `Victims`.
-    _victim_filters: Any = Rule(points.VictimFilter.spare, vetoes, combine.spares_all, answers.flags_of_them)
-    _spare_alone = Rule(points.VictimFilter.spare_alone, vetoes, combine.spares_all, answers.flags_of_them)
-    _spare_whole = Rule(points.VictimFilter.spare_whole, vetoes, combine.spares_all, answers.flags_of_them)
+    _victim_filters: Any = Rule(points.VictimFilter.protect, vetoes, combine.protects_all, answers.flags_of_them)
+    _protect_alone = Rule(points.VictimFilter.protect_alone, vetoes, combine.protects_all, answers.flags_of_them)
+    _protect_whole = Rule(points.VictimFilter.protect_whole, vetoes, combine.protects_all, answers.flags_of_them)
     select_victims = Rule(
         points.VictimSelector.select_victims, combine.first, combine.costs_turn, answers.positions_of_them
     )

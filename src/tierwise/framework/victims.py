@@ -30,20 +30,20 @@ class _Filter(msgspec.Struct, frozen=True, eq=False):
     answers: bool  # names victims for the purpose
     counts: bool
     prices: bool  # says what evictions cost
-    spare: Answer
-    spare_alone: Answer | None
-    spare_whole: Answer | None
+    protect: Answer
+    protect_alone: Answer | None
+    protect_whole: Answer | None
 
     def lets_go(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        return ~self.spare(preemptor, sealed(victims))  # type: ignore[no-any-return]
+        return ~self.protect(preemptor, sealed(victims))  # type: ignore[no-any-return]
 
     def lets_go_whole(self, preemptor: Preemptor, victims: Ints, bundles: Ints) -> Bools:
         """The same, where a bundle goes whole or not at all; one that stays uses up nothing.
 
         What a filter says of those behind a bundle that it would break does not hold: they are asked about again.
         """
-        if self.spare_whole is not None:
-            return ~self.spare_whole(preemptor, sealed(victims), sealed(bundles))  # type: ignore[no-any-return]
+        if self.protect_whole is not None:
+            return ~self.protect_whole(preemptor, sealed(victims), sealed(bundles))  # type: ignore[no-any-return]
         asked = np.ones(len(victims), dtype=bool)
         while True:
             goes = np.zeros(len(victims), dtype=bool)
@@ -59,16 +59,16 @@ def vetoes(panel: Panel, rule: AnyRule) -> Answer:
     pricing = panel.by_plugin(RULES["lost_seconds"])
     filters: dict[Purpose, list[_Filter]] = {}
     for purpose, switch in _SWITCH.items():
-        alone, whole = (panel.by_plugin(RULES[name], switch) for name in ("spare_alone", "spare_whole"))
+        alone, whole = (panel.by_plugin(RULES[name], switch) for name in ("protect_alone", "protect_whole"))
         filters[purpose] = [
             _Filter(
                 asked.name,
                 answers=purpose in asked.by.answers,
                 counts=asked.by.counts,
                 prices=asked.by.plugin_id in pricing,
-                spare=panel.guarded(rule, asked),
-                spare_alone=alone.get(asked.by.plugin_id),
-                spare_whole=whole.get(asked.by.plugin_id),
+                protect=panel.guarded(rule, asked),
+                protect_alone=alone.get(asked.by.plugin_id),
+                protect_whole=whole.get(asked.by.plugin_id),
             )
             for asked in panel.members(rule, switch)
         ]
@@ -131,7 +131,7 @@ class Victims:
         """
         allowed = self.alone(preemptor, victims)
         for one in self._victim_filters(preemptor):
-            if not one.counts or one.spare_alone is not None:
+            if not one.counts or one.protect_alone is not None:
                 continue
             left = np.flatnonzero(allowed)
             for _ in range(_ROUNDS):
@@ -146,8 +146,8 @@ class Victims:
         """The same, as far as it can be told at once: by filters that say for each alone whether they protect it."""
         allowed = self.named(preemptor, victims)
         for one in self._victim_filters(preemptor):
-            if one.spare_alone is not None:
-                allowed[allowed] = ~one.spare_alone(preemptor, sealed(victims[allowed]))
+            if one.protect_alone is not None:
+                allowed[allowed] = ~one.protect_alone(preemptor, sealed(victims[allowed]))
         return allowed
 
     def protected_by_price(self, preemptor: Preemptor, victims: Ints) -> Bools:
@@ -155,7 +155,7 @@ class Victims:
         protected = np.zeros(len(victims), dtype=bool)
         for one in self._victim_filters(preemptor):
             if one.prices:
-                protected |= one.spare(preemptor, sealed(victims))
+                protected |= one.protect(preemptor, sealed(victims))
         return protected
 
     def protected_counts(self, preemptor: Preemptor, victims: Ints) -> dict[str, int]:

@@ -16,7 +16,6 @@ __all__ = [
     "Why",
     "begins",
     "growth",
-    "growth_in_turn",
     "least_amounts",
     "length",
     "of_rows",
@@ -110,18 +109,6 @@ def least_amounts(requests: Ints, counts: Ints, number: int) -> Ints:
     taken = np.clip(number - before, 0, counts[order])
     least: Ints = (np.take_along_axis(requests, order, axis=0) * taken).sum(axis=0)
     return least
-
-
-def growth_in_turn(keys: Ints, before: Ints, amounts: Ints, counted: Callable[[Ints, Ints], Ints]) -> Ints:
-    """By how much the count of its key grows with each item, one after the other.
-
-    `amounts` (numbers x items) add up onto what was there before (numbers x keys); `counted` says what sums count for
-    at these keys.
-    """
-    order = stable_order(keys, before.shape[1])
-    result = np.empty(len(keys), dtype=np.int64)
-    result[order] = growth(keys[order], before, np.take(amounts, order, axis=1), counted)
-    return result
 
 
 def growth(keys: Ints, before: Ints, amounts: Ints, counted: Callable[[Ints, Ints], Ints]) -> Ints:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from tierwise.framework.registry import Registry
 
-__all__ = ["PLUGINS"]
+__all__ = ["IMPLIED", "PLUGINS"]
 
 PLUGINS = Registry(
     {
@@ -48,3 +48,13 @@ PLUGINS = Registry(
     },
     reserved=("capability",),  # added by the scheduler itself where queues have limits
 )
+
+IMPLIED = Registry(
+    {
+        "capability": "plugins.queues.capability:Capability",
+        "patience": "plugins.patience:Patience",
+        "pdb": "plugins.pdb:KeptBudgets",
+        "volumes": "plugins.kubernetes.volumes:Volumes",
+    }
+)
+"""Those that the scheduler adds where a profile does not list them."""

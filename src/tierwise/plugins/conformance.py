@@ -22,6 +22,6 @@ class Conformance:
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         pass
 
-    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
+    def protect(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """System pods."""
         return preemptor.running.critical[victims]

@@ -55,7 +55,7 @@ class EvictionCost:
 
     # -- who is protected
 
-    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
+    def protect(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Pods that have not run for as long as they may."""
         tasks, jobs = preemptor.running.tasks, preemptor.running.job
         reclaims = preemptor.purpose is Purpose.RECLAIM

@@ -64,7 +64,7 @@ class GangPlugin:
         best_effort_parts = sum(len(pod_set.tasks) for _, pod_set in job.best_effort_pod_sets)
         return standing - best_effort_parts < job.minimum
 
-    def spare(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
+    def protect(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Protects tasks that their job needs for its minimum, counted in order, and all tasks of a job that is evicted
         whole.
 
@@ -76,7 +76,7 @@ class GangPlugin:
         result: Bools = ordinals(jobs) >= preemptor.running.jobs.surplus(self._ledger.ready)[jobs]
         return result
 
-    def spare_alone(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
+    def protect_alone(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Tasks of jobs that have none to spare; none where whole gangs are evicted."""
         if preemptor.gang:
             return np.zeros(len(victims), dtype=bool)

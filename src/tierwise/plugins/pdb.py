@@ -26,17 +26,17 @@ class DisruptionBudgets:
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
         self._allowed = view.ledger.budgets  # counted down with every eviction of the cycle
 
-    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
-        return self.spare_whole(preemptor, victims, np.arange(len(victims)))
+    def protect(self, preemptor: Preemptor, victims: Ints) -> Bools:
+        return self.protect_whole(preemptor, victims, np.arange(len(victims)))
 
-    def spare_whole(self, preemptor: Preemptor, victims: Ints, bundles: Ints) -> Bools:
+    def protect_whole(self, preemptor: Preemptor, victims: Ints, bundles: Ints) -> Bools:
         budgets = _budgets(preemptor.running.covered, victims)
         if not len(budgets):
             return np.zeros(len(victims), dtype=bool)
         disruptions = np.ones((1, len(victims)), dtype=np.int64)
         return ~who_goes(self._allowed[None], disruptions, budgets, lambda _level, left, *_: left[0] > 0, bundles)
 
-    def spare_alone(self, preemptor: Preemptor, victims: Ints) -> Bools:
+    def protect_alone(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Tasks that a budget covers which allows no disruption."""
         task, budget = preemptor.running.covered
         covered = np.zeros(len(preemptor.running), dtype=bool)

@@ -58,7 +58,7 @@ class Priority:
         placed = int((self._ledger.ready[subs] + self._ledger.waiting[subs]).sum()) - sum(s.ready for s in job.subs)
         return pending > max(placed, 0)
 
-    def spare(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
+    def protect(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Protects tasks of jobs at least as important as the preemptor; none when reclaiming.
 
         Pods that are evicted one by one are compared by their own priority, and so are those of the preemptor's own

@@ -6,7 +6,7 @@ same input gives the same report.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from tierwise.config.arguments import flag
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.config.searches import SearchBudget, search_steps
 from tierwise.framework.cycle import Cycle, Nominations
-from tierwise.framework.extension import Arguments, CycleView, Factory, Purpose
+from tierwise.framework.extension import CycleView, Factory, Purpose
 from tierwise.framework.fit_count import FitCounts
 from tierwise.framework.kept_refusals import KeptRefusals
 from tierwise.framework.ledger import Ledger
@@ -33,7 +33,7 @@ from tierwise.framework.room_ahead import RoomAhead
 from tierwise.model.job import Job, Phase, Status
 from tierwise.model.reason import Reason, ReasonBook, Rejection
 from tierwise.model.snapshot import Snapshot
-from tierwise.plugins import PLUGINS
+from tierwise.plugins import IMPLIED, PLUGINS
 
 if TYPE_CHECKING:
     from tierwise.actions.eviction.repair import Rehearse, Replacements
@@ -44,50 +44,30 @@ __all__ = ["check_profile", "cycle", "nothing_is_left", "nothing_waits", "open_c
 
 Watch = Callable[[Job, Decision | Rejection], None]
 
-_CAPABILITY = "capability"
-_VOLUMES = "volumes"
-_BUDGETS = "pdb"
-_PATIENCE = "patience"
 _REPAIR = "repair"
 _REPAIR_OF, _LADDER_OF, _VOLUMES_OF, _CAPABILITY_OF = map(attrgetter, ("repair", "ladder", "volumes", "capability"))
 _WAITING = (Status.PENDING, Status.GATED)
 
 
-def _capped(profile: Profile) -> Profile:
-    """A profile that holds queues to their capabilities, whatever else it does."""
-    elastic = all(plugin.name != "elasticquota" for plugin in profile.plugins())
-    return replace(profile, tiers=(*profile.tiers, (PluginChoice(_CAPABILITY, {"elastic": elastic}),)))
+def _implied(snapshot: Snapshot, profile: Profile) -> Iterator[PluginChoice]:
+    """The plugins that a cycle has for what its snapshot holds, although its profile does not list them.
 
-
-def _with_volumes(profile: Profile) -> Profile:
-    """A profile that keeps the rules of volumes, whatever else it does: a pod bound against them could not start.
-
-    Volcano gives the time for which volumes are waited for to its predicates; of several profiles the first counts.
+    Queues are held to their capabilities. A pod that is bound against the rules of its volumes could not start; Volcano
+    gives the time for which volumes are waited for to its predicates, and of several profiles the first counts.
+    Disruption budgets hold wherever anything is evicted, but for Kubernetes' preemption, which only prefers to.
     """
-    given = (choice.arguments.get("volumebinding.bindTimeoutSeconds") for choice in profile.plugins())
-    timeout = next((seconds for seconds in given if seconds is not None), None)
-    arguments = {"bindTimeoutSeconds": timeout} if timeout is not None else {}
-    return replace(profile, tiers=(*profile.tiers, (PluginChoice(_VOLUMES, arguments),)))
-
-
-def _capability(arguments: Arguments, view: CycleView) -> object:
-    from tierwise.plugins.queues.capability import (
-        Capability,  # few clusters limit queues, and importing must stay cheap
-    )
-
-    return Capability(arguments, view)
-
-
-def _keeps_budgets(profile: Profile) -> bool:
-    """Whether disruption budgets hold although the profile does not say so: Kubernetes' preemption prefers to alone."""
-    unlisted = all(plugin.name != _BUDGETS for plugin in profile.plugins())
-    return unlisted and not EVICTING.isdisjoint(profile.actions) and EVICTING_BY_POD.isdisjoint(profile.actions)
-
-
-def _budgets(arguments: Arguments, view: CycleView) -> object:
-    from tierwise.plugins.pdb import KeptBudgets  # most profiles never evict
-
-    return KeptBudgets(arguments, view)
+    listed = {choice.name for choice in profile.plugins()}
+    if any(map(_CAPABILITY_OF, snapshot.queues.values())):
+        yield PluginChoice("capability", {"elastic": "elasticquota" not in listed})
+    if "patience" not in listed and any(map(_LADDER_OF, snapshot.jobs)):
+        yield PluginChoice("patience")
+    if "volumes" not in listed and any(map(_VOLUMES_OF, snapshot.shapes)):
+        given = (choice.arguments.get("volumebinding.bindTimeoutSeconds") for choice in profile.plugins())
+        timeout = next((seconds for seconds in given if seconds is not None), None)
+        yield PluginChoice("volumes", {"bindTimeoutSeconds": timeout} if timeout is not None else {})
+    evicts = not EVICTING.isdisjoint(profile.actions) and EVICTING_BY_POD.isdisjoint(profile.actions)
+    if snapshot.budgets and evicts and "pdb" not in listed:
+        yield PluginChoice("pdb")
 
 
 def _reservations(profile: Profile) -> ReservationRules | None:
@@ -424,16 +404,10 @@ def open_cycle(
         budget=SearchBudget.of(search_steps(profile)),
         ahead=RoomAhead(snapshot, ledger),
     )
-    if any(map(_CAPABILITY_OF, snapshot.queues.values())):
-        profile, plugins = _capped(profile), extended(plugins, {_CAPABILITY: _capability})
-    if any(map(_LADDER_OF, snapshot.jobs)) and all(plugin.name != _PATIENCE for plugin in profile.plugins()):
-        profile = replace(profile, tiers=(*profile.tiers, (PluginChoice(_PATIENCE),)))
-        plugins = extended(plugins, {_PATIENCE: PLUGINS[_PATIENCE]})
-    if any(map(_VOLUMES_OF, snapshot.shapes)) and all(plugin.name != _VOLUMES for plugin in profile.plugins()):
-        profile, plugins = _with_volumes(profile), extended(plugins, {_VOLUMES: PLUGINS[_VOLUMES]})
-    if snapshot.budgets and _keeps_budgets(profile):
-        profile = replace(profile, tiers=(*profile.tiers, (PluginChoice(_BUDGETS),)))
-        plugins = extended(plugins, {_BUDGETS: _budgets})
+    implied = list(_implied(snapshot, profile))
+    if implied:
+        profile = replace(profile, tiers=(*profile.tiers, *((choice,) for choice in implied)))
+        plugins = extended(plugins, {choice.name: IMPLIED[choice.name] for choice in implied})
     pipeline = Pipeline(profile, view, plugins)
     fit_counts = FitCounts(ledger, snapshot.topology, pipeline.why_not)
     nominations = Nominations(snapshot, ledger)

@@ -53,7 +53,8 @@ class PodFollower:
             ):
                 template = before[1]
                 if pod.spec.node_name and not before[0].spec.node_name:
-                    template = found.placed[path] = self.templates.place(pod, template)
+                    template = found.placed[path] = self.templates.join(pod)
+                    self.templates.leave(before[1])
                 self.pods[path] = pod, template
                 found.moved[path] = pod
                 continue

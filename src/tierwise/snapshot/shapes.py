@@ -83,10 +83,6 @@ BUILT_IN: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critic
 """Classes that every API server has; a file need not."""
 
 
-_KEPT = 256
-"""Shapes that are remembered though no pod has them."""
-
-
 class Priorities:
     """The value of a pod's priority: its own, its class's, or the global default's (of several, the lowest)."""
 
@@ -163,12 +159,10 @@ class Shapes:
         self._here: list[_Known | None] = []  # by number; None for a blank
         self._all: list[Shape] = []  # the same
         self._blanks: list[int] = []
-        self._previous: dict[_Key, Shape] = {}  # that no pod has any more: jobs of one kind come again and again
 
     def adapt(self, by: ReadBy) -> None:
         """Read pods that come by these; of those that are here, whoever is another by them comes again."""
         self._by = by
-        self._previous.clear()
 
     def resize(self, by: ReadBy) -> None:
         """There are other resources or ports, or other limits of them: every shape is made again, under its number."""
@@ -211,9 +205,9 @@ class Shapes:
                 self._blanks.append(len(self._all))
                 self._all.append(self._blank(len(self._all)))
                 self._here.append(None)
-            number, previous = self._blanks.pop(), self._previous.pop(key, None)
+            number = self._blanks.pop()
             known = self._known[key] = self._here[number] = _Known(key, template, devices, volumes, number)
-            self._all[number] = replace(previous, number=number) if previous is not None else self._make(known)
+            self._all[number] = self._make(known)
         known.pods += 1
         return self._all[known.number]
 
@@ -252,10 +246,6 @@ class Shapes:
         known.pods -= 1
         if not known.pods:
             del self._known[known.key]
-            if not known.key.devices and not known.key.volumes:  # or it depends on more than its key
-                self._previous[known.key] = shape
-                if len(self._previous) > _KEPT:
-                    del self._previous[next(iter(self._previous))]
             self._here[known.number], self._all[known.number] = None, self._blank(known.number)
             self._blanks.append(known.number)
 

@@ -46,7 +46,6 @@ class Template(msgspec.Struct, eq=False):
     spec: PodSpec  # of one of the pods; what differs between them is not to be read from here
     named: _Named  # what it adds to that of others, see `Common`
     pods: int = 0
-    placed: Template | None = None  # the one that its pods follow once they have a node, where one of them had
 
 
 class Common(msgspec.Struct, frozen=True):
@@ -103,19 +102,6 @@ class Templates:
                 self._naming[found.named], self._common = 0, None
             self._naming[found.named] += 1
         found.pods += 1
-        return found
-
-    def place(self, pod: Pod, template: Template) -> Template:
-        """The template of a pod that followed another one until it got its node.
-
-        What is left of a pattern without its rules about nodes is the same for all pods that follow it.
-        """
-        found = template.placed
-        if found is not None and found.pods:
-            found.pods += 1
-        else:
-            found = template.placed = self.join(pod)
-        self.leave(template)
         return found
 
     def leave(self, template: Template) -> None:

@@ -99,9 +99,9 @@ BAD: Mapping[str, list[object]] = {
     "entitled": [None, np.zeros(1, dtype=np.int64)],
     "overused": [True],
     "may_reclaim": [True],
-    "spare": [None, True, np.zeros(99, dtype=bool), np.zeros(1)],
-    "spare_alone": [None, True, np.zeros(99, dtype=bool), np.zeros(1)],
-    "spare_whole": [None, True, np.zeros(99, dtype=bool), np.zeros(1)],
+    "protect": [None, True, np.zeros(99, dtype=bool), np.zeros(1)],
+    "protect_alone": [None, True, np.zeros(99, dtype=bool), np.zeros(1)],
+    "protect_whole": [None, True, np.zeros(99, dtype=bool), np.zeros(1)],
     "select_victims": [np.array([99]), "all", np.array([0, 0])],
     "lost_seconds": [None, 1.0, np.zeros(99), np.array(["a"]), [0.0]],
     "gained_seconds": [None, "1h", float("nan"), -1.0],
@@ -272,9 +272,9 @@ ARRAYS: Mapping[str, Mapping[str, Callable[[NDArray[Any]], object]]] = {
     "why_not_now": SPOILED | LENGTHS,
     "score": SPOILED | LENGTHS | NUMBERS,
     "score_domains": SPOILED | {"one too many": LENGTHS["one too many"]} | NUMBERS,
-    "spare": SPOILED | {"one too many": LENGTHS["one too many"]},
-    "spare_alone": SPOILED | {"one too many": LENGTHS["one too many"]},
-    "spare_whole": SPOILED | {"one too many": LENGTHS["one too many"]},
+    "protect": SPOILED | {"one too many": LENGTHS["one too many"]},
+    "protect_alone": SPOILED | {"one too many": LENGTHS["one too many"]},
+    "protect_whole": SPOILED | {"one too many": LENGTHS["one too many"]},
     "gradients": SPOILED | {"out of range": lambda good: good + 99, "twice": lambda good: np.append(good, good)},
     "paid_with": SPOILED | {"out of range": lambda good: good + 99, "twice": lambda good: np.append(good, good)},
     "select_victims": SPOILED | {"out of range": lambda good: good + 99, "twice": lambda good: np.append(good, good)},
@@ -396,7 +396,7 @@ def test_a_victim_filter_that_fails_spares_everybody() -> None:
     """The safe side of a veto is the veto."""
     assert run(faulty("admit", lambda job: None), ACTIONS["gang"]).evictions
     for act in (raising, lambda cause, victims: np.zeros(1, dtype=bool)):
-        assert not run(faulty("spare", act, without=("spare_whole",)), ACTIONS["gang"]).evictions
+        assert not run(faulty("protect", act, without=("protect_whole",)), ACTIONS["gang"]).evictions
 
 
 def test_what_follows_the_ledger_is_inside_the_boundary() -> None:

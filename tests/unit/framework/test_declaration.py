@@ -93,15 +93,20 @@ def _scores(**more: object) -> dict[str, object]:
             },
             "Mine.score must take (ask, span, fits), as Scorer calls it",
         ),
-        ((VICTIMS,), {"spare": lambda self, preemptor, victims: None}, "has no attribute answers"),
+        ((VICTIMS,), {"protect": lambda self, preemptor, victims: None}, "has no attribute answers"),
         (
             (VICTIMS,),
-            {"spare": lambda self, preemptor, victims: None, "answers": frozenset(), "counts": "no"},
+            {"spare": lambda self, preemptor, victims: None},
+            "but has no method protect (spare is called so since version 2 of the plugin seam)",
+        ),
+        (
+            (VICTIMS,),
+            {"protect": lambda self, preemptor, victims: None, "answers": frozenset(), "counts": "no"},
             "Mine: counts must be true or false, not 'no'",
         ),
         (
             (VICTIMS,),
-            {"spare": lambda self, preemptor, victims: None, "answers": {"preempt"}, "counts": False},
+            {"protect": lambda self, preemptor, victims: None, "answers": {"preempt"}, "counts": False},
             "Mine: answers must be a frozenset of purposes, not {'preempt'}",
         ),
         (

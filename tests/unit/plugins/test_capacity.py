@@ -28,7 +28,7 @@ def test_takes_part_everywhere_but_in_overuse() -> None:
     plugin = Capacity({}, two_queues(queue("a"), queue("b")).view)
 
     assert answers(
-        plugin, "queue_key", "quota_exceeded", "may_enqueue", "may_reclaim", "spare", "victim_queue_key", "entitled"
+        plugin, "queue_key", "quota_exceeded", "may_enqueue", "may_reclaim", "protect", "victim_queue_key", "entitled"
     )
     assert not answers(plugin, "overused")
 

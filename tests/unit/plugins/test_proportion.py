@@ -32,7 +32,7 @@ def test_takes_part_everywhere() -> None:
     plugin = Proportion({}, two_queues().view)
     shares = "queue_key", "quota_exceeded", "overused", "entitled"
 
-    assert answers(plugin, *shares, "may_enqueue", "may_reclaim", "spare", "victim_queue_key")
+    assert answers(plugin, *shares, "may_enqueue", "may_reclaim", "protect", "victim_queue_key")
 
 
 def test_equal_weights_share_equally() -> None:

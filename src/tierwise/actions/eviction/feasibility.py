@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
+from collections.abc import Callable
 from itertools import pairwise
 from math import prod
 from operator import floordiv
@@ -23,7 +24,7 @@ from tierwise.actions.placement.solve import solve
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
-from tierwise.model.arrays import Bools, Ints, growth_in_turn, summed
+from tierwise.model.arrays import Bools, Ints, summed
 from tierwise.model.reason import Reason
 from tierwise.model.shape import Shape
 
@@ -223,18 +224,10 @@ class _Counted(Feasibility):
     def some_suffice(self, victims: Ints) -> bool:
         return self._holds(self._freed(victims))  # the more go the better
 
-    def fewest(self, victims: Ints, start: Ints) -> int | None:
-        number = self._enough(self._free, victims)
-        if number is None:
-            return None
-        parts = int(np.searchsorted(start, number))
-        return parts if self._quotas_allow(victims[: start[parts]]) else super().fewest(victims, start)
-
     def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
         free, at = self._freed(np.concatenate((fixed, victims))), 0
         if not self._takes_no_more(self._room(free, self._only)):
-            number = self._enough(self._freed(fixed), victims[::-1])  # without them nothing in front of them need go
-            at = 0 if number is None else int(np.searchsorted(start, len(victims) - number, side="right")) - 1
+            at = self._in_front(victims, start, fixed, self.some_suffice)
             free = self._freed(np.concatenate((fixed, victims[start[at] :])))
         going = self._one_by_one(victims, start, at, free)
         if self._free_of_quotas:
@@ -271,25 +264,14 @@ class _Counted(Feasibility):
         whole, rest = np.divmod(self._sums(room), self._only.size)
         return int(whole.sum()) == self._groups and not rest.any()
 
-    def _enough(self, free: Ints, victims: Ints) -> int | None:
-        """How many victims from the front make room beside what is `free`; None where all of them make too little."""
-        ask, size = self._only, self._only.size
-        here = victims - self._first
-        turn = np.flatnonzero(ask.open[self._rows[here]])
-        here = here[turn]
-        room, rows = self._room(free, ask), self._rows[here]
-        grown = growth_in_turn(
-            rows, free, np.take(self._amounts, here, axis=1), lambda free, rows: self._room(free, ask, rows)
-        )
-        if len(self._starts) == 1:
-            upto, enough = int(room.sum()) + np.concatenate(([0], np.cumsum(grown))), self._groups * size
-        else:
-            turn, rows, grown = turn[grown > 0], rows[grown > 0], grown[grown > 0]
-            sums = self._sums(room)
-            groups = growth_in_turn(self._inner[rows], sums[None], grown[None], lambda sums, _: sums[0] // size)
-            upto, enough = int((sums // size).sum()) + np.concatenate(([0], np.cumsum(groups))), self._groups
-        number = int(np.searchsorted(upto, enough))
-        return None if number == len(upto) else int(turn[number - 1]) + 1 if number else 0
+    def _in_front(self, victims: Ints, start: Ints, fixed: Ints, enough: Callable[[Ints], bool]) -> int:
+        """How many parts in front can all be spared beside the fixed victims."""
+        low, high = 0, len(start)  # `low` can be spared, `high` cannot
+        while high - low > 1:
+            middle = (low + high) // 2
+            spared = enough(np.concatenate((fixed, victims[start[middle] :])))
+            low, high = (middle, high) if spared else (low, middle)
+        return low
 
     def _one_by_one(self, victims: Ints, start: Ints, at: int, free: Ints) -> list[int]:
         """Which of the parts from `at` on must go, given what is free without them.
@@ -407,21 +389,11 @@ class _Mixed(_Counted):
         together = self._mixture.together(self._mixture.tables(free, self._allowed), self._blocks)
         return int(self._mixture.whole_groups(together).sum()) >= self._groups
 
-    def fewest(self, victims: Ints, start: Ints) -> int | None:
-        return Feasibility.fewest(self, victims, start)
-
     def needed(self, victims: Ints, start: Ints, fixed: Ints) -> list[int]:
         """Those in front that can all be spared are; of the others, those that no count can spare are not tried."""
-        parts = len(start) - 1
         if not self.without(np.concatenate((fixed, victims))):
-            return list(range(parts))
-        low, high = 0, parts + 1  # `low` can be spared, `high` cannot
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.without(np.concatenate((fixed, victims[start[middle] :]))):
-                low = middle
-            else:
-                high = middle
+            return list(range(len(start) - 1))
+        low = self._in_front(victims, start, fixed, self.without)
         behind, start = victims[start[low] :], start[low:] - start[low]
         free = self._freed(np.concatenate((fixed, behind)))
         must = self._at_most_beside(free, behind, start, sign=-1) < self._groups

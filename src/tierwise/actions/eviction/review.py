@@ -35,7 +35,7 @@ def review(cycle: Cycle, since: int) -> None:
         if any(cycle.ledger.counted(number) for number in cycle.running.shape[victims].tolist()):
             continue  # others may stand where they do because of these
         with cycle.ledger.statement() as statement:
-            cycle.ledger.spare(cycle.running, victims)
+            cycle.ledger.take_back(cycle.running, victims)
             if _quotas_allow(cycle, evictions):
                 statement.keep()
                 spared.update(eviction.task.key for eviction in unit)

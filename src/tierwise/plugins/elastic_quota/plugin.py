@@ -129,7 +129,7 @@ class ElasticQuotaPlugin:
 
     # -- preemption and give-back
 
-    def spare(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
+    def protect(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Everybody, where a job of the default quota would evict within it."""
         inside = preemptor.purpose is points.Purpose.PREEMPT and not preemptor.across
         column = self._index.get(preemptor.job.queue, -1)

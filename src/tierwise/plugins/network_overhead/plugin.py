@@ -118,7 +118,7 @@ class NetworkOverhead(ComparedScores):
         served = self._given is not None and any(shape.service is not None for shape in view.snapshot.shapes)
         self._network = _Network.of(view, self._given, self._asked) if self._given is not None and served else None
 
-    def spare(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
+    def protect(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Pods that the job's own services call: their going would leave nothing to be near to."""
         network = self._network
         if network is None:

@@ -189,11 +189,11 @@ class Capacity:
         common = self._table.named[:, column] & self._table.counted & (need > 0)
         return bool((common & (self._held(column) + need <= self.deserved[:, column])).any())
 
-    def spare(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
+    def protect(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Protects tasks that their queue may not lose; not for preemption, which stays inside a queue."""
-        return self.spare_whole(preemptor, victims, np.arange(len(victims)))
+        return self.protect_whole(preemptor, victims, np.arange(len(victims)))
 
-    def spare_whole(self, preemptor: points.Preemptor, victims: Ints, bundles: Ints) -> Bools:
+    def protect_whole(self, preemptor: points.Preemptor, victims: Ints, bundles: Ints) -> Bools:
         if preemptor.purpose is points.Purpose.PREEMPT:
             return np.zeros(len(victims), dtype=bool)
         table = self._table

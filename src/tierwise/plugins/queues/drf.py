@@ -51,7 +51,7 @@ class Drf:
     def job_key(self, job: Job) -> tuple[float, ...]:
         return (float(self.share(self._held[:, [job.number]])[0]),)
 
-    def spare(self, preemptor: Preemptor, victims: Ints) -> Bools:
+    def protect(self, preemptor: Preemptor, victims: Ints) -> Bools:
         """Protects tasks whose job would be left with a smaller share than the preemptor's; none when reclaiming."""
         if preemptor.purpose is Purpose.RECLAIM:
             return np.zeros(len(victims), dtype=bool)

@@ -149,11 +149,11 @@ class Proportion:
 
     # -- victims
 
-    def spare(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
+    def protect(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
         """Protects queues at or below deserved, or that would fall below their guarantee; not for preemption."""
-        return self.spare_whole(preemptor, victims, np.arange(len(victims)))
+        return self.protect_whole(preemptor, victims, np.arange(len(victims)))
 
-    def spare_whole(self, preemptor: points.Preemptor, victims: Ints, bundles: Ints) -> Bools:
+    def protect_whole(self, preemptor: points.Preemptor, victims: Ints, bundles: Ints) -> Bools:
         if preemptor.purpose is points.Purpose.PREEMPT:
             return np.zeros(len(victims), dtype=bool)
         table, running = self._table, preemptor.running
