@@ -17,8 +17,7 @@ from tierwise.controllers.stamp import stamp
 from tierwise.kube.auth import Access
 from tierwise.kube.cluster import KubeCluster
 from tierwise.port import Objects
-from tierwise.scheduler.overbound import overbound
-from tierwise.scheduler.partial_gangs import DIMINISHED, PARTIAL
+from tierwise.scheduler.partial_gangs import DIMINISHED, PARTIAL, overbound
 from tierwise.snapshot.builder import build
 
 EARLIER, LATER = stamp(START - 5), stamp(START + 5)

@@ -14,8 +14,7 @@ from tests.support.draw import draw, gang, objects_of
 from tests.support.strategies import Scene, scenes
 
 from tierwise.config.profile import DEFAULT
-from tierwise.framework.cycle import Cycle
-from tierwise.framework.fit_count import FitCount
+from tierwise.framework.cycle import Cycle, FitCount
 from tierwise.framework.ledger import Ledger, Pool, Tally
 from tierwise.model.held import rows_by_shape
 from tierwise.model.job import Status

@@ -13,7 +13,6 @@ from itertools import chain
 import msgspec
 
 from tierwise.admission import (
-    command,
     devices,
     hypernode,
     job,
@@ -246,7 +245,7 @@ class _Checks:
             case Queue():
                 return queue.check(record, self._around.queues, self._around.parents)
             case Command():
-                return command.check(record, self._objects.every(Job))
+                return job.check_command(record, self._objects.every(Job))
             case AppGroup():
                 return network_aware.check_group(record, self._objects.raw(key) or {})
             case NetworkTopology() | KepNetworkTopology():

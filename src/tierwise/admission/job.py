@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
@@ -13,14 +13,15 @@ from tierwise.admission.context import ROOT_QUEUE, ClusterContext
 from tierwise.admission.findings import Issue, at_least, error, one_of, warning
 from tierwise.admission.names import LONGEST_LABEL, dns_label, dns_subdomain
 from tierwise.admission.node_pod import check_pod_spec, check_support, will_wait
+from tierwise.admission.policy import ACTIONS
 from tierwise.api import limits, plurals
 from tierwise.api.repair import RepairTerms, parse_repair
 from tierwise.api.unsupported import ANNOTATIONS, NUMA_POLICY, asks_something
-from tierwise.api.volcano import Job, JobSpec, PartitionPolicy, TaskSpec
+from tierwise.api.volcano import Command, Job, JobSpec, PartitionPolicy, TaskSpec
 from tierwise.dialects.kubernetes.requests import effective_request
 from tierwise.dialects.volcano.job import OTHER_PLUGINS, PROVIDED_PLUGINS, defaulted, pod_name, task_minimum
 
-__all__ = ["check", "check_change"]
+__all__ = ["check", "check_change", "check_command"]
 
 
 def check(written: Job, context: ClusterContext) -> Iterator[Issue]:
@@ -243,3 +244,27 @@ def _way_back(start: str, waits: Mapping[str, Sequence[str]]) -> list[str]:
                 seen.add(name)
                 pending.append([*chain, name])
     return []
+
+
+# Commands: whether one can be carried out at all.
+
+
+_QUEUE_ACTIONS = frozenset({"OpenQueue", "CloseQueue"})
+_OF_PARTS = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
+
+
+def check_command(command: Command, jobs: Collection[str]) -> Iterator[Issue]:
+    """Issues of a command; `jobs` are the keys of all jobs that are given."""
+    target = command.target
+    if target is None or not target.name:
+        yield error("target", "target.name is missing: a command needs a job to act on")
+        return
+    if target.kind != "Job":
+        yield from one_of("action", command.action, ACTIONS | _QUEUE_ACTIONS)
+        return
+    yield from one_of("action", command.action, ACTIONS)
+    if command.action in _OF_PARTS:
+        yield warning("action", f"{command.action} does nothing: a command names no part of a job")
+    path = f"{command.metadata.namespace or 'default'}/{target.name}"
+    if jobs and path not in jobs:
+        yield warning("target.name", f'job "{path}" does not exist')

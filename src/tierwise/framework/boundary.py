@@ -52,7 +52,6 @@ __all__ = [
     "Rule",
     "Whose",
     "promises",
-    "scheduler_of",
     "sealed",
 ]
 

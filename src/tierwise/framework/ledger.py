@@ -41,7 +41,6 @@ __all__ = [
     "Tally",
     "halves",
     "job_ready",
-    "part_of_whole",
     "ready_tasks",
     "roles_count",
     "stands_in_part",

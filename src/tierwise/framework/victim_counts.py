@@ -13,7 +13,7 @@ import numpy as np
 
 from tierwise.model.arrays import Bools, Ints
 
-__all__ = ["MayLose", "sums_before", "who_goes"]
+__all__ = ["sums_before", "who_goes"]
 
 
 MayLose = Callable[[int, Ints, Ints, Ints], Bools]

@@ -14,7 +14,7 @@ from tierwise.model.job import Job, Status, Task
 from tierwise.model.node import NodeTable
 from tierwise.model.shape import Shape
 
-__all__ = ["ColumnCache", "HeldTasks", "KeptColumns", "TaskColumns", "held_amounts", "rows_by_shape"]
+__all__ = ["ColumnCache", "KeptColumns", "TaskColumns", "held_amounts", "rows_by_shape"]
 
 _NODE, _SHAPE, _STATUS, _TASKS = map(attrgetter, ("node", "shape.number", "status", "tasks"))
 _CODE = {status: code for code, status in enumerate(Status)}

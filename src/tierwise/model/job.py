@@ -43,7 +43,6 @@ __all__ = [
     "lacking_parts",
     "whole_by_policy",
     "whole_groups",
-    "whole_only",
 ]
 
 

@@ -28,7 +28,6 @@ __all__ = [
     "Provisioning",
     "Refusal",
     "Storage",
-    "VolumeColumns",
     "VolumeKind",
     "VolumeTerms",
 ]

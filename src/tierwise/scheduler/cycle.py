@@ -21,9 +21,8 @@ from tierwise.config.actions import ACTIONS, EVICTING, EVICTING_BY_POD, PLACING,
 from tierwise.config.arguments import flag
 from tierwise.config.profile import PluginChoice, Profile
 from tierwise.config.searches import SearchBudget, search_steps
-from tierwise.framework.cycle import Cycle, Nominations
+from tierwise.framework.cycle import Cycle, FitCounts, Nominations
 from tierwise.framework.extension import CycleView, Factory, Purpose
-from tierwise.framework.fit_count import FitCounts
 from tierwise.framework.kept_refusals import KeptRefusals
 from tierwise.framework.ledger import Ledger
 from tierwise.framework.pipeline import Pipeline

@@ -29,7 +29,7 @@ from tierwise.model.topology import HYPERNODES, LAYERS, AlternateTopology, Topol
 from tierwise.model.tree import build_tree
 from tierwise.snapshot.derive import Derived, Each, Facet, Graph, Order, Rows
 
-__all__ = ["LAYERED", "OF_HYPERNODES", "OF_TREES", "NodeRow", "Nodes", "OrderedTopology", "order_topology"]
+__all__ = ["LAYERED", "OF_HYPERNODES", "OF_TREES", "Nodes", "OrderedTopology"]
 
 OF_TREES = Facet("metadata.labels")
 """All that trees look at of a node."""

@@ -33,7 +33,7 @@ from tierwise.model.reason import Reason, Rejection, Tried
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
-__all__ = ["diagnose", "searched", "too_wide", "ungathered"]
+__all__ = ["diagnose", "searched", "too_wide"]
 
 
 # Say why a gathered job found no place: how much was asked, in which layer, what the best domains of it take.

@@ -30,7 +30,6 @@ from tierwise.model.running import RunningTable
 
 __all__ = [
     "Evictor",
-    "Notices",
     "ProtectedJobs",
     "highest_priority",
     "marked",

@@ -1,40 +1,270 @@
 """Assign the parts of a job to domains inside one, with backtracking: exact within a budget of steps.
 
-Called by `solve`. The search (`search`) chooses domains; whether the tasks fit says a *ground*, the cheapest that is
-exact first:
+Called by `solve`. The search chooses domains: a place for one part after the other, from the outside inwards. It has an
+explicit stack, remembers dead states, and ends at its budget of steps. Whether the tasks fit says a *ground*, a
+subclass, the cheapest that is exact first:
 
 - `_Slices`, one plain shape: tasks may be split freely inside a domain, so an assignment is feasible exactly when no
   domain, at any tier, gets more tasks than its fit count. Integers alone are compared.
 - `_Trials`, several shapes or rules between pods: each step places a task group on the ledger, by score.
-- `mixed_parts.Mixtures`, several plain shapes, where trials find nothing: domains take mixtures of shapes, by counting.
+- `_Mixtures`, several plain shapes, where trials find nothing: domains take mixtures of shapes, by counting.
 
-There is one budget for all of them, and a search that stops there says so.
+There is one budget for all of them, and a search that stops there says so. The ground of `cells` is for other trees.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from tierwise.actions.placement import mixtures
+from tierwise.actions.placement.choose import gradients_of, ordered, preference
 from tierwise.actions.placement.demand import RemainingTasks, TaskGroup
 from tierwise.actions.placement.problem import (
     BOTH,
     Budget,
+    Counts,
     NoPlace,
     Part,
     Placement,
     SearchResult,
+    first_found,
+    plus,
     tightness,
 )
-from tierwise.actions.placement.search import Chosen, Frame, Ground, Option
 from tierwise.actions.placement.trial import fit
 from tierwise.framework.cycle import Cycle
+from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
-from tierwise.model.job import Job
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Job, SubJob
 
-__all__ = ["assign"]
+__all__ = ["Frame", "Option", "Search", "assign"]
+
+
+class Option(msgspec.Struct, frozen=True, eq=False):
+    """A domain for a part, its score, and for a leaf which of its tasks it takes, where there is a choice."""
+
+    place: int
+    worth: float
+    task_group: TaskGroup | None = None
+
+
+Chosen = list[tuple[Part, Option]]
+"""Leaves with the place of each."""
+
+
+class Frame(msgspec.Struct, frozen=True, eq=False):
+    """A group whose domain is chosen: which of its parts is next, and what those that are placed add up to."""
+
+    part: Part
+    domain: int
+    next: int
+    have: Counts
+    outer: Frame | None
+
+    def key(self) -> tuple[int, ...]:
+        around = self.outer.key() if self.outer is not None else ()
+        return (self.part.number, self.domain, self.next, *self.have, *around)
+
+    def domains(self) -> Iterator[int]:
+        frame: Frame | None = self
+        while frame is not None:
+            yield frame.domain
+            frame = frame.outer
+
+
+class Search(ABC):
+    """A depth-first search: a stack of choices, each of a place for the next part of the innermost open group.
+
+    Subclasses say which places a part may have, and whether what is put into them fits.
+    """
+
+    cost = 1
+    """Steps that a choice counts as."""
+
+    def __init__(self, whole: Part, place: int) -> None:
+        self._whole = whole
+        self._start = place
+        self._bounded = False
+        self._left = 0
+        self._dead: set[tuple[object, ...]] = set()
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the search stopped at its bound."""
+        return self._bounded
+
+    def solutions(self, budget: Budget, most: int) -> Iterator[Chosen]:
+        """Every way to give a place to what is needed, each in force until the next is asked for.
+
+        It ends at the budget, or after so many choices, and is `bounded` then.
+        """
+        self._left = most = min(most, budget.left // self.cost)
+        try:
+            yield from self._solutions()
+        finally:
+            budget.left -= (most - max(self._left, 0)) * self.cost
+
+    def _solutions(self) -> Iterator[Chosen]:
+        chosen: Chosen = []
+        start = Frame(self._whole, self._start, 0, (0,) * len(self._whole.lacks), None)
+        if self.covered(start):
+            yield chosen
+            return
+        stack = [(self._state(start), self._choices(start, chosen))]
+        while stack:
+            state, choices = stack[-1]
+            for frame in choices:
+                if frame is None:
+                    yield chosen
+                    continue
+                if self._bounded:
+                    return
+                further = self._state(frame)
+                if further not in self._dead:
+                    stack.append((further, self._choices(frame, chosen)))
+                    break
+            else:
+                self._dead.add(state)
+                stack.pop()
+
+    def _choices(self, frame: Frame, chosen: Chosen) -> Iterator[Frame | None]:
+        """Every way to go on, each in force until the next one is asked for: a place for the next part, or none.
+
+        None is the end: all that is needed has a place.
+        """
+        parts, this = frame.part.parts, frame.next
+        if this == len(parts) or not self.hopeful(frame):
+            return
+        part = parts[this]
+        for option in self.options(part, frame.domain):
+            self._left -= 1
+            if self._left < 0:
+                self._bounded = True
+                yield frame
+                return
+            if part.parts:
+                yield Frame(part, option.place, 0, (0,) * len(part.lacks), self._after(frame, part, this + 1))
+            elif self.put(part, option):
+                chosen.append((part, option))
+                yield self._after(frame, part, this + 1)
+                chosen.pop()
+                self.take_back(part, option)
+        if frame.part.optional:
+            later = this + 1
+            while part.kind is not None and later < len(parts) and parts[later].kind == part.kind:
+                later += 1  # where this part leads nowhere, one like it leads nowhere either
+            yield self._after(frame, None, later)
+
+    def _after(self, frame: Frame, placed: Part | None, following: int) -> Frame | None:
+        """Where to go on: in the group around it where this one lacks nothing more; None at the end."""
+        have = plus(frame.have, placed.adds) if placed is not None else frame.have
+        after = Frame(frame.part, frame.domain, following, have, frame.outer)
+        return frame.outer if self.covered(after) else after
+
+    def _state(self, frame: Frame) -> tuple[object, ...]:
+        return (*frame.key(), *self.state(frame))
+
+    def covered(self, frame: Frame) -> bool:
+        """Whether a group lacks nothing more."""
+        return all(have >= least for have, least in zip(frame.have, frame.part.lacks, strict=True))
+
+    def hopeful(self, frame: Frame) -> bool:
+        """Whether the rest of a group may be enough, and fit, by counting alone."""
+        most = plus(frame.have, frame.part.still_to_come[frame.next])
+        return all(reached >= least for reached, least in zip(most, frame.part.lacks, strict=True))
+
+    @abstractmethod
+    def state(self, frame: Frame) -> tuple[object, ...]:
+        """The part of the memo key that describes what was placed so far."""
+
+    @abstractmethod
+    def options(self, part: Part, within: int) -> Iterator[Option]:
+        """The places to try for a part."""
+
+    @abstractmethod
+    def put(self, part: Part, option: Option) -> bool:
+        """Note that a leaf is placed, if it can be."""
+
+    @abstractmethod
+    def take_back(self, part: Part, option: Option) -> None:
+        """Undo the last `put`."""
+
+
+class Ground(Search):
+    """A search below a domain of the tree that rows follow, and what becomes of it on the ledger."""
+
+    def __init__(self, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...]) -> None:
+        super().__init__(whole, domain)
+        self._cycle = cycle
+        self._job = job
+        self._domain = domain
+        self._pools = pools
+        self._near = cycle.current_domain(job)
+        self._known: dict[tuple[int, int], list[Option]] = {}
+        subs = [task_group.sub for task_group in whole.task_groups()]
+        self._tied = [here for sub in subs if (here := cycle.current_domain(sub)) is not None]
+
+    def run(self, budget: Budget, most: int) -> SearchResult | NoPlace:
+        """Place all that is needed, within the budget and so many choices."""
+        for chosen in self.solutions(budget, most):
+            placements = self.write(chosen)
+            if placements is None:  # what was counted together may not fit one after the other
+                return NoPlace.BOUNDED
+            return SearchResult(self._domain, tuple(placements), sum(option.worth for _, option in chosen))
+        return NoPlace.of(bounded=self._bounded)
+
+    @abstractmethod
+    def write(self, chosen: Chosen) -> list[Placement] | None:
+        """The placements of what was chosen, on the ledger; None where that does not fit after all."""
+
+    # Domains.
+
+    def ranked(self, task_group: TaskGroup, within: int, *, widest: bool = False) -> Iterator[Option]:
+        """Domains below one that may hold a task group, in the order of preference.
+
+        Of the `widest` alone: a tighter one inside is chosen when it is placed.
+        """
+        for gradient in self._gradients_below(task_group.sub, within, widest=widest):
+            for domain, score in ordered(self._cycle, task_group, gradient, self._near, self._pools):
+                yield Option(domain, score)
+
+    def of_group(self, part: Part, within: int, *, widest: bool) -> list[Option]:
+        """The domains below one that a group may use, tightest tier first, or the widest of them alone."""
+        sub, found = next(part.task_groups()).sub, list[Option]()
+        for gradient in self._gradients_below(part.gang, within, widest=widest):
+            scores = self._cycle.pipeline.score_domains(sub, gradient)
+            order = np.lexsort(preference(self._cycle, gradient, scores, self._near))
+            found += (Option(int(gradient[i]), float(scores[i])) for i in order)
+        return found
+
+    def _gradients_below(self, gang: Job | SubJob, within: int, *, widest: bool) -> Gradients:
+        """The gradients of a gang below a domain, or one of the widest domains of all of them."""
+        gradients = gradients_of(self._cycle, gang, within)
+        if not widest or not (gradients := list(gradients)):
+            return gradients
+        every = np.concatenate(gradients)
+        return [every[~np.isin(self._cycle.topology.parent[every], every)]]
+
+    def known(self, part: Part, within: int, *, widest: bool) -> list[Option]:
+        """The domains for a part that counting decides about, looked up once."""
+        key = (part.number, within)
+        if key not in self._known:
+            if part.task_group is not None:
+                self._known[key] = list(self.ranked(part.task_group, within, widest=True))
+            else:
+                self._known[key] = self.of_group(part, within, widest=widest)
+        return self._known[key]
+
+    def has_placed_tasks(self, place: int) -> bool:
+        """Whether tasks of a sub-job that is to be completed stand in a place, or around it."""
+        contains = self._cycle.topology.contains
+        return any(contains(place, domain) or contains(domain, place) for domain in self._tied)
 
 
 def assign(
@@ -54,9 +284,7 @@ def assign(
         # several shapes were tried one by one, never sharing nodes.
         return NoPlace.of(bounded=tried is NoPlace.BOUNDED or moving or len(whole.shapes) > 1)
     cycle.ledger.rewind(mark)
-    from tierwise.actions.placement.mixed_parts import Mixtures  # slow to import, and rarely needed
-
-    return Mixtures.place(cycle, job, whole, domain, pools, budget)
+    return _Mixtures.place(cycle, job, whole, domain, pools, budget)
 
 
 def _counted(
@@ -242,3 +470,203 @@ class _Trials(Ground):
 
     def write(self, chosen: Chosen) -> list[Placement] | None:
         return [placement for _, found in self._placed for placement in found]
+
+
+class _Place(msgspec.Struct, frozen=True, eq=False):
+    """A domain that task groups may be assigned to: those like it inside, and the rows that stand in none of these."""
+
+    domain: int
+    inner: tuple[_Place, ...]
+    rows: Ints
+
+
+class _Mixtures(Ground):
+    """Several plain shapes: domains are given mixtures, then all of them are dealt to nodes at once.
+
+    What inner domains were given counts in those around them, and what they leave counts towards these.
+    """
+
+    cost = 10
+
+    @classmethod
+    def place(
+        cls, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...], budget: Budget
+    ) -> SearchResult | NoPlace:
+        """Place what a job lacks below a domain, on idle resources or else on what is being released as well."""
+        usable, most = pools if cycle.ledger.any_releasing else pools[:1], cycle.budget.mixed_steps
+        try:
+            return first_found(cls(cycle, job, whole, domain, pools, pool).run(budget, most) for pool in usable)
+        except mixtures.OutOfBoundError:
+            return NoPlace.BOUNDED
+
+    def __init__(self, cycle: Cycle, job: Job, whole: Part, domain: int, pools: tuple[Pool, ...], pool: Pool) -> None:
+        super().__init__(cycle, job, whole, domain, pools)
+        most, ways = cycle.budget.choices, cycle.budget.ways
+        choices = {
+            leaf.number: mixtures.Choices(leaf.task_group, most) for leaf in whole.leaves if leaf.task_group is not None
+        }
+        self._axes = mixtures.Axes(cycle, mixtures.most_of(choices.values()), pool)
+        self._wanted: dict[int, list[tuple[mixtures.Mix, TaskGroup]]] = {}
+        for number, each in choices.items():
+            mixes = each.mixes(self._axes)
+            self._bounded |= len(mixes) > ways
+            kept = range(min(len(mixes), ways))
+            self._wanted[number] = [(tuple(mixes[i].tolist()), each.task_group(i)) for i in kept]
+        self._mix_of = {id(group): mix for found in self._wanted.values() for mix, group in found}
+        self._given: dict[int, mixtures.Mix] = {}
+        self._blocks: dict[tuple[int, ...], mixtures.Sum | mixtures.Without] = {}
+        self._numbers: dict[bytes, int] = {}
+        self._held: dict[tuple[int, mixtures.Mix], int] = {}
+        self._plant(set(self._usable(whole, domain)))
+
+    def _usable(self, part: Part, within: int) -> Iterator[int]:
+        """All domains that the parts of a group, and those inside them, may be given."""
+        for inner in part.parts:
+            for option in self.known(inner, within, widest=True):
+                yield option.place
+                yield from self._usable(inner, option.place)
+
+    def _plant(self, places: set[int]) -> None:
+        """The domains of all options as a tree."""
+        topology = self._cycle.topology
+        places.add(self._domain)
+        around: dict[int, list[_Place]] = {}
+        self._places: dict[int, _Place] = {}
+        self._around: dict[int, int] = {}
+        for domain in sorted(places, reverse=True):  # inner ones first, for domains stand in preorder
+            inner = tuple(reversed(around.pop(domain, [])))
+            span = topology.span(domain)
+            own = np.ones(span.stop - span.start, dtype=bool)
+            for place in inner:
+                inside = topology.span(place.domain)
+                own[inside.start - span.start : inside.stop - span.start] = False
+                self._around[place.domain] = domain
+            place = self._places[domain] = _Place(domain, inner, span.start + np.flatnonzero(own))
+            outer = next((d for d in topology.ancestors(domain) if d != domain and d in places), None)
+            if outer is not None:
+                around.setdefault(outer, []).append(place)
+        self._top = self._places[self._domain]
+
+    def options(self, part: Part, within: int) -> Iterator[Option]:
+        """The places of a part, one of each kind, and of a leaf each way to choose its tasks."""
+        tried: set[tuple[object, ...]] = set()
+        for option in self.known(part, within, widest=True):
+            kind = self._kind(option.place)
+            if kind in tried:
+                continue
+            tried.add(kind)
+            if part.task_group is None:
+                yield option
+            for _, task_group in self._wanted.get(part.number, ()):
+                yield replace(option, task_group=task_group)
+
+    def put(self, part: Part, option: Option) -> bool:
+        """Give a domain a mixture beside what it has, if it takes that."""
+        place, mix = option.place, self._mix_of[id(option.task_group)]
+        before = self._given.get(place)
+        self._given[place] = mix if before is None else plus(before, mix)
+        if self._holds(place):
+            return True
+        self.take_back(part, option)
+        return False
+
+    def take_back(self, part: Part, option: Option) -> None:
+        place, mix = option.place, self._mix_of[id(option.task_group)]
+        self._given[place] = tuple(a - b for a, b in zip(self._given[place], mix, strict=True))
+        if not any(self._given[place]):
+            del self._given[place]
+
+    def write(self, chosen: Chosen) -> list[Placement]:
+        """Place task groups in the domains that were given their mixtures."""
+        groups = [(option.task_group, option.place) for _, option in chosen if option.task_group is not None]
+        groups.sort(key=lambda c: -len(self._cycle.topology.chains[c[1]]))
+        nothing = (0,) * len(self._axes.shapes)
+        rows = self._block(self._top, rest=True).unwind(nothing)
+        return mixtures.write_mixed(self._cycle, self._job, groups, self._axes, rows)
+
+    def state(self, frame: Frame) -> tuple[object, ...]:
+        """What later parts see: alike places in any order, others by what they were given."""
+        own = set(frame.domains())
+        kinds = ((place, self._given.get(place)) if place in own else self._kind(place) for place in self._places)
+        return tuple(sorted(kinds, key=repr))
+
+    def hopeful(self, frame: Frame) -> bool:
+        """Whether the places would take all task groups of the next one's kind, if there were no others."""
+        if not super().hopeful(frame):
+            return False
+        rest = frame.part.parts[frame.next :]
+        ways = self._wanted.get(rest[0].number, [])
+        if frame.part.optional or len(ways) != 1:
+            return True
+        mix = ways[0][0]
+        like = [part for part in rest if [m for m, _ in self._wanted.get(part.number, ())] == [mix]]
+        places = {option.place for part in like for option in self.known(part, frame.domain, widest=True)}
+        if any(self._places[place].inner for place in places):
+            return True
+        return sum(self._most(place, mix) for place in places) >= len(like)
+
+    def _most(self, place: int, mix: mixtures.Mix) -> int:
+        """How many task groups of a mixture a domain takes beside what it was given."""
+        table = self._rest(place)
+        known = self._held.get((self._number(table), mix))
+        if known is None:
+            known = 0
+            more = mix
+            while self._within(more) and mixtures.holds(table, more):
+                known += 1
+                more = plus(more, mix)
+            self._held[self._number(table), mix] = known
+        return known
+
+    def _holds(self, place: int) -> bool:
+        """Whether a domain, and each around it, holds what it was given."""
+        domain: int | None = place
+        while domain is not None:
+            mix = self._given.get(domain)
+            if mix is not None and not (
+                self._within(mix) and mixtures.holds(self._block(self._places[domain]).table, mix)
+            ):
+                return False
+            domain = self._around.get(domain)
+        return True
+
+    def _within(self, mix: mixtures.Mix) -> bool:
+        return all(n <= most for n, most in zip(mix, self._axes.most, strict=True))
+
+    def _block(self, place: _Place, *, rest: bool = False) -> mixtures.Sum | mixtures.Without:
+        """What a domain takes beside what those inside were given; `rest` takes off what it was given itself."""
+        below = range(place.domain, int(self._cycle.topology.last[place.domain]))
+        inside = tuple(
+            sorted((d, *mix) for d, mix in self._given.items() if d in below and (rest or d != place.domain))
+        )
+        key = (place.domain, int(rest), *(number for entry in inside for number in entry))
+        block = self._blocks.get(key)
+        if block is None:
+            if rest and place.domain in self._given:
+                block = mixtures.Without(self._block(place), self._given[place.domain])
+            elif place.inner:
+                own = self._rows_of(place)
+                block = mixtures.Sum(self._axes, (own, *(self._block(inner, rest=True) for inner in place.inner)))
+            else:
+                block = self._rows_of(place)
+            self._blocks[key] = block
+        return block
+
+    def _rows_of(self, place: _Place) -> mixtures.Sum | mixtures.Without:
+        key = (-1, place.domain)
+        block = self._blocks.get(key)
+        if block is None:
+            block = self._blocks[key] = mixtures.Sum(self._axes, self._axes.rows(place.rows))
+        return block
+
+    def _rest(self, place: int) -> Ints:
+        return self._block(self._places[place], rest=True).table
+
+    def _number(self, table: Ints) -> int:
+        return self._numbers.setdefault(table.tobytes(), len(self._numbers))
+
+    def _kind(self, place: int) -> tuple[object, ...]:
+        """What tells a place from its siblings: what is left in it, and itself where a task group is tied to it."""
+        if self.has_placed_tasks(place) or self._places[place].inner:
+            return (place, self._given.get(place))
+        return (self._around.get(place), self._number(self._rest(place)), int(self._cycle.topology.tier[place]))

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tierwise.actions.placement.assign import Frame, Option, Search
 from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.limits import attempts, limited, within_limits
 from tierwise.actions.placement.problem import (
@@ -31,7 +32,6 @@ from tierwise.actions.placement.problem import (
     group_of,
     place_tasks,
 )
-from tierwise.actions.placement.search import Frame, Option, Search
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
@@ -40,7 +40,7 @@ from tierwise.model.arrays import Bools, Ints
 from tierwise.model.job import Job, PodSet
 from tierwise.model.shape import Shape
 
-__all__ = ["Cells", "Dealt", "search_cells"]
+__all__ = ["Cells", "search_cells"]
 
 
 def search_cells(cycle: Cycle, job: Job, asked: Demand, pools: tuple[Pool, ...]) -> SearchResult | NoPlace:

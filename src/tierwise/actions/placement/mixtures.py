@@ -5,7 +5,7 @@ downwards, so one array describes it: for every number of tasks of all shapes bu
 one fit beside them (-1 if the others alone do not fit). Two disjoint sets of rows take every sum of their mixtures,
 which is a convolution of the arrays; counting from the rows up finds a mixture that fits whenever there is one.
 
-`fit_mixed` places one task group below one domain; `mixed_parts` assigns several task groups to inner domains, and
+`fit_mixed` places one task group below one domain; `assign` gives several task groups to inner domains, and
 `quanta` gathers tasks in multiples, with the same arrays. The work is bounded: by default at most 2^23 array cells are
 kept and 2^28 are added, and `OutOfBoundError` is raised beyond. Two shapes of a thousand tasks each, or three of
 thirty, are far below that.

@@ -33,7 +33,7 @@ from tierwise.model.job import Job, SubJob
 from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
-__all__ = ["shortlist", "solve"]
+__all__ = ["solve"]
 
 _SHORTLIST = 8
 """How many candidates of a gradient are packed to compare their scores; more only if all of these fail."""

@@ -33,7 +33,7 @@ from tierwise.model.resources import MOST
 from tierwise.model.running import RunningTable
 from tierwise.plugins.elastic_quota.tree import QuotaTree
 
-__all__ = ["ElasticQuotaPlugin", "elastic_quota"]
+__all__ = ["elastic_quota"]
 
 _DELAY = 120.0
 """Seconds for which a quota may hold more than its runtime where the profile names no other time; Koordinator's."""

@@ -24,7 +24,7 @@ from tierwise.model.node import NodeTable
 from tierwise.plugins.kubernetes.device_allocation import Choice, Reach
 from tierwise.port import Key, Prepare
 
-__all__ = ["FAILED_AT", "FINALIZER", "ClaimWriter", "claim_key", "deallocation"]
+__all__ = ["FAILED_AT", "ClaimWriter", "claim_key", "deallocation"]
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 FAILED_AT: Final = "tierwise.io/device-binding-failed-at"

@@ -21,7 +21,6 @@ from tierwise.model.node import LabelColumn, LabelTable, NodeTable
 from tierwise.model.shape import Shape
 
 __all__ = [
-    "KEEPS_OFF",
     "Preferences",
     "added_affinity",
     "any_soft",
@@ -32,7 +31,6 @@ __all__ = [
     "places",
     "preferred_weights",
     "selected",
-    "set_apart",
     "soft_taints",
     "tolerates",
     "untolerated",

@@ -30,7 +30,7 @@ from tierwise.model.shape import Shape
 from tierwise.plugins.kubernetes.node_affinity import Preferences
 from tierwise.plugins.kubernetes.pod_affinity import PodPreferences
 
-__all__ = ["NodeLoad", "NodeOrder"]
+__all__ = ["NodeOrder"]
 
 
 # Scores by how much of a node's cpu and memory is in use: least, most and balanced allocation.

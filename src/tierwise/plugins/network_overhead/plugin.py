@@ -26,11 +26,10 @@ from tierwise.model.job import Task
 from tierwise.model.reason import Reason
 from tierwise.model.services import NetworkMap
 from tierwise.model.shape import Shape
-from tierwise.plugins.network_overhead.bandwidth import Edge, LinkBandwidth
 from tierwise.plugins.network_overhead.dependencies import Calls, DependencyPlan
 from tierwise.plugins.network_overhead.lookahead import LookAhead
 from tierwise.plugins.network_overhead.topological_sort import unknown_groups
-from tierwise.plugins.network_overhead.zones import ServiceCounts, ZoneCosts, Zones
+from tierwise.plugins.network_overhead.zones import Edge, LinkBandwidth, ServiceCounts, ZoneCosts, Zones
 
 __all__ = ["NetworkArguments", "NetworkOverhead"]
 

@@ -19,8 +19,7 @@ from tierwise.model.job import Job
 from tierwise.model.topology import ROOT
 from tierwise.plugins.propose import objectives
 from tierwise.plugins.propose.fragmentation import WaitingSizes, damage_cells, least_damage
-from tierwise.plugins.propose.greedy import greedy
-from tierwise.plugins.propose.min_cost_cover import CoverCosts, Split, cells, cover
+from tierwise.plugins.propose.min_cost_cover import CoverCosts, Split, cells, cover, greedy
 
 __all__ = ["Propose"]
 

@@ -25,7 +25,7 @@ from tierwise.model.job import Job
 from tierwise.model.queue import Queue
 from tierwise.plugins.queues.table import counted, total
 
-__all__ = ["Drf", "HierarchicalDrf", "drf"]
+__all__ = ["drf"]
 
 _EQUAL = 1e-6
 
