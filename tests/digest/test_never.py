@@ -11,8 +11,7 @@ from tests.support.depth import size
 
 from tierwise.api import codec
 from tierwise.config.searches import STEPS
-from tierwise.model.job import Job
-from tierwise.model.reason import Verdict
+from tierwise.model.job import Job, Verdict
 from tierwise.port import Objects
 from tierwise.sim.cluster.rounds import Rounds, schedule
 

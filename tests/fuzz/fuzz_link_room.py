@@ -22,8 +22,8 @@ from tests.support.services import (
 )
 
 from tierwise.framework.ledger import Ledger, Pool
+from tierwise.model.job import Shape
 from tierwise.model.services import Link, link_between
-from tierwise.model.shape import Shape
 from tierwise.plugins.network_overhead.dependencies import Calls
 from tierwise.plugins.network_overhead.zones import Edge, LinkBandwidth, Zones
 from tierwise.snapshot.builder import build

@@ -30,8 +30,7 @@ from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import domains, kernel_for, place_in_order, step, walk
-from tierwise.model.arrays import Bools, Floats, Rows
-from tierwise.model.resources import POD_SLOTS
+from tierwise.model.arrays import POD_SLOTS, Bools, Floats, Rows
 from tierwise.plugins import PLUGINS
 from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build

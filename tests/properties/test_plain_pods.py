@@ -25,10 +25,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.declaration import check_plugin, declared, takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Filter, Gate, JobOrder, QueueOrder, Quota, Scorer
 from tierwise.model.arrays import Why
-from tierwise.model.job import Job
-from tierwise.model.queue import Queue
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Queue, Reason, Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
 from tierwise.scheduler import open_cycle

@@ -21,10 +21,8 @@ from tests.support.strategies import Scene, profile, scenes
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Factory, Filter, ScoreEffect, Scorer
-from tierwise.model.arrays import Bools, Floats, Why
-from tierwise.model.reason import Reason
-from tierwise.model.resources import POD_SLOTS
-from tierwise.model.shape import Shape
+from tierwise.model.arrays import POD_SLOTS, Bools, Floats, Why
+from tierwise.model.job import Reason, Shape
 from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build
 

@@ -24,8 +24,7 @@ from tierwise.bench.evictions import EVICTING, scattered
 from tierwise.bench.worlds import CLASSES, flat_cluster
 from tierwise.config.profile import Profile
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.snapshot.builder import build
 

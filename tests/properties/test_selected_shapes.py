@@ -13,8 +13,8 @@ from tests.support.depth import examples
 
 from tierwise.api.meta import Requirement
 from tierwise.framework.extension import CycleView
+from tierwise.model.job import plain_shape
 from tierwise.model.pod_terms import NAMESPACE_NAME, PodSelector
-from tierwise.model.shape import plain_shape
 from tierwise.plugins.kubernetes.pod_affinity import PodCounts
 
 NAMES = ("a", "b", "c", "d")

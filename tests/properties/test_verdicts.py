@@ -12,8 +12,7 @@ from tests.support.strategies import Scene, crowds, scenes
 
 from tierwise.explain.message import message
 from tierwise.explain.wire import pending_wire
-from tierwise.model.job import Status
-from tierwise.model.reason import Rejection, Verdict
+from tierwise.model.job import Rejection, Status, Verdict
 
 _HELD_BACK = ("QueueClosed", "QueueNotFound")
 _LACKS_PODS = ("NotEnoughTasks", "NotEnoughPodsOfTask", "NotEnoughPods", "SubGroupIncomplete", "WaitsForGang")

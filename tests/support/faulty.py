@@ -13,7 +13,7 @@ from tests.support.draw import Gang, gang, groups
 
 from tierwise.framework.declaration import METHODS, POINTS, takes_part
 from tierwise.framework.extension import Arguments, CycleView, Debt, Factory, Purpose, ScoreEffect
-from tierwise.model.reason import Reason
+from tierwise.model.job import Reason
 
 __all__ = ["NONSENSE", "TREE", "Faulty", "Sound", "busy_gangs", "faulty", "sound"]
 

@@ -22,9 +22,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import CycleView, Preemptor, Purpose
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job
-from tierwise.model.queue import Queue
-from tierwise.model.reason import Reason
+from tierwise.model.job import Job, Queue, Reason
 from tierwise.model.running import RunningTable, running_table
 from tierwise.scheduler import open_cycle
 from tierwise.snapshot.builder import build

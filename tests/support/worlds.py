@@ -20,13 +20,9 @@ from tierwise.api.natural import natural
 from tierwise.framework.extension import Ask, CycleView
 from tierwise.framework.ledger import Ledger, Pool
 from tierwise.framework.room_ahead import RoomAhead
-from tierwise.model.arrays import Floats, Ints, Why, ranks
-from tierwise.model.job import Job, Phase, PodSet, Status, SubJob, Task
+from tierwise.model.arrays import POD_SLOTS, Axis, Floats, Ints, Why, ranks
+from tierwise.model.job import Job, Phase, PodSet, Queue, ReasonBook, Shape, Status, SubJob, Task
 from tierwise.model.node import LabelTable, NodeTable
-from tierwise.model.queue import Queue
-from tierwise.model.reason import ReasonBook
-from tierwise.model.resources import POD_SLOTS, Axis
-from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.tree import Declared, build_tree
 

@@ -8,8 +8,7 @@ import numpy as np
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Filter, ScoreEffect, Scorer
 from tierwise.model.arrays import Bools, Floats, Why
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
+from tierwise.model.job import Reason, Shape
 
 
 class MaintenanceArguments(msgspec.Struct, frozen=True):

@@ -48,8 +48,7 @@ from tierwise.actions.placement.surplus import place_allowed_surplus, place_surp
 from tierwise.actions.plain_pods import PlainPods
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, Statement, job_ready
-from tierwise.model.job import Job
-from tierwise.model.reason import Reason, Rejection
+from tierwise.model.job import Job, Reason, Rejection
 
 if TYPE_CHECKING:
     from tierwise.actions.reservations import Reservations

@@ -11,8 +11,7 @@ from tierwise.actions.placement.demand import Demand, TaskGroup
 from tierwise.actions.placement.surplus import place_surplus
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready
-from tierwise.model.job import Job, PodSet, SubJob
-from tierwise.model.reason import Reason, Rejection
+from tierwise.model.job import Job, PodSet, Reason, Rejection, SubJob
 
 __all__ = ["backfill"]
 

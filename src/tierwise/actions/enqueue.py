@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import stands_in_part
-from tierwise.model.job import Constraint, Job, Phase
-from tierwise.model.reason import Named, Reason, Rejection, namespace_of
+from tierwise.model.job import Constraint, Job, Named, Phase, Reason, Rejection, namespace_of
 from tierwise.model.topology import is_fabric
 
 __all__ = ["INCOMPLETE", "admission_reason", "enqueue", "promote", "queue_reason"]

@@ -14,8 +14,7 @@ import msgspec
 
 from tierwise.actions.enqueue import admission_reason, queue_reason
 from tierwise.framework.cycle import Cycle
-from tierwise.model.job import Job, Phase
-from tierwise.model.reason import Reason, Rejection
+from tierwise.model.job import Job, Phase, Reason, Rejection
 
 __all__ = ["JobsByQueue", "Kind", "QueuedJobs", "ServedQueue", "plain_kind"]
 

@@ -28,9 +28,7 @@ from tierwise.framework.ledger import Pool
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.placer import KeptScores, best_row, place_in_order
 from tierwise.model.arrays import Ints, ordinals
-from tierwise.model.job import Job
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Reason, Shape
 from tierwise.model.topology import ROOT
 
 if TYPE_CHECKING:

@@ -31,9 +31,7 @@ from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import Reservation
 from tierwise.model.arrays import Ints
 from tierwise.model.expected_ends import EndSource, ExpectedEnd, ExpectedEnds, started_at
-from tierwise.model.job import Job, Status
-from tierwise.model.reason import Named, Reason, Rejection, namespace_of
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Named, Reason, Rejection, Shape, Status, namespace_of
 from tierwise.model.topology import ROOT_NAME
 
 __all__ = ["Reservations"]

@@ -12,8 +12,7 @@ from tierwise.bench.measure import Pass, decisions, gc_off
 from tierwise.bench.worlds import BenchCluster, GangSpec, jobs, snapshot
 from tierwise.framework.report import Decision
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Constraint, Job, SubJob
-from tierwise.model.shape import Shape
+from tierwise.model.job import Constraint, Job, Shape, SubJob
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 

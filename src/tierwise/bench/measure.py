@@ -20,8 +20,7 @@ import numpy as np
 from tierwise.config.profile import DEFAULT
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.arrays import Bools, Floats
-from tierwise.model.job import Job
-from tierwise.model.reason import Rejection
+from tierwise.model.job import Job, Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle, open_cycle
 

@@ -13,12 +13,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from tierwise.api.natural import natural
-from tierwise.model.arrays import Ints
-from tierwise.model.job import Constraint, Job, Phase, PodSet, Policy, Status, SubJob, Task
+from tierwise.model.arrays import CPU, MEMORY, POD_SLOTS, Axis, Ints
+from tierwise.model.job import Constraint, Job, Phase, PodSet, Policy, Queue, Shape, Status, SubJob, Task, plain_shape
 from tierwise.model.node import NodeTable, plain_nodes
-from tierwise.model.queue import Queue
-from tierwise.model.resources import CPU, MEMORY, POD_SLOTS, Axis
-from tierwise.model.shape import Shape, plain_shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
 from tierwise.model.tree import Declared, build_tree

@@ -26,7 +26,7 @@ from tierwise.api.meta import ObjectMeta, parse_time
 from tierwise.api.natural import natural
 from tierwise.api.quantity import amount
 from tierwise.config.profile import DEFAULT, Profile
-from tierwise.model.queue import Queue
+from tierwise.model.job import Queue
 from tierwise.model.snapshot import Fault
 
 __all__ = ["DEEPEST", "DEFAULT_QUEUE", "OWNER", "QUOTA_NAMESPACE", "Quotas", "firm", "shielded", "trusted_namespaces"]

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 
 from tierwise.api import fabric
 from tierwise.api.meta import ObjectMeta
-from tierwise.model.job import Constraint
-from tierwise.model.reason import Reason
+from tierwise.model.job import Constraint, Reason
 from tierwise.model.topology import fabric_kind
 
 __all__ = ["FabricMarks", "marked", "read_marks"]

@@ -21,8 +21,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.framework.report import CycleReport, Decision, PlacedTasks
-from tierwise.model.job import Job
-from tierwise.model.reason import Reason, Tried
+from tierwise.model.job import Job, Reason, Tried
 from tierwise.model.running import running_table
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import open_cycle

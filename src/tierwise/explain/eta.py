@@ -13,7 +13,7 @@ import msgspec
 from tierwise.api.codec import Raw
 from tierwise.api.meta import format_time
 from tierwise.api.plurals import count, joined, verb
-from tierwise.model.reason import Named, namespace_of, told
+from tierwise.model.job import Named, namespace_of, told
 
 __all__ = [
     "Awaited",

@@ -16,9 +16,8 @@ from tierwise.explain.naming import ObjectNames, tier_label
 from tierwise.explain.page import Page, wrapped
 from tierwise.explain.tables import Cell, TableColumn, table
 from tierwise.explain.usage import held, scarce
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import CPU, Ints
 from tierwise.model.job import Job, Status
-from tierwise.model.resources import CPU
 from tierwise.model.slots import SIZES, TierSlots, count_slots, histogram
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, AlternateTopology

@@ -11,8 +11,7 @@ from hashlib import blake2s
 
 from tierwise.api.plurals import count, of, verb
 from tierwise.framework.report import CycleReport
-from tierwise.model.job import Job, Phase
-from tierwise.model.reason import Reason, Rejection, Tried, Verdict, told
+from tierwise.model.job import Job, Phase, Reason, Rejection, Tried, Verdict, told
 from tierwise.model.topology import ROOT_NAME
 
 __all__ = ["DECISION", "decision_id", "decisive", "message", "on_nodes", "refusal", "tried_line"]

@@ -12,8 +12,7 @@ from tierwise.api.codec import Raw
 from tierwise.explain.message import message
 from tierwise.framework.bundle import FREE
 from tierwise.framework.report import BundleSummary, CycleReport, Eviction, EvictionAttempt
-from tierwise.model.job import Job, Task
-from tierwise.model.reason import Rejection, Tried
+from tierwise.model.job import Job, Rejection, Task, Tried
 
 __all__ = ["FORMAT", "eviction_wire", "evictions_wire", "pod_group_of", "rejection_wire", "tried_wire", "work_wire"]
 

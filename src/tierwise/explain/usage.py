@@ -12,10 +12,9 @@ import numpy as np
 
 from tierwise.api.quantity import show
 from tierwise.dialects.kubernetes.requests import nominal
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import CPU, Ints
 from tierwise.model.held import rows_by_shape
 from tierwise.model.job import Status
-from tierwise.model.resources import CPU
 from tierwise.model.snapshot import Snapshot
 
 __all__ = ["Usage", "held", "scarce", "scarce_of", "short", "usage"]

@@ -24,8 +24,7 @@ from tierwise.explain.rejection_wire import (
     work_wire,
 )
 from tierwise.framework.report import CycleReport, Eviction, Reservation
-from tierwise.model.job import Job, Status
-from tierwise.model.reason import Rejection, Verdict
+from tierwise.model.job import Job, Rejection, Status, Verdict
 from tierwise.model.snapshot import Fault, Snapshot
 from tierwise.model.topology import Problem, Topology
 

@@ -27,8 +27,7 @@ from tierwise.framework.extension import (
     Units,
 )
 from tierwise.model.arrays import Floats, Ints, length
-from tierwise.model.job import Task
-from tierwise.model.reason import Reason
+from tierwise.model.job import Reason, Task
 
 __all__ = ["AnswerError", "bounded", "shown"]
 

@@ -31,9 +31,7 @@ from tierwise.framework.declaration import (
 from tierwise.framework.extension import Ask, CycleView, Factory, Preemptor, Purpose
 from tierwise.framework.ledger import Ledger, ShownLedger
 from tierwise.framework.report import PluginFailure
-from tierwise.model.job import Job, SubJob
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Reason, Shape, SubJob
 
 if TYPE_CHECKING:
     from tierwise.framework.pipeline import Pipeline

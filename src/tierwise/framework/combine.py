@@ -20,9 +20,7 @@ from tierwise.framework.boundary import RAISED, RULES, Answer, AnyRule, Asked, P
 from tierwise.framework.extension import Abstained, Ask, Debt, Gradients, Preparation, Proposal, ScoreEffect, Units
 from tierwise.framework.ledger import Ledger, stands_in_part
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, length
-from tierwise.model.job import Job, SubJob, Task
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Reason, Shape, SubJob, Task
 from tierwise.model.topology import ROOT
 
 Key = tuple[float, ...]

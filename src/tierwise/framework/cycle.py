@@ -24,11 +24,9 @@ from tierwise.framework.pipeline import Pipeline, PluginError
 from tierwise.framework.report import Eviction, ReportBuilder
 from tierwise.model.arrays import Bools, Ints, Why
 from tierwise.model.held_places import HeldPlace
-from tierwise.model.job import Constraint, Job, PodSet, SubJob, Task
+from tierwise.model.job import Constraint, Job, PodSet, Reason, Shape, SubJob, Task
 from tierwise.model.node import NodeTable
-from tierwise.model.reason import Reason
 from tierwise.model.running import RunningTable, running_table
-from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import AlternateTopology, Topology
 

@@ -17,14 +17,10 @@ import numpy as np
 from tierwise.config.searches import SearchBudget
 from tierwise.framework.bundle import Bundles
 from tierwise.framework.ledger import Ledger
-from tierwise.model.arrays import Bools, Floats, Ints, Rows, Why, seal
-from tierwise.model.job import Job, PodSet, SubJob, Task
+from tierwise.model.arrays import Axis, Bools, Floats, Ints, Rows, Why, seal
+from tierwise.model.job import Job, PodSet, Queue, Reason, ReasonBook, Shape, SubJob, Task
 from tierwise.model.node import NodeTable
-from tierwise.model.queue import Queue
-from tierwise.model.reason import Reason, ReasonBook
-from tierwise.model.resources import Axis
 from tierwise.model.running import RunningTable
-from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import Topology
 
@@ -98,6 +94,13 @@ MOVED: Final[Mapping[str, str]] = {
 
 RENAMED: Final[Mapping[str, str]] = {"spare": "protect", "spare_alone": "protect_alone"}
 """Methods of version 1 that have another name now; all others kept theirs."""
+
+
+MODULES: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("tierwise.model.queue", "tierwise.model.reason", "tierwise.model.shape"), "tierwise.model.job"),
+    "tierwise.model.resources": "tierwise.model.arrays",
+}
+"""Modules of version 1, and those that have their names now."""
 
 
 def moved(name: str) -> str:

@@ -20,8 +20,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import astuple
 
-from tierwise.model.job import Job, Task
-from tierwise.model.reason import Rejection
+from tierwise.model.job import Job, Rejection, Task
 from tierwise.model.snapshot import Snapshot
 
 __all__ = ["KeptRefusals", "ToldJob"]

@@ -26,9 +26,8 @@ import numpy as np
 
 from tierwise.model.arrays import Ints, Rows, of_rows, summed
 from tierwise.model.held import held_amounts
-from tierwise.model.job import Job, PodSet, Status, SubJob, Task, groups_around, whole_by_policy, whole_groups
+from tierwise.model.job import Job, PodSet, Shape, Status, SubJob, Task, groups_around, whole_by_policy, whole_groups
 from tierwise.model.running import RunningTable
-from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 
 __all__ = [

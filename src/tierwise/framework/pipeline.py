@@ -33,11 +33,8 @@ from tierwise.framework.boundary import (
 from tierwise.framework.extension import Ask, CycleView, Factory, Preemptor, Purpose
 from tierwise.framework.report import PluginFailure
 from tierwise.model.arrays import Bools, Floats, Ints
-from tierwise.model.job import Job, SubJob, Task
-from tierwise.model.queue import Queue
-from tierwise.model.reason import Reason
+from tierwise.model.job import Job, Queue, Reason, Shape, SubJob, Task
 from tierwise.model.running import RunningTable
-from tierwise.model.shape import Shape
 
 __all__ = ["Pipeline", "PluginError"]
 

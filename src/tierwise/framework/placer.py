@@ -30,7 +30,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, ScoreEffect
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Floats, Ints, Rows
-from tierwise.model.shape import Shape
+from tierwise.model.job import Shape
 from tierwise.model.topology import ROOT
 
 __all__ = [

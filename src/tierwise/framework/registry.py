@@ -22,7 +22,7 @@ import msgspec
 from tierwise import __version__
 from tierwise.api.errors import InputError
 from tierwise.framework.declaration import Declaration, check_plugin
-from tierwise.framework.extension import Factory
+from tierwise.framework.extension import MODULES, SEAM, Factory
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -152,6 +152,8 @@ def _imported(plugin: InstalledPlugin) -> Factory:
         if plugin.package == _OWN:
             raise
         said = " ".join(f"{type(error).__name__}: {error}".split())[:_SHOWN]
+        now = MODULES.get(getattr(error, "name", None) or "")
+        said += f" (its names are in {now} since version {SEAM} of the plugin seam)" if now is not None else ""
         raise InputError(f"plugin {plugin.name}: {plugin.source} cannot be imported: {said}") from None
     return found  # type: ignore[return-value]  # as its declaration says, which is checked
 

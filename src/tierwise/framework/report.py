@@ -14,14 +14,13 @@ from msgspec.structs import replace
 
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, Phase, SubJob, Task
-from tierwise.model.reason import Named, Reason, Rejection
+from tierwise.model.job import Job, Named, Phase, Reason, Rejection, SubJob, Task
 from tierwise.model.snapshot import Fault
 
 if TYPE_CHECKING:
     from tierwise.api.reservation import ReservationRecord
     from tierwise.framework.extension import Abstained, Delay, Proposal
-    from tierwise.model.shape import Shape
+    from tierwise.model.job import Shape
     from tierwise.port import Key, Prepare
 
 __all__ = [

@@ -19,8 +19,7 @@ import numpy as np
 
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints
-from tierwise.model.job import Job, Status
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Shape, Status
 from tierwise.model.snapshot import Snapshot
 
 if TYPE_CHECKING:

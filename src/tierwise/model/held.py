@@ -10,9 +10,8 @@ import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, Status, Task
+from tierwise.model.job import Job, Shape, Status, Task
 from tierwise.model.node import NodeTable
-from tierwise.model.shape import Shape
 
 __all__ = ["ColumnCache", "KeptColumns", "TaskColumns", "held_amounts", "rows_by_shape"]
 

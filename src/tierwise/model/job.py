@@ -1,49 +1,330 @@
-"""Jobs, sub-jobs and tasks: a pod group, its sub-groups, and pods as scheduling sees them."""
+"""Jobs, sub-jobs and tasks: a pod group, its sub-groups, pods as scheduling sees them; queues, and why jobs wait."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.model.arrays import Ints, seal
-from tierwise.model.shape import Shape
+from tierwise.model.arrays import UNOFFERED, Axis, Ints, seal
 from tierwise.model.topology import HYPERNODES, is_fabric
 
 if TYPE_CHECKING:
-    from tierwise.api.core import Toleration
+    from tierwise.api.core import Affinity, Toleration, TopologySpreadConstraint
     from tierwise.api.eviction_terms import EvictionTerms
     from tierwise.api.expected_start import ExpectedStart
     from tierwise.api.ladder import LadderStep
     from tierwise.api.pattern import Pattern
     from tierwise.api.repair import RepairTerms
     from tierwise.api.reservation import ReservationRecord
+    from tierwise.model.devices import DeviceAsk
     from tierwise.model.gather import Gather
-    from tierwise.model.reason import Reason
-    from tierwise.model.volumes import Claim
+    from tierwise.model.services import Service
+    from tierwise.model.volumes import Claim, PodVolumes
     from tierwise.port import Key
 
 __all__ = [
     "Constraint",
     "InnerGroup",
     "Job",
+    "Named",
+    "NodeGroups",
     "Phase",
     "PodSet",
     "Policy",
+    "Queue",
+    "Reason",
+    "ReasonBook",
+    "Rejection",
+    "Shape",
     "Status",
     "SubJob",
     "Task",
+    "Tried",
+    "Verdict",
     "group_job",
     "group_jobs",
     "groups_around",
     "lacking_parts",
+    "namespace_of",
+    "other_job",
+    "plain_shape",
+    "told",
     "whole_by_policy",
     "whole_groups",
 ]
+
+
+# Queues: their weights, limits and hierarchy as a cycle sees them.
+
+
+class NodeGroups(msgspec.Struct, frozen=True):
+    """The groups of nodes that a queue asks for, and those that it must not use or would rather not."""
+
+    required: tuple[str, ...] = ()
+    preferred: tuple[str, ...] = ()
+    forbidden: tuple[str, ...] = ()
+    avoided: tuple[str, ...] = ()
+
+    def any(self) -> bool:
+        """Whether it says anything."""
+        return bool(self.required or self.preferred or self.forbidden or self.avoided)
+
+    def opens(self, group: str) -> bool:
+        """Whether the queue may use a group."""
+        asked = group in self.required or group in self.preferred
+        return group in self.avoided or (asked and group not in self.forbidden)
+
+
+class Queue(msgspec.Struct, frozen=True):
+    """A queue as declared; amounts are in the units of the axis."""
+
+    name: str
+    order: tuple[object, ...] = ()  # natural order of the name
+    weight: int = 1
+    priority: int = 0
+    parent: str = ""
+    open: bool = True
+    reclaimable: bool = True
+    capability: Mapping[str, int] = {}
+    deserved: Mapping[str, int] = {}
+    guarantee: Mapping[str, int] = {}
+    hierarchy: str = ""  # path for hierarchical fairness, "root/eng/prod"; empty where none is declared
+    hierarchy_weights: str = ""  # a weight for each step of the path, "1/2/8"
+    elastic: bool = False  # an ElasticQuota: it lends what it does not use
+    weights: Mapping[str, int] = {}  # by resource: how what is lent is shared
+    lends: bool = True  # whether others may use what it is guaranteed while it is idle
+    tree: str = ""  # the tree of quotas that it is in, where that shares a total of its own; empty for the cluster's
+    total: Mapping[str, int] | None = None  # what its tree shares, where it is the one that says so
+    aside: bool = True  # that total is not the cluster's own tree's to share
+    scope: str = ""  # the namespace whose quotas it shares with alone; empty for those that all namespaces see
+    enclosing: str = ""  # the queue or quota in which what it holds counts as well, whatever it declares itself
+    minimum_run_time: float = 0.0  # seconds for which pods of its jobs are not evicted
+    reclaim_run_time: float | None = None  # the same where another queue reclaims; None: the same number
+    expected_duration: float = 0.0  # seconds that its jobs run where they do not say; 0 where it is not known
+    over_since: float | None = None  # since when it has held more than its share; None where it has not
+
+    @property
+    def served_with(self) -> str:
+        """The queue with which its jobs are served: a namespace gets no extra turns from quotas that it declares."""
+        return self.enclosing or self.name
+
+    groups: NodeGroups | None = None  # of nodes, where it declares an affinity to them
+
+
+# Why something is not placed: one cause (`Reason`), the causes of a cycle by number, and the tree for one subject.
+#
+# A filter that says no must name a reason, so a no without a reason cannot be written down.
+# Tests and alerts match on `code`; `text` is for people; rendering lives in `tierwise.explain`.
+
+
+class Verdict(enum.Enum):
+    """What a job that waits may hope for."""
+
+    NEVER = "never"  # it would not fit if every other pod of the present cluster were gone
+    NOT_NOW = "not-now"  # it would, and what it needs is in use
+    NOT_ALLOWED = "not-allowed"  # it would, and a queue, a quota or a gate holds it back
+
+    @property
+    def words(self) -> str:
+        """As people read it."""
+        return self.value.replace("-", " ")
+
+    @property
+    def camel(self) -> str:
+        """As the reason of a condition spells it."""
+        return self.words.title().replace(" ", "")
+
+
+def namespace_of(key: str) -> str:
+    """The namespace in the key of a job or a task, whatever says before it what kind of job it is."""
+    return key.rpartition(" ")[2].partition("/")[0]
+
+
+class Named(msgspec.Struct, frozen=True):
+    """Words of a text that name objects of a namespace, and what is said in their place to those of any other."""
+
+    namespace: str
+    words: str
+    instead: str
+
+
+def other_job(key: str) -> Named:
+    """The key of a job in a text about another one."""
+    return Named(namespace_of(key), key, "a job of another namespace")
+
+
+def told(text: str, names: Iterable[Named], reader: str | None) -> str:
+    """A text as it is told in a namespace: it names no objects of others. None: to operators, who see all of it."""
+    for name in names:
+        if reader is not None and name.namespace != reader:
+            text = text.replace(name.words, name.instead)
+    return text
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """One cause for a no."""
+
+    code: str  # stable, CamelCase: "InsufficientResource"
+    plugin: str
+    text: str  # for people, without per-node numbers
+    names: tuple[Named, ...] = ()  # what of the text is not for every namespace
+    cut: bool = False  # a search was cut short: the no is not a proof
+
+    def told(self, reader: str | None) -> str:
+        """The text as it is told in a namespace; None for operators."""
+        return told(self.text, self.names, reader)
+
+
+class ReasonBook:
+    """Numbers the reasons of a cycle, so that an array can hold one per node; 0 is "no objection"."""
+
+    def __init__(self) -> None:
+        self._reasons: list[Reason] = []
+        self._numbers: dict[Reason, int] = {}
+
+    def number(self, reason: Reason) -> int:
+        found = self._numbers.get(reason)
+        if found is None:
+            self._reasons.append(reason)
+            found = self._numbers[reason] = len(self._reasons)
+        return found
+
+    def __getitem__(self, number: int) -> Reason:
+        return self._reasons[number - 1]
+
+    def __len__(self) -> int:
+        return len(self._reasons)
+
+    @property
+    def any_cut(self) -> bool:
+        """Whether a search that gave one of them was cut short."""
+        return any(reason.cut for reason in self._reasons)
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """The domains of one tier that a search looked at, and how far the best of them came.
+
+    `fits` counts tasks that the best domain takes together; of alike sub-groups, only those that it takes whole.
+    """
+
+    tier: int
+    domains: int
+    best: str
+    fits: int
+    asked: int
+    nodes: int = 0  # nodes below the best domain
+    causes: tuple[tuple[Reason, int], ...] = ()  # per reason, on how many of its nodes
+    layer: str = ""  # how the owner of a gathered job calls the tier
+    whole: int = 0  # tasks of a sub-group, where sub-groups are counted and not tasks
+    here: bool = False  # running tasks of the gang confine the search to this domain
+    outside: int = 0  # domains of this tier that are not searched for that reason
+    short: str = ""  # what else the best domain lacks, where every task fits
+
+
+class Rejection(msgspec.Struct, frozen=True):
+    """Why one subject is not placed now; children say the same of its parts."""
+
+    stage: str  # "enqueue", "gate", "quota", "space", "fit", "place", "evict"
+    subject: str
+    reason: Reason
+    tried: tuple[Tried, ...] = ()
+    children: tuple[Rejection, ...] = msgspec.field(default=())
+    bounded: bool = False  # the search stopped at its bound: the no is not a proof
+    verdict: Verdict = Verdict.NOT_NOW
+
+    def names(self) -> Iterator[Named]:
+        """What of the texts in the tree is not for every namespace."""
+        yield from self.reason.names
+        for child in self.children:
+            yield from child.names()
+
+    def codes(self) -> Iterator[str]:
+        """The code of every cause in the tree, outermost first: what tests and alerts match on."""
+        yield self.reason.code
+        for child in self.children:
+            yield from child.codes()
+
+
+# Shapes: equivalence classes of tasks.
+#
+# Plugins are handed a shape, never a pod, so whatever a plugin can see is part of the class, and tasks of one
+# shape cannot be told apart. A field joins `Shape` when a plugin first needs it; names and indexes never do.
+
+
+_NAMED = 3
+"""How many of the resources that no node has a message names."""
+
+
+class Shape(msgspec.Struct, frozen=True, eq=False):
+    """All that scheduling sees of a task. Interned per cycle: two equal tasks share one object."""
+
+    number: int
+    request: Ints  # per resource of the axis, pod slot and host ports included
+    asked: Ints  # indexes of the resources it asks for
+    namespace: str
+    labels: dict[str, str]  # only the keys that some selector of this cycle looks at
+    node_selector: dict[str, str]
+    affinity: Affinity | None
+    tolerations: tuple[Toleration, ...]
+    spread: tuple[TopologySpreadConstraint, ...]
+    images: tuple[str, ...]
+    priority: int
+    best_effort: bool  # asks for nothing but a pod slot, and is left to backfill unless it is part of a gang
+    never_preempts: bool
+    qos: int = 0  # quality-of-service class; 0 for guaranteed, which goes first
+    service: Service | None = None  # the workload of an application that it is one of
+    scheduler: str = ""  # by name, where the profile has plugins for that scheduler's pods alone
+    unasked: tuple[int, int] = (0, 0)  # cpu and memory that Kubernetes' scores take it to use besides its request
+    guessed: tuple[int, int] = (0, 0)  # cpu and memory that Kubernetes' scores take it to ask for as it comes
+    namespace_labels: dict[str, str] = {}  # of its namespace, only the keys that some selector of this cycle looks at
+    volumes: PodVolumes | None = None  # what its volumes allow; None where it has none that matter
+    unoffered: tuple[str, ...] = ()  # resources it asks for that no node has; on the axis they are one
+    written: dict[str, int] = {}  # what it asks for in truth, where that is cut down to what can be added up
+    devices: DeviceAsk | None = None  # what it asks of devices beyond their number
+
+    def __post_init__(self) -> None:
+        seal(self.request, self.asked)
+
+    def __hash__(self) -> int:
+        return self.number
+
+    def names(self, axis: Axis) -> list[str]:
+        """The resources it asks for as people call them, in the order of `asked`."""
+        named = ", ".join(self.unoffered[:_NAMED])
+        more = len(self.unoffered) - _NAMED
+        spelled = named if more <= 0 else f"{named} and {more} more"
+        return [spelled if axis.names[r] == UNOFFERED else axis.names[r] for r in self.asked.tolist()]
+
+    def max_tasks(self, free: Ints) -> Ints:
+        """How many tasks each column of `free`, (asked resources x rows), takes. Uses `free` up."""
+        free //= self.request[self.asked, None]
+        result: Ints = free.min(axis=0)
+        np.maximum(result, 0, out=result)
+        return result
+
+
+def plain_shape(number: int, request: Ints, *, namespace: str, priority: int = 0) -> Shape:
+    """Tasks that ask for these amounts, and for nothing else."""
+    return Shape(
+        number=number,
+        request=request,
+        asked=np.flatnonzero(request),
+        namespace=namespace,
+        labels={},
+        node_selector={},
+        affinity=None,
+        tolerations=(),
+        spread=(),
+        images=(),
+        priority=priority,
+        best_effort=False,
+        never_preempts=False,
+    )
 
 
 class Status(enum.Enum):

@@ -9,14 +9,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Axis, Ints
 from tierwise.model.held import ColumnCache, KeptColumns, TaskColumns
 from tierwise.model.held_places import HeldPlaces
-from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Task
+from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Queue, Shape, Task
 from tierwise.model.node import NodeTable
-from tierwise.model.queue import Queue
-from tierwise.model.resources import Axis
-from tierwise.model.shape import Shape
 from tierwise.model.topology import HYPERNODES, AlternateTopology, Topology
 from tierwise.model.volumes import Storage
 

@@ -19,9 +19,8 @@ from tierwise.config.arguments import number, words
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
 from tierwise.framework.node_scores import OwnScores
-from tierwise.model.arrays import Floats, Ints, Rows, length, of_rows
-from tierwise.model.resources import CPU, MEMORY, POD_SLOTS
-from tierwise.model.shape import Shape
+from tierwise.model.arrays import CPU, MEMORY, POD_SLOTS, Floats, Ints, Rows, length, of_rows
+from tierwise.model.job import Shape
 
 __all__ = ["Binpack"]
 

@@ -22,8 +22,7 @@ from tierwise.framework import extension as points
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.ledger import job_ready, sub_ready
 from tierwise.model.arrays import Bools, Ints, ordinals
-from tierwise.model.job import Job, Status, SubJob, whole_groups
-from tierwise.model.reason import Reason
+from tierwise.model.job import Job, Reason, Status, SubJob, whole_groups
 
 __all__ = ["GangPlugin"]
 

@@ -21,9 +21,7 @@ from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Filter, ScoreEffect, Scorer
 from tierwise.framework.node_scores import OwnScores
 from tierwise.model.arrays import Floats, Rows, Why
-from tierwise.model.queue import NodeGroups
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
+from tierwise.model.job import NodeGroups, Reason, Shape
 
 __all__ = ["NodeGroup"]
 

@@ -28,9 +28,7 @@ from tierwise.config.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, Delay, Delaying, Gate
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Reason, Shape
 from tierwise.model.topology import ROOT, Topology
 
 __all__ = ["Patience"]

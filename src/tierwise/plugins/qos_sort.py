@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, JobOrder
-from tierwise.model.job import Job
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Shape
 
 __all__ = ["QosSort", "ordinary_key", "waiting_shapes"]
 

@@ -12,8 +12,7 @@ import numpy as np
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, Filter
 from tierwise.model.arrays import Why
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
+from tierwise.model.job import Reason, Shape
 
 __all__ = ["Repair"]
 

@@ -25,10 +25,8 @@ from tierwise.config.arguments import flag, number, words
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Filter, ScoreEffect, Scorer
 from tierwise.framework.node_scores import OwnScores
-from tierwise.model.arrays import Floats, Ints, Rows, Why, of_rows
-from tierwise.model.reason import Reason
-from tierwise.model.resources import CPU, MEMORY
-from tierwise.model.shape import Shape
+from tierwise.model.arrays import CPU, MEMORY, Floats, Ints, Rows, Why, of_rows
+from tierwise.model.job import Reason, Shape
 
 __all__ = ["ResourceStrategyFit"]
 

@@ -13,8 +13,7 @@ import numpy as np
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, EnqueueGate
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job
-from tierwise.model.reason import Reason
+from tierwise.model.job import Job, Reason
 from tierwise.plugins.queues.table import figures
 
 __all__ = ["ResourceQuotas"]

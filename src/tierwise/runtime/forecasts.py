@@ -19,7 +19,7 @@ from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import Profile
 from tierwise.explain.eta import Eta, EtaReport, eta_text
 from tierwise.model.expected_ends import started_at
-from tierwise.model.reason import namespace_of
+from tierwise.model.job import namespace_of
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Cluster, Key, Objects, PatchStatus
 from tierwise.runtime.profile_run import LoopPass

@@ -16,7 +16,7 @@ from typing import Final, TextIO
 
 from tierwise.explain.message import decision_id, message
 from tierwise.framework.report import CycleReport
-from tierwise.model.reason import Rejection
+from tierwise.model.job import Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Evict, Outcome
 from tierwise.scheduler.partial_gangs import RELEASE

@@ -18,7 +18,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.core import ConfigMap
 from tierwise.api.defrag_record import RECORD_NAME, read_record
 from tierwise.kube.cluster import ConnectionFigures
-from tierwise.model.reason import Rejection
+from tierwise.model.job import Rejection
 from tierwise.port import Objects
 from tierwise.runtime.logs import decision_lines, release_lines
 from tierwise.runtime.metrics import Metrics

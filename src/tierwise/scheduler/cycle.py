@@ -29,8 +29,7 @@ from tierwise.framework.pipeline import Pipeline
 from tierwise.framework.registry import extended
 from tierwise.framework.report import CycleReport, Decision, ReportBuilder
 from tierwise.framework.room_ahead import RoomAhead
-from tierwise.model.job import Job, Phase, Status
-from tierwise.model.reason import Reason, ReasonBook, Rejection
+from tierwise.model.job import Job, Phase, Reason, ReasonBook, Rejection, Status
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import IMPLIED, PLUGINS
 

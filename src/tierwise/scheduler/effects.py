@@ -14,9 +14,8 @@ from tierwise.api.eviction_terms import NOTICE
 from tierwise.api.meta import format_time
 from tierwise.api.pattern import COORDINATES, RANK, RANKS
 from tierwise.framework.report import CycleReport, Decision, PlacedTasks
-from tierwise.model.job import Job, Status, Task
-from tierwise.model.reason import Reason, Rejection, other_job
-from tierwise.model.reason import told as told_in
+from tierwise.model.job import Job, Reason, Rejection, Status, Task, other_job
+from tierwise.model.job import told as told_in
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, Topology
 from tierwise.plugins.kubernetes.claim_writes import claim_key, deallocation

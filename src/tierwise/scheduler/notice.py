@@ -14,8 +14,7 @@ from tierwise.api.meta import format_time
 from tierwise.api.plurals import count, verb
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.report import Eviction, Notice
-from tierwise.model.job import Job
-from tierwise.model.reason import Reason, Rejection
+from tierwise.model.job import Job, Reason, Rejection
 
 __all__ = ["give_notice"]
 

@@ -20,8 +20,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preparation
 from tierwise.framework.ledger import job_ready
 from tierwise.framework.report import Decision, PlacedTasks
-from tierwise.model.job import Job
-from tierwise.model.reason import Reason, Rejection
+from tierwise.model.job import Job, Reason, Rejection
 
 if TYPE_CHECKING:
     from tierwise.port import Key, Prepare

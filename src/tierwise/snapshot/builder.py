@@ -34,13 +34,12 @@ from tierwise.dialects.kubernetes.volumes import STORAGE_KINDS
 from tierwise.dialects.languages import LANGUAGES, TREES_READ, GroupReader, tree_aliases
 from tierwise.dialects.network_aware.services import Homes, app_groups, group_homes, network_topologies, services
 from tierwise.dialects.volcano.pod_group import read_queue
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import CPU, MEMORY, MOST, POD_SLOTS, UNOFFERED, Axis, Ints, beyond, ceiling
 from tierwise.model.finished_run import FinishedRun
 from tierwise.model.held import ColumnCache, KeptColumns
 from tierwise.model.job import Job, Task
+from tierwise.model.job import Queue as ModelQueue
 from tierwise.model.node import NodeTable
-from tierwise.model.queue import Queue as ModelQueue
-from tierwise.model.resources import CPU, MEMORY, MOST, POD_SLOTS, UNOFFERED, Axis, beyond, ceiling
 from tierwise.model.services import Services
 from tierwise.model.snapshot import Fault, KeptVerdicts, Snapshot
 from tierwise.model.volumes import ATTACH_PREFIX

@@ -9,9 +9,8 @@ import numpy as np
 
 from tierwise.model.arrays import Ints
 from tierwise.model.devices import DeviceAsk, Devices
-from tierwise.model.job import SubJob, Task
+from tierwise.model.job import Shape, SubJob, Task
 from tierwise.model.node import LabelTable, NodeTable
-from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 
 __all__ = ["differences"]

@@ -27,9 +27,8 @@ from tierwise.api.resource import DeviceClaim, DeviceClass, ResourceClaim, Resou
 from tierwise.dialects.compute_domains import domains, template_names
 from tierwise.dialects.kubernetes import devices as dra
 from tierwise.model import devices as model
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Axis, Bools, Ints
 from tierwise.model.node import NodeTable
-from tierwise.model.resources import Axis
 from tierwise.port import Objects
 from tierwise.snapshot.derive import Index
 from tierwise.snapshot.selector_shares import beyond_evaluating, beyond_reading

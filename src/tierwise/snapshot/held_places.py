@@ -9,11 +9,10 @@ import numpy as np
 
 from tierwise.api.core import ConfigMap, Pod
 from tierwise.api.defrag_record import RECORD_NAME, DefragRecord, HeldPods, observed, read_record
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Axis, Ints
 from tierwise.model.held_places import HeldPlace, HeldPlaces
 from tierwise.model.job import Job, Status, Task
 from tierwise.model.node import NodeTable
-from tierwise.model.resources import Axis
 from tierwise.model.snapshot import Fault
 from tierwise.port import Key, Objects
 from tierwise.snapshot.jobs import SortedPods

@@ -21,9 +21,8 @@ from tierwise.dialects.kubernetes.requests import FIRM_PREFIX, PORT_PREFIX
 from tierwise.dialects.label_trees import LabelTree, Planned, plan
 from tierwise.dialects.languages import TREES_READ, label_trees
 from tierwise.dialects.volcano.hypernodes import by_fabric, declare
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import POD_SLOTS, Axis, Ints
 from tierwise.model.node import LabelTable, NodeTable
-from tierwise.model.resources import POD_SLOTS, Axis
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import HYPERNODES, LAYERS, AlternateTopology, Topology, fabric_kind
 from tierwise.model.tree import build_tree

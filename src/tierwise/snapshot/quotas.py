@@ -14,8 +14,7 @@ import numpy as np
 from tierwise.api.core import Pod, ResourceQuota
 from tierwise.api.quantity import amount
 from tierwise.dialects.kubernetes.requests import counted, effective_request
-from tierwise.model.arrays import Ints
-from tierwise.model.resources import MOST, POD_SLOTS, Axis
+from tierwise.model.arrays import MOST, POD_SLOTS, Axis, Ints
 from tierwise.port import Objects
 
 __all__ = ["PLENTY", "left_by_namespace"]

@@ -18,10 +18,9 @@ from tierwise.dialects.kubernetes.volumes import ReadVolumes
 from tierwise.dialects.languages import whose
 from tierwise.dialects.network_aware.services import Homes, service_of
 from tierwise.dialects.pod_marks import queue_of
-from tierwise.model.arrays import Ints
-from tierwise.model.resources import POD_SLOTS, UNOFFERED, Axis
+from tierwise.model.arrays import POD_SLOTS, UNOFFERED, Axis, Ints
+from tierwise.model.job import Shape, plain_shape
 from tierwise.model.services import Service
-from tierwise.model.shape import Shape, plain_shape
 from tierwise.model.volumes import ATTACH_PREFIX, PodVolumes
 from tierwise.snapshot.budgets import Budgets
 from tierwise.snapshot.devices import NOTHING_ASKED, Asked

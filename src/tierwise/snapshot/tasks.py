@@ -29,10 +29,8 @@ from tierwise.dialects.kubernetes.volumes import ReadVolumes
 from tierwise.dialects.languages import Name, names, plain
 from tierwise.dialects.network_aware.services import GROUP_LABEL, Homes
 from tierwise.dialects.pod_marks import index_of, not_preemptable, role_of
-from tierwise.model.arrays import Ints
-from tierwise.model.job import Status, Task
-from tierwise.model.resources import Axis
-from tierwise.model.shape import Shape
+from tierwise.model.arrays import Axis, Ints
+from tierwise.model.job import Shape, Status, Task
 from tierwise.model.snapshot import Fault
 from tierwise.snapshot.budgets import Budgets
 from tierwise.snapshot.derive import Derived, Graph, Index

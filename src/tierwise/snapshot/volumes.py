@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from tierwise.api.core import Pod, Volume
 from tierwise.api.storage import CsiNode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from tierwise.dialects.kubernetes.volumes import STORAGE_KINDS, ReadVolumes, VolumeReader
+from tierwise.model.arrays import Axis
 from tierwise.model.node import NodeTable
-from tierwise.model.resources import Axis
 from tierwise.model.volumes import ATTACH_PREFIX, Storage
 from tierwise.port import Objects
 from tierwise.snapshot.derive import Index

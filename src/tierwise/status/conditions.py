@@ -17,8 +17,7 @@ from tierwise.controllers.stamp import stamp
 from tierwise.dialects.identity import made_up_uid
 from tierwise.explain.message import message
 from tierwise.framework.report import CycleReport, Reservation
-from tierwise.model.job import Job, Phase, Status
-from tierwise.model.reason import Rejection, namespace_of, told
+from tierwise.model.job import Job, Phase, Rejection, Status, namespace_of, told
 
 __all__ = ["READY", "conditions", "phase_after", "reservation_mark", "unschedulable"]
 

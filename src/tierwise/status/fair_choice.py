@@ -10,8 +10,7 @@ from collections.abc import Container, Iterable, Mapping
 from itertools import chain, islice, zip_longest
 
 from tierwise.framework.report import CycleReport
-from tierwise.model.job import Job
-from tierwise.model.reason import namespace_of
+from tierwise.model.job import Job, namespace_of
 
 __all__ = ["FairChoice", "nothing_new"]
 

@@ -10,8 +10,7 @@ from tierwise.api.core import Pod
 from tierwise.controllers.workqueue import Index
 from tierwise.explain.message import decision_id
 from tierwise.framework.report import CycleReport, Decision, Reservation
-from tierwise.model.job import Job, Phase
-from tierwise.model.reason import Rejection
+from tierwise.model.job import Job, Phase, Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Objects
 from tierwise.status.conditions import phase_after

@@ -12,9 +12,8 @@ from tierwise.api.core import Pod
 from tierwise.controllers.stamp import stamp
 from tierwise.explain.message import decision_id, message
 from tierwise.framework.report import CycleReport
-from tierwise.model.job import Job, Status
-from tierwise.model.reason import Rejection, Verdict, namespace_of, other_job
-from tierwise.model.reason import told as told_in
+from tierwise.model.job import Job, Rejection, Status, Verdict, namespace_of, other_job
+from tierwise.model.job import told as told_in
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Bind, Effect, Evict, Key, Objects, Outcome, PatchStatus, RecordEvent, lone_gang
 from tierwise.status.fair_choice import FairChoice, nothing_new

@@ -12,8 +12,7 @@ from tests.support.strategies import profile
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.framework.report import CycleReport, Decision
-from tierwise.model.job import Job
-from tierwise.model.reason import Rejection
+from tierwise.model.job import Job, Rejection
 from tierwise.port import Objects, key_of_raw
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import Reader

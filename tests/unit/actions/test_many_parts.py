@@ -17,7 +17,7 @@ from tests.support.two_fabrics import fabric
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT
-from tierwise.model.reason import Verdict
+from tierwise.model.job import Verdict
 from tierwise.port import Objects
 from tierwise.sim.cluster.rounds import schedule
 

@@ -11,7 +11,7 @@ from tests.support.languages import composite, kubernetes_gang
 
 from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, PluginChoice
-from tierwise.model.reason import Verdict
+from tierwise.model.job import Verdict
 from tierwise.sim.cluster.store import merged
 
 ON_LOSS = "tierwise.io/on-node-loss"

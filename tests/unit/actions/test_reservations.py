@@ -16,7 +16,7 @@ from tierwise.api.meta import format_time
 from tierwise.api.reservation import RESERVATION, ReservationRecord, spell_reservation
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.report import CycleReport, Reservation
-from tierwise.model.reason import Verdict
+from tierwise.model.job import Verdict
 from tierwise.port import Objects
 from tierwise.scheduler import cycle
 from tierwise.scheduler.cycle import check_profile

@@ -22,7 +22,7 @@ from tierwise.api.codec import Raw
 from tierwise.config.profile import DEFAULT, Profile
 from tierwise.config.searches import STEPS, SearchBudget
 from tierwise.explain.message import message
-from tierwise.model.reason import Rejection, Verdict
+from tierwise.model.job import Rejection, Verdict
 from tierwise.port import Objects
 from tierwise.sim.cluster.rounds import schedule
 

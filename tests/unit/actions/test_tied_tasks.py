@@ -7,7 +7,7 @@ from tests.support.affinity import HOST, ZONE, near, only_for, tied, zoned
 from tests.support.draw import Gang, allocate, draw, gang, groups, placed, role, spots, waiting
 
 from tierwise.api.codec import Raw
-from tierwise.model.reason import Verdict
+from tierwise.model.job import Verdict
 
 
 @pytest.mark.parametrize("larger", ["n0", "n1", "n2"])

@@ -21,7 +21,7 @@ from tests.support.strategies import profile
 from tierwise.api.codec import Raw
 from tierwise.explain.message import message
 from tierwise.explain.wire import pending_wire
-from tierwise.model.reason import Verdict
+from tierwise.model.job import Verdict
 from tierwise.port import PatchStatus
 from tierwise.scheduler import cycle
 from tierwise.snapshot.builder import build

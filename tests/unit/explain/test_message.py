@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tierwise.explain.message import decisive, message, tried_line
 from tierwise.explain.ranges import compact, numbers
-from tierwise.model.reason import Reason, Rejection, Tried
+from tierwise.model.job import Reason, Rejection, Tried
 
 NO_PLACE = Reason("NoPlace", "gang", "it finds no place")
 

@@ -27,9 +27,7 @@ from tierwise.framework.placer import KeptScores
 from tierwise.framework.report import CycleReport
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
-from tierwise.model.job import Job, PodSet, SubJob
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, PodSet, Reason, Shape, SubJob
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
 from tierwise.scheduler import cycle, open_cycle

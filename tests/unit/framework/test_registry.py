@@ -104,6 +104,11 @@ def test_nothing_is_imported_before_it_is_named(site: Path) -> None:
         ("def x(:", "mine = acme:Mine", "cannot be imported: SyntaxError"),
         (SOUND, "mine = acme:Nobody", "cannot be imported: AttributeError"),
         (SOUND, "mine = acme_missing:Mine", "cannot be imported: ModuleNotFoundError"),
+        (
+            "from tierwise.model.reason import Reason",
+            "mine = acme:Mine",
+            "cannot be imported: ModuleNotFoundError: No module named 'tierwise.model.reason' (its names are in",
+        ),
         (SOUND, "mine = acme", "cannot be imported: AttributeError"),
     ],
 )

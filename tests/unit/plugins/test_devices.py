@@ -25,7 +25,7 @@ from tests.support.devices import (
 from tierwise.api.codec import Raw
 from tierwise.api.resource import DeviceAllocationResult, ResourceClaim
 from tierwise.config.profile import DEFAULT
-from tierwise.model.reason import Verdict
+from tierwise.model.job import Verdict
 from tierwise.scheduler import cycle
 from tierwise.sim.cluster.rounds import Rounds
 from tierwise.snapshot.builder import build

@@ -11,8 +11,7 @@ from tierwise.config.profile import DEFAULT, PluginChoice
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, PreBind, Preparation
 from tierwise.framework.report import CycleReport
-from tierwise.model.job import Job, Task
-from tierwise.model.reason import Reason
+from tierwise.model.job import Job, Reason, Task
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins import PLUGINS
 from tierwise.port import Bind, Effect, Key, Nominate, Prepare

@@ -11,7 +11,7 @@ from tests.support.devices import DRIVER, claim, device, device_class, exactly, 
 from tierwise.api.codec import Raw
 from tierwise.api.resource import DeviceClaim
 from tierwise.dialects.kubernetes.devices import Planner, Selectors
-from tierwise.model.reason import Verdict
+from tierwise.model.job import Verdict
 from tierwise.snapshot.builder import Reader, build
 from tierwise.snapshot.selector_shares import MOST_BYTES, MOST_COST, beyond_evaluating, beyond_reading
 

@@ -13,7 +13,7 @@ from tests.support.draw import Gang, World, draw, gang, objects_of
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
-from tierwise.model.reason import Reason, Rejection, Verdict
+from tierwise.model.job import Reason, Rejection, Verdict
 from tierwise.port import PatchStatus
 from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects

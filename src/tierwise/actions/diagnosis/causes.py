@@ -8,11 +8,8 @@ from tierwise.actions.placement.demand import Demand
 from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, job_ready
-from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job
-from tierwise.model.reason import Reason
-from tierwise.model.resources import UNOFFERED
-from tierwise.model.shape import Shape
+from tierwise.model.arrays import UNOFFERED, Bools, Ints
+from tierwise.model.job import Job, Reason, Shape
 
 __all__ = ["Causes", "asked_pods", "causes", "once_full"]
 

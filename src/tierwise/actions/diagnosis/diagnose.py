@@ -28,9 +28,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import GatherOption
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, SubJob, group_job
-from tierwise.model.reason import Reason, Rejection, Tried
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Reason, Rejection, Shape, SubJob, Tried, group_job
 from tierwise.model.topology import ROOT
 
 __all__ = ["diagnose", "searched", "too_wide"]

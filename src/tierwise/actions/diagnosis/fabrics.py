@@ -16,8 +16,7 @@ from tierwise.actions.placement.limits import homes_of
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Constraint, Job
-from tierwise.model.reason import Reason, Rejection, Tried
+from tierwise.model.job import Constraint, Job, Reason, Rejection, Tried
 
 __all__ = ["each_by_itself", "unplaced_on_fabrics"]
 

@@ -18,8 +18,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Floats
-from tierwise.model.job import Job, SubJob, Task
-from tierwise.model.reason import Tried
+from tierwise.model.job import Job, SubJob, Task, Tried
 
 __all__ = ["NodeInspection", "PodInspection", "PodInspector", "score_domains"]
 

@@ -13,8 +13,7 @@ from msgspec.structs import replace
 from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, demand, needs, shapes_of
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import roles_count
-from tierwise.model.job import Job
-from tierwise.model.reason import Rejection
+from tierwise.model.job import Job, Rejection
 
 __all__ = ["RejectionCache"]
 

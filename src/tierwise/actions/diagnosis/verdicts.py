@@ -40,9 +40,7 @@ from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Decision
 from tierwise.model.arrays import Ints
 from tierwise.model.held import rows_by_shape
-from tierwise.model.job import Job, Status
-from tierwise.model.reason import Reason, Rejection, Tried, Verdict
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Reason, Rejection, Shape, Status, Tried, Verdict
 from tierwise.model.topology import ROOT
 
 __all__ = ["LACKS_PODS", "give_verdicts"]

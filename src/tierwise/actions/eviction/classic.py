@@ -24,8 +24,7 @@ from tierwise.framework.extension import Ask, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready, sub_ready
 from tierwise.framework.placer import score_keys
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, PodSet, SubJob
-from tierwise.model.reason import Reason
+from tierwise.model.job import Job, PodSet, Reason, SubJob
 from tierwise.model.topology import ROOT
 
 __all__ = ["classic_evict"]

@@ -25,8 +25,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.model.arrays import Bools, Ints, summed
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
+from tierwise.model.job import Reason, Shape
 
 __all__ = ["Feasibility", "Mixture", "Tried", "fits_in", "place_in", "quota_objection"]
 

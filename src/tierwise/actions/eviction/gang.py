@@ -48,10 +48,8 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Arguments, Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import BundleSummary, EvictionAttempt
-from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, Status
-from tierwise.model.reason import Named, Reason, namespace_of
-from tierwise.model.resources import POD_SLOTS
+from tierwise.model.arrays import POD_SLOTS, Bools, Ints
+from tierwise.model.job import Job, Named, Reason, Status, namespace_of
 from tierwise.model.topology import ROOT
 
 __all__ = ["EvictionOptions", "GangPreemptor", "gang_evict", "preempting_at_once"]

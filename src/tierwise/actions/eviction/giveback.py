@@ -21,8 +21,7 @@ from tierwise.framework.ledger import job_ready
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import EvictionAttempt
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job
-from tierwise.model.reason import Named, Reason
+from tierwise.model.job import Job, Named, Reason
 from tierwise.model.running import RunningTable
 
 __all__ = ["give_back"]

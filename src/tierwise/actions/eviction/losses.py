@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor
 from tierwise.model.arrays import Floats, Ints
-from tierwise.model.reason import Reason, other_job
+from tierwise.model.job import Reason, other_job
 from tierwise.model.running import RunningTable
 
 __all__ = ["declined", "loss_text", "with_losses"]

@@ -15,8 +15,8 @@ import numpy as np
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Floats, Ints, ordinals
+from tierwise.model.job import Shape
 from tierwise.model.running import RunningTable
-from tierwise.model.shape import Shape
 
 __all__ = ["NodeCosts", "VictimOrder", "beyond_budgets", "by_importance", "node_keys", "price_nodes", "price_of"]
 

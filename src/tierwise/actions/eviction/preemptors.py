@@ -22,10 +22,8 @@ from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Decision, EvictionAttempt
-from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job
-from tierwise.model.reason import Reason, Rejection
-from tierwise.model.resources import POD_SLOTS
+from tierwise.model.arrays import POD_SLOTS, Bools, Ints
+from tierwise.model.job import Job, Reason, Rejection
 from tierwise.model.running import RunningTable
 
 __all__ = [

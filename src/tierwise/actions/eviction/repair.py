@@ -34,11 +34,9 @@ from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import Eviction, EvictionAttempt
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, Status, SubJob, Task, groups_around
+from tierwise.model.job import Job, Named, Reason, Rejection, Shape, Status, SubJob, Task, groups_around, namespace_of
 from tierwise.model.job_counts import with_tasks
 from tierwise.model.node import NodeTable
-from tierwise.model.reason import Named, Reason, Rejection, namespace_of
-from tierwise.model.shape import Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 

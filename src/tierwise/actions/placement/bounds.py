@@ -18,7 +18,7 @@ from tierwise.actions.placement.problem import Part
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.shape import Shape
+from tierwise.model.job import Shape
 
 __all__ = ["Room", "held", "may_hold", "may_hold_all"]
 

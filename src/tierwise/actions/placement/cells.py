@@ -37,8 +37,7 @@ from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import score_keys
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, PodSet
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, PodSet, Shape
 
 __all__ = ["Cells", "search_cells"]
 

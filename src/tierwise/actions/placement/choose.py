@@ -23,8 +23,7 @@ from tierwise.framework.extension import Abstained, Ask, Gradients, Proposal, Un
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import GRAIN, Picks, place, room_ahead
 from tierwise.model.arrays import Bools, Floats, Ints
-from tierwise.model.job import Job, SubJob
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Shape, SubJob
 from tierwise.model.topology import ROOT
 
 __all__ = [

@@ -16,9 +16,8 @@ from tierwise.framework.extension import Abstained, Proposal
 from tierwise.framework.ledger import Pool
 from tierwise.framework.report import Decision, PlacedTasks
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, Task
+from tierwise.model.job import Job, Reason, Rejection, Task
 from tierwise.model.ranks import laid_out, near_homes, rank_homes
-from tierwise.model.reason import Reason, Rejection
 from tierwise.model.topology import ROOT
 
 __all__ = ["commit", "commit_each", "commit_surplus"]

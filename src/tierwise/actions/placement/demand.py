@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import job_ready, ready_tasks, roles_count
 from tierwise.model.arrays import Ints, least_amounts
-from tierwise.model.job import Job, PodSet, SubJob, lacking_parts, whole_by_policy, whole_groups
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, PodSet, Shape, SubJob, lacking_parts, whole_by_policy, whole_groups
 
 __all__ = [
     "Demand",

@@ -28,8 +28,7 @@ from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import score_keys
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Shape
 
 __all__ = [
     "Axes",

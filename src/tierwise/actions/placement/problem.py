@@ -23,8 +23,7 @@ from tierwise.framework.extension import Abstained, Ask, Proposal
 from tierwise.framework.ledger import Pool, ready_tasks, roles_count, sub_ready
 from tierwise.framework.placer import Picks
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, PodSet, SubJob, group_jobs, lacking_parts, whole_by_policy
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, PodSet, Shape, SubJob, group_jobs, lacking_parts, whole_by_policy
 
 __all__ = [
     "BOTH",

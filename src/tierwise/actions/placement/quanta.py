@@ -27,8 +27,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, GatherOption
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, PodSet, SubJob
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, PodSet, Shape, SubJob
 from tierwise.model.topology import ROOT, Topology
 
 __all__ = ["Quanta", "SlotTree", "mixed_in_multiples", "most_in_multiples", "place_in_multiples", "slot_tree"]

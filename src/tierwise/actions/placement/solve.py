@@ -29,8 +29,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Gradients
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job, SubJob
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Shape, SubJob
 from tierwise.model.topology import ROOT
 
 __all__ = ["solve"]

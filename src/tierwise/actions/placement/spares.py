@@ -22,9 +22,7 @@ from tierwise.config.spares import SpareRules
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, Status, Task
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Reason, Shape, Status, Task
 from tierwise.model.topology import ROOT
 
 __all__ = ["Spares", "like_nodes"]

@@ -19,11 +19,9 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Tie
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import Picks, best_row, place, walk
-from tierwise.model.arrays import Bools, Floats, Ints
-from tierwise.model.job import Job, PodSet, SubJob
+from tierwise.model.arrays import POD_SLOTS, Bools, Floats, Ints
+from tierwise.model.job import Job, PodSet, Shape, SubJob
 from tierwise.model.ranks import rank_homes
-from tierwise.model.resources import POD_SLOTS
-from tierwise.model.shape import Shape
 from tierwise.model.topology import ROOT
 
 __all__ = [

@@ -18,8 +18,7 @@ from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported, smallest
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, Rules
-from tierwise.model.job import Constraint, Phase
-from tierwise.model.reason import Reason
+from tierwise.model.job import Constraint, Phase, Reason
 from tierwise.model.topology import LABELS
 from tierwise.port import Key, Objects
 

@@ -26,9 +26,8 @@ from tierwise.dialects.groups import Group, SubGroup, created, smallest
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, Rules
 from tierwise.dialects.pod_marks import KAI_QUEUE
-from tierwise.model.job import Constraint, Phase
-from tierwise.model.queue import Queue as ModelQueue
-from tierwise.model.reason import Reason
+from tierwise.model.job import Constraint, Phase, Reason
+from tierwise.model.job import Queue as ModelQueue
 from tierwise.port import Key, Objects
 
 __all__ = [

@@ -29,8 +29,7 @@ from tierwise.dialects.koordinator.network_topology import tree_marks
 from tierwise.dialects.language import Drawn, Language, Rules
 from tierwise.model.arrays import Ints
 from tierwise.model.gather import Gather
-from tierwise.model.job import Constraint, Phase
-from tierwise.model.reason import Reason
+from tierwise.model.job import Constraint, Phase, Reason
 from tierwise.model.snapshot import Fault
 from tierwise.model.topology import LAYERS
 from tierwise.port import Key, Objects

@@ -17,7 +17,7 @@ from tierwise.api.core import Container, Pod, PodSpec, ResourceList, ResourceReq
 from tierwise.api.limits import HOST_PORTS
 from tierwise.api.pod_defaults import container_requests, filled, whole_pod_resource
 from tierwise.api.quantity import LARGEST, amount
-from tierwise.model.resources import UNOFFERED
+from tierwise.model.arrays import UNOFFERED
 from tierwise.model.volumes import ATTACH_PREFIX
 
 __all__ = [

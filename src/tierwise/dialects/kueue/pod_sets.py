@@ -28,8 +28,7 @@ from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, SubGroup, created, not_supported
 from tierwise.dialects.label_trees import LabelTree
 from tierwise.dialects.language import Language, NotOurs, Rules
-from tierwise.model.job import Constraint
-from tierwise.model.reason import Reason
+from tierwise.model.job import Constraint, Reason
 from tierwise.port import Key, Objects
 
 __all__ = ["LANGUAGE", "assigned", "named"]

@@ -23,9 +23,8 @@ from tierwise.dialects.fabrics import marked
 from tierwise.dialects.groups import Group, created, tier_limit
 from tierwise.dialects.language import Language, Rules
 from tierwise.dialects.pod_marks import group_of
-from tierwise.model.job import Phase
-from tierwise.model.queue import NodeGroups
-from tierwise.model.queue import Queue as ModelQueue
+from tierwise.model.job import NodeGroups, Phase
+from tierwise.model.job import Queue as ModelQueue
 from tierwise.port import DEPENDS_ON_ANNOTATION, SUB_GROUPS_ANNOTATION, Key
 
 __all__ = ["LANGUAGE", "PreviousPlacement", "previous_placements", "read_queue"]

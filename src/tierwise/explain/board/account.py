@@ -17,8 +17,7 @@ from tierwise.explain.board.pods import BoardPod, is_single
 from tierwise.explain.board.tree import BoardTree
 from tierwise.explain.text.schedule import Run
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Constraint, Job, Status
-from tierwise.model.shape import Shape
+from tierwise.model.job import Constraint, Job, Shape, Status
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, AlternateTopology
 from tierwise.scheduler import open_cycle

@@ -18,8 +18,7 @@ from tierwise.explain.text.explain_job import search_texts
 from tierwise.explain.text.explain_pod import job_facts
 from tierwise.explain.text.narrative import tier_domains
 from tierwise.explain.text.schedule import Run
-from tierwise.model.job import Constraint, Job, SubJob, group_job
-from tierwise.model.reason import Rejection, Tried
+from tierwise.model.job import Constraint, Job, Rejection, SubJob, Tried, group_job
 from tierwise.model.topology import AlternateTopology
 
 __all__ = ["job_page"]

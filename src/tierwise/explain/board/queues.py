@@ -13,7 +13,7 @@ from tierwise.explain.board.jobs import Line
 from tierwise.explain.text.schedule import Run
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Ints
-from tierwise.model.queue import Queue
+from tierwise.model.job import Queue
 from tierwise.scheduler import open_cycle
 
 __all__ = ["queues_wire"]

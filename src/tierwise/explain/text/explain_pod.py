@@ -20,8 +20,7 @@ from tierwise.explain.text.evictions import eviction_lines
 from tierwise.explain.text.narrative import rejection_lines
 from tierwise.explain.text.waiting import STYLES
 from tierwise.framework.report import CycleReport
-from tierwise.model.job import Job
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, ROOT_NAME
 

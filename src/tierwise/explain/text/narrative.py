@@ -15,8 +15,7 @@ from tierwise.explain.page import Page, count, joined, wrapped
 from tierwise.explain.proposal import proposal_lines
 from tierwise.explain.ranges import compact
 from tierwise.framework.report import Decision
-from tierwise.model.job import Constraint, Job
-from tierwise.model.reason import Rejection, Verdict
+from tierwise.model.job import Constraint, Job, Rejection, Verdict
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT, ROOT_NAME, Topology
 

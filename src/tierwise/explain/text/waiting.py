@@ -13,8 +13,7 @@ from tierwise.explain.page import Page, count, joined, wrapped
 from tierwise.explain.ranges import compact
 from tierwise.explain.text.narrative import rejection_lines
 from tierwise.framework.report import CycleReport
-from tierwise.model.job import Job, Status
-from tierwise.model.reason import Rejection, Verdict
+from tierwise.model.job import Job, Rejection, Status, Verdict
 from tierwise.model.snapshot import Snapshot
 
 __all__ = ["STYLES", "Waiting", "waiting", "waiting_lines"]

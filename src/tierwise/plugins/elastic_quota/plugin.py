@@ -26,10 +26,8 @@ from tierwise.api.quantity import amount, show
 from tierwise.config.arguments import flag
 from tierwise.framework import extension as points
 from tierwise.framework.declaration import Idle, chooses, takes_part
-from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job
-from tierwise.model.reason import Reason
-from tierwise.model.resources import MOST
+from tierwise.model.arrays import MOST, Bools, Ints
+from tierwise.model.job import Job, Reason
 from tierwise.model.running import RunningTable
 from tierwise.plugins.elastic_quota.tree import QuotaTree
 

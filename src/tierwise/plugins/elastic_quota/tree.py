@@ -20,8 +20,7 @@ from tierwise.dialects.kubernetes.requests import FIRM_PREFIX
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Ints
 from tierwise.model.held import rows_by_shape
-from tierwise.model.job import Status
-from tierwise.model.queue import Queue
+from tierwise.model.job import Queue, Status
 from tierwise.model.snapshot import Snapshot
 from tierwise.plugins.queues.table import (
     UNLIMITED,

@@ -28,9 +28,7 @@ from tierwise.framework.extension import CycleView, Preparation, Tie
 from tierwise.framework.ledger import Ledger, Pool, Tally, stays_released
 from tierwise.model.arrays import Bools, Ints, Why
 from tierwise.model.devices import NO_DEVICES, DeviceAsk, Extended, PlannedClaim, PlannedRequest
-from tierwise.model.job import Job, Status, Task
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Reason, Shape, Status, Task
 from tierwise.plugins.kubernetes.claim_writes import FAILED_AT, ClaimWriter, claim_key, deallocation
 from tierwise.plugins.kubernetes.device_allocation import (
     AllocationFault,

@@ -17,8 +17,8 @@ from tierwise.api.meta import Requirement
 from tierwise.api.selector import holds, tolerates
 from tierwise.framework.extension import Arguments
 from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.job import Shape
 from tierwise.model.node import LabelColumn, LabelTable, NodeTable
-from tierwise.model.shape import Shape
 
 __all__ = [
     "Preferences",

@@ -26,7 +26,7 @@ from tierwise.config.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
-from tierwise.model.shape import Shape
+from tierwise.model.job import Shape
 from tierwise.plugins.kubernetes.node_affinity import Preferences
 from tierwise.plugins.kubernetes.pod_affinity import PodPreferences
 

@@ -16,9 +16,8 @@ from tierwise.api.core import PodAffinity, PodAffinityTerm, TopologySpreadConstr
 from tierwise.framework.extension import CycleView, Tie
 from tierwise.framework.ledger import Tally
 from tierwise.model.arrays import Bools, Floats, Ints, Why
+from tierwise.model.job import Reason, Shape
 from tierwise.model.pod_terms import NAMESPACE_NAME, PodSelector, affinity_pods, spread_pods
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
 from tierwise.plugins.kubernetes.node_affinity import eligible, open_rows, places
 
 __all__ = ["Count", "PodCounts", "PodPreferences", "PodRequirements", "placeable", "soft"]

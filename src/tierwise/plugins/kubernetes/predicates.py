@@ -26,9 +26,7 @@ from tierwise.config.arguments import flag, number
 from tierwise.framework.declaration import chooses, takes_part
 from tierwise.framework.extension import Arguments, CycleView, Filter, PreBind, Preparation, Tie
 from tierwise.model.arrays import Bools, Why
-from tierwise.model.job import Job, Task
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
+from tierwise.model.job import Job, Reason, Shape, Task
 from tierwise.plugins.kubernetes.node_affinity import (
     added_affinity,
     in_any_term,

@@ -19,7 +19,7 @@ from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect,
 from tierwise.framework.ledger import Tally
 from tierwise.framework.node_scores import ComparedScores, OwnScores
 from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
-from tierwise.model.shape import Shape
+from tierwise.model.job import Shape
 from tierwise.plugins.kubernetes import node_affinity
 from tierwise.plugins.kubernetes.pod_affinity import Count, PodCounts, placeable, soft
 

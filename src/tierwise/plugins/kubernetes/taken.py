@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Generic, TypeVar
 
 from tierwise.framework.ledger import Ledger
-from tierwise.model.shape import Shape
+from tierwise.model.job import Shape
 
 __all__ = ["TakenLog"]
 

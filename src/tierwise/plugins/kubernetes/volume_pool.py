@@ -16,7 +16,7 @@ import numpy as np
 from tierwise.api.selector import matches
 from tierwise.framework.ledger import Ledger, stays_released
 from tierwise.model.arrays import Bools, Ints, ranks, summed
-from tierwise.model.shape import Shape
+from tierwise.model.job import Shape
 from tierwise.model.volumes import ClaimTerms, Storage, VolumeKind
 from tierwise.plugins.kubernetes.taken import TakenLog
 

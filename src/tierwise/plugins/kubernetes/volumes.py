@@ -30,10 +30,8 @@ from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, Delay, Delaying, Filter, Gate, PreBind, Preparation
 from tierwise.framework.ledger import Ledger, Pool, Tally
 from tierwise.model.arrays import Bools, Ints, Why
-from tierwise.model.job import Job, Status, Task
+from tierwise.model.job import Job, Reason, Shape, Status, Task
 from tierwise.model.node import NodeTable
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
 from tierwise.model.volumes import ATTACH_PREFIX, Claim, ClaimTerms, DiskUse, PodVolumes, VolumeTerms
 from tierwise.plugins.kubernetes.node_affinity import in_any_term
 from tierwise.plugins.kubernetes.volume_pool import MADE, RESERVED, VolumePool

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 
 from tierwise.model.arrays import Ints
+from tierwise.model.job import Shape
 from tierwise.model.services import Dependency, Service, Services
-from tierwise.model.shape import Shape
 from tierwise.plugins.network_overhead.zones import ZoneCosts
 
 __all__ = ["Calls", "DependencyPlan", "Limit", "ServiceKinds"]

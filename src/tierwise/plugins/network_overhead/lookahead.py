@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tierwise.framework.extension import CycleView
 from tierwise.framework.ledger import Pool
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.shape import Shape
+from tierwise.model.job import Shape
 from tierwise.plugins.network_overhead.dependencies import ServiceKinds
 from tierwise.plugins.network_overhead.zones import ServiceCounts, ZoneCosts, Zones
 

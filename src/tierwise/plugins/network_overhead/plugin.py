@@ -22,10 +22,8 @@ from tierwise.framework import extension as points
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.node_scores import ComparedScores
 from tierwise.model.arrays import Bools, Floats, Ints, Why
-from tierwise.model.job import Task
-from tierwise.model.reason import Reason
+from tierwise.model.job import Reason, Shape, Task
 from tierwise.model.services import NetworkMap
-from tierwise.model.shape import Shape
 from tierwise.plugins.network_overhead.dependencies import Calls, DependencyPlan
 from tierwise.plugins.network_overhead.lookahead import LookAhead
 from tierwise.plugins.network_overhead.topological_sort import unknown_groups

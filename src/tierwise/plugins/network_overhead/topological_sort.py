@@ -13,8 +13,7 @@ from collections.abc import Iterable
 
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, JobOrder, Reporter
-from tierwise.model.job import Job, Task
-from tierwise.model.reason import Reason
+from tierwise.model.job import Job, Reason, Task
 from tierwise.model.services import AppGroup
 from tierwise.plugins.qos_sort import ordinary_key, waiting_shapes
 

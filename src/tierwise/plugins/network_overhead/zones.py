@@ -13,11 +13,10 @@ import numpy as np
 
 from tierwise.api.network_aware import REGION, ZONE
 from tierwise.framework.ledger import Ledger, stays_released
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import MOST, Bools, Ints
+from tierwise.model.job import Shape
 from tierwise.model.node import NodeTable
-from tierwise.model.resources import MOST
 from tierwise.model.services import Link, Place
-from tierwise.model.shape import Shape
 
 __all__ = ["Edge", "LinkBandwidth", "ServiceCounts", "ZoneCosts", "Zones"]
 

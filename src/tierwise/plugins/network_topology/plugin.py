@@ -16,11 +16,9 @@ from tierwise.config.arguments import flag, number, words
 from tierwise.framework import extension as points
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.ledger import Ledger
-from tierwise.model.arrays import Bools, Floats, Ints, least_amounts
+from tierwise.model.arrays import CPU, MEMORY, Bools, Floats, Ints, least_amounts
 from tierwise.model.gather import Gather
-from tierwise.model.job import Constraint, InnerGroup, Job, Policy, SubJob
-from tierwise.model.reason import Reason
-from tierwise.model.resources import CPU, MEMORY
+from tierwise.model.job import Constraint, InnerGroup, Job, Policy, Reason, SubJob
 from tierwise.model.topology import HYPERNODES, LABELS, ROOT, Topology, fabric_title, is_fabric
 from tierwise.plugins.network_topology.binpack import DomainUsage, TierDecay
 

@@ -13,9 +13,7 @@ import numpy as np
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, EnqueueGate, Quota
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job
-from tierwise.model.queue import Queue
-from tierwise.model.reason import Reason
+from tierwise.model.job import Job, Queue, Reason
 from tierwise.plugins.queues.table import UNLIMITED, EnqueuedResources, QueueTable, members
 
 __all__ = ["Capability"]

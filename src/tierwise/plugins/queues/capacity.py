@@ -32,9 +32,7 @@ from tierwise.framework import extension as points
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.victim_counts import who_goes
 from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job
-from tierwise.model.queue import Queue
-from tierwise.model.reason import Reason
+from tierwise.model.job import Job, Queue, Reason
 from tierwise.plugins.queues.table import EnqueuedResources, QueueTable, chain, circles, members, ratio, real_capability
 
 __all__ = ["Capacity", "Hierarchy"]

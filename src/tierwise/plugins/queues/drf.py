@@ -21,8 +21,7 @@ from tierwise.framework.declaration import chooses, takes_part
 from tierwise.framework.extension import Arguments, CycleView, JobOrder, Preemptor, Purpose, QueueOrder, VictimFilter
 from tierwise.framework.victim_counts import sums_before
 from tierwise.model.arrays import Bools, Floats, Ints
-from tierwise.model.job import Job
-from tierwise.model.queue import Queue
+from tierwise.model.job import Job, Queue
 from tierwise.plugins.queues.table import counted, total
 
 __all__ = ["drf"]

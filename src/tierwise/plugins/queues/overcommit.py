@@ -19,8 +19,7 @@ from tierwise.config.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, EnqueueGate
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Job
-from tierwise.model.reason import Reason
+from tierwise.model.job import Job, Reason
 from tierwise.plugins.queues.table import UNLIMITED, counted, figures, owed, total
 
 __all__ = ["Overcommit"]

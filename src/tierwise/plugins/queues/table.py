@@ -15,12 +15,9 @@ import numpy as np
 from tierwise.dialects.kubernetes.requests import nominal
 from tierwise.framework.extension import CycleView
 from tierwise.framework.ledger import Ledger
-from tierwise.model.arrays import Bools, Ints
-from tierwise.model.job import Job, Phase
+from tierwise.model.arrays import CPU, MEMORY, MOST, Axis, Bools, Ints
+from tierwise.model.job import Job, Phase, Queue, Reason
 from tierwise.model.node import NodeTable
-from tierwise.model.queue import Queue
-from tierwise.model.reason import Reason
-from tierwise.model.resources import CPU, MEMORY, MOST, Axis
 from tierwise.model.snapshot import Snapshot
 
 __all__ = [

@@ -15,7 +15,7 @@ from tierwise.api.manifest import manifest
 from tierwise.api.meta import parse_time
 from tierwise.api.volcano import Job
 from tierwise.controllers.workqueue import Index
-from tierwise.model.queue import Queue
+from tierwise.model.job import Queue
 from tierwise.model.topology import ROOT
 from tierwise.port import Create, Effect, Objects, PatchStatus, key_of
 from tierwise.replay.engine.cluster import ReplayCluster

@@ -20,8 +20,7 @@ from tierwise.api.reservation import ReservationRecord
 from tierwise.framework.report import CycleReport, Decision
 from tierwise.model.arrays import Floats, Ints
 from tierwise.model.finished_run import FinishedRun
-from tierwise.model.job import Job
-from tierwise.model.queue import Queue
+from tierwise.model.job import Job, Queue
 from tierwise.model.snapshot import Snapshot
 from tierwise.replay.engine.baselines import RULES, decided
 from tierwise.replay.engine.cluster import ReplayCluster, most

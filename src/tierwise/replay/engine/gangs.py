@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from tierwise.api.repair import RepairTerms
 from tierwise.model.arrays import Ints
-from tierwise.model.job import Constraint, Job, Phase, PodSet, Status, SubJob, Task
-from tierwise.model.shape import Shape
+from tierwise.model.job import Constraint, Job, Phase, PodSet, Shape, Status, SubJob, Task
 from tierwise.replay.traces.fabric import NAMESPACE, shape
 from tierwise.replay.traces.trace import QUEUE, Sizes, Trace
 

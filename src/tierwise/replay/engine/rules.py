@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tierwise.model.queue import Queue
+from tierwise.model.job import Queue
 from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 
 __all__ = ["HISTORY", "ROUGH", "STATED", "HostIncident", "Rules"]

@@ -13,10 +13,8 @@ import numpy as np
 
 from tierwise.config.profile import Profile
 from tierwise.framework.registry import extended
-from tierwise.model.arrays import Bools, Floats, Ints
-from tierwise.model.queue import Queue
-from tierwise.model.resources import CPU, MEMORY, POD_SLOTS
-from tierwise.model.shape import Shape, plain_shape
+from tierwise.model.arrays import CPU, MEMORY, POD_SLOTS, Bools, Floats, Ints
+from tierwise.model.job import Queue, Shape, plain_shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.tree import build_tree
 from tierwise.plugins import PLUGINS

@@ -12,8 +12,7 @@ from tierwise.config.profile import DEFAULT, PluginChoice, Profile
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, Filter, ScoreEffect, Scorer
 from tierwise.model.arrays import Bools, Floats, Why
-from tierwise.model.reason import Reason
-from tierwise.model.shape import Shape
+from tierwise.model.job import Reason, Shape
 from tierwise.replay.traces.fabric import GPU
 
 __all__ = ["POLICIES", "SHARED", "SharedGpus", "sharing", "strands"]

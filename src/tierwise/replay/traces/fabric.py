@@ -12,10 +12,9 @@ import msgspec
 import numpy as np
 
 from tierwise.api.natural import natural
-from tierwise.model.arrays import Ints, ranks
+from tierwise.model.arrays import CPU, MEMORY, POD_SLOTS, Axis, Ints, ranks
+from tierwise.model.job import Shape, plain_shape
 from tierwise.model.node import NodeTable, plain_nodes
-from tierwise.model.resources import CPU, MEMORY, POD_SLOTS, Axis
-from tierwise.model.shape import Shape, plain_shape
 from tierwise.model.topology import Topology
 from tierwise.model.tree import Declared, build_tree
 

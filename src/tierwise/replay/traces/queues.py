@@ -11,7 +11,7 @@ import numpy as np
 from tierwise.api.errors import InputError
 from tierwise.api.natural import natural
 from tierwise.model.arrays import Ints
-from tierwise.model.queue import Queue
+from tierwise.model.job import Queue
 from tierwise.replay.traces.fabric import AXIS, Fabric
 from tierwise.replay.traces.trace import Trace
 

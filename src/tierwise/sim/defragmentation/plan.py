@@ -36,9 +36,8 @@ from tierwise.dialects.languages import whose
 from tierwise.explain.defrag import DefragPlan, Move, Room
 from tierwise.explain.naming import ObjectNames, domain_title
 from tierwise.explain.usage import scarce
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import CPU, POD_SLOTS, Ints
 from tierwise.model.job import Constraint, Job, Status
-from tierwise.model.resources import CPU, POD_SLOTS
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 from tierwise.port import Bind, Key, Objects, key_of_raw, lone_gang

@@ -33,8 +33,7 @@ from tierwise.explain.wire import why_waiting
 from tierwise.framework.report import ReportBuilder
 from tierwise.model.arrays import Floats
 from tierwise.model.expected_ends import EndSource, ExpectedEnd, ExpectedEnds
-from tierwise.model.job import Job, Phase, Status, Task
-from tierwise.model.reason import Named, Rejection, Verdict, namespace_of
+from tierwise.model.job import Job, Named, Phase, Rejection, Status, Task, Verdict, namespace_of
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Key, Objects, key_of
 from tierwise.scheduler.cycle import open_cycle

@@ -21,9 +21,8 @@ from msgspec.structs import replace
 
 from tierwise.config.profile import Profile
 from tierwise.framework.report import CycleReport
-from tierwise.model.job import Job, Phase, Status, Task
+from tierwise.model.job import Job, Phase, Rejection, Status, Task
 from tierwise.model.job_counts import with_tasks
-from tierwise.model.reason import Rejection
 from tierwise.model.snapshot import Snapshot
 from tierwise.scheduler import cycle
 from tierwise.sim.cluster.agenda import Agenda, Due, Ends, Event, LookAgain

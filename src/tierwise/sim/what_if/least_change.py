@@ -26,9 +26,8 @@ from tierwise.explain.comparison import Answer, LeastChange, started
 from tierwise.explain.naming import full_name
 from tierwise.explain.ranges import compact
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import POD_SLOTS, Ints
 from tierwise.model.job import Constraint, Job, PodSet, Status
-from tierwise.model.resources import POD_SLOTS
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
 from tierwise.scheduler.cycle import open_cycle
