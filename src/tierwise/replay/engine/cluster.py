@@ -140,8 +140,9 @@ class ReplayCluster:
             self._stand(job, rows, 1)
         for job in self.state.waiting:
             self.backlog.add(job)
+        self._ready[sorted(self.state.down)] = False
+        self._service = int(self._total[self._ready].sum())
         if self.state.down:
-            self._ready[sorted(self.state.down)] = False
             self.nodes = replace(fabric.nodes, ready=self._ready.copy())
 
     def record(self) -> list[ReplayEvent]:
@@ -191,7 +192,7 @@ class ReplayCluster:
             state.halted += halted * passed
             inside = min(to, span) - state.clock
             if inside > 0:
-                service = int(self._total[self._ready].sum())
+                service = self._service
                 state.window_held += held * inside
                 state.window_worked += (held - halted) * inside
                 state.window_service += service * inside
@@ -227,6 +228,8 @@ class ReplayCluster:
 
     def _asked(self) -> int:
         """GPUs that gangs wait for, those included that grow."""
+        if not self.growing:
+            return self.backlog.gpus
         missing = (int(self.trace.gpus[job]) - self._gpus(job, self.state.running[job][1]) for job in self.growing)
         return self.backlog.gpus + sum(missing)
 
@@ -256,9 +259,9 @@ class ReplayCluster:
         state = self.state
         state.running[job] = state.clock, rows
         (self.growing.add if -1 in rows else self.growing.discard)(job)
-        stands = np.array([row for row in rows if row >= 0])
+        stands = [row for row in rows if row >= 0]
         if len(stands) > 1 and self._measured:
-            state.figures[job] = self._spreads.of(stands)
+            state.figures[job] = self._spreads.of(np.array(stands))
             sizes = tuple(gpus for gpus, row in zip(self.gangs.sizes(job), rows, strict=True) if row >= 0)
             if sizes not in self._fewest:
                 self._fewest[sizes] = self._spreads.fewest(sizes)
@@ -348,6 +351,7 @@ class ReplayCluster:
                 self._lose(job, row)
         self._tell("up" if up else "down", row)
         self._ready[row] = up
+        self._service = int(self._total[self._ready].sum())
         self.nodes = replace(self.fabric.nodes, ready=self._ready.copy())
         return stopped
 
