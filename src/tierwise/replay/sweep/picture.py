@@ -26,7 +26,7 @@ def drawing() -> Drawing:
         shown: list[HeatMap | Front] = [*heat_maps(grid, results), *fronts(grid, results)]
         lines = max(ceil(len(shown) / _ACROSS), 1)
         page = sheet(figsize=(_ACROSS * _INCHES[0], lines * _INCHES[1]), layout="constrained")
-        places = page.subplots(lines, _ACROSS, squeeze=False).flat
+        places = list(page.subplots(lines, _ACROSS, squeeze=False).flat)
         for place in places:
             place.set_axis_off()
         for place, one in zip(places, shown, strict=False):
