@@ -76,7 +76,7 @@ class GangPlugin:
         return result
 
     def protect_alone(self, preemptor: points.Preemptor, victims: Ints) -> Bools:
-        """Tasks of jobs that have none to spare; none where whole gangs are evicted."""
+        """Tasks of jobs without surplus; none where whole gangs are evicted."""
         if preemptor.gang:
             return np.zeros(len(victims), dtype=bool)
         result: Bools = preemptor.running.jobs.surplus(self._ledger.ready)[preemptor.running.job[victims]] <= 0

@@ -527,11 +527,11 @@ class _Choice:
             return 0
         remaining = self._remaining_by_sub[sub.number]
         numbers = task_group.counts() if task_group is not None else [0] * len(remaining)
-        spare = dict.fromkeys(self._roles, 0)
+        left_over = dict.fromkeys(self._roles, 0)
         for tasks_left, number in zip(remaining, numbers, strict=True):
-            if tasks_left.pod_set.role_number in spare:
-                spare[tasks_left.pod_set.role_number] += tasks_left.left - number
-        short_of_roles = sum(min(spare[n], max(self._job.roles[n] - have, 0)) for n, have in self._roles.items())
+            if tasks_left.pod_set.role_number in left_over:
+                left_over[tasks_left.pod_set.role_number] += tasks_left.left - number
+        short_of_roles = sum(min(left_over[n], max(self._job.roles[n] - have, 0)) for n, have in self._roles.items())
         left = self._left_by_sub[sub.number] - taken
         return max(0, min(left, max(self._job.minimum - self._total, short_of_roles)))
 

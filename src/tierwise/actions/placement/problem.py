@@ -232,11 +232,11 @@ def _nested(cycle: Cycle, job: Job, demand: Demand) -> Part | None:
     number, gangs = demand.inner_group, group_jobs(job)
     lacking = lacking_parts(job, (sub_ready(cycle.ledger, sub) for sub in job.subs))
     chosen = {task_group.sub.number for task_group in demand.task_groups}
-    found: list[list[tuple[bool, int, Part]]] = [[] for _ in lacking]  # whether it is a spare, its place, and the part
+    found: list[list[tuple[bool, int, Part]]] = [[] for _ in lacking]  # if it is a substitute, its place, the part
     for i, task_group in enumerate((*demand.task_groups, *demand.substitutes)):
         if task_group.sub.inner_group >= 0:
-            spare = task_group.sub.number not in chosen
-            found[task_group.sub.inner_group].append((spare, i, _leaf(cycle, i + len(lacking), task_group, (1,))))
+            substitute = task_group.sub.number not in chosen
+            found[task_group.sub.inner_group].append((substitute, i, _leaf(cycle, i + len(lacking), task_group, (1,))))
     for i in reversed(range(number, len(lacking))):  # parts come after the groups that they are in
         if len(found[i]) >= lacking[i] > 0:
             ordered = sorted(found[i], key=lambda part: part[:2])
