@@ -188,18 +188,16 @@ class PlainPods:
         placed: list[Job] = []
         nodes: list[int] = []
         free: dict[int, bool] = {}  # by identity of a shape: its pods need no search
-        left, waits = None, False  # whether one of them has a volume to come
+        left = None
         for job in jobs:
             shape = _shape(job)
             if id(shape) not in free:
                 limited = _pin(shape) is not None or cycle.pipeline.limit(job) is not None
                 free[id(shape)] = not shape.best_effort and not limited and not _awaits_volumes(shape)
             row = self._best_row(Ask(shape, job.subs[0], job)) if free[id(shape)] else -1
-            # Who may be counted on is known once those before it are decided about.
-            if row < 0 or (waits and cycle.pipeline.moving(shape)) or self._deferred(job, row):
+            if row < 0 or self._deferred(job, row):
                 left = job
                 break
-            waits = waits or (shape.volumes is not None and bool(shape.volumes.wanted))
             cycle.ledger.place_one(shape, row)
             placed.append(job)
             nodes.append(row)
