@@ -7,6 +7,7 @@ ResourceQuota has used is counted by the same function that refuses.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
@@ -14,17 +15,20 @@ from msgspec.structs import replace
 from tierwise.api import codec
 from tierwise.api.codec import Raw, part
 from tierwise.api.core import Container, Pod, PodSpec, PriorityClass, ResourceQuota, ResourceRequirements
+from tierwise.api.errors import InputError
 from tierwise.api.quantity import amount, show
 from tierwise.apiserver.failures import ApiFailure
 from tierwise.apiserver.kinds import of_kind
 from tierwise.dialects.kubernetes.requests import counted, effective_request
+from tierwise.dialects.workloads.fields import Fields
 from tierwise.port import Effect, Key, Objects, PatchStatus
 
-__all__ = ["admitted", "quota_statuses"]
+__all__ = ["admitted", "check_limit_range", "quota_statuses"]
 
 _POD: Final = ("", "Pod")
 _ENDED: Final = ("Succeeded", "Failed")
 _CLAIM: Final = ("", "PersistentVolumeClaim")
+_BOUNDS: Final = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 
 
@@ -95,11 +99,28 @@ def _with_limits(objects: Objects, key: Key, raw: Raw) -> Raw:
 
 
 def _limit_items(objects: Objects, namespace: str) -> Iterator[Raw]:
+    """Of the LimitRanges of a namespace that can be read: a file may have others."""
     for path in objects.of_kind("", "LimitRange"):
         own, _, name = path.rpartition("/")
-        listed = part(objects.raw(Key("", "LimitRange", own, name)) or {}, "spec").get("limits")
-        if (own or "default") == namespace and isinstance(listed, list):
-            yield from (item for item in listed if isinstance(item, dict))
+        raw = objects.raw(Key("", "LimitRange", own, name)) or {}
+        with suppress(InputError):
+            if (own or "default") == namespace:
+                yield from check_limit_range(raw)
+
+
+def check_limit_range(raw: Raw) -> list[Raw]:
+    """The items of a LimitRange; InputError where one cannot be read."""
+    items = list(Fields(raw).at("spec").each("limits"))
+    for item in items:
+        item.text("type")
+        for bound in _BOUNDS:
+            amounts = item.at(bound)
+            for name, quantity in amounts.raw.items():
+                try:
+                    amount(name, str(quantity))
+                except ValueError as error:
+                    raise amounts.wrong(name, str(error)) from None
+    return [item.raw for item in items]
 
 
 def _filled(container: Raw, items: Sequence[Raw]) -> Raw:

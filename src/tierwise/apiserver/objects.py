@@ -26,7 +26,7 @@ from tierwise.apiserver.apply import apply_patch
 from tierwise.apiserver.bounds import check_bounds
 from tierwise.apiserver.failures import ApiFailure, bad_request, conflict, expired, invalid, not_found
 from tierwise.apiserver.kinds import DEFINITION, IDLE, ServedKind, of_kind
-from tierwise.apiserver.namespace_limits import admitted
+from tierwise.apiserver.namespace_limits import admitted, check_limit_range
 from tierwise.apiserver.patches import json_patch, merge_patch, strategic_patch
 from tierwise.apiserver.protobuf import message_of, unknown_fields
 from tierwise.apiserver.selectors import Selected, selector
@@ -36,6 +36,7 @@ from tierwise.dialects.workloads.fields import Fields
 from tierwise.port import Key, Objects
 from tierwise.runtime.review import Request, Reviewer, ReviewResponse
 from tierwise.sim.cluster.controller_manager import budget_status
+from tierwise.sim.cluster.endpoints import check_service
 from tierwise.sim.cluster.pod_behaviour import check_habits
 from tierwise.sim.cluster.store import grace
 
@@ -708,6 +709,13 @@ def _check_readable(place: Place, raw: Raw) -> None:
     try:
         record = codec.decode(raw)
         check_habits(Objects.of([(record, raw)]))
+        match place.key:
+            case Key("", "Service"):
+                check_service(raw)
+            case Key("", "LimitRange"):
+                check_limit_range(raw)
+            case _:
+                pass
     except InputError as error:
         raise invalid(place.served.kind, place.name, [(error.field or "", error.message)]) from None
 

@@ -266,7 +266,7 @@ def test_taints_that_execute_drive_pods_away() -> None:
     ground.create("v1/pods", _pod("later", tolerations=[{**every, "effect": "NoExecute", "tolerationSeconds": 60}]))
     ground.create("v1/pods", _pod("never", tolerations=[every]))
     ground.live()
-    ground.patch("v1/nodes", "n0", {"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}})
+    ground.patch("v1/nodes", "n0", {"spec": {"taints": [{"key": "k", "effect": "NoExecute", "timeAdded": "junk"}]}})
     ground.live(40)
     first = sorted(ground.names("v1/pods"))
     ground.live(60)
@@ -303,3 +303,34 @@ def test_what_people_look_for_is_in_the_tables() -> None:
 
     assert ["pods: 0/2", "limits.cpu: 0/3"] == cells("v1/resourcequotas", "q")
     assert ["<none>"] == cells("v1/endpoints", "s")
+
+
+_UNREADABLE = [
+    ("v1/limitranges", _of("v1", "LimitRange", "x", spec={"limits": "none"})),
+    ("v1/limitranges", _of("v1", "LimitRange", "x", spec=7)),
+    ("v1/limitranges", _ranged(max={"cpu": "much"})),
+    ("v1/limitranges", _ranged(default={"cpu": [1]})),
+    ("v1/limitranges", _ranged(min={"cpu": None})),
+    ("v1/limitranges", _ranged(type="Pod", maxLimitRequestRatio={"cpu": "q"})),
+    ("v1/services", _of("v1", "Service", "x", spec={"selector": "app"})),
+    ("v1/services", _of("v1", "Service", "x", spec={"selector": {"app": 7}})),
+    ("v1/services", _of("v1", "Service", "x", spec={"selector": {"app": "web"}, "ports": [7]})),
+    ("v1/services", _of("v1", "Service", "x", spec={"selector": {"app": "web"}, "ports": [{"port": "http"}]})),
+]
+
+
+@pytest.mark.parametrize(("path", "raw"), _UNREADABLE)
+def test_what_cannot_be_read_is_refused(path: str, raw: Json) -> None:
+    """In one line that names the field; the cluster lives on."""
+    assert "is invalid: spec" in _refused(Playground(nodes("n0")), path, raw)
+
+
+@pytest.mark.parametrize(("path", "raw"), _UNREADABLE)
+def test_what_a_file_has_and_cannot_be_read_stops_nothing(path: str, raw: Json) -> None:
+    """Pods are made and run beside it."""
+    ground = Playground([*nodes("n0"), raw])
+    ground.create("apps/v1/deployments", deployment("web", 2))
+    ground.create("v1/pods", _pod("p"))
+    ground.live()
+
+    assert ["Running"] * 3 == [pod["status"]["phase"] for pod in ground.list("v1/pods")]

@@ -8,6 +8,7 @@ from typing import Final
 
 from tierwise.api.codec import Raw
 from tierwise.api.core import Pod, Service
+from tierwise.api.errors import InputError
 from tierwise.api.meta import LabelSelector
 from tierwise.api.selector import matches
 from tierwise.dialects.workloads.children import digest
@@ -15,7 +16,7 @@ from tierwise.dialects.workloads.fields import Fields
 from tierwise.port import Create, Delete, Effect, Key, Objects, Update, key_of
 from tierwise.sim.cluster.kubelet import is_ready
 
-__all__ = ["endpoints"]
+__all__ = ["check_service", "endpoints"]
 
 _SLICE: Final = 100
 """Addresses of an EndpointSlice at most."""
@@ -29,8 +30,10 @@ def endpoints(objects: Objects) -> Iterator[Effect]:
     wanted: dict[Key, Raw] = {}
     for service in objects.every(Service).values():
         key = key_of(service)
-        spec = Fields(objects.raw(key) or {}).at("spec")
-        selected = LabelSelector(match_labels=spec.texts("selector"))
+        try:
+            selected, ports = check_service(objects.raw(key) or {})
+        except InputError:
+            continue  # a file may have what an API server refuses
         if not selected.match_labels:
             continue
         pods = [
@@ -40,7 +43,7 @@ def endpoints(objects: Objects) -> Iterator[Effect]:
             and matches(selected, pod.metadata.labels)
             and pod.status.phase not in _ENDED
         ]
-        wanted |= _listed(objects, service, spec, [pod for pod in pods if _address(objects, pod)])
+        wanted |= _listed(objects, service, ports, [pod for pod in pods if _address(objects, pod)])
     for key, raw in wanted.items():
         known = objects.raw(key)
         if known is None:
@@ -54,16 +57,29 @@ def endpoints(objects: Objects) -> Iterator[Effect]:
             yield Delete(key)
 
 
+def check_service(raw: Raw) -> tuple[LabelSelector, list[Fields]]:
+    """Which pods a service is for, and its ports; InputError where it cannot be read."""
+    spec = Fields(raw).at("spec")
+    ports = list(spec.each("ports"))
+    for entry in ports:
+        entry.number("port", 0)
+        entry.text("name")
+        entry.text("protocol")
+    return LabelSelector(match_labels=spec.texts("selector")), ports
+
+
 def _address(objects: Objects, pod: Pod) -> str:
     return Fields(objects.raw(key_of(pod)) or {}).at("status").text("podIP")
 
 
-def _listed(objects: Objects, service: Service, spec: Fields, pods: Sequence[Pod]) -> Iterator[tuple[Key, Raw]]:
+def _listed(
+    objects: Objects, service: Service, asked: Sequence[Fields], pods: Sequence[Pod]
+) -> Iterator[tuple[Key, Raw]]:
     """The objects that list the pods of a service."""
     meta = service.metadata
     namespace, named = meta.namespace or "default", {"kubernetes.io/service-name": meta.name}
     owner = {"apiVersion": "v1", "kind": "Service", "name": meta.name, "uid": meta.uid, "controller": True}
-    ports = [_port(entry, pods) for entry in spec.each("ports")]
+    ports = [_port(entry, pods) for entry in asked]
     entries: list[Raw] = []
     for pod in pods:
         ready, leaving = is_ready(pod), bool(pod.metadata.deletion_timestamp)

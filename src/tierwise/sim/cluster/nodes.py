@@ -158,10 +158,8 @@ class SimNodes:
             elif name not in self.down and since is not None:
                 effects += _marked(objects, node, now, lost=False)
         barred = [node for node in self._barred[_BARRED] if node.metadata.name not in self.down]
-        taints = {(node.metadata.name, t.key, t.value): t.time_added for node in barred for t in _driving(node)}
-        self._since = {
-            place: self._since.get(place, parse_time(added) if added else now) for place, added in taints.items()
-        }
+        seen = [(node.metadata.name, taint.key, taint.value) for node in barred for taint in _driving(node)]
+        self._since = {place: self._since.get(place, now) for place in seen}
         for node in sorted(barred, key=lambda node: natural(node.metadata.name)):
             for pod in sorted(self._pods[node.metadata.name], key=lambda pod: natural(key_of(pod).path)):
                 deeds, wake = self._driven(node, pod, now)
