@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/retry"
 )
 
 func main() {
@@ -117,12 +118,17 @@ func run(ctx context.Context, kubeconfig string) error {
 	if err = await(2, "created"); err != nil {
 		return err
 	}
-	scale, err := client.AppsV1().Deployments("default").GetScale(ctx, "web", meta.GetOptions{})
-	if err != nil {
+	// The status of the Deployment may be written between the two.
+	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		scale, err := client.AppsV1().Deployments("default").GetScale(ctx, "web", meta.GetOptions{})
+		if err != nil {
+			return err
+		}
+		scale.Spec.Replicas = five
+		_, err = client.AppsV1().Deployments("default").UpdateScale(ctx, "web", scale, meta.UpdateOptions{})
 		return err
-	}
-	scale.Spec.Replicas = five
-	if _, err = client.AppsV1().Deployments("default").UpdateScale(ctx, "web", scale, meta.UpdateOptions{}); err != nil {
+	})
+	if err != nil {
 		return err
 	}
 	if err = await(5, "scaled"); err != nil {
