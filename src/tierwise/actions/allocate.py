@@ -246,7 +246,7 @@ class _Allocation:
         """
         self._cycle.report.reject(job, rejection)
         more = self._make_room(job) if rejection.stage != "place" else False
-        if not more and rejection.stage != "quota" and job.key in self._cycle.report.rejections:
+        if not more and job.key in self._cycle.report.rejections:
             self._consider_reserving(job)
         return more
 

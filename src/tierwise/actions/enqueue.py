@@ -76,19 +76,49 @@ def queue_reason(cycle: Cycle, job: Job) -> Reason | None:
     return None if queue.open else Reason("QueueClosed", "queue", f"its queue {job.queue} is not open")
 
 
-def enqueue(cycle: Cycle) -> None:
-    """Move jobs from Pending to Inqueue, in queue and job order; those without an open queue are refused first."""
+def enqueue(cycle: Cycle, *, heads: bool = False) -> None:
+    """Move jobs from Pending to Inqueue, in queue and job order; those without an open queue are refused first.
+
+    With `heads`, the first job of a queue is let in whatever gates say of the room of now: what it needs is reserved
+    for it, which nobody could do for a job that has no pods.
+    """
     waiting = _of_open_queues(cycle)
+    first = _heads(cycle) if heads and waiting else {}
     if cycle.pipeline.gates_enqueue:
         waiting.sort(key=lambda job: _key(cycle, job))
     for job in waiting:
         reason = cycle.pipeline.may_enqueue(job)
         if reason is not None and stands_in_part(cycle.ledger, job):
             reason = None  # it holds room already, which its rest alone puts to use
+        if reason is not None and first.get(job.queue) is job:
+            reason = None
         if reason is None:
             cycle.report.phases[job.key] = Phase.INQUEUE
         else:
             _refuse(cycle, job, reason)
+
+
+def _heads(cycle: Cycle) -> dict[str, Job]:
+    """By queue, the first of the jobs that wait for their minimum and would fit an empty cluster."""
+    found: dict[str, Job] = {}
+    for job in cycle.snapshot.unsettled:
+        waits = job.phase in (Phase.PENDING, Phase.INQUEUE) and not stands_in_part(cycle.ledger, job)
+        if not waits or (job.tasks and not cycle.backlog.some_left(job)) or not _may_ever_fit(cycle, job):
+            continue
+        before = found.get(job.queue)
+        if before is None or cycle.pipeline.job_key(job) < cycle.pipeline.job_key(before):
+            found[job.queue] = job
+    return found
+
+
+def _may_ever_fit(cycle: Cycle, job: Job) -> bool:
+    """Whether a job's minResources are within its queue's capability and the cluster."""
+    least, queue = job.min_resources, cycle.snapshot.queues.get(job.queue)
+    if least is None or queue is None:
+        return queue is not None
+    index = cycle.view.axis.index
+    most = ((index[name], amount) for name, amount in queue.capability.items() if name in index)
+    return all(least[r] <= amount for r, amount in most) and cycle.pipeline.never_fits(job, least) is None
 
 
 def promote(cycle: Cycle) -> None:

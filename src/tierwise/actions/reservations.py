@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from tierwise.actions.placement.demand import Demand, demand
+from tierwise.actions.placement.demand import Demand, demand, needs
 from tierwise.actions.placement.problem import NoPlace, SearchResult
 from tierwise.actions.placement.trial import close_others
 from tierwise.api.meta import format_time
@@ -216,7 +216,7 @@ class Reservations:
         if place.time <= self._now + rules.window and not any(run.end.broken for run in awaits):
             return True
         old = job.created + rules.aging
-        return bool(rules.aging) and old <= self._now <= old + rules.aging_limit
+        return old <= self._now <= old + rules.aging_limit
 
     def _charge(self, held: Reservation, sign: int) -> None:
         """Charge what is reserved to the queue of its job."""
@@ -261,6 +261,8 @@ class Reservations:
         cycle = self._cycle
         with cycle.ledger.statement():
             self._let_end(job, group)
+            if cycle.pipeline.quota_exceeded and cycle.over_quota(job, needs(asked)) is not None:
+                return None
             self._set_aside(self._overlapping(job, time) if beside is None else beside, 1)
             if within is not None:
                 close_others(cycle, within)
@@ -274,7 +276,7 @@ class Reservations:
             return _held(found)
 
     def _let_end(self, job: Job, group: int) -> None:
-        """Count everybody else as gone who ends in a group or before."""
+        """Count everybody else as gone who ends in a group or before, from nodes and from their queues."""
         timeline, ledger = self._timeline, self._cycle.ledger
         own = [i for i, run in enumerate(timeline.runs) if run.job is job]
         for shape, row, groups, run in timeline.by_shape:
@@ -282,6 +284,10 @@ class Reservations:
             rows, counts = np.unique(row[gone & ~np.isin(run, own) if own else gone], return_counts=True)
             if len(rows):
                 ledger.let_end(shape, rows, counts)
+        if self._cycle.pipeline.quota_exceeded:
+            for one in timeline.runs[: bisect_right(timeline.group, group)]:
+                if one.job is not None and one.job is not job:
+                    ledger.charge(one.job, -np.sum([shape.request for shape, _ in one.tasks], axis=0))
 
     def _overlapping(self, job: Job, time: float) -> list[Reservation]:
         """The reservations of others that are still running, or start, while a job runs that starts at a time."""

@@ -32,9 +32,11 @@ class LadderStep(msgspec.Struct, frozen=True):
 def parse_ladder(text: str) -> tuple[LadderStep, ...] | None:
     """The steps that a text declares, without an `any` at the end, which changes nothing; None where it declares none.
 
-    Every other step needs a time, so that no gang waits for ever.
+    Every other step needs a time, so that no gang waits for ever. `any` alone is a step without one: it does not wait.
     """
     parts = [part.strip() for part in text.split(",")]
+    if parts == [_ANY]:
+        return (LadderStep(_ANY, 0.0),)
     if len(parts) > 1 and parts[-1] == _ANY:
         parts.pop()
     steps: list[LadderStep] = []

@@ -86,6 +86,7 @@ DEFAULT = Profile(
             PluginChoice("coscheduling", {"awareNetworkTopology": True}),
             PluginChoice("network-topology-aware"),
             PluginChoice("places"),
+            PluginChoice("patience"),
             PluginChoice("elasticquota"),
         ),
     ),

@@ -6,6 +6,7 @@ Read by the snapshot (durations of queues, the record of runs) and by the schedu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import inf
 
 import msgspec
 
@@ -29,7 +30,7 @@ class ReservationRules(msgspec.Struct, frozen=True):
     duration: float = 0.0  # seconds that jobs of any queue run where nothing else says so; 0 for unknown
     by_queue: Mapping[str, float] = {}
     window: float = 86_400.0  # seconds: a moment that lies further ahead holds no job back
-    aging: float = 0.0  # seconds that a job has waited after which others are held back without a moment; 0: never
+    aging: float = 3600.0  # seconds that a job has waited after which others are held back without a moment
     aging_limit: float = 3600.0  # for so many seconds from then on
     trust_stated: bool = False  # what jobs say of themselves counts against reservations of other namespaces
     history: str = ""  # the namespace in which a record is kept of the runs that have ended; "" for none
@@ -57,7 +58,7 @@ def reservation_rules(profile: Profile) -> ReservationRules:
         duration=_seconds(given[_DURATION], _DURATION) if _DURATION in given else 0.0,
         by_queue=by_queue,
         window=_seconds(given.get("reservationWindow", "24h"), "reservationWindow"),
-        aging=_seconds(given["reservationAging"], "reservationAging") if "reservationAging" in given else 0.0,
+        aging=_aging(given.get("reservationAging", "1h")),
         aging_limit=_seconds(given.get("reservationAgingLimit", "1h"), "reservationAgingLimit"),
         trust_stated=_flag(given.get("trustStatedDurations", False), "trustStatedDurations"),
         history=history,
@@ -89,6 +90,10 @@ def _seconds(value: object, name: str) -> float:
     if found is None or found <= 0:
         raise InputError(f'"{value}" is not a duration such as 2h', field=_field(name))
     return found
+
+
+def _aging(value: object) -> float:
+    return inf if value is False or value == OFF else _seconds(value, "reservationAging")
 
 
 def _field(name: str) -> str:

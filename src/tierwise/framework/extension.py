@@ -164,6 +164,7 @@ class CycleView(msgspec.Struct, frozen=True):
     reasons: ReasonBook
     ahead: RoomAhead  # what runs ends as expected
     budget: SearchBudget = SearchBudget()
+    reserves: bool = False  # jobs that wait are given places in the future
 
 
 class Ask(msgspec.Struct, frozen=True):

@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from functools import cached_property
 from math import inf
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tierwise.framework.ledger import Ledger
 from tierwise.model.arrays import Bools, Floats, Ints
@@ -30,6 +32,10 @@ __all__ = ["RoomAhead", "RoomSteps"]
 _HISTORY = "history"
 _LATE, _LATE_SHARE = 60.0, 0.3
 """What is given to a task beyond its expected end: so many seconds, or this share of its age."""
+_MOMENTS = 64
+"""Moments ahead that are looked at for one gang, the next ones."""
+_DRAWS = 32
+"""Drawn futures that are looked at for one gang, where ends are not known."""
 
 
 class RoomSteps(msgspec.Struct, frozen=True):
@@ -47,6 +53,16 @@ class _Ending(msgspec.Struct, frozen=True):
     time: Floats
     request: Ints  # (resources x tasks)
     first: Ints  # the positions at which a row begins
+
+
+class _Running(msgspec.Struct, frozen=True):
+    """Jobs that run, and their tasks."""
+
+    jobs: tuple[Job, ...]
+    names: NDArray[np.uint64]  # a number for the name of each job
+    job: Ints  # by task, as the following
+    row: Ints
+    request: Ints  # (resources x tasks)
 
 
 class RoomAhead:
@@ -106,6 +122,65 @@ class RoomAhead:
         some = some[np.argsort(ending.time[some], kind="stable")]
         return RoomSteps(ending.time[some], row[some], more[some])
 
+    # -- leaves: the innermost domains, one row of the answer each
+
+    def leaves_now(self, shape: Shape, idle: Ints, open_rows: Bools) -> Ints:
+        """How many tasks of a shape each leaf holds, with so much idle on each row."""
+        return self._by_leaf(np.where(open_rows, shape.max_tasks(idle[shape.asked]), 0)[None, :])
+
+    def leaves_at(self, shape: Shape, idle: Ints, open_rows: Bools, until: float) -> tuple[Floats, Ints]:
+        """The moments up to a time at which leaves come to hold more, the first one now, and what each holds then."""
+        steps = self.steps(shape, idle, open_rows)
+        upto = min(int(np.searchsorted(steps.time, until, side="right")), _MOMENTS)
+        more = np.zeros((upto, len(open_rows)), dtype=np.int64)
+        more[np.arange(upto), steps.row[:upto]] = steps.more[:upto]
+        room = self.leaves_now(shape, idle, open_rows) + np.cumsum(self._by_leaf(more), axis=1)
+        return steps.time[:upto], room
+
+    def leaves_drawn(self, shape: Shape, idle: Ints, open_rows: Bools, within: float) -> Ints:
+        """What each leaf may hold within some seconds: as many times as are drawn, with ends by age and ended runs."""
+        running, asked = self._running, shape.asked
+        chance = np.array([self.ends.chance(job, within) for job in running.jobs])
+        if not chance.any():
+            return np.zeros((0, 0), dtype=np.int64)
+        found = np.empty((_DRAWS, len(open_rows)), dtype=np.int64)
+        for draw in range(_DRAWS):
+            ended = (_drawn(running.names, draw) < chance)[running.job]
+            free = idle[asked].copy()
+            np.add.at(free.T, running.row[ended], running.request[asked][:, ended].T)
+            found[draw] = shape.max_tasks(free)
+        return self._by_leaf(np.where(open_rows, found, 0))
+
+    def _by_leaf(self, per_row: Ints) -> Ints:
+        """Sums by leaf, for each of several quantities by row: (leaves x quantities)."""
+        leaf, place = np.unique(self._snapshot.topology.leaf, return_inverse=True)
+        found = np.zeros((len(leaf), len(per_row)), dtype=np.int64)
+        np.add.at(found, place, per_row.T)
+        return found
+
+    def mean_run(self, job: Job) -> float:
+        """How long jobs like a waiting one have run on average; 0 where none is known."""
+        return self.ends.mean_run(job)
+
+    @cached_property
+    def _running(self) -> _Running:
+        rows = self._snapshot.nodes.rows.tolist()
+        jobs: list[Job] = []
+        found: list[tuple[int, int, Ints]] = []
+        for job in self._snapshot.jobs:
+            standing = [task for task in job.tasks if task.status is Status.RUNNING and task.node >= 0]
+            if standing:
+                found += [(len(jobs), rows[task.node], task.shape.request) for task in standing]
+                jobs.append(job)
+        request = np.array([request for _, _, request in found], dtype=np.int64)
+        return _Running(
+            jobs=tuple(jobs),
+            names=np.array([crc32(job.key.encode()) for job in jobs], dtype=np.uint64),
+            job=np.array([job for job, _, _ in found], dtype=np.int64),
+            row=np.array([row for _, row, _ in found], dtype=np.int64),
+            request=request.reshape(len(found), len(self._snapshot.axis)).T,
+        )
+
     def whole_from(self, resources: Ints) -> Floats:
         """By row, when nothing of these resources is in use; infinite where that is not known."""
         ending, nodes = self._ending, self._snapshot.nodes
@@ -154,6 +229,15 @@ class RoomAhead:
         if not _is_stated(end):
             return inf
         return end.planned if end.planned > now else now + max(_LATE, _LATE_SHARE * (now - started))
+
+
+def _drawn(names: NDArray[np.uint64], draw: int) -> Floats:
+    """A number between 0 and 1 for each name, the same whenever it is asked for: bits that are mixed well."""
+    with np.errstate(over="ignore"):
+        mixed = (names + np.uint64(1 + draw) * np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    found: Floats = (mixed >> np.uint64(11)).astype(np.float64) / 2.0**53
+    return found
 
 
 def _is_stated(end: ExpectedEnd) -> bool:

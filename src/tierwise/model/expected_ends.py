@@ -137,6 +137,22 @@ class ExpectedEnds:
         text = f"its deadline stops it after {_long(limit)}, and it is not known whether it ends before"
         return found if found.source is not EndSource.DEADLINE else msgspec.structs.replace(found, text=text)
 
+    def chance(self, job: Job, within: float) -> float:
+        """How likely a running job has ended in so many seconds: for certain, by runs that lasted longer, or never."""
+        end, start = self.of(job), started_at(job)
+        if end.source in (EndSource.STATED, EndSource.QUEUE) and not end.overdue:
+            return float(end.planned <= self._now + within)
+        found = self._history.durations(job, self._elapsed(start)) if start is not None else None
+        if found is None or start is None:
+            return float(end.latest is not None and end.latest <= self._now + within)
+        durations, _ = found
+        return float(np.searchsorted(durations, self._elapsed(start) + within, side="right") / len(durations))
+
+    def mean_run(self, job: Job) -> float:
+        """How long jobs like a waiting one have run on average; 0 where none is known."""
+        found = self._history.durations(job, 0.0)
+        return float(np.mean(found[0])) if found is not None else 0.0
+
     def _end(self, job: Job, start: float, latest: float | None) -> ExpectedEnd:
         """By the first source that knows; a start that lies ahead is one of a job that has not run at all."""
         queue = self._queues.get(job.queue)

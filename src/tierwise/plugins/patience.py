@@ -1,14 +1,17 @@
-"""patience: a gang holds out for a close place for a time, step by step, before it takes a wide one.
+"""patience: a gang holds out for a closer place for a time before it takes a wide one.
 
-    until = created + the times of the steps up to the present one
-    wide  = tier of the innermost domain around the place > tier of the step
+    budget   = share of its run, `time` at most, less what it has waited
+    declined = ends are expected that give it a place on fewer leaves within the budget
 
-A ladder of steps is a gang's own (annotation `tierwise.io/topology-ladder`), else the profile's (`ladder`). The
-arguments `time` and `stretch` are a ladder of one step that counts domains instead:
+The budget counts in full where all leaves that it has too many are saved, else in proportion. Where it is not known how
+long the gang runs, the mean of like runs stands for that; where ends are not known, ages and ended runs give the chance
+of a closer place, and it waits where that is three in ten or more. It is looked at again in every cycle.
 
-    wide  = innermost domains touched > stretch * the fewest that would hold the gang in an empty cluster
+    until    = created + the times of the steps up to the present one
+    wide     = tier of the innermost domain around the place > tier of the step
 
-A wide place is declined until then, and other jobs may use it meanwhile. Afterwards the gang accepts any place, so no
+A ladder of steps is a gang's own (annotation `tierwise.io/topology-ladder`), else the profile's (`ladder`), and stands
+in place of the budget. What is declined is for others: nothing is kept. Afterwards the gang accepts any place, so no
 gang waits for ever. Gangs with placed tasks are not delayed; those without a topology, or smaller than `fromPods`, wait
 only for what they ask for themselves.
 """
@@ -34,35 +37,37 @@ from tierwise.model.topology import ROOT, Topology
 __all__ = ["Patience"]
 
 _NAME = "patience"
-_STRETCH = 2
-_FROM = 8
+_SHARE, _TIME, _FROM = 0.1, "1h", 2
+_CHANCE = 0.3
 
 
-@takes_part(Delaying, Gate)
+@takes_part(Delaying, Gate, ignores_names=True)
 class Patience:
     """Declines wide places for a time."""
 
     def __init__(self, arguments: Arguments, view: CycleView) -> None:
-        raw = arguments.get("time")
+        raw = arguments.get("time", _TIME)
         self._time = (seconds(raw) if isinstance(raw, str) else None) or 0.0
-        self._stretch = max(1.0, number(arguments, "stretch", _STRETCH))
+        self._share = number(arguments, "share", _SHARE)
+        self._stretch = max(1.0, number(arguments, "stretch", 1))
         self._from = number(arguments, "fromPods", _FROM)
         ladder = arguments.get("ladder", "")
         self._ladder = parse_ladder(str(ladder)) if ladder else ()
         self._topology, self._nodes, self._snapshot = view.topology, view.nodes, view.snapshot
-        self._now = view.snapshot.now
+        self._ledger, self._ahead, self._now = view.ledger, view.ahead, view.snapshot.now
         self._known: dict[tuple[int, int], int] = {}
 
     # -- gate
 
     def admit(self, job: Job) -> Reason | None:
         """A ladder must be readable, and its tiers known: else it is not known what is waited for."""
-        if _placed(job):
+        if (not job.ladder and self._ladder == ()) or _placed(job):
             return None
         if self._ladder is None and not job.ladder:
             return Reason("InvalidLadder", _NAME, f"the profile's ladder cannot be read: it has {FORM}")
         tree, _ = self._tree(job)
-        unknown = next((step.tier for step in self._steps(job) if _tier(tree, step) is None), None)
+        steps = (step for step in self._steps(job) if step.seconds)
+        unknown = next((step.tier for step in steps if _tier(tree, step) is None), None)
         if unknown is None:
             return None
         whose = f"its annotation {LADDER}" if job.ladder else "the profile's ladder"
@@ -72,7 +77,7 @@ class Patience:
 
     def defer(self, job: Job, rows: Ints) -> Delay | None:
         """Why a gang had better wait than stand on these rows."""
-        if _placed(job):
+        if len(job.tasks) < 2 or _placed(job):
             return None
         steps = self._steps(job)
         return self._climb(job, rows, steps) if steps else self._spread(job, rows)
@@ -106,15 +111,57 @@ class Patience:
     # -- innermost domains
 
     def _spread(self, job: Job, rows: Ints) -> Delay | None:
-        until = job.created + self._time
-        if job.constraint is None or job.minimum < self._from or self._now >= until:
+        """Whether a place on fewer innermost domains may be expected soon enough."""
+        if job.constraint is None or job.minimum < self._from or self._snapshot.alternate_topology(job.constraint):
             return None
-        touched, most = len(np.unique(self._topology.leaf[rows])), int(self._stretch * self._fewest(job))
-        if touched <= most:
+        touched, fewest = len(np.unique(self._topology.leaf[rows])), self._fewest(job)
+        if touched <= self._stretch * fewest:
             return None
-        when = format_time(until)
-        text = f"a place on {touched} innermost hyperNodes is declined until {when}: {most} at most are wanted"
+        run = self._ahead.run_time(job)
+        until = job.created + min(self._share * (run or self._ahead.mean_run(job)), self._time)
+        if self._now >= until:
+            return None
+        shape, count, idle = self._main(job, rows)
+        budget, now = until - self._now, self._needed(self._ahead.leaves_now(shape, idle, self._nodes.ready), count)
+        best = min(touched, int(now[0]))
+        if not run:
+            drawn = self._needed(self._ahead.leaves_drawn(shape, idle, self._nodes.ready, budget), count)
+            likely = len(drawn) and np.mean(drawn < best) >= _CHANCE
+            return self._delay(touched, best - 1, until, "may come free before") if likely else None
+        times, room = self._ahead.leaves_at(shape, idle, self._nodes.ready, until)
+        needed = self._needed(room, count)
+        saved = (touched - needed) / (touched - fewest)
+        soon = np.flatnonzero((needed < best) & (times - self._now <= budget * saved))
+        if not len(soon):
+            return None
+        when = format_time(float(times[soon[0]]))
+        return self._delay(touched, int(needed[soon[0]]), until, f"come free by {when}, as ends are expected")
+
+    def _delay(self, touched: int, fewer: int, until: float, how: str) -> Delay:
+        wanted = f"{fewer} innermost hyperNode{'s' if fewer > 1 else ''}"
+        text = f"waits for a place on {wanted}, which {how}; at {format_time(until)} it takes {touched} of them"
         return Delay(Reason("WaitsForCloserPlace", _NAME, text), until)
+
+    def _main(self, job: Job, rows: Ints) -> tuple[Shape, int, Ints]:
+        """The shape of most of its tasks, how many these are, and what is idle without the gang on these rows."""
+        counts: Counter[Shape] = Counter()
+        idle = self._ledger.idle.copy()
+        for pod_set in job.pod_sets():
+            counts[pod_set.shape] += len(pod_set.tasks)
+        if len(counts) == 1:
+            (shape,) = counts
+            np.add.at(idle.T, rows, shape.request)
+        else:
+            tasks = [pod_set.shape.request for pod_set in job.pod_sets() for _ in pod_set.tasks]
+            np.add.at(idle.T, rows, np.array(tasks)[: len(rows)])
+        shape, count = max(counts.items(), key=lambda item: item[1])
+        return shape, count, idle
+
+    def _needed(self, room: Ints, count: int) -> Ints:
+        """By column, how many innermost domains hold so many tasks."""
+        upto = np.cumsum(-np.sort(-room, axis=0), axis=0)
+        found: Ints = 1 + (upto < count).sum(axis=0)
+        return found
 
     def _fewest(self, job: Job) -> int:
         """A lower bound: shape by shape, as if each had the largest domains for itself."""

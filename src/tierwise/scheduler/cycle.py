@@ -96,7 +96,7 @@ def run_action(name: str, current: Cycle, profile: Profile, repair: Replacements
     action, given = ACTIONS[name], profile.action_arguments.get(name, {})
     match action.family:
         case Family.ENQUEUE:
-            enqueue(current)
+            enqueue(current, heads=current.view.reserves)
         case Family.ALLOCATE:
             allocate(current, preempt=_preempt(current, profile), repair=repair, reservations=_reservations(profile))
         case Family.BACKFILL:
@@ -401,6 +401,7 @@ def open_cycle(
         reasons=ReasonBook(),
         budget=SearchBudget.of(search_steps(profile)),
         ahead=RoomAhead(snapshot, ledger),
+        reserves=_reservations(profile) is not None,
     )
     implied = list(_implied(snapshot, profile))
     if implied:

@@ -1,128 +1,192 @@
-"""Patience: a wide place is declined for a time, nobody else waits for that, and in the end it is taken."""
+"""Patience: a wide place is declined where a closer one may be expected soon; nobody else waits for that."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
-from tests.support.draw import (
-    Gang,
-    allocate,
-    draw,
-    gang,
-    objects_of,
-    placed,
-    role,
-    why,
-)
+from tests.support.draw import World, allocate, draw, gang, placed
+from tests.support.reservations import HOUR, MINUTE, NOW, job, running
 
+from tierwise.api import codec
+from tierwise.api.codec import Raw
+from tierwise.api.ladder import LADDER
+from tierwise.api.meta import format_time
 from tierwise.config.profile import DEFAULT, PluginChoice, Profile
+from tierwise.framework.report import CycleReport
+from tierwise.model.finished_run import FinishedRun
+from tierwise.port import Objects
 from tierwise.scheduler import cycle
 from tierwise.sim.cluster.simulation import Simulation
 from tierwise.snapshot.builder import build
 
-SCATTERED = draw("s0: r0[n0 n1] r1[n2 n3] r2[n4 n5]", node="gpu=4", running="n0:gpu=4 n2:gpu=4 n4:gpu=4")
-"""Three racks, a node of each in use: three pods stand on three racks, and on two if all were free."""
+RACKS = draw("s0[r0[n0 n1] r1[n2 n3] r2[n4 n5]]", node="gpu=8")
+BUSY = [
+    *running("short", "n0", ends_in=10 * MINUTE),
+    *running("long", "n2", ends_in=9 * HOUR),
+    *running("longer", "n4", ends_in=9 * HOUR),
+]
+"""A host of each rack is in use, of one of them for ten minutes: two hosts are in two racks now, and soon in one."""
 
 
 def patient(**arguments: object) -> Profile:
-    """The default profile with patience for gangs of any size."""
+    """The default profile with patience."""
     first, second = DEFAULT.tiers
-    choice = PluginChoice("patience", {"time": "1h", "stretch": 1, "fromPods": 1, **arguments})
-    return replace(DEFAULT, tiers=(first, (*second, choice)))
+    others = tuple(choice for choice in second if choice.name != "patience")
+    return replace(DEFAULT, tiers=(first, (*others, PluginChoice("patience", arguments))))
 
 
-def train(tasks: int = 3, *, soft: bool = True, priority: int = 0) -> Gang:
-    """A gang of whole nodes that asks to stand close together."""
-    return gang("train", tasks=tasks, each="gpu=4", soft=soft, priority=priority)
+def train(tasks: int = 2, *, lasts: str = "10h", **more: Any) -> list[Raw]:
+    """A gang of whole hosts that asks to stand close together, and has waited for half an hour."""
+    return job("train", tasks, lasts=lasts, turn=1800, **{"soft": True, **more})
+
+
+def report(
+    given: Profile,
+    *parts: list[Raw],
+    world: World = RACKS,
+    now: float = NOW,
+    history: tuple[FinishedRun, ...] = (),
+) -> CycleReport:
+    """One cycle."""
+    every = [*world.manifests, *(raw for part in parts for raw in part)]
+    snapshot = build(Objects.of((codec.decode(raw), raw) for raw in every), now, given)
+    return cycle(replace(snapshot, history=history), given)
+
+
+def started(found: CycleReport) -> set[str]:
+    """Who was bound."""
+    return {decision.job.key.partition("/")[2] for decision in found.decisions if decision.bound}
 
 
 def test_a_wide_place_is_declined() -> None:
-    """Three racks where two would do; the gang is told what it waits for and until when."""
-    outcome = allocate(SCATTERED, train(), profile=patient())
-    reason = outcome.report.rejections["default/train"].reason
+    """Two racks where one will do in ten minutes; the gang is told what it waits for and until when."""
+    found = report(patient(), BUSY, train())
+    reason = found.rejections["default/train"].reason
+    end = NOW + 30 * MINUTE
 
-    assert not placed(outcome, "train")
+    assert set() == started(found)
     assert "WaitsForCloserPlace" == reason.code
-    assert "3 innermost hyperNodes is declined until 1970-01-01T01:00:00Z: 2 at most" in reason.text
-    assert 3600.0 == outcome.report.retry_at
+    assert f"waits for a place on 1 innermost hyperNode, which come free by {format_time(NOW + 600)}" in reason.text
+    assert f"at {format_time(end)} it takes 2 of them" in reason.text
+    assert end == found.retry_at
 
 
 @pytest.mark.parametrize(
     ("profile", "asked"),
     [
-        (patient(stretch=2), train()),
-        (patient(fromPods=4), train()),
+        (patient(), train(lasts="5h30m")),
+        (patient(share=0), train()),
+        (patient(time="35m"), train()),
         (patient(time="soon"), train()),
+        (patient(stretch=2), train()),
+        (patient(fromPods=3), train()),
         (patient(), train(soft=False)),
         (patient(), train(tasks=1)),
-        (DEFAULT, train()),
+        (patient(), train(marks={LADDER: "any"})),
     ],
-    ids=["wide enough", "too small to wait", "no time", "no topology", "close", "no plugin"],
+    ids=[
+        "a short run",
+        "no share",
+        "the profile's cap",
+        "no time",
+        "wide enough",
+        "too small to wait",
+        "no topology",
+        "close",
+        "its own word",
+    ],
 )
-def test_others_take_what_there_is(profile: Profile, asked: Gang) -> None:
-    """Within the stretch, below the size, without a time or a topology: nobody waits."""
-    outcome = allocate(SCATTERED, asked, profile=profile)
+def test_others_take_what_there_is(profile: Profile, asked: list[Raw]) -> None:
+    """Where the closer place comes too late, or there is none, or nobody wants it: nobody waits."""
+    found = report(profile, BUSY, asked)
 
-    assert asked.tasks == sum(placed(outcome, "train").values())
-    assert outcome.report.retry_at is None
+    assert {"train"} == started(found)
+    assert found.retry_at is None
+
+
+def test_the_time_ends() -> None:
+    """Half an hour later the gang takes what there is, though the short job has not ended."""
+    late = [*running("short", "n0", ends_in=20 * MINUTE), *BUSY[len(running("short", "n0")) :]]
+
+    assert set() == started(report(patient(), late, train(lasts="20h")))
+    assert {"train"} == started(report(patient(), late, train(lasts="20h"), now=NOW + 30 * MINUTE))
+
+
+def test_what_removes_a_part_of_the_excess_is_waited_for_in_proportion() -> None:
+    """Three racks where one would do: for two of them it waits half as long."""
+    world = draw("s0[r0[n0 n1 n2] r1[n3 n4 n5] r2[n6 n7 n8]]", node="gpu=8")
+    rest = [*running("a", "n1 n2", ends_in=9 * HOUR), *running("b", "n4", ends_in=9 * HOUR)]
+    rest += [*running("c", "n7 n8", ends_in=9 * HOUR)]
+    soon, late = (running("x", "n5", ends_in=after * MINUTE) for after in (14, 16))
+
+    assert set() == started(report(patient(), rest, soon, train(3), world=world))
+    assert {"train"} == started(report(patient(), rest, late, train(3), world=world))
 
 
 def test_a_gang_of_which_some_stand_does_not_wait() -> None:
     """What it lacks may be needed now, and where it stands is decided."""
+    world = draw("s0: r0[n0 n1] r1[n2 n3] r2[n4 n5]", node="gpu=4", running="n0:gpu=4 n2:gpu=4 n4:gpu=4")
     half = gang("train", tasks=3, each="gpu=4", soft=True, on="n1")
 
-    assert {"n3": 1, "n5": 1} == placed(allocate(SCATTERED, half, profile=patient()), "train")
+    assert {"n3": 1, "n5": 1} == placed(allocate(world, half, profile=patient()), "train")
 
 
 def test_nodes_that_are_not_ready_promise_nothing() -> None:
-    """A rack of machines that are down would hold the whole gang: two racks are the fewest all the same."""
-    world = draw("s0: r0[n0 n1] r1[n2 n3] r2[n4 n5 n6]", node="gpu=4", running="n2:gpu=4")
+    """The rack that comes free is down: there is no closer place to wait for."""
+    world = draw("s0[r0[n0 n1] r1[n2 n3] r2[n4 n5]]", node="gpu=8")
     for raw in world.manifests:
-        if raw["kind"] == "Node" and raw["metadata"]["name"] in ("n4", "n5", "n6"):  # type: ignore[index]
+        if raw["kind"] == "Node" and raw["metadata"]["name"] == "n0":  # type: ignore[index]
             raw["status"]["conditions"] = [{"type": "Ready", "status": "False"}]  # type: ignore[index]
 
-    assert {"n0": 1, "n1": 1, "n3": 1} == placed(allocate(world, train(), profile=patient()), "train")
+    assert {"train"} == started(report(patient(), BUSY, train(), world=world))
 
 
 def test_the_widest_shape_says_how_few_would_do() -> None:
     """One small pod fits a rack, three whole nodes take two: two racks are close."""
-    mixed = gang("train", roles=(role("chief", 1, "gpu=1"), role("worker", 3, "gpu=4")), soft=True)
-    world = draw("s0: r0[n0 n1] r1[n2 n3]", node="gpu=4")
+    world = draw("s0: r0[n0 n1] r1[n2 n3]", node="gpu=8")
 
-    assert 4 == sum(placed(allocate(world, mixed, profile=patient()), "train").values())
+    assert {"train"} == started(report(patient(), train(3), job("chief", each="gpu=1", soft=True), world=world)) - {
+        "chief"
+    }
 
 
 def test_who_comes_after_it_is_served() -> None:
     """Nothing is kept for the one that waits."""
-    outcome = allocate(SCATTERED, train(), gang("small", tasks=2, each="gpu=4", created=5), profile=patient())
-
-    assert "WaitsForCloserPlace" == why(outcome, "train")
-    assert 2 == sum(placed(outcome, "small").values())
+    assert {"small"} == started(report(patient(), BUSY, train(), job("small", 3, turn=1900)))
 
 
 def test_nobody_is_evicted_for_it() -> None:
     """It could have had a place."""
     evicting = replace(patient(), actions=("enqueue", "allocate", "gangpreempt"))
-    low = gang("low", tasks=1, each="gpu=4", on="n1")
-    busy = "n0:gpu=4 n2:gpu=4 n4:gpu=4 n6:gpu=4"
-    free = draw("s0: r0[n0 n1] r1[n2 n3] r2[n4 n5] r3[n6 n7]", node="gpu=4", running=busy)
-    outcome = allocate(free, low, train(priority=10), profile=evicting)
+    found = report(evicting, BUSY, train(priority=10))
 
-    assert "WaitsForCloserPlace" == why(outcome, "train")
-    assert not outcome.report.evictions
+    assert set() == started(found)
+    assert () == found.evictions
 
 
-def test_the_time_ends() -> None:
-    """An hour after its creation the gang takes what there is."""
-    snapshot = build(objects_of(SCATTERED, train()), now=3600.0)
-    report = cycle(snapshot, patient())
+RUNS = tuple(FinishedRun(f"default/old-{i}", "default", 1, 3600.0 + 30 * i, NOW - i) for i in range(20))
+"""Like jobs have run for an hour to an hour and ten minutes."""
 
-    assert ["default/train"] == [decision.job.key for decision in report.decisions]
+
+def test_without_stated_ends_the_chance_is_weighed() -> None:
+    """Who has run for an hour has most likely ended in ten minutes; who has just begun has not."""
+    old = [part for n in (0, 2, 4) for part in running(f"old-{n}", f"n{n}", ago=HOUR)]
+    new = [part for n in (0, 2, 4) for part in running(f"new-{n}", f"n{n}", ago=MINUTE)]
+    fresh = job("train", 2, turn=3590, soft=True)
+
+    assert set() == started(report(patient(share=0.2), old, fresh, history=RUNS))
+    assert {"train"} == started(report(patient(share=0.2), new, fresh, history=RUNS))
+    assert {"train"} == started(report(patient(share=0.2), old, fresh))
 
 
 def test_a_life_goes_on_when_the_time_ends() -> None:
     """Though nothing else happens then: the clock jumps there."""
-    life = Simulation(objects_of(SCATTERED, train()), patient(time="10m"), start=0.0)
+    every = [*RACKS.manifests, *running("a", "n0", ends_in=2 * HOUR), *running("b", "n2", ends_in=8 * HOUR)]
+    every += [*running("c", "n4", ends_in=8 * HOUR), *train(lasts="30h")]
+    objects = Objects.of((codec.decode(raw), raw) for raw in every)
+    life = Simulation(objects, patient(time="3h"), start=NOW)
     bound = [h.at for moment in life.run(86_400) for h in moment.entries if h.reason == "Placed"]
 
-    assert [600.0] == bound
+    assert [2.5 * HOUR] == bound

@@ -36,8 +36,9 @@ from tierwise.sim.cluster.agenda import NodeBack, NodeLost
 
 FABRIC = synthetic_fabric("synthetic:spines=2,leaves=2,hosts=3", 8)
 PREEMPTING = Contender("preempting", replace(DEFAULT, actions=("enqueue", "allocate", "gangpreempt")))
-HASTY = PluginChoice("patience", {"time": "20m", "stretch": 1, "fromPods": 2})
-PATIENT = Contender("patient", replace(DEFAULT, tiers=(DEFAULT.tiers[0], (*DEFAULT.tiers[1], HASTY))))
+HASTY = PluginChoice("patience", {"ladder": "1=20m"})
+OTHERS = tuple(plugin for plugin in DEFAULT.tiers[1] if plugin.name != "patience")
+PATIENT = Contender("patient", replace(DEFAULT, tiers=(DEFAULT.tiers[0], (*OTHERS, HASTY))))
 
 
 def contender(name: str) -> Contender:

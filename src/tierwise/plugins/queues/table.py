@@ -247,13 +247,30 @@ def _enqueued(view: CycleView) -> Bools:
     claim nothing, and so do we.
     """
     running = [sum(len(sub.held) for sub in job.subs) for job in view.jobs]
+    heads = _heads(view, running) if view.reserves else set()
     return np.array(
         [
-            job.phase is Phase.INQUEUE or (job.phase is Phase.RUNNING and n >= job.minimum)
+            (job.phase is Phase.INQUEUE and job.number not in heads)
+            or (job.phase is Phase.RUNNING and n >= job.minimum)
             for job, n in zip(view.jobs, running, strict=True)
         ],
         dtype=bool,
     )
+
+
+def _heads(view: CycleView, running: list[int]) -> set[int]:
+    """By queue, the first job that was let in and holds nothing: what it needs is reserved for it, and not promised.
+
+    A promise besides would keep out jobs that end before its moment, and has no bound.
+    """
+    found: dict[str, Job] = {}
+    for job, number in zip(view.jobs, running, strict=True):
+        if job.phase is Phase.INQUEUE and not number:
+            before = found.get(job.queue)
+            key = (-job.priority, job.created, job.order)
+            if before is None or key < (-before.priority, before.created, before.order):
+                found[job.queue] = job
+    return {job.number for job in found.values()}
 
 
 def owed(view: CycleView) -> Ints:

@@ -106,6 +106,15 @@ def _with(name: str, *more: PluginChoice) -> Contender:
     return Contender(name, replace(DEFAULT, tiers=(first, (*second, *more))))
 
 
+def _patient() -> Contender:
+    """Twice the patience of the default profile."""
+    tiers = tuple(
+        tuple(PluginChoice("patience", {"share": 0.2}) if plugin.name == "patience" else plugin for plugin in tier)
+        for tier in DEFAULT.tiers
+    )
+    return Contender("patient", replace(DEFAULT, tiers=tiers))
+
+
 def _reserving(mode: str) -> Contender:
     return Contender(mode, replace(DEFAULT, action_arguments={"allocate": {"reservations": mode}}))
 
@@ -124,7 +133,7 @@ def _ruled(name: str, _seed: int) -> Contender:
 BUILT_IN: Mapping[str, Callable[[int], Contender]] = {
     "default": lambda _seed: Contender("default", DEFAULT),
     "propose": lambda _seed: _with("propose", _PROPOSE),
-    "patient": lambda _seed: _with("patient", _PROPOSE, PluginChoice("patience", {"time": "4h"})),
+    "patient": lambda _seed: _patient(),
     "repair": lambda _seed: _with("repair", _REPAIR),
     "spares": lambda _seed: _with("spares", _REPAIR).with_spares(1),
     "easy": lambda _seed: _reserving("easy"),
