@@ -54,9 +54,10 @@ class Places(ComparedScores):
         idle = (self._ledger.idle[asked] / total).mean(axis=0)
         cost = self._costs(ask, asked)
         highest = float(cost[span][fits].max(initial=0.0))
+        share = np.minimum(cost, highest) / (highest or 1.0)
         leaf, size = self._topology.leaf, len(self._topology)
         inside = np.bincount(leaf, weights=idle, minlength=size) / np.maximum(np.bincount(leaf, minlength=size), 1)
-        score = _COST * (1 - cost / max(highest, 1e-9)) + _IDLE * (1 - idle) + _LEAF * (1 - inside[leaf])
+        score = _COST * (1 - share) + _IDLE * (1 - idle) + _LEAF * (1 - inside[leaf])
         found: Floats = self._weight * score[span]
         return found
 

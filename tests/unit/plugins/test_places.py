@@ -58,6 +58,14 @@ def test_a_pod_alone_goes_to_the_fullest_host(alone: Gang) -> None:
     assert "n1" == spots(allocate(world, alone, profile=WITHOUT), "alone")
 
 
+def test_hosts_that_take_no_pod_cost_nothing() -> None:
+    """A whole host that is cordoned must not spoil the scores of the others, which are all in use."""
+    world = draw("s0: r0[n0 n1] r1[n2 n3]", node="gpu=8", running="n0:gpu=8 n2:gpu=7 n3:gpu=6", cordoned="n1")
+    report = allocate(world, gang("alone", tasks=1, each="gpu=1", soft=True))
+
+    assert "n2" == spots(report, "alone")
+
+
 def test_devices_count_and_not_cpu() -> None:
     """The host with the least cpu left has all its devices: it stays whole."""
     world = draw("s0: r0[n0 n1]", node="cpu=16,gpu=8", running="n0:cpu=12 n1:cpu=1,gpu=2")

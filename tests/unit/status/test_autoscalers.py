@@ -115,8 +115,9 @@ def _rejecting(choice: PluginChoice) -> PluginChoice:
 
 def test_no_nodes_are_bought_for_patience() -> None:
     """A gang that declines a wide place for a time has a place."""
-    choice = PluginChoice("patience", {"time": "1h", "stretch": 1, "fromPods": 1})
-    patient = replace(DEFAULT, tiers=(*DEFAULT.tiers, (choice,)))
+    choice = PluginChoice("patience", {"ladder": "1=1h,any", "fromPods": 1})
+    others = tuple(other for other in DEFAULT.tiers[1] if other.name != "patience")
+    patient = replace(DEFAULT, tiers=(DEFAULT.tiers[0], (*others, choice)))
 
     assert {(False, False)} == _waits(SCATTERED, _train(2, soft=True), patient)
 

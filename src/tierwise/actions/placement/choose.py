@@ -113,7 +113,8 @@ def _best_first(cycle: Cycle, task_group: TaskGroup, domains: Ints, scores: Floa
     job = cycle.snapshot.jobs[task_group.sub.job_number]
     gang: Job | SubJob = task_group.sub if job.policies else job
     ahead = surplus_keys(cycle, gang, domains, task_group.need)
-    foreseen = _foreseen(cycle, job, task_group, domains) if not ahead else ()  # a surplus wants room
+    plain = not ahead and not job.policies  # a surplus wants room, and sub-groups are counted as they come
+    foreseen = _foreseen(cycle, job, task_group, domains) if plain else ()
     keys: list[Floats | Ints | Bools] = [*preference(cycle, domains, scores, near, ahead, foreseen)]
     home = cycle.previous_domain(task_group.sub)
     if home is not None:
