@@ -114,7 +114,8 @@ class Patience:
         """Whether a place on fewer innermost domains may be expected soon enough."""
         if job.constraint is None or job.minimum < self._from or self._snapshot.alternate_topology(job.constraint):
             return None
-        touched, fewest = len(np.unique(self._topology.leaf[rows])), self._fewest(job)
+        touched = len(np.unique(self._topology.leaf[rows]))
+        fewest = self._fewest(job) if touched > 1 else 1
         if touched <= self._stretch * fewest:
             return None
         run = self._ahead.run_time(job)
