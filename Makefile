@@ -110,6 +110,7 @@ style: $(READY)
 	@$(BIN)/ruff check --quiet --output-format concise .
 	@echo "== ruff format"
 	@$(BIN)/ruff format --check --quiet .
+	@tools/pages/check
 
 types: $(READY)
 	@echo "== mypy"
@@ -120,6 +121,7 @@ types: $(READY)
 format: $(READY) ## Format the code and mend what ruff can mend
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format --quiet .
+	@tools/pages/check --write
 
 lock: check-python ## Write the lock files anew (UPGRADE=1 takes the newest versions)
 	@$(PYTHON) -m venv --clear $(LOCK_ENV)
@@ -141,7 +143,7 @@ COMPILE = --quiet --universal --python-version 3.11 --generate-hashes --no-annot
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
 clean: ## Remove .venv, caches and build results
-	@rm -rf .venv $(LOCK_ENV) $(RELEASE_ENV) build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf .venv $(LOCK_ENV) $(RELEASE_ENV) build dist tools/pages/node_modules .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
 
 check-python:

@@ -23,7 +23,11 @@ export async function ask(address) {
 
 /** Send a text, and get the answer; throws Error with a sentence for people. */
 export async function send(address, text) {
-  const answer = await fetch(address, { method: "POST", body: text, headers: { "Content-Type": "text/plain", "X-Tierwise": "1" } });
+  const answer = await fetch(address, {
+    method: "POST",
+    body: text,
+    headers: { "Content-Type": "text/plain", "X-Tierwise": "1" },
+  });
   if (!answer.ok) throw new Error((await answer.text()).trim() || `the server says ${answer.status}`);
   return answer.json();
 }

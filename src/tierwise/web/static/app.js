@@ -21,12 +21,34 @@ import { drawTimeline, momentAt, shownMoment } from "./timeline.js";
 import { drawWhatIf, submitted } from "./whatif.js";
 
 const PERIOD = 3000;
-const FIRST = 60, STEP = 200; // jobs of a list that are asked for at first, and with each wish for more
-const WORDS = { // what became of the pods that the shown cycles placed, by where the board comes from
-  manifests: { fresh: "placed", kept: "kept a place", leaving: "leaving", keeps: "a place is kept until resources are released" },
-  cluster: { fresh: "placed", kept: "would be placed now", leaving: "leaving", keeps: "a cycle on this state would place it" },
-  recording: { fresh: "placed at this moment", kept: "kept a place", leaving: "leaving", keeps: "a place is kept until resources are released" },
-  scheduler: { fresh: "placed in the last cycle", kept: "kept a place", leaving: "leaving", keeps: "a place is kept until resources are released" },
+const FIRST = 60,
+  STEP = 200; // jobs of a list that are asked for at first, and with each wish for more
+const WORDS = {
+  // what became of the pods that the shown cycles placed, by where the board comes from
+  manifests: {
+    fresh: "placed",
+    kept: "kept a place",
+    leaving: "leaving",
+    keeps: "a place is kept until resources are released",
+  },
+  cluster: {
+    fresh: "placed",
+    kept: "would be placed now",
+    leaving: "leaving",
+    keeps: "a cycle on this state would place it",
+  },
+  recording: {
+    fresh: "placed at this moment",
+    kept: "kept a place",
+    leaving: "leaving",
+    keeps: "a place is kept until resources are released",
+  },
+  scheduler: {
+    fresh: "placed in the last cycle",
+    kept: "kept a place",
+    leaving: "leaving",
+    keeps: "a place is kept until resources are released",
+  },
 };
 const at = (id) => document.getElementById(id);
 const path = (name) => name.split("/").map(encodeURIComponent).join("/");
@@ -39,11 +61,39 @@ function address(what, route, asked = {}) {
   return `/api/${what}${query.size ? `?${query}` : ""}`;
 }
 const none = { value: null, changed: false };
-const state = { board: null, story: null, node: null, nodes: null, asked: null, lists: {}, changed: "", history: null, overTime: null, moreQueues: false, changes: null, happened: null, comparison: null, question: "", found: null, eta: null, etas: null, playing: false, timer: 0, speed: 1, fault: "", answered: 0, limits: { waiting: FIRST, running: FIRST }, moreNodes: false };
+const state = {
+  board: null,
+  story: null,
+  node: null,
+  nodes: null,
+  asked: null,
+  lists: {},
+  changed: "",
+  history: null,
+  overTime: null,
+  moreQueues: false,
+  changes: null,
+  happened: null,
+  comparison: null,
+  question: "",
+  found: null,
+  eta: null,
+  etas: null,
+  playing: false,
+  timer: 0,
+  speed: 1,
+  fault: "",
+  answered: 0,
+  limits: { waiting: FIRST, running: FIRST },
+  moreNodes: false,
+};
 
 /** The number of the tree that the address asks for; the first one is that of rows. */
 function treeOf(board, route) {
-  return Math.max(0, board.fabrics.findIndex((fabric) => fabric.title === route.fabric));
+  return Math.max(
+    0,
+    board.fabrics.findIndex((fabric) => fabric.title === route.fabric),
+  );
 }
 
 function zoomOf(board, route) {
@@ -64,26 +114,45 @@ function listAddress(name, route) {
 /** Ask for all that the address needs; draws where something is new. */
 async function refresh({ force = false } = {}) {
   const route = parse(location.hash);
-  if (state.board && route.changes !== state.changed) { // an answer takes its time: what was asked is shown at once
+  if (state.board && route.changes !== state.changed) {
+    // an answer takes its time: what was asked is shown at once
     Object.assign(state, { changed: route.changes, comparison: null, question: "" });
     redraw();
   }
   try {
     const past = address("history", { run: route.run });
-    if (route.at.startsWith("@")) { await resolve(route, past); return; }
+    if (route.at.startsWith("@")) {
+      await resolve(route, past);
+      return;
+    }
     const [board, history] = await Promise.all([ask(address("board", route)), ask(past)]);
-    if (!board.value) { go({ ...route, at: "", run: history.value?.runs.includes(route.run) ? route.run : "" }); return; } // the moment is not kept any more
+    if (!board.value) {
+      go({ ...route, at: "", run: history.value?.runs.includes(route.run) ? route.run : "" });
+      return;
+    } // the moment is not kept any more
     const { moments, whole, recorded } = history.value;
-    if (route.at && route.changes && !whole) { go({ ...route, at: "" }); return; } // questions are about now, or a recording
+    if (route.at && route.changes && !whole) {
+      go({ ...route, at: "" });
+      return;
+    } // questions are about now, or a recording
     countFromStart(history.value.elapsed);
-    const newest = moments.at(-1)?.id, chosen = shownMoment(history.value, route);
+    const newest = moments.at(-1)?.id,
+      chosen = shownMoment(history.value, route);
     const told = !route.at || whole; // whether nodes and stories are there
     const between = (from, to) => ask(address("changes", { run: route.run }, { from, to }));
     const zoom = zoomOf(board.value, route);
     const fabric = board.value.fabrics[treeOf(board.value, route)];
     const few = fabric.nodes[zoom] <= MOST_CELLS || !fabric.parent.includes(zoom);
     const answers = await Promise.all([
-      few && told ? ask(address(`nodes/${path(fabric.name[zoom])}`, route, board.value.fabrics.length > 1 ? { fabric: fabric.title } : {})) : none,
+      few && told
+        ? ask(
+            address(
+              `nodes/${path(fabric.name[zoom])}`,
+              route,
+              board.value.fabrics.length > 1 ? { fabric: fabric.title } : {},
+            ),
+          )
+        : none,
       route.job && told ? ask(address(`jobs/${path(route.job)}`, route)) : none,
       route.node && told ? ask(address(`node/${path(route.node)}`, route)) : none,
       ask(listAddress("waiting", route)),
@@ -94,21 +163,42 @@ async function refresh({ force = false } = {}) {
       moments.length > 1 && !recorded ? ask("/api/history/queues") : none,
     ]);
     if (location.hash !== "" && link(parse(location.hash)) !== link(route)) return; // somebody went on meanwhile
-    const [nodes, story, node, waiting, running, changes, happened, comparison, overTime] = answers.map((answer) => answer.value);
+    const [nodes, story, node, waiting, running, changes, happened, comparison, overTime] = answers.map(
+      (answer) => answer.value,
+    );
     const another = story?.key !== state.story?.key;
-    if (another || board.changed) Object.assign(state, { asked: null, found: null, eta: null, ...(board.changed ? { etas: null } : {}) });
+    if (another || board.changed)
+      Object.assign(state, { asked: null, found: null, eta: null, ...(board.changed ? { etas: null } : {}) });
     const changed = board.changed || history.changed || force || answers.some((answer) => answer.changed);
-    Object.assign(state, { board: board.value, nodes, story, node, lists: { waiting, running }, history: history.value, overTime, changes, happened, comparison, question: "", fault: board.value.fault, answered: Date.now() });
+    Object.assign(state, {
+      board: board.value,
+      nodes,
+      story,
+      node,
+      lists: { waiting, running },
+      history: history.value,
+      overTime,
+      changes,
+      happened,
+      comparison,
+      question: "",
+      fault: board.value.fault,
+      answered: Date.now(),
+    });
     if (changed) draw(route, zoom);
     if (state.playing) state.timer = setTimeout(step, 1000 / state.speed); // not before what was asked for is drawn
   } catch (error) {
-    if (route.changes && state.board) { // the question makes no sense: say so beside it, and show what is there
+    if (route.changes && state.board) {
+      // the question makes no sense: say so beside it, and show what is there
       state.question = error.message;
       state.comparison = null;
       redraw();
       return;
     }
-    if (route.changes) { go({ ...route, changes: "" }); return; }
+    if (route.changes) {
+      go({ ...route, changes: "" });
+      return;
+    }
     state.fault = error.message;
     if (!state.board) at("page").setAttribute("aria-busy", "false");
   }
@@ -118,7 +208,8 @@ async function refresh({ force = false } = {}) {
 /** What is wrong, and how old the picture is. */
 function tell() {
   const { board, fault } = state;
-  if (state.history?.recorded) { // nothing of it is of now
+  if (state.history?.recorded) {
+    // nothing of it is of now
     at("asof").textContent = "recorded";
     at("fault").hidden = !fault;
     at("fault").textContent = fault;
@@ -138,24 +229,75 @@ function viewOf(route, zoom) {
   const tree = treeOf(board, route);
   const lit = story?.hyperNodes[tree] ?? [];
   return {
-    board, route, zoom, resource, tree, fabric: new Fabric(board.fabrics[tree], resource, route.show === "fragmented"), first: new Fabric(board.fabrics[0], resource), story, node, asked: state.asked, lists: state.lists,
-    at: board.resources.indexOf(resource), words: WORDS[board.mode],
+    board,
+    route,
+    zoom,
+    resource,
+    tree,
+    fabric: new Fabric(board.fabrics[tree], resource, route.show === "fragmented"),
+    first: new Fabric(board.fabrics[0], resource),
+    story,
+    node,
+    asked: state.asked,
+    lists: state.lists,
+    at: board.resources.indexOf(resource),
+    words: WORDS[board.mode],
     now: live ? Math.max(board.now, Date.now() / 1000) : board.now,
     width: Math.max(280, at("fabric").clientWidth - 34),
     jobKey: story?.key ?? "",
     names: state.nodes?.names ?? {},
     lights: lit.length ? new Map(lit) : null,
-    tried: new Map((lit.length ? [] : story?.why?.tried ?? []).filter((t) => t.bestIndex > 0 && t.fabric === tree).map((t) => [t.bestIndex, `${t.fits}/${t.asked}`])),
-    nodes: state.nodes?.nodes ?? null, nodeCount: state.nodes?.count ?? 0, moreNodes: state.moreNodes,
-    showNodes() { state.moreNodes = true; refresh({ force: true }); },
-    overTime: state.overTime, moreQueues: state.moreQueues, showQueues() { state.moreQueues = true; redraw(); },
-    showMore(name) { state.limits[name] += STEP; refresh({ force: true }); },
-    asks: board.whatIf || route.changes !== "", askNodes, askLeast, askEta, askEtas, eta: state.eta, etas: state.etas, found: state.found, comparison: state.comparison, question: state.question,
-    async submit(text) {
-      try { location.hash = await submitted(route, text); } catch (error) { state.question = error.message; redraw(); }
+    tried: new Map(
+      (lit.length ? [] : (story?.why?.tried ?? []))
+        .filter((t) => t.bestIndex > 0 && t.fabric === tree)
+        .map((t) => [t.bestIndex, `${t.fits}/${t.asked}`]),
+    ),
+    nodes: state.nodes?.nodes ?? null,
+    nodeCount: state.nodes?.count ?? 0,
+    moreNodes: state.moreNodes,
+    showNodes() {
+      state.moreNodes = true;
+      refresh({ force: true });
     },
-    history: state.history, changes: state.changes, happened: state.happened, playing: state.playing, speed: state.speed, play, jump,
-    setSpeed(speed) { state.speed = speed; redraw(); },
+    overTime: state.overTime,
+    moreQueues: state.moreQueues,
+    showQueues() {
+      state.moreQueues = true;
+      redraw();
+    },
+    showMore(name) {
+      state.limits[name] += STEP;
+      refresh({ force: true });
+    },
+    asks: board.whatIf || route.changes !== "",
+    askNodes,
+    askLeast,
+    askEta,
+    askEtas,
+    eta: state.eta,
+    etas: state.etas,
+    found: state.found,
+    comparison: state.comparison,
+    question: state.question,
+    async submit(text) {
+      try {
+        location.hash = await submitted(route, text);
+      } catch (error) {
+        state.question = error.message;
+        redraw();
+      }
+    },
+    history: state.history,
+    changes: state.changes,
+    happened: state.happened,
+    playing: state.playing,
+    speed: state.speed,
+    play,
+    jump,
+    setSpeed(speed) {
+      state.speed = speed;
+      redraw();
+    },
   };
 }
 
@@ -163,7 +305,9 @@ function viewOf(route, zoom) {
 async function resolve(route, past) {
   const history = (await ask(past)).value;
   const text = route.at.slice(1);
-  const found = /^[\d.]+$/.test(text) ? history.moments.findLast((moment) => moment.now <= Number(text)) ?? history.moments[0] : momentAt(history, text);
+  const found = /^[\d.]+$/.test(text)
+    ? (history.moments.findLast((moment) => moment.now <= Number(text)) ?? history.moments[0])
+    : momentAt(history, text);
   jump(found ? String(found.id) : "");
 }
 
@@ -176,7 +320,10 @@ function jump(at, run = parse(location.hash).run) {
 function play() {
   clearTimeout(state.timer);
   state.playing = !state.playing;
-  if (!state.playing) { redraw(); return; }
+  if (!state.playing) {
+    redraw();
+    return;
+  }
   const { moments } = state.history;
   if (shownMoment(state.history, parse(location.hash)) === moments.length - 1) jump(String(moments[0].id));
   else step();
@@ -186,33 +333,53 @@ function step() {
   const { moments } = state.history;
   const next = shownMoment(state.history, parse(location.hash)) + 1;
   if (!state.playing) return;
-  if (next >= moments.length) { state.playing = false; redraw(); return; }
+  if (next >= moments.length) {
+    state.playing = false;
+    redraw();
+    return;
+  }
   jump(next === moments.length - 1 ? "" : String(moments[next].id));
 }
 
 async function askNodes() {
   if (state.asked || !state.story) return;
   const { key } = state.story;
-  try { state.asked = (await ask(address(`nodes-for/${path(key)}`, parse(location.hash)))).value ?? { none: true }; } catch { return; }
+  try {
+    state.asked = (await ask(address(`nodes-for/${path(key)}`, parse(location.hash)))).value ?? { none: true };
+  } catch {
+    return;
+  }
   if (state.story?.key === key) redraw();
 }
 
 async function askLeast() {
   if (state.found || !state.story) return;
   const { key } = state.story;
-  try { state.found = (await ask(address(`least/${path(key)}`, { ...parse(location.hash), changes: "" }))).value; } catch (error) { state.found = { fault: error.message }; }
+  try {
+    state.found = (await ask(address(`least/${path(key)}`, { ...parse(location.hash), changes: "" }))).value;
+  } catch (error) {
+    state.found = { fault: error.message };
+  }
   if (state.story?.key === key) redraw();
 }
 
 async function askEta() {
   if (state.eta || !state.story) return;
   const { key } = state.story;
-  try { state.eta = { key, ...(await ask(`/api/eta/${path(key)}`)).value }; } catch (error) { state.eta = { key, fault: error.message }; }
+  try {
+    state.eta = { key, ...(await ask(`/api/eta/${path(key)}`)).value };
+  } catch (error) {
+    state.eta = { key, fault: error.message };
+  }
   if (state.story?.key === key) redraw();
 }
 
 async function askEtas() {
-  try { state.etas = (await ask("/api/eta")).value; } catch (error) { state.etas = { fault: error.message }; }
+  try {
+    state.etas = (await ask("/api/eta")).value;
+  } catch (error) {
+    state.etas = { fault: error.message };
+  }
   redraw();
 }
 
@@ -230,7 +397,10 @@ function draw(route, zoom) {
   at("about").textContent = [board.mode === "manifests" ? board.outcome : "", board.title].filter(Boolean).join(" · ");
   at("about").title = board.title;
   at("clock").textContent = clock(board.now);
-  fill(at("resource"), board.resources.map((name) => h("option", { value: name, selected: name === view.resource }, name)));
+  fill(
+    at("resource"),
+    board.resources.map((name) => h("option", { value: name, selected: name === view.resource }, name)),
+  );
   at("resource").value = view.resource;
   fill(at("figures"), drawFigures(view));
   const innermost = !view.fabric.children[zoom].length;
@@ -243,7 +413,8 @@ function draw(route, zoom) {
   at("what").setAttribute("href", link({ ...route, asking: "1", at: state.history.whole ? route.at : "" }));
   at("whatif").hidden = !(route.asking || route.changes);
   fill(at("whatif"), at("whatif").hidden ? [] : drawWhatIf(view));
-  if (asked !== route.asking + route.changes) { // what was asked for is in view, and a half-written change has the focus
+  if (asked !== route.asking + route.changes) {
+    // what was asked for is in view, and a half-written change has the focus
     asked = route.asking + route.changes;
     if (asked) at("whatif").scrollIntoView({ block: "nearest" });
     const field = route.asking ? at("whatif").querySelector("input[name=text]") : null;
@@ -264,7 +435,8 @@ function draw(route, zoom) {
 }
 
 let asked = ""; // what if
-let before = "", opener = ""; // what the drawer showed, and the link that opened it first
+let before = "",
+  opener = ""; // what the drawer showed, and the link that opened it first
 
 /** The drawer beside the map: what was clicked is in view at every width, has the focus, and is announced. */
 function drawer(view, opened) {
@@ -273,13 +445,17 @@ function drawer(view, opened) {
   panel.hidden = !opened;
   document.body.classList.toggle("opened", Boolean(opened));
   fill(panel, !opened ? [] : view.route.job ? drawJob(view) : drawNode(view));
-  if (opened === before) { panel.scrollTop = scrolled; return; }
+  if (opened === before) {
+    panel.scrollTop = scrolled;
+    return;
+  }
   if (opened) {
     if (!before) opener = document.activeElement?.getAttribute?.("href") ?? "";
     panel.scrollTop = 0;
     const title = panel.querySelector("h2");
     title?.focus({ preventScroll: true });
-    at("spoken").textContent = `${title?.textContent ?? opened} is open. ${panel.querySelector(".said")?.textContent ?? ""}`;
+    at("spoken").textContent =
+      `${title?.textContent ?? opened} is open. ${panel.querySelector(".said")?.textContent ?? ""}`;
     at("fabric").querySelector(".lit, .tried")?.scrollIntoView({ block: "nearest" });
   } else {
     at("spoken").textContent = "closed";
@@ -289,20 +465,24 @@ function drawer(view, opened) {
   before = opened;
 }
 
-function go(route) { location.hash = link(route); }
+function go(route) {
+  location.hash = link(route);
+}
 
 listen({
   back() {
     const route = parse(location.hash);
     if (route.job || route.node) location.hash = closed(route);
-    else if (route.filter || route.queue || route.reason) go({ ...route, filter: "", queue: "", verdict: "", reason: "" });
+    else if (route.filter || route.queue || route.reason)
+      go({ ...route, filter: "", queue: "", verdict: "", reason: "" });
     else if (route.domain) go({ ...route, domain: "" });
   },
   time(by) {
     if (!state.history || state.history.moments.length < 2) return;
     const number = shownMoment(state.history, parse(location.hash)) + by;
     if (by === 0) play();
-    else if (state.history.moments[number]) jump(number === state.history.moments.length - 1 ? "" : String(state.history.moments[number].id));
+    else if (state.history.moments[number])
+      jump(number === state.history.moments.length - 1 ? "" : String(state.history.moments[number].id));
   },
   up() {
     const route = parse(location.hash);
@@ -317,10 +497,19 @@ at("resource").addEventListener("change", (event) => {
   const chosen = event.target.value;
   go({ ...parse(location.hash), resource: chosen === state.board.resources[0] ? "" : chosen });
 });
-at("skip").addEventListener("click", (event) => { event.preventDefault(); at("waiting").focus(); at("waiting").scrollIntoView(); });
+at("skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  at("waiting").focus();
+  at("waiting").scrollIntoView();
+});
 window.addEventListener("hashchange", () => refresh({ force: true }));
 let width = 0;
-new ResizeObserver(() => { if (Math.abs(at("fabric").clientWidth - width) > 8) { width = at("fabric").clientWidth; redraw(); } }).observe(at("fabric"));
+new ResizeObserver(() => {
+  if (Math.abs(at("fabric").clientWidth - width) > 8) {
+    width = at("fabric").clientWidth;
+    redraw();
+  }
+}).observe(at("fabric"));
 // The server tells when there is something new, while the page is in view: a browser has few connections to one host,
 // and pages that nobody looks at must not hold them. Where no stream can be had, the page asks every few seconds.
 let news = null;
@@ -329,10 +518,20 @@ function hear() {
   news = new EventSource(address("events", { run: parse(location.hash).run }));
   news.addEventListener("board", () => refresh());
 }
-function hush() { news?.close(); news = null; }
-document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") { hear(); refresh(); } else hush(); });
+function hush() {
+  news?.close();
+  news = null;
+}
+document.addEventListener("visibilitychange", () => {
+  if (document.visibilityState === "visible") {
+    hear();
+    refresh();
+  } else hush();
+});
 window.addEventListener("pagehide", hush);
 window.addEventListener("pageshow", hear);
-setInterval(() => { if (document.visibilityState === "visible" && (news?.readyState !== EventSource.OPEN || state.fault)) refresh(); }, PERIOD);
+setInterval(() => {
+  if (document.visibilityState === "visible" && (news?.readyState !== EventSource.OPEN || state.fault)) refresh();
+}, PERIOD);
 setInterval(tell, 1000);
 refresh({ force: true });

@@ -18,7 +18,8 @@ export function h(tag, props = {}, ...children) {
 /** An element of a drawing. */
 export function svg(tag, props = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(props)) if (value !== null && value !== undefined) element.setAttribute(name, value);
+  for (const [name, value] of Object.entries(props))
+    if (value !== null && value !== undefined) element.setAttribute(name, value);
   element.append(...flat(children));
   return element;
 }
@@ -49,9 +50,14 @@ function paint(element, vars) {
  * focus, scroll position and what a reader has opened survive. Elements with a data-key keep their identity when moved. */
 export function fill(element, ...children) {
   const focused = element.contains(document.activeElement) ? keyOf(document.activeElement) : null;
-  reconcile(element, flat(children).map((child) => (child instanceof Node ? child : document.createTextNode(child))));
+  reconcile(
+    element,
+    flat(children).map((child) => (child instanceof Node ? child : document.createTextNode(child))),
+  );
   if (focused !== null && !element.contains(document.activeElement)) {
-    [...element.querySelectorAll("a, button, summary")].find((found) => keyOf(found) === focused)?.focus({ preventScroll: true });
+    [...element.querySelectorAll("a, button, summary")]
+      .find((found) => keyOf(found) === focused)
+      ?.focus({ preventScroll: true });
   }
 }
 
@@ -60,30 +66,49 @@ function keyOf(element) {
 }
 
 function reconcile(element, fresh) {
-  const keyed = new Map([...element.children].filter((child) => child.dataset.key).map((child) => [child.dataset.key, child]));
+  const keyed = new Map(
+    [...element.children].filter((child) => child.dataset.key).map((child) => [child.dataset.key, child]),
+  );
   let at = element.firstChild;
   for (const node of fresh) {
     const key = node.dataset?.key;
     let stays = key ? keyed.get(key) : at && !at.dataset?.key && at.nodeName === node.nodeName ? at : null;
     if (stays && stays.nodeName !== node.nodeName) stays = null;
-    if (!stays) { element.insertBefore(node, at); continue; }
-    if (stays === at) at = at.nextSibling; else element.insertBefore(stays, at);
-    if (stays.nodeType === Node.TEXT_NODE) { if (stays.data !== node.data) stays.data = node.data; } else become(stays, node);
+    if (!stays) {
+      element.insertBefore(node, at);
+      continue;
+    }
+    if (stays === at) at = at.nextSibling;
+    else element.insertBefore(stays, at);
+    if (stays.nodeType === Node.TEXT_NODE) {
+      if (stays.data !== node.data) stays.data = node.data;
+    } else become(stays, node);
   }
-  while (at) { const next = at.nextSibling; at.remove(); at = next; }
+  while (at) {
+    const next = at.nextSibling;
+    at.remove();
+    at = next;
+  }
 }
 
 function become(old, fresh) {
   const begun = old.getAttribute("data-begun") !== fresh.getAttribute("data-begun"); // what is typed stays until something else is asked
   const kept = old.nodeName === "DETAILS" ? ["style", "open"] : ["style"];
-  for (const { name } of [...old.attributes]) if (!kept.includes(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
-  for (const { name, value } of fresh.attributes) if (!kept.includes(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  for (const { name } of [...old.attributes])
+    if (!kept.includes(name) && !fresh.hasAttribute(name)) old.removeAttribute(name);
+  for (const { name, value } of fresh.attributes)
+    if (!kept.includes(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
   if (fresh.vars || old.vars) paint(old, fresh.vars ?? {});
   if (fresh.acts || old.acts) wire(old, fresh.acts ?? {});
   const chosen = fresh.nodeName === "SELECT" || fresh.nodeName === "INPUT" ? fresh.value : null;
   reconcile(old, [...fresh.childNodes]);
   const typed = old.nodeName === "INPUT" && old.hasAttribute("data-begun");
-  if (chosen !== null && old.value !== chosen && (typed ? begun : old.nodeName === "SELECT" || old !== document.activeElement)) old.value = chosen;
+  if (
+    chosen !== null &&
+    old.value !== chosen &&
+    (typed ? begun : old.nodeName === "SELECT" || old !== document.activeElement)
+  )
+    old.value = chosen;
 }
 
 /** A heading with what stands beside it. */
@@ -107,26 +132,72 @@ export function verdict(word) {
 export function table(columns, rows, props = {}) {
   const kind = (column) => ({ class: column[2] });
   const title = (text) => (text.startsWith("(") ? unseen(text.slice(1, -1)) : text);
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": props["aria-label"] ?? columns[0][0] }, h("table", props,
-    h("thead", {}, h("tr", {}, columns.map((c) => h("th", { ...kind(c), scope: "col" }, title(c[0]))))),
-    h("tbody", {}, rows.map((row) => h("tr", {}, columns.map((c) => h("td", kind(c), c[1](row))))))));
+  return h(
+    "div",
+    { class: "scroll", tabindex: "0", role: "region", "aria-label": props["aria-label"] ?? columns[0][0] },
+    h(
+      "table",
+      props,
+      h(
+        "thead",
+        {},
+        h(
+          "tr",
+          {},
+          columns.map((c) => h("th", { ...kind(c), scope: "col" }, title(c[0]))),
+        ),
+      ),
+      h(
+        "tbody",
+        {},
+        rows.map((row) =>
+          h(
+            "tr",
+            {},
+            columns.map((c) => h("td", kind(c), c[1](row))),
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 /** A bar: `used` of `total`, of which `fresh` is new, with a mark where one is given. The text beside it says the same. */
 export function gauge(used, total, fresh = 0, mark = null) {
   const part = (amount) => (total > 0 ? Math.min(1, Math.max(0, amount / total)) : 0);
   const marked = mark !== null && total > 0;
-  return h("span", { class: `gauge${marked ? " marked" : ""}${used > total ? " over" : ""}`, "aria-hidden": "true",
-    vars: { u: part(used), b: part(used - fresh), m: marked ? part(mark) : 0 } },
-  h("i"), h("i"), marked ? h("u") : null);
+  return h(
+    "span",
+    {
+      class: `gauge${marked ? " marked" : ""}${used > total ? " over" : ""}`,
+      "aria-hidden": "true",
+      vars: { u: part(used), b: part(used - fresh), m: marked ? part(mark) : 0 },
+    },
+    h("i"),
+    h("i"),
+    marked ? h("u") : null,
+  );
 }
 
 /** A command that can be taken along with one click. */
 export function command(text) {
   const copy = async (event) => {
     const button = event.currentTarget;
-    try { await navigator.clipboard.writeText(text); button.textContent = "copied"; } catch { button.textContent = "select and copy"; }
-    setTimeout(() => { button.textContent = "copy"; }, 1500);
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "copied";
+    } catch {
+      button.textContent = "select and copy";
+    }
+    setTimeout(() => {
+      button.textContent = "copy";
+    }, 1500);
   };
-  return h("p", { class: "command" }, h("code", {}, text), " ", h("button", { class: "small", "aria-label": `Copy: ${text}`, on: { click: copy } }, "copy"));
+  return h(
+    "p",
+    { class: "command" },
+    h("code", {}, text),
+    " ",
+    h("button", { class: "small", "aria-label": `Copy: ${text}`, on: { click: copy } }, "copy"),
+  );
 }

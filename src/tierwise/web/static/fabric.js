@@ -7,19 +7,37 @@ export class Fabric {
     this.size = columns.name.length;
     const amounts = columns.amounts[resource];
     this.fragments = fragments;
-    this.amounts = fragments ? { ...amounts, used: amounts.fragmented ?? amounts.total.map(() => 0), new: null } : amounts;
+    this.amounts = fragments
+      ? { ...amounts, used: amounts.fragmented ?? amounts.total.map(() => 0), new: null }
+      : amounts;
     this.children = columns.name.map(() => []);
-    columns.parent.forEach((parent, d) => { if (parent >= 0) this.children[parent].push(d); });
+    columns.parent.forEach((parent, d) => {
+      if (parent >= 0) this.children[parent].push(d);
+    });
     this.tierNames = new Map(columns.tiers.map((entry) => [entry.tier, entry.name]));
   }
 
-  find(name) { return this.columns.name.indexOf(name); }
-  name(d) { return this.columns.name[d]; }
-  nodes(d) { return this.columns.nodes[d]; }
-  own(d) { return this.columns.own[d]; }
-  shut(d) { return this.columns.shut[d]; }
-  over(d) { return this.columns.over[d]; }
-  sum(what, d) { return this.amounts[what]?.[d] ?? 0; }
+  find(name) {
+    return this.columns.name.indexOf(name);
+  }
+  name(d) {
+    return this.columns.name[d];
+  }
+  nodes(d) {
+    return this.columns.nodes[d];
+  }
+  own(d) {
+    return this.columns.own[d];
+  }
+  shut(d) {
+    return this.columns.shut[d];
+  }
+  over(d) {
+    return this.columns.over[d];
+  }
+  sum(what, d) {
+    return this.amounts[what]?.[d] ?? 0;
+  }
 
   /** "tier 1 (rack)"; nothing for the cluster as a whole. */
   tier(d) {

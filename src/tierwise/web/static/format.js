@@ -6,8 +6,12 @@ const BYTES = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
 export function short(resource, amount) {
   if (resource === "cpu") return digits(amount / 1000);
   if (!/memory|storage/.test(resource)) return count(amount);
-  let value = amount, power = 0;
-  while (value >= 1024 && power < BYTES.length - 1) { value /= 1024; power += 1; }
+  let value = amount,
+    power = 0;
+  while (value >= 1024 && power < BYTES.length - 1) {
+    value /= 1024;
+    power += 1;
+  }
   return digits(value) + BYTES[power];
 }
 
@@ -50,7 +54,9 @@ export function age(seconds) {
 let fromStart = false;
 
 /** Whether times are seconds since the beginning of a simulation, which has no date. */
-export function countFromStart(is) { fromStart = is; }
+export function countFromStart(is) {
+  fromStart = is;
+}
 
 export function clock(epoch) {
   if (fromStart) return `day ${Math.floor(epoch / 86400) + 1}, ${new Date(epoch * 1000).toISOString().slice(11, 19)}`;

@@ -6,23 +6,39 @@ export function listen(act) {
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = event.target.matches("input, select, textarea");
-    if (event.key === "Escape") { event.target.blur(); act.back(); return; }
+    if (event.key === "Escape") {
+      event.target.blur();
+      act.back();
+      return;
+    }
     if (typing) return;
     const tile = event.target.closest(".stop");
-    const moved = event.key === "/" ? document.getElementById("search")
-      : event.key === "j" || event.key === "k" ? beside(".entry", event.key === "j" ? 1 : -1)
-        : tile && event.key.startsWith("Arrow") ? next(tile, event.key) : null;
+    const moved =
+      event.key === "/"
+        ? document.getElementById("search")
+        : event.key === "j" || event.key === "k"
+          ? beside(".entry", event.key === "j" ? 1 : -1)
+          : tile && event.key.startsWith("Arrow")
+            ? next(tile, event.key)
+            : null;
     if (event.key === "u") act.up();
     if (event.key === "," || event.key === ".") act.time(event.key === "." ? 1 : -1);
     if (event.key === "p") act.time(0);
-    if (moved) { event.preventDefault(); moved.focus(); moved.scrollIntoView({ block: "nearest" }); }
+    if (moved) {
+      event.preventDefault();
+      moved.focus();
+      moved.scrollIntoView({ block: "nearest" });
+    }
   });
 }
 
 /** Let the tab key reach the map: the lit tile, or the first one. */
 export function oneStop(map) {
   const stops = [...map.querySelectorAll(".stop")];
-  (stops.find((stop) => stop === document.activeElement || stop.closest(".lit")) ?? stops[0])?.setAttribute("tabindex", "0");
+  (stops.find((stop) => stop === document.activeElement || stop.closest(".lit")) ?? stops[0])?.setAttribute(
+    "tabindex",
+    "0",
+  );
 }
 
 function beside(selector, step) {
@@ -35,12 +51,20 @@ function beside(selector, step) {
 function next(tile, key) {
   const from = tile.getBoundingClientRect();
   const [right, down] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
-  let best = null, least = Infinity;
+  let best = null,
+    least = Infinity;
   for (const other of document.querySelectorAll(".stop")) {
     const to = other.getBoundingClientRect();
-    const [x, y] = [to.left + to.width / 2 - from.left - from.width / 2, to.top + to.height / 2 - from.top - from.height / 2];
-    const along = x * right + y * down, across = Math.abs(x * down) + Math.abs(y * right);
-    if (along > 2 && along + 2 * across < least) { least = along + 2 * across; best = other; }
+    const [x, y] = [
+      to.left + to.width / 2 - from.left - from.width / 2,
+      to.top + to.height / 2 - from.top - from.height / 2,
+    ];
+    const along = x * right + y * down,
+      across = Math.abs(x * down) + Math.abs(y * right);
+    if (along > 2 && along + 2 * across < least) {
+      least = along + 2 * across;
+      best = other;
+    }
   }
   return best;
 }

@@ -11,10 +11,14 @@ const LABELS = 4; // levels that have labels; frames within frames within frames
 /** How many equal columns of at least a width stand side by side, so that the last row is as full as can be. */
 export function columns(number, width, least, gap = GAP) {
   const most = Math.max(1, Math.min(number, Math.floor((width + gap) / (least + gap))));
-  let best = most, empty = Infinity;
+  let best = most,
+    empty = Infinity;
   for (let found = most; found >= Math.ceil(most / 2); found -= 1) {
     const left = (Math.ceil(number / found) * found - number) / number;
-    if (left < empty - 1e-9) { best = found; empty = left; }
+    if (left < empty - 1e-9) {
+      best = found;
+      empty = left;
+    }
   }
   return best;
 }
@@ -46,7 +50,11 @@ function levelsOf(tree, root) {
     const blocks = here.map((d) => tree.inner(d));
     const units = here.filter((_, i) => !blocks[i].length).map((d) => tree.units(d));
     const numbers = [...blocks.map((inner) => inner.length).filter(Boolean), ...units].sort((a, b) => a - b);
-    levels.push({ inner: Math.max(0, ...blocks.map((inner) => inner.length)), units: Math.max(0, ...units), skewed: numbers.at(-1) > 2 * numbers[numbers.length >> 1] });
+    levels.push({
+      inner: Math.max(0, ...blocks.map((inner) => inner.length)),
+      units: Math.max(0, ...units),
+      skewed: numbers.at(-1) > 2 * numbers[numbers.length >> 1],
+    });
     here = blocks.flat();
   }
   return levels;
@@ -87,13 +95,21 @@ class Layout {
       if (empty && !this.ragged && number > 1) continue;
       const row = this.measure(depth + 1, each).height + head + 2 * pad;
       const height = rows * (row + gap) - gap;
-      if (!best || height < best.height - 1 || (height < best.height + 1 && empty < best.empty)) best = { columns: number, each, row, height, empty, gap };
+      if (!best || height < best.height - 1 || (height < best.height + 1 && empty < best.empty))
+        best = { columns: number, each, row, height, empty, gap };
     }
-    return { ...best, cells, row: this.levels[depth + 1].skewed ? 0 : best.row, height: Math.max(best.height, cells.height) };
+    return {
+      ...best,
+      cells,
+      row: this.levels[depth + 1].skewed ? 0 : best.row,
+      height: Math.max(best.height, cells.height),
+    };
   }
 
   cells(number, width) {
-    const size = this.tiles ? { width: TILE.width, height: TILE.height, gap: GAP } : { width: this.size, height: this.size, gap: CELL_GAP };
+    const size = this.tiles
+      ? { width: TILE.width, height: TILE.height, gap: GAP }
+      : { width: this.size, height: this.size, gap: CELL_GAP };
     const found = columns(number, width, size.width, size.gap);
     const full = this.ragged || this.tiles || number % found === 0;
     const height = full ? Math.ceil(number / found) * (size.height + size.gap) - size.gap : Infinity;

@@ -5,7 +5,16 @@ import { h, head, verdict } from "./dom.js";
 import { age, count, many, short, unit } from "./format.js";
 import { link, toJob } from "./route.js";
 
-const SORTS = [["", "queue and age"], ["-age", "youngest first"], ["age", "oldest first"], ["-pods", "most pods"], ["-amount", "largest"], ["-priority", "priority"], ["name", "name"], ["verdict", "reason"]];
+const SORTS = [
+  ["", "queue and age"],
+  ["-age", "youngest first"],
+  ["age", "oldest first"],
+  ["-pods", "most pods"],
+  ["-amount", "largest"],
+  ["-priority", "priority"],
+  ["name", "name"],
+  ["verdict", "reason"],
+];
 const FOLDED = 3; // alike entries in a row from which on the rest is folded
 
 export function drawWaiting(view) {
@@ -13,16 +22,36 @@ export function drawWaiting(view) {
   const queues = new Map();
   for (const job of waiting.list) queues.set(job.queue, [...(queues.get(job.queue) ?? []), job]);
   const grouped = !view.route.sort;
-  return [listHead(view, "Waiting", waiting, view.board.jobs.waiting, "sort", SORTS),
+  return [
+    listHead(view, "Waiting", waiting, view.board.jobs.waiting, "sort", SORTS),
     waiting.reasons.length > 1 || view.route.reason ? reasons(view, waiting.reasons) : null,
-    waiting.count && view.asks && !view.etas ? h("p", {}, h("button", { type: "button", on: { click: view.askEtas } }, "When do they start?")) : null,
+    waiting.count && view.asks && !view.etas
+      ? h("p", {}, h("button", { type: "button", on: { click: view.askEtas } }, "When do they start?"))
+      : null,
     view.etas?.fault ? h("p", { class: "warn" }, view.etas.fault) : null,
-    waiting.count ? null : h("p", { class: "soft" }, view.board.jobs.waiting ? "No job that waits matches." : "Nothing waits."),
-    grouped ? [...queues].map(([queue, jobs]) => [
-      h("h3", { class: "queue" }, h("a", { href: link({ ...view.route, queue: view.route.queue === queue ? "" : queue }) }, `queue ${queue || "none"}`)),
-      h("ul", { class: "jobs" }, folded(view, jobs))])
-      : h("ul", { class: "jobs" }, waiting.list.map((job) => h("li", { "data-key": job.key }, entryOfWaiting(view, job)))),
-    more(view, "waiting", waiting)];
+    waiting.count
+      ? null
+      : h("p", { class: "soft" }, view.board.jobs.waiting ? "No job that waits matches." : "Nothing waits."),
+    grouped
+      ? [...queues].map(([queue, jobs]) => [
+          h(
+            "h3",
+            { class: "queue" },
+            h(
+              "a",
+              { href: link({ ...view.route, queue: view.route.queue === queue ? "" : queue }) },
+              `queue ${queue || "none"}`,
+            ),
+          ),
+          h("ul", { class: "jobs" }, folded(view, jobs)),
+        ])
+      : h(
+          "ul",
+          { class: "jobs" },
+          waiting.list.map((job) => h("li", { "data-key": job.key }, entryOfWaiting(view, job))),
+        ),
+    more(view, "waiting", waiting),
+  ];
 }
 
 /** Entries of one queue; of those that wait for the same reason in a row the first is told, the others can be opened. */
@@ -35,23 +64,57 @@ function folded(view, jobs) {
     const rest = jobs.slice(i + 1, end);
     const inside = rest.map((job) => h("li", { "data-key": job.key }, entryOfWaiting(view, job)));
     if (rest.length + 1 < FOLDED) rows.push(...inside);
-    else rows.push(h("li", { "data-key": `alike-${jobs[i].key}` }, h("details", { "data-key": `alike-${jobs[i].key}` },
-      h("summary", { class: "soft" }, `${count(rest.length)} more that wait for the same reason`), h("ul", { class: "jobs" }, inside))));
+    else
+      rows.push(
+        h(
+          "li",
+          { "data-key": `alike-${jobs[i].key}` },
+          h(
+            "details",
+            { "data-key": `alike-${jobs[i].key}` },
+            h("summary", { class: "soft" }, `${count(rest.length)} more that wait for the same reason`),
+            h("ul", { class: "jobs" }, inside),
+          ),
+        ),
+      );
     i = end;
   }
   return rows;
 }
 
-const alike = (one, other) => one.verdict === other.verdict && one.reason === other.reason && one.decisive === other.decisive && !one.kept && !other.kept;
+const alike = (one, other) =>
+  one.verdict === other.verdict &&
+  one.reason === other.reason &&
+  one.decisive === other.decisive &&
+  !one.kept &&
+  !other.kept;
 
 function reasons(view, found) {
   const { route } = view;
-  return h("ul", { class: "facets", "aria-label": "Reasons" }, found.map((entry) => {
-    const chosen = route.reason === entry.reason && route.verdict === entry.verdict;
-    const target = chosen ? { verdict: "", reason: "" } : { verdict: entry.verdict, reason: entry.reason };
-    return h("li", { "data-key": `${entry.verdict} ${entry.reason}` }, h("a", { class: `facet${chosen ? " chosen" : ""}`, "aria-current": chosen ? "true" : null, href: link({ ...route, ...target }) },
-      verdict(entry.verdict), ` ${entry.reason} `, h("b", { class: "num" }, count(entry.jobs)), chosen ? " ✕" : ""));
-  }));
+  return h(
+    "ul",
+    { class: "facets", "aria-label": "Reasons" },
+    found.map((entry) => {
+      const chosen = route.reason === entry.reason && route.verdict === entry.verdict;
+      const target = chosen ? { verdict: "", reason: "" } : { verdict: entry.verdict, reason: entry.reason };
+      return h(
+        "li",
+        { "data-key": `${entry.verdict} ${entry.reason}` },
+        h(
+          "a",
+          {
+            class: `facet${chosen ? " chosen" : ""}`,
+            "aria-current": chosen ? "true" : null,
+            href: link({ ...route, ...target }),
+          },
+          verdict(entry.verdict),
+          ` ${entry.reason} `,
+          h("b", { class: "num" }, count(entry.jobs)),
+          chosen ? " ✕" : "",
+        ),
+      );
+    }),
+  );
 }
 
 function entryOfWaiting(view, job) {
@@ -62,34 +125,62 @@ function entryOfWaiting(view, job) {
   const part = job.pods ? ` of ${job.pods + number}` : "";
   const kept = job.kept ? h("span", { class: "chip good" }, `${count(job.kept)} ${view.words.kept}`) : null;
   const where = `in ${place(view, job)}`;
-  return entry(view, job, [h("b", {}, job.name), kept, job.waiting ? verdict(job.verdict) : null],
+  return entry(
+    view,
+    job,
+    [h("b", {}, job.name), kept, job.waiting ? verdict(job.verdict) : null],
     [`${count(number)}${part} ${number === 1 && !part ? "pod" : "pods"}${asks}${since ? ` · ${since}` : ""}`],
-    [h("p", {}, job.waiting ? job.decisive : `${view.words.keeps} ${where}`), expected(view, job)]);
+    [h("p", {}, job.waiting ? job.decisive : `${view.words.keeps} ${where}`), expected(view, job)],
+  );
 }
 
 /** When it is expected to start: worked out for this page, else what the scheduler wrote last. */
 function expected(view, job) {
   const told = view.etas?.jobs?.find((eta) => eta.podGroup === job.key);
-  const text = told ? `${told.position} of ${told.of}, expected start: ${told.text}` : job.expected ? `expected start: ${job.expected}` : "";
+  const text = told
+    ? `${told.position} of ${told.of}, expected start: ${told.text}`
+    : job.expected
+      ? `expected start: ${job.expected}`
+      : "";
   return text ? h("p", { class: "soft" }, text) : null;
 }
 
 export function drawRunning(view) {
   const { running } = view.lists;
-  return [listHead(view, "Running", running, view.board.jobs.running, "order", SORTS),
-    running.count ? null : h("p", { class: "soft" }, view.board.jobs.running ? "No job that runs matches." : "No job runs."),
-    h("ul", { class: "jobs" }, running.list.map((job) => h("li", { "data-key": job.key }, entryOfRunning(view, job)))),
-    more(view, "running", running)];
+  return [
+    listHead(view, "Running", running, view.board.jobs.running, "order", SORTS),
+    running.count
+      ? null
+      : h("p", { class: "soft" }, view.board.jobs.running ? "No job that runs matches." : "No job runs."),
+    h(
+      "ul",
+      { class: "jobs" },
+      running.list.map((job) => h("li", { "data-key": job.key }, entryOfRunning(view, job))),
+    ),
+    more(view, "running", running),
+  ];
 }
 
 function entryOfRunning(view, job) {
   const { resource, at } = view;
-  const chips = [[job.new, view.words.fresh, "good"], [job.leaving, "leaving", "bad"], [job.kept, view.words.kept, "warn"]];
+  const chips = [
+    [job.new, view.words.fresh, "good"],
+    [job.leaving, "leaving", "bad"],
+    [job.kept, view.words.kept, "warn"],
+  ];
   const since = job.created > 0 ? ` · ${age(view.now - job.created)} old` : "";
-  return entry(view, job,
-    [h("b", {}, job.name), chips.map(([number, text, kind]) => number ? h("span", { class: `chip ${kind}` }, `${count(number)} ${text}`) : null)],
+  return entry(
+    view,
+    job,
+    [
+      h("b", {}, job.name),
+      chips.map(([number, text, kind]) =>
+        number ? h("span", { class: `chip ${kind}` }, `${count(number)} ${text}`) : null,
+      ),
+    ],
     [`${many(job.pods, "pod")}, ${short(resource, job.used[at])} ${unit(resource)}`],
-    h("p", {}, `in ${place(view, job)} · queue ${job.queue || "none"}${since}`));
+    h("p", {}, `in ${place(view, job)} · queue ${job.queue || "none"}${since}`),
+  );
 }
 
 /** The innermost domain of the fabric shown that holds a job. */
@@ -100,20 +191,63 @@ function place({ fabric, tree }, job) {
 
 function entry(view, job, title, beside, below) {
   const chosen = job.key === view.jobKey;
-  return h("a", { class: `entry${chosen ? " chosen" : ""}`, href: toJob(view.route, job.path), "aria-current": chosen ? "true" : null },
-    h("span", {}, title), h("span", { class: "num soft" }, beside), below);
+  return h(
+    "a",
+    {
+      class: `entry${chosen ? " chosen" : ""}`,
+      href: toJob(view.route, job.path),
+      "aria-current": chosen ? "true" : null,
+    },
+    h("span", {}, title),
+    h("span", { class: "num soft" }, beside),
+    below,
+  );
 }
 
 function listHead(view, title, list, all, field, sorts) {
   const { route } = view;
-  const pick = h("select", { "aria-label": `Order of ${title.toLowerCase()} jobs`, on: { change: (event) => { location.hash = link({ ...route, [field]: event.target.value }); } } },
-    sorts.map(([value, text]) => h("option", { value, selected: route[field] === value }, field === "order" && !value ? "largest" : text)));
-  const chips = [["filter", route.filter && `“${route.filter}”`], ["queue", route.queue && `queue ${route.queue}`]].filter(([, text]) => text)
-    .map(([name, text]) => h("a", { class: "facet chosen", href: link({ ...route, [name]: "" }), title: "Take this filter away" }, text, " ✕"));
-  return head(title, h("span", { class: "soft" }, list.count === all ? many(all, "job") : `${count(list.count)} of ${many(all, "job")}`), chips, pick);
+  const pick = h(
+    "select",
+    {
+      "aria-label": `Order of ${title.toLowerCase()} jobs`,
+      on: {
+        change: (event) => {
+          location.hash = link({ ...route, [field]: event.target.value });
+        },
+      },
+    },
+    sorts.map(([value, text]) =>
+      h("option", { value, selected: route[field] === value }, field === "order" && !value ? "largest" : text),
+    ),
+  );
+  const chips = [
+    ["filter", route.filter && `“${route.filter}”`],
+    ["queue", route.queue && `queue ${route.queue}`],
+  ]
+    .filter(([, text]) => text)
+    .map(([name, text]) =>
+      h(
+        "a",
+        { class: "facet chosen", href: link({ ...route, [name]: "" }), title: "Take this filter away" },
+        text,
+        " ✕",
+      ),
+    );
+  return head(
+    title,
+    h("span", { class: "soft" }, list.count === all ? many(all, "job") : `${count(list.count)} of ${many(all, "job")}`),
+    chips,
+    pick,
+  );
 }
 
 function more(view, name, list) {
   const left = list.count - list.list.length;
-  return left > 0 ? h("button", { class: "more", "data-key": `more-${name}`, on: { click: () => view.showMore(name) } }, `Show ${count(Math.min(left, 200))} more of ${count(left)}`) : null;
+  return left > 0
+    ? h(
+        "button",
+        { class: "more", "data-key": `more-${name}`, on: { click: () => view.showMore(name) } },
+        `Show ${count(Math.min(left, 200))} more of ${count(left)}`,
+      )
+    : null;
 }

@@ -30,36 +30,96 @@ export function drawMap(view) {
   return [
     head("Fabric", crumbs(view), h("span", { class: "soft" }, said(view, zoom))),
     view.board.fabrics.length > 1 ? chooser(view) : null,
-    zoom ? questions(view, "What if", [["it were drained", "drain", fabric.name(zoom)], ["it were cordoned", "cordon", fabric.name(zoom)], ["it were gone", "remove", fabric.name(zoom)],
-      ...view.tree ? [] : [["there were one more like it", "add-domains", `1=${fabric.name(zoom)}`]]]) : null,
+    zoom
+      ? questions(view, "What if", [
+          ["it were drained", "drain", fabric.name(zoom)],
+          ["it were cordoned", "cordon", fabric.name(zoom)],
+          ["it were gone", "remove", fabric.name(zoom)],
+          ...(view.tree ? [] : [["there were one more like it", "add-domains", `1=${fabric.name(zoom)}`]]),
+        ])
+      : null,
     notes(view),
     fabric.fragments ? fragments(view) : null,
-    h("div", { class: `map${view.lights ? " lights" : ""}${fabric.fragments ? " fragments" : ""}`, role: "group", "aria-label": "Map of domains; arrow keys move, Enter opens", vars: { size: `${drawing.layout.size}px` } },
-      drawing.inside(zoom, 0, view.width), drawing.more(zoom, `+ one more like ${fabric.name(fabric.children[zoom].at(-1) ?? 0)}`)),
-    h("ul", { class: "legend" }, LEGEND.filter((entry) => entry[3](view)).map(([text, vars, mark]) =>
-      h("li", {}, h("span", { class: `cell ${mark}`, vars, "aria-hidden": "true" }), text))),
+    h(
+      "div",
+      {
+        class: `map${view.lights ? " lights" : ""}${fabric.fragments ? " fragments" : ""}`,
+        role: "group",
+        "aria-label": "Map of domains; arrow keys move, Enter opens",
+        vars: { size: `${drawing.layout.size}px` },
+      },
+      drawing.inside(zoom, 0, view.width),
+      drawing.more(zoom, `+ one more like ${fabric.name(fabric.children[zoom].at(-1) ?? 0)}`),
+    ),
+    h(
+      "ul",
+      { class: "legend" },
+      LEGEND.filter((entry) => entry[3](view)).map(([text, vars, mark]) =>
+        h("li", {}, h("span", { class: `cell ${mark}`, vars, "aria-hidden": "true" }), text),
+      ),
+    ),
   ];
 }
 
 /** Where most is fragmented, of the domains that are drawn inside the opened one. */
 function fragments(view) {
   const { fabric, zoom, route, resource } = view;
-  const worst = [...fabric.children[zoom]].filter((d) => fabric.sum("used", d)).sort((one, other) => fabric.sum("used", other) - fabric.sum("used", one)).slice(0, 6);
-  return h("p", { class: "note" }, "The map shows what is fragmented: free, but too little in one place for any gang that waits. ",
-    worst.length ? ["Most of it is in ", worst.map((d, i) => [i ? ", " : "", h("a", { href: toDomain(route, fabric.name(d)) }, fabric.name(d)), ` (${short(resource, fabric.sum("used", d))})`]), ". "] : null,
-    h("a", { href: link({ ...route, show: "" }) }, "Show what is in use"));
+  const worst = [...fabric.children[zoom]]
+    .filter((d) => fabric.sum("used", d))
+    .sort((one, other) => fabric.sum("used", other) - fabric.sum("used", one))
+    .slice(0, 6);
+  return h(
+    "p",
+    { class: "note" },
+    "The map shows what is fragmented: free, but too little in one place for any gang that waits. ",
+    worst.length
+      ? [
+          "Most of it is in ",
+          worst.map((d, i) => [
+            i ? ", " : "",
+            h("a", { href: toDomain(route, fabric.name(d)) }, fabric.name(d)),
+            ` (${short(resource, fabric.sum("used", d))})`,
+          ]),
+          ". ",
+        ]
+      : null,
+    h("a", { href: link({ ...route, show: "" }) }, "Show what is in use"),
+  );
 }
 
 /** The trees over the same nodes, of which one is drawn. */
 function chooser({ board, route, tree }) {
-  return h("nav", { "aria-label": "Fabrics" }, h("ul", { class: "facets" }, board.fabrics.map(({ title, name, setAside }, i) => h("li", { "data-key": title },
-    h("a", { class: `facet plain${i === tree ? " chosen" : ""}`, "aria-current": i === tree ? "true" : null, href: link({ ...route, fabric: i ? title : "", domain: "" }) },
-      h("b", {}, title), h("span", { class: "soft" }, ` ${many(name.length - 1, "domain")}`), setAside.length ? h("span", { class: "bad" }, ` ${setAside.length} set aside`) : null)))));
+  return h(
+    "nav",
+    { "aria-label": "Fabrics" },
+    h(
+      "ul",
+      { class: "facets" },
+      board.fabrics.map(({ title, name, setAside }, i) =>
+        h(
+          "li",
+          { "data-key": title },
+          h(
+            "a",
+            {
+              class: `facet plain${i === tree ? " chosen" : ""}`,
+              "aria-current": i === tree ? "true" : null,
+              href: link({ ...route, fabric: i ? title : "", domain: "" }),
+            },
+            h("b", {}, title),
+            h("span", { class: "soft" }, ` ${many(name.length - 1, "domain")}`),
+            setAside.length ? h("span", { class: "bad" }, ` ${setAside.length} set aside`) : null,
+          ),
+        ),
+      ),
+    ),
+  );
 }
 
 /** The drawing with the most levels whose cells are still large enough to be seen and to be hit: nodes, then domains. */
 function richest(view) {
-  let drawing = null, levels = -1;
+  let drawing = null,
+    levels = -1;
   for (const most of STEPS) {
     const open = view.fabric.opened(view.zoom, most);
     if (open.size === levels) continue; // the same levels as before
@@ -75,18 +135,43 @@ function richest(view) {
 /** What the map does not show by itself: domains that errors took out, and a chosen job that stands elsewhere. */
 function notes({ board, fabric, zoom, route, story, lights, tried }) {
   const { setAside } = fabric.columns;
-  const aside = setAside.length ? h("p", { class: "note bad" }, `${many(setAside.length, "domain")} set aside for errors and not drawn: ${setAside.slice(0, 6).join(", ")}${setAside.length > 6 ? " …" : ""}. `,
-    h("a", { href: "#problems", on: { click: toProblems } }, "See the problems")) : null;
+  const aside = setAside.length
+    ? h(
+        "p",
+        { class: "note bad" },
+        `${many(setAside.length, "domain")} set aside for errors and not drawn: ${setAside.slice(0, 6).join(", ")}${setAside.length > 6 ? " …" : ""}. `,
+        h("a", { href: "#problems", on: { click: toProblems } }, "See the problems"),
+      )
+    : null;
   if (!lights && !tried.size && story?.why?.tried.some((t) => t.bestIndex > 0)) {
-    const best = story.why.tried.findLast((t) => t.bestIndex > 0), { title } = board.fabrics[best.fabric];
-    return [aside, h("p", { class: "note" }, `The best place for ${story.name} that was tried is ${best.best}, on ${title}. `,
-      h("a", { href: toDomain({ ...route, fabric: best.fabric ? title : "" }, "") }, `Show ${title}`))];
+    const best = story.why.tried.findLast((t) => t.bestIndex > 0),
+      { title } = board.fabrics[best.fabric];
+    return [
+      aside,
+      h(
+        "p",
+        { class: "note" },
+        `The best place for ${story.name} that was tried is ${best.best}, on ${title}. `,
+        h("a", { href: toDomain({ ...route, fabric: best.fabric ? title : "" }, "") }, `Show ${title}`),
+      ),
+    ];
   }
-  if (!lights || lights.has(zoom) && lights.get(zoom) === lights.get(0)) return aside;
+  if (!lights || (lights.has(zoom) && lights.get(zoom) === lights.get(0))) return aside;
   const home = Math.max(0, ...[...lights].filter(([, pods]) => pods === lights.get(0)).map(([d]) => d));
   const some = lights.get(zoom) ?? 0;
-  return [aside, h("p", { class: "note" }, some ? `${some} of the ${many(lights.get(0), "pod")} of ${story.name} are here. ` : `${story.name} is not here. `,
-    h("a", { href: toDomain(route, home ? fabric.name(home) : "") }, home ? `Show ${fabric.name(home)}, where it is` : "Show the whole cluster"))];
+  return [
+    aside,
+    h(
+      "p",
+      { class: "note" },
+      some ? `${some} of the ${many(lights.get(0), "pod")} of ${story.name} are here. ` : `${story.name} is not here. `,
+      h(
+        "a",
+        { href: toDomain(route, home ? fabric.name(home) : "") },
+        home ? `Show ${fabric.name(home)}, where it is` : "Show the whole cluster",
+      ),
+    ),
+  ];
 }
 
 function toProblems(event) {
@@ -96,9 +181,15 @@ function toProblems(event) {
 
 function crumbs({ fabric, zoom, route }) {
   const path = fabric.path(zoom);
-  return h("nav", { class: "crumbs", "aria-label": "Domains around the map" }, path.map((d, i) => (i < path.length - 1
-    ? h("a", { href: toDomain(route, d ? fabric.name(d) : "") }, fabric.name(d))
-    : h("span", {}, fabric.name(d), h("span", { class: "soft" }, ` ${fabric.tier(d)}`)))));
+  return h(
+    "nav",
+    { class: "crumbs", "aria-label": "Domains around the map" },
+    path.map((d, i) =>
+      i < path.length - 1
+        ? h("a", { href: toDomain(route, d ? fabric.name(d) : "") }, fabric.name(d))
+        : h("span", {}, fabric.name(d), h("span", { class: "soft" }, ` ${fabric.tier(d)}`)),
+    ),
+  );
 }
 
 /** What a domain has in words. */
@@ -132,7 +223,8 @@ class Drawing {
     this.layout = fitting(this, view.zoom, view.width, height, { tiles });
   }
 
-  tilesOf(d) { // innermost opened domains below d
+  tilesOf(d) {
+    // innermost opened domains below d
     return this.open.has(d) ? this.view.fabric.children[d].reduce((sum, child) => sum + this.tilesOf(child), 0) : 1;
   }
 
@@ -158,16 +250,51 @@ class Drawing {
   /** What is in a block of a width. */
   inside(d, depth, width) {
     const { fabric } = this.view;
-    const { columns: number, each: wide, gap: apart, row, cells: { columns, each, gap } } = this.layout.measure(depth, width);
+    const {
+      columns: number,
+      each: wide,
+      gap: apart,
+      row,
+      cells: { columns, each, gap },
+    } = this.layout.measure(depth, width);
     const inner = this.inner(d);
-    if (inner.length) return [h("div", { class: "inside", vars: { columns: number, gap: `${apart}px`, row: row ? `${row}px` : "auto" } }, inner.map((child) => this.block(child, depth + 1, wide))), this.own(d)];
-    if (this.withNodes) return h("div", { class: "inside cells", vars: { columns } }, (this.byDomain.get(d) ?? []).map((node) => this.cell(node)));
+    if (inner.length)
+      return [
+        h(
+          "div",
+          { class: "inside", vars: { columns: number, gap: `${apart}px`, row: row ? `${row}px` : "auto" } },
+          inner.map((child) => this.block(child, depth + 1, wide)),
+        ),
+        this.own(d),
+      ];
+    if (this.withNodes)
+      return h(
+        "div",
+        { class: "inside cells", vars: { columns } },
+        (this.byDomain.get(d) ?? []).map((node) => this.cell(node)),
+      );
     const children = this.open.has(d) ? fabric.children[d] : [d];
-    if (this.layout.tiles) return [h("div", { class: "inside", vars: { columns, gap: `${gap}px` } }, children.map((child) => this.tile(child, each))), this.own(d)];
-    return [h("div", { class: "inside cells", vars: { columns } }, children.map((child) => this.domainCell(child))), this.own(d)];
+    if (this.layout.tiles)
+      return [
+        h(
+          "div",
+          { class: "inside", vars: { columns, gap: `${gap}px` } },
+          children.map((child) => this.tile(child, each)),
+        ),
+        this.own(d),
+      ];
+    return [
+      h(
+        "div",
+        { class: "inside cells", vars: { columns } },
+        children.map((child) => this.domainCell(child)),
+      ),
+      this.own(d),
+    ];
   }
 
-  label(d, width) { // what tells a domain from those beside it, where there is little room
+  label(d, width) {
+    // what tells a domain from those beside it, where there is little room
     const { fabric } = this.view;
     const siblings = fabric.children[Math.max(0, fabric.columns.parent[d])].map((other) => fabric.name(other));
     return 7 * fabric.name(d).length + 36 < width ? fabric.name(d) : tail(fabric.name(d), siblings);
@@ -178,13 +305,41 @@ class Drawing {
     const [used, total, fresh] = ["used", "total", "new"].map((what) => fabric.sum(what, d));
     const amounts = `${short(resource, used)}/${short(resource, total)}`;
     const labelled = depth <= this.layout.labels;
-    return h("div", { class: `block${this.layout.frame(depth).kind}${this.mark(d)}`, "data-key": fabric.name(d), title: labelled ? null : this.title(d) },
-      labelled ? h("div", { class: "name" },
-        h("a", { class: "stop", href: toDomain(route, fabric.name(d)), title: this.title(d), tabindex: "-1" }, this.label(d, width), unseen(` ${this.title(d)}`)),
-        width > 240 ? gauge(used, total, fresh) : null,
-        width < 110 && (this.more(d) || this.badge(d)) ? null : h("span", { class: "num" }, 7 * (amounts.length + fabric.name(d).length) + 24 < width ? amounts : total ? percent(used / total) : "–"),
-        this.more(d), this.badge(d)) : null,
-      this.inside(d, depth, width));
+    return h(
+      "div",
+      {
+        class: `block${this.layout.frame(depth).kind}${this.mark(d)}`,
+        "data-key": fabric.name(d),
+        title: labelled ? null : this.title(d),
+      },
+      labelled
+        ? h(
+            "div",
+            { class: "name" },
+            h(
+              "a",
+              { class: "stop", href: toDomain(route, fabric.name(d)), title: this.title(d), tabindex: "-1" },
+              this.label(d, width),
+              unseen(` ${this.title(d)}`),
+            ),
+            width > 240 ? gauge(used, total, fresh) : null,
+            width < 110 && (this.more(d) || this.badge(d))
+              ? null
+              : h(
+                  "span",
+                  { class: "num" },
+                  7 * (amounts.length + fabric.name(d).length) + 24 < width
+                    ? amounts
+                    : total
+                      ? percent(used / total)
+                      : "–",
+                ),
+            this.more(d),
+            this.badge(d),
+          )
+        : null,
+      this.inside(d, depth, width),
+    );
   }
 
   /** While somebody asks what if: one domain more is drawn in a block with a click. */
@@ -193,56 +348,125 @@ class Drawing {
     const last = fabric.children[d].at(-1);
     if (!(route.asking || route.changes) || tree || last === undefined) return null;
     const title = `Add a domain like ${fabric.name(last)} to ${fabric.name(d)}`;
-    return h("a", { class: text === "+" ? "add stop" : "add", tabindex: text === "+" ? "-1" : null, href: withChange(route, "add-domains", `1=${fabric.name(last)}`), title, "aria-label": text === "+" ? title : null }, text);
+    return h(
+      "a",
+      {
+        class: text === "+" ? "add stop" : "add",
+        tabindex: text === "+" ? "-1" : null,
+        href: withChange(route, "add-domains", `1=${fabric.name(last)}`),
+        title,
+        "aria-label": text === "+" ? title : null,
+      },
+      text,
+    );
   }
 
   /** An innermost domain as a tile with a bar. */
   tile(d, each) {
     const { fabric, resource, route } = this.view;
     const [used, total, fresh] = ["used", "total", "new"].map((what) => fabric.sum(what, d));
-    return h("div", { class: `tile${this.mark(d)}`, "data-key": fabric.name(d) },
-      h("a", { class: "label stop", href: toDomain(route, fabric.name(d)), title: this.title(d), tabindex: "-1" },
-        h("b", {}, this.label(d, each - 20)), h("span", {}, `${short(resource, used)}/${short(resource, total)}`), unseen(` ${this.title(d)}`)),
-      gauge(used, total, fresh), this.badge(d));
+    return h(
+      "div",
+      { class: `tile${this.mark(d)}`, "data-key": fabric.name(d) },
+      h(
+        "a",
+        { class: "label stop", href: toDomain(route, fabric.name(d)), title: this.title(d), tabindex: "-1" },
+        h("b", {}, this.label(d, each - 20)),
+        h("span", {}, `${short(resource, used)}/${short(resource, total)}`),
+        unseen(` ${this.title(d)}`),
+      ),
+      gauge(used, total, fresh),
+      this.badge(d),
+    );
   }
 
   /** An innermost domain as a cell. */
   domainCell(d) {
     const { fabric, route } = this.view;
     const [used, total, fresh] = ["used", "total", "new"].map((what) => fabric.sum(what, d));
-    const marks = [fresh && "new", fabric.over(d) && "over", fabric.shut(d) === fabric.nodes(d) && "shut"].filter(Boolean);
-    return h("a", { class: `stop cell ${marks.join(" ")}${this.mark(d)}`, "data-key": fabric.name(d), href: toDomain(route, fabric.name(d)), title: this.title(d), tabindex: "-1",
-      vars: filled(used, total, fresh) }, unseen(this.title(d)));
+    const marks = [fresh && "new", fabric.over(d) && "over", fabric.shut(d) === fabric.nodes(d) && "shut"].filter(
+      Boolean,
+    );
+    return h(
+      "a",
+      {
+        class: `stop cell ${marks.join(" ")}${this.mark(d)}`,
+        "data-key": fabric.name(d),
+        href: toDomain(route, fabric.name(d)),
+        title: this.title(d),
+        tabindex: "-1",
+        vars: filled(used, total, fresh),
+      },
+      unseen(this.title(d)),
+    );
   }
 
-  own(d) { // the nodes that hang on an opened domain itself
+  own(d) {
+    // the nodes that hang on an opened domain itself
     const { fabric } = this.view;
     if (!fabric.own(d) || !fabric.children[d].length) return null;
     const nodes = this.byDomain.get(d) ?? [];
-    const text = d ? `${many(fabric.own(d), "node")} directly in ${fabric.name(d)}` : `${many(fabric.own(d), "node")} in no domain`;
-    return h("div", { class: "tile own", role: "note" }, h("span", { class: "label" }, h("b", {}, text)),
-      nodes.length ? h("span", { class: "cells" }, nodes.map((node) => this.cell(node))) : null);
+    const text = d
+      ? `${many(fabric.own(d), "node")} directly in ${fabric.name(d)}`
+      : `${many(fabric.own(d), "node")} in no domain`;
+    return h(
+      "div",
+      { class: "tile own", role: "note" },
+      h("span", { class: "label" }, h("b", {}, text)),
+      nodes.length
+        ? h(
+            "span",
+            { class: "cells" },
+            nodes.map((node) => this.cell(node)),
+          )
+        : null,
+    );
   }
 
   cell(node) {
     const { at, resource, jobKey, names, route } = this.view;
     const what = this.view.fabric.fragments ? ["fragmented", "total", "", "kept"] : ["used", "total", "new", "kept"];
     const [used, total, fresh, kept] = what.map((part) => node.amounts[part]?.[at] ?? 0);
-    const marks = [fresh && "new", kept && "kept", node.state && "shut", node.over && "over", jobKey && node.jobs[jobKey] && "lit"];
+    const marks = [
+      fresh && "new",
+      kept && "kept",
+      node.state && "shut",
+      node.over && "over",
+      jobKey && node.jobs[jobKey] && "lit",
+    ];
     const jobs = Object.entries(node.jobs).map(([key, pods]) => `${names[key]?.[0] ?? key} (${many(pods, "pod")})`);
-    const facts = [`${node.name}: ${short(resource, used)} of ${short(resource, total)} ${unit(resource)} ${this.view.fabric.fragments ? "fragmented" : "in use"}`, node.state, node.over ? "overcommitted" : "", ...jobs].filter(Boolean);
-    return h("a", { class: ["cell stop", ...marks.filter(Boolean)].join(" "), "data-key": node.name, href: toNode(route, node.name), tabindex: "-1", vars: filled(used, total, fresh),
-      title: facts.join("\n") }, unseen(facts.join(", ")));
+    const facts = [
+      `${node.name}: ${short(resource, used)} of ${short(resource, total)} ${unit(resource)} ${this.view.fabric.fragments ? "fragmented" : "in use"}`,
+      node.state,
+      node.over ? "overcommitted" : "",
+      ...jobs,
+    ].filter(Boolean);
+    return h(
+      "a",
+      {
+        class: ["cell stop", ...marks.filter(Boolean)].join(" "),
+        "data-key": node.name,
+        href: toNode(route, node.name),
+        tabindex: "-1",
+        vars: filled(used, total, fresh),
+        title: facts.join("\n"),
+      },
+      unseen(facts.join(", ")),
+    );
   }
 
   title(d) {
     const { fabric, lights, tried } = this.view;
-    const lit = lights?.has(d) ? `; ${many(lights.get(d), "pod")} of the chosen job`
-      : tried.has(d) ? `; the best of its tier for the chosen job: ${tried.get(d)} pods fit` : "";
+    const lit = lights?.has(d)
+      ? `; ${many(lights.get(d), "pod")} of the chosen job`
+      : tried.has(d)
+        ? `; the best of its tier for the chosen job: ${tried.get(d)} pods fit`
+        : "";
     return `${fabric.name(d)}${fabric.tier(d) ? `, ${fabric.tier(d)}` : ""}: ${said(this.view, d)}${lit}`;
   }
 
-  mark(d) { // the chosen job stands there; or it stands nowhere, and this is the best place that was tried
+  mark(d) {
+    // the chosen job stands there; or it stands nowhere, and this is the best place that was tried
     const { lights, tried } = this.view;
     return lights?.has(d) ? " lit" : tried.has(d) ? " tried" : "";
   }

@@ -1,7 +1,22 @@
 // Where the page is: #/, #/jobs/NAMESPACE/NAME or #/nodes/NAME, then ?in=DOMAIN&resource=NAME&q=WORDS&… Every state has
 // a link that leads there.
 
-const ASKED = { show: "show", fabric: "fabric", domain: "in", resource: "resource", filter: "q", queue: "queue", verdict: "verdict", reason: "reason", sort: "sort", order: "order", at: "at", run: "run", changes: "if", asking: "asking" };
+const ASKED = {
+  show: "show",
+  fabric: "fabric",
+  domain: "in",
+  resource: "resource",
+  filter: "q",
+  queue: "queue",
+  verdict: "verdict",
+  reason: "reason",
+  sort: "sort",
+  order: "order",
+  at: "at",
+  run: "run",
+  changes: "if",
+  asking: "asking",
+};
 
 export function parse(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
@@ -14,7 +29,11 @@ export function parse(hash) {
 }
 
 function decoded(word) {
-  try { return decodeURIComponent(word); } catch { return word; } // a stray % stands for itself
+  try {
+    return decodeURIComponent(word);
+  } catch {
+    return word;
+  } // a stray % stands for itself
 }
 
 /** The link to a state; what is empty is left out. */

@@ -13,16 +13,56 @@ const DRAWN = 60; // workloads and zones beyond which an application is told by 
 export function drawServices(view) {
   const { services } = view.board;
   return [
-    head("Services", h("span", { class: "soft" }, services.network ? `costs of ${services.network}, ${services.weights}` : "there is no NetworkTopology: no cost is known"),
-      h("span", { class: services.violated ? "bad" : "soft" }, services.violated ? `${many(services.violated, "call")} further than allowed` : "every call within its limit")),
-    services.weighed ? null : h("p", { class: "note warn" }, "The profile has no NetworkOverhead, so nothing places services by these costs."),
-    services.groups.map((group) => h("details", { "data-key": `app-${group.name}`, open: group.violated || services.groups.length < 3 },
-      h("summary", {}, h("b", {}, group.name), h("span", { class: "soft" }, ` ${many(group.workloads.length, "workload")}, ${many(group.count, "call")}, cost ${count(group.cost)}`),
-        group.violated ? h("span", { class: "chip bad" }, `${count(group.violated)} violated`) : null),
-      group.workloads.length + services.zones.length <= DRAWN ? drawing(view, group) : null,
-      group.violated ? calls(view, group, (call) => call.violated) : null,
-      h("details", { "data-key": `calls-${group.name}` }, h("summary", {}, `${many(group.count, "call")} as a table`), calls(view, group)))),
-    services.count > services.groups.length ? h("p", { class: "soft" }, `and ${many(services.count - services.groups.length, "other application")}`) : null,
+    head(
+      "Services",
+      h(
+        "span",
+        { class: "soft" },
+        services.network
+          ? `costs of ${services.network}, ${services.weights}`
+          : "there is no NetworkTopology: no cost is known",
+      ),
+      h(
+        "span",
+        { class: services.violated ? "bad" : "soft" },
+        services.violated ? `${many(services.violated, "call")} further than allowed` : "every call within its limit",
+      ),
+    ),
+    services.weighed
+      ? null
+      : h(
+          "p",
+          { class: "note warn" },
+          "The profile has no NetworkOverhead, so nothing places services by these costs.",
+        ),
+    services.groups.map((group) =>
+      h(
+        "details",
+        { "data-key": `app-${group.name}`, open: group.violated || services.groups.length < 3 },
+        h(
+          "summary",
+          {},
+          h("b", {}, group.name),
+          h(
+            "span",
+            { class: "soft" },
+            ` ${many(group.workloads.length, "workload")}, ${many(group.count, "call")}, cost ${count(group.cost)}`,
+          ),
+          group.violated ? h("span", { class: "chip bad" }, `${count(group.violated)} violated`) : null,
+        ),
+        group.workloads.length + services.zones.length <= DRAWN ? drawing(view, group) : null,
+        group.violated ? calls(view, group, (call) => call.violated) : null,
+        h(
+          "details",
+          { "data-key": `calls-${group.name}` },
+          h("summary", {}, `${many(group.count, "call")} as a table`),
+          calls(view, group),
+        ),
+      ),
+    ),
+    services.count > services.groups.length
+      ? h("p", { class: "soft" }, `and ${many(services.count - services.groups.length, "other application")}`)
+      : null,
     services.links.length ? links(services) : null,
   ];
 }
@@ -36,42 +76,82 @@ function called(workload) {
 }
 
 function target(view, workload) {
-  return workload.jobs.length === 1 ? toJob(view.route, workload.jobs[0]) : link({ ...view.route, filter: workload.name });
+  return workload.jobs.length === 1
+    ? toJob(view.route, workload.jobs[0])
+    : link({ ...view.route, filter: workload.name });
 }
 
 /** The calls of an application, or those of one workload, as a table. */
-export const callsOf = (view, group, workload) => calls(view, group, (call) => call.caller === workload || call.callee === workload, workload);
+export const callsOf = (view, group, workload) =>
+  calls(view, group, (call) => call.caller === workload || call.callee === workload, workload);
 
 function calls(view, group, wanted = () => true, workload = "") {
   const { zones } = view.board.services;
   const names = new Map(group.workloads.map((workload) => [workload.name, workload]));
   const end = (name) => h("a", { href: target(view, names.get(name)) }, called(names.get(name)));
   const found = group.calls.filter(wanted);
-  const way = ({ origin, destination, pairs, state }) => h("div", { class: state === "violated" ? "bad" : "" },
-    origin === destination ? `within ${zoneName(zones[origin])}` : `${zoneName(zones[origin])} → ${zoneName(zones[destination])}`, pairs > 1 ? ` ×${count(pairs)}` : "", state === "unknown" ? " (cost unknown)" : "");
-  const state = (call) => (call.violated ? h("span", { class: "chip bad" }, "too far") : call.ways.length ? h("span", { class: "chip good" }, "kept") : h("span", { class: "soft" }, "not placed"));
-  return found.length ? table([
-    ["caller", (call) => end(call.caller), "long"], ["calls", (call) => end(call.callee), "long"],
-    ["from where to where", (call) => (call.ways.length ? call.ways.slice(0, 6).map(way) : "–"), "grow"],
-    ["cost", (call) => (call.ways.length ? count(call.cost) : "–"), "num"], ["at most", (call) => count(call.max_cost), "num"],
-    ...workload ? [] : [["bandwidth", (call) => (call.bandwidth ? bits(call.bandwidth) : "–"), "num"]], ["limit", state],
-  ], found, { "aria-label": `Calls of ${workload || group.name}` }) : h("p", { class: "soft" }, "There are none.");
+  const way = ({ origin, destination, pairs, state }) =>
+    h(
+      "div",
+      { class: state === "violated" ? "bad" : "" },
+      origin === destination
+        ? `within ${zoneName(zones[origin])}`
+        : `${zoneName(zones[origin])} → ${zoneName(zones[destination])}`,
+      pairs > 1 ? ` ×${count(pairs)}` : "",
+      state === "unknown" ? " (cost unknown)" : "",
+    );
+  const state = (call) =>
+    call.violated
+      ? h("span", { class: "chip bad" }, "too far")
+      : call.ways.length
+        ? h("span", { class: "chip good" }, "kept")
+        : h("span", { class: "soft" }, "not placed");
+  return found.length
+    ? table(
+        [
+          ["caller", (call) => end(call.caller), "long"],
+          ["calls", (call) => end(call.callee), "long"],
+          ["from where to where", (call) => (call.ways.length ? call.ways.slice(0, 6).map(way) : "–"), "grow"],
+          ["cost", (call) => (call.ways.length ? count(call.cost) : "–"), "num"],
+          ["at most", (call) => count(call.max_cost), "num"],
+          ...(workload ? [] : [["bandwidth", (call) => (call.bandwidth ? bits(call.bandwidth) : "–"), "num"]]),
+          ["limit", state],
+        ],
+        found,
+        { "aria-label": `Calls of ${workload || group.name}` },
+      )
+    : h("p", { class: "soft" }, "There are none.");
 }
 
 /** Bandwidth in bits per second, as manifests write it. */
 function bits(amount) {
-  const [value, unit] = amount >= 1e9 ? [amount / 1e9, "G"] : amount >= 1e6 ? [amount / 1e6, "M"] : amount >= 1e3 ? [amount / 1e3, "k"] : [amount, ""];
+  const [value, unit] =
+    amount >= 1e9
+      ? [amount / 1e9, "G"]
+      : amount >= 1e6
+        ? [amount / 1e6, "M"]
+        : amount >= 1e3
+          ? [amount / 1e3, "k"]
+          : [amount, ""];
   return `${Number.isInteger(value) ? value : value.toFixed(1)}${unit}`;
 }
 
 function links({ links: found, overloaded }) {
-  return [h("h3", {}, "Links", overloaded ? h("span", { class: "chip bad" }, `${count(overloaded)} overloaded`) : null), table([
-    ["link", (l) => `${l.origin} → ${l.destination}`, "long"], ["between", (l) => (l.regional ? "regions" : "zones")],
-    ["cost", (l) => (l.cost === null ? "unknown" : count(l.cost)), "num"],
-    ["reserved", (l) => h("span", { class: l.over ? "bad" : "" }, l.used ? bits(l.used) : "0"), "num"],
-    ["(share)", (l) => (l.capacity === null ? null : gauge(l.used, l.capacity)), "grow"],
-    ["carries", (l) => (l.capacity === null ? "no limit" : bits(l.capacity)), "num"],
-  ], found, { "aria-label": "Links" })];
+  return [
+    h("h3", {}, "Links", overloaded ? h("span", { class: "chip bad" }, `${count(overloaded)} overloaded`) : null),
+    table(
+      [
+        ["link", (l) => `${l.origin} → ${l.destination}`, "long"],
+        ["between", (l) => (l.regional ? "regions" : "zones")],
+        ["cost", (l) => (l.cost === null ? "unknown" : count(l.cost)), "num"],
+        ["reserved", (l) => h("span", { class: l.over ? "bad" : "" }, l.used ? bits(l.used) : "0"), "num"],
+        ["(share)", (l) => (l.capacity === null ? null : gauge(l.used, l.capacity)), "grow"],
+        ["carries", (l) => (l.capacity === null ? "no limit" : bits(l.capacity)), "num"],
+      ],
+      found,
+      { "aria-label": "Links" },
+    ),
+  ];
 }
 
 // -- the drawing
@@ -85,23 +165,73 @@ function drawing(view, group) {
   const order = { kept: 0, unknown: 1, violated: 2 }; // what is wrong is drawn on top
   lines.sort(([, one], [, other]) => order[one.state] - order[other.state]);
   return [
-    h("div", { class: "services" }, svg("svg", { viewBox: `0 0 ${places.width} ${places.height}`, width: places.width, height: places.height, role: "group", "aria-label": `${group.name} on its zones` },
-      svg("defs", {}, ["kept", "unknown", "violated"].map((state) => svg("marker", { id: `tip-${state}`, class: `tip ${state}`, viewBox: "0 0 8 8", refX: 7, refY: 4, markerWidth: 7, markerHeight: 7, orient: "auto-start-reverse" }, svg("path", { d: "M0 0L8 4L0 8Z" })))),
-      places.boxes.map(({ x, y, width, height, title, kind }) => [svg("rect", { x, y, width, height, rx: kind === "region" ? 10 : 7, class: kind }), svg("text", { x: x + 9, y: y + 15, class: `${kind}-name` }, svg("title", {}, title), cut(title, width - 14))]),
-      lines.map(([call, way]) => line(places, call, way)),
-      group.workloads.flatMap((workload) => workload.zones.map(([spot, pods]) => chip(view, group, workload, pods, places.chips.get(`${spot} ${workload.name}`)))))),
+    h(
+      "div",
+      { class: "services" },
+      svg(
+        "svg",
+        {
+          viewBox: `0 0 ${places.width} ${places.height}`,
+          width: places.width,
+          height: places.height,
+          role: "group",
+          "aria-label": `${group.name} on its zones`,
+        },
+        svg(
+          "defs",
+          {},
+          ["kept", "unknown", "violated"].map((state) =>
+            svg(
+              "marker",
+              {
+                id: `tip-${state}`,
+                class: `tip ${state}`,
+                viewBox: "0 0 8 8",
+                refX: 7,
+                refY: 4,
+                markerWidth: 7,
+                markerHeight: 7,
+                orient: "auto-start-reverse",
+              },
+              svg("path", { d: "M0 0L8 4L0 8Z" }),
+            ),
+          ),
+        ),
+        places.boxes.map(({ x, y, width, height, title, kind }) => [
+          svg("rect", { x, y, width, height, rx: kind === "region" ? 10 : 7, class: kind }),
+          svg("text", { x: x + 9, y: y + 15, class: `${kind}-name` }, svg("title", {}, title), cut(title, width - 14)),
+        ]),
+        lines.map(([call, way]) => line(places, call, way)),
+        group.workloads.flatMap((workload) =>
+          workload.zones.map(([spot, pods]) =>
+            chip(view, group, workload, pods, places.chips.get(`${spot} ${workload.name}`)),
+          ),
+        ),
+      ),
+    ),
     places.empty.length ? h("p", { class: "soft" }, `Nothing of it in ${places.empty.join(", ")}.`) : null,
-    waiting.length ? h("p", { class: "soft" }, "Without a place: ", waiting.map((workload, i) => [i ? ", " : "", h("a", { href: target(view, workload) }, called(workload))])) : null,
+    waiting.length
+      ? h(
+          "p",
+          { class: "soft" },
+          "Without a place: ",
+          waiting.map((workload, i) => [i ? ", " : "", h("a", { href: target(view, workload) }, called(workload))]),
+        )
+      : null,
   ];
 }
 
 /** How many calls lead to a workload at most, so that callers stand left of what they call. */
 function levelsOf(group) {
   const levels = new Map(group.workloads.map(({ name }) => [name, 0]));
-  for (let round = 0; round < group.workloads.length; round += 1) { // calls in a circle end after so many rounds
+  for (let round = 0; round < group.workloads.length; round += 1) {
+    // calls in a circle end after so many rounds
     let moved = false;
     for (const { caller, callee } of group.calls) {
-      if (levels.get(callee) <= levels.get(caller) && levels.get(caller) + 1 < group.workloads.length) { levels.set(callee, levels.get(caller) + 1); moved = true; }
+      if (levels.get(callee) <= levels.get(caller) && levels.get(caller) + 1 < group.workloads.length) {
+        levels.set(callee, levels.get(caller) + 1);
+        moved = true;
+      }
     }
     if (!moved) break;
   }
@@ -112,33 +242,60 @@ function levelsOf(group) {
  * level of calls. Zones without a workload are not drawn. */
 function arranged(zones, group, width) {
   const levels = levelsOf(group);
-  const most = Math.max(1, Math.floor((width - 2 * (ZONE.pad + REGION.pad) - 16 + CHIP.lane) / (CHIP.width + CHIP.lane)));
+  const most = Math.max(
+    1,
+    Math.floor((width - 2 * (ZONE.pad + REGION.pad) - 16 + CHIP.lane) / (CHIP.width + CHIP.lane)),
+  );
   const places = { boxes: [], chips: new Map(), width, height: 0, empty: [] };
   const regions = new Map();
   zones.forEach((place, spot) => {
     const inside = group.workloads.filter((workload) => workload.zones.some(([at]) => at === spot));
-    if (!inside.length) { places.empty.push(zoneName(place)); return; }
+    if (!inside.length) {
+      places.empty.push(zoneName(place));
+      return;
+    }
     const byLevel = Map.groupBy ? Map.groupBy(inside, ({ name }) => levels.get(name)) : new Map([[0, inside]]);
     const stacks = [...byLevel].sort(([one], [other]) => one - other).map(([, found]) => found);
     while (stacks.length > most) stacks.push(stacks.splice(-2).flat());
-    const box = { spot, place, stacks, width: stacks.length * (CHIP.width + CHIP.lane) - CHIP.lane + 2 * ZONE.pad + 16,
-      height: ZONE.head + ZONE.pad + Math.max(...stacks.map((found) => found.length)) * (CHIP.height + CHIP.gap) };
+    const box = {
+      spot,
+      place,
+      stacks,
+      width: stacks.length * (CHIP.width + CHIP.lane) - CHIP.lane + 2 * ZONE.pad + 16,
+      height: ZONE.head + ZONE.pad + Math.max(...stacks.map((found) => found.length)) * (CHIP.height + CHIP.gap),
+    };
     regions.set(place.region, [...(regions.get(place.region) ?? []), box]);
   });
-  let x = 0, y = 0, lowest = 0;
+  let x = 0,
+    y = 0,
+    lowest = 0;
   for (const [region, boxes] of regions) {
     const whole = boxes.reduce((sum, box) => sum + box.width + ZONE.gap, -ZONE.gap) + 2 * REGION.pad;
-    if (x && x + whole > width) { x = 0; y = lowest + REGION.gap; }
+    if (x && x + whole > width) {
+      x = 0;
+      y = lowest + REGION.gap;
+    }
     let [left, top, row, right] = [x + REGION.pad, y + REGION.head, 0, x];
     for (const box of boxes) {
-      if (left > x + REGION.pad && left + box.width + REGION.pad > width) { left = x + REGION.pad; top += row + ZONE.gap; row = 0; }
+      if (left > x + REGION.pad && left + box.width + REGION.pad > width) {
+        left = x + REGION.pad;
+        top += row + ZONE.gap;
+        row = 0;
+      }
       zone(places, box, left, top);
       left += box.width + ZONE.gap;
       right = Math.max(right, left - ZONE.gap + REGION.pad);
       row = Math.max(row, box.height);
     }
     const bottom = top + row + REGION.pad;
-    places.boxes.unshift({ kind: "region", title: region || "no region", x: x + 1, y: y + 1, width: right - x - 2, height: bottom - y - 2 });
+    places.boxes.unshift({
+      kind: "region",
+      title: region || "no region",
+      x: x + 1,
+      y: y + 1,
+      width: right - x - 2,
+      height: bottom - y - 2,
+    });
     lowest = Math.max(lowest, bottom);
     x = right + REGION.gap;
   }
@@ -147,10 +304,23 @@ function arranged(zones, group, width) {
 }
 
 function zone(places, { spot, place, stacks, width, height }, x, y) {
-  places.boxes.push({ kind: "zone", title: `${place.zone || "no zone"} · ${many(place.nodes, "node")}`, x, y, width, height });
+  places.boxes.push({
+    kind: "zone",
+    title: `${place.zone || "no zone"} · ${many(place.nodes, "node")}`,
+    x,
+    y,
+    width,
+    height,
+  });
   const tallest = Math.max(...stacks.map((found) => found.length));
-  stacks.forEach((found, column) => found.forEach((workload, i) => places.chips.set(`${spot} ${workload.name}`, {
-    x: x + ZONE.pad + column * (CHIP.width + CHIP.lane), y: y + ZONE.head + 4 + (i + (tallest - found.length) / 2) * (CHIP.height + CHIP.gap) })));
+  stacks.forEach((found, column) =>
+    found.forEach((workload, i) =>
+      places.chips.set(`${spot} ${workload.name}`, {
+        x: x + ZONE.pad + column * (CHIP.width + CHIP.lane),
+        y: y + ZONE.head + 4 + (i + (tallest - found.length) / 2) * (CHIP.height + CHIP.gap),
+      }),
+    ),
+  );
 }
 
 /** A text that fits a width, more or less. */
@@ -161,27 +331,51 @@ function cut(text, width) {
 
 function chip(view, group, workload, pods, { x, y }) {
   const text = called(workload) + (pods > 1 ? ` ×${pods}` : "");
-  const wrong = group.calls.some((call) => call.violated && (call.caller === workload.name || call.callee === workload.name));
-  const calling = group.calls.filter((call) => call.caller === workload.name).map((call) => `${call.callee} at ${call.ways.length ? count(call.cost) : "no"} cost${call.violated ? ", too far" : ""}`);
+  const wrong = group.calls.some(
+    (call) => call.violated && (call.caller === workload.name || call.callee === workload.name),
+  );
+  const calling = group.calls
+    .filter((call) => call.caller === workload.name)
+    .map(
+      (call) =>
+        `${call.callee} at ${call.ways.length ? count(call.cost) : "no"} cost${call.violated ? ", too far" : ""}`,
+    );
   const label = `${text}, ${many(pods, "pod")}${calling.length ? `; calls ${calling.join("; ")}` : "; calls nobody"}`;
-  return svg("a", { href: target(view, workload), class: `workload${wrong ? " wrong" : ""}`, "aria-label": label },
-    svg("title", {}, label), svg("rect", { x, y, width: CHIP.width, height: CHIP.height, rx: 6 }),
-    svg("text", { x: x + 8, y: y + 16 }, cut(text, CHIP.width - 12)));
+  return svg(
+    "a",
+    { href: target(view, workload), class: `workload${wrong ? " wrong" : ""}`, "aria-label": label },
+    svg("title", {}, label),
+    svg("rect", { x, y, width: CHIP.width, height: CHIP.height, rx: 6 }),
+    svg("text", { x: x + 8, y: y + 16 }, cut(text, CHIP.width - 12)),
+  );
 }
 
 /** A call from one chip to another: from side to side, or in a bow where they stand above each other. */
 function line(places, call, way) {
-  const from = places.chips.get(`${way.origin} ${call.caller}`), to = places.chips.get(`${way.destination} ${call.callee}`);
+  const from = places.chips.get(`${way.origin} ${call.caller}`),
+    to = places.chips.get(`${way.destination} ${call.callee}`);
   if (!from || !to || from === to) return null;
   const [middleFrom, middleTo] = [from.y + CHIP.height / 2, to.y + CHIP.height / 2];
   const beside = Math.abs(to.x - from.x) > CHIP.width / 2;
   const right = to.x > from.x || !beside;
-  const start = right ? from.x + CHIP.width : from.x, end = beside ? (right ? to.x : to.x + CHIP.width) : to.x + CHIP.width;
+  const start = right ? from.x + CHIP.width : from.x,
+    end = beside ? (right ? to.x : to.x + CHIP.width) : to.x + CHIP.width;
   const bow = beside ? Math.max(24, Math.abs(end - start) / 2) : 10 + Math.min(26, Math.abs(to.y - from.y) / 6);
   const [one, other] = beside ? [start + (right ? bow : -bow), end - (right ? bow : -bow)] : [start + bow, end + bow];
   const text = way.origin !== way.destination || way.state === "violated";
   const at = { x: (start + 3 * one + 3 * other + end) / 8, y: (middleFrom + middleTo) / 2 - 3 };
-  return svg("g", { class: `call ${way.state}` }, svg("title", {}, `${call.caller} calls ${call.callee}: cost ${count(way.cost)}, at most ${count(call.max_cost)} for each pair`),
-    svg("path", { d: `M${start} ${middleFrom}C${one} ${middleFrom} ${other} ${middleTo} ${end} ${middleTo}`, "marker-end": `url(#tip-${way.state})` }),
-    text ? svg("text", at, count(way.cost)) : null);
+  return svg(
+    "g",
+    { class: `call ${way.state}` },
+    svg(
+      "title",
+      {},
+      `${call.caller} calls ${call.callee}: cost ${count(way.cost)}, at most ${count(call.max_cost)} for each pair`,
+    ),
+    svg("path", {
+      d: `M${start} ${middleFrom}C${one} ${middleFrom} ${other} ${middleTo} ${end} ${middleTo}`,
+      "marker-end": `url(#tip-${way.state})`,
+    }),
+    text ? svg("text", at, count(way.cost)) : null,
+  );
 }

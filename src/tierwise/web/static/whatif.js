@@ -7,14 +7,30 @@ import { link, toHyperNode, toJob } from "./route.js";
 
 /** Kinds of changes: [name, title, what to write]. */
 const KINDS = [
-  ["drain", "drain a node or domain", "rack-7"], ["cordon", "cordon a node or domain", "rack-7"], ["uncordon", "uncordon a node or domain", "node-3"], ["remove", "remove a node or domain", "spine-1"],
-  ["add-nodes", "add nodes like one", "2=node-7"], ["add-domains", "add domains like one", "1=rack-3"],
-  ["quota", "change a quota", "team-a:nvidia.com/gpu=64"], ["priority", "change a priority", "default/train=1000"],
-  ["constraint", "change a topology constraint", "default/train=hard:2"], ["delete", "delete a job", "default/train"],
-  ["plugin", "switch a plugin on", "binpack"], ["without-plugin", "switch a plugin off", "binpack"],
+  ["drain", "drain a node or domain", "rack-7"],
+  ["cordon", "cordon a node or domain", "rack-7"],
+  ["uncordon", "uncordon a node or domain", "node-3"],
+  ["remove", "remove a node or domain", "spine-1"],
+  ["add-nodes", "add nodes like one", "2=node-7"],
+  ["add-domains", "add domains like one", "1=rack-3"],
+  ["quota", "change a quota", "team-a:nvidia.com/gpu=64"],
+  ["priority", "change a priority", "default/train=1000"],
+  ["constraint", "change a topology constraint", "default/train=hard:2"],
+  ["delete", "delete a job", "default/train"],
+  ["plugin", "switch a plugin on", "binpack"],
+  ["without-plugin", "switch a plugin off", "binpack"],
 ];
-const EFFECTS = { starts: ["starts", "good"], stops: ["stops", "bad"], "waits-longer": ["waits longer", "bad"], moves: ["moves", "warn"], grows: ["grows", "good"],
-  shrinks: ["shrinks", "warn"], waits: ["comes and waits", "warn"], "another-reason": ["waits for another reason", "warn"], ends: ["ends", "soft"] };
+const EFFECTS = {
+  starts: ["starts", "good"],
+  stops: ["stops", "bad"],
+  "waits-longer": ["waits longer", "bad"],
+  moves: ["moves", "warn"],
+  grows: ["grows", "good"],
+  shrinks: ["shrinks", "warn"],
+  waits: ["comes and waits", "warn"],
+  "another-reason": ["waits for another reason", "warn"],
+  ends: ["ends", "soft"],
+};
 
 /** The address with one change more; the drawer makes room for what it does. */
 export function withChange(route, kind, text) {
@@ -35,27 +51,73 @@ export function asking(route, kind, text = "") {
 
 /** Questions about one thing as links: [title, kind, text]. */
 export function questions(view, title, found) {
-  return view.asks ? h("p", { class: "questions" }, h("span", { class: "soft" }, `${title} `), found.map(([words, kind, text, open]) =>
-    h("a", { class: "facet plain", href: open ? asking(view.route, kind, text) : withChange(view.route, kind, text) }, words, open ? " …" : ""))) : null;
+  return view.asks
+    ? h(
+        "p",
+        { class: "questions" },
+        h("span", { class: "soft" }, `${title} `),
+        found.map(([words, kind, text, open]) =>
+          h(
+            "a",
+            { class: "facet plain", href: open ? asking(view.route, kind, text) : withChange(view.route, kind, text) },
+            words,
+            open ? " …" : "",
+          ),
+        ),
+      )
+    : null;
 }
 
 /** What may be asked about a job: another priority, wider tiers, and what the others do without it. */
 export function jobQuestions(view, job) {
   const { tiers } = view.first.columns;
-  return questions(view, "What if", [["its priority were", "priority", `${job}=`, true],
-    ...tiers.slice(0, 8).map(({ tier, name }) => [`it stayed in one ${name || `domain of tier ${tier}`}`, "constraint", `${job}=hard:${tier}`]), ["it might go anywhere", "constraint", `${job}=none`], ["it were deleted", "delete", job]]);
+  return questions(view, "What if", [
+    ["its priority were", "priority", `${job}=`, true],
+    ...tiers
+      .slice(0, 8)
+      .map(({ tier, name }) => [
+        `it stayed in one ${name || `domain of tier ${tier}`}`,
+        "constraint",
+        `${job}=hard:${tier}`,
+      ]),
+    ["it might go anywhere", "constraint", `${job}=none`],
+    ["it were deleted", "delete", job],
+  ]);
 }
 
 export function drawWhatIf(view) {
   const { route, comparison } = view;
   const changes = [...new URLSearchParams(route.changes)];
   return [
-    head("What if", h("span", { class: "soft" }, "worked out in memory; the cluster is not touched"), changes.length ? copyLink() : null, h("a", { href: link({ ...route, changes: "", asking: "" }) }, "✕ close")),
+    head(
+      "What if",
+      h("span", { class: "soft" }, "worked out in memory; the cluster is not touched"),
+      changes.length ? copyLink() : null,
+      h("a", { href: link({ ...route, changes: "", asking: "" }) }, "✕ close"),
+    ),
     form(view),
-    changes.length ? h("ul", { class: "facets" }, changes.map(([kind, text], i) => h("li", { "data-key": `${kind} ${text}` },
-      h("a", { class: "facet chosen", href: without(route, i), title: "Take this change back" }, kind === "submit" ? `submit the pasted manifests (${text})` : `${kind} ${text}`, " ✕")))) : null,
+    changes.length
+      ? h(
+          "ul",
+          { class: "facets" },
+          changes.map(([kind, text], i) =>
+            h(
+              "li",
+              { "data-key": `${kind} ${text}` },
+              h(
+                "a",
+                { class: "facet chosen", href: without(route, i), title: "Take this change back" },
+                kind === "submit" ? `submit the pasted manifests (${text})` : `${kind} ${text}`,
+                " ✕",
+              ),
+            ),
+          ),
+        )
+      : null,
     view.question ? h("p", { class: "bad", role: "alert" }, view.question) : null,
-    changes.length && !view.question && !comparison ? h("p", { class: "soft", role: "status" }, "Working it out; a large cluster takes a while …") : null,
+    changes.length && !view.question && !comparison
+      ? h("p", { class: "soft", role: "status" }, "Working it out; a large cluster takes a while …")
+      : null,
     changes.length && comparison ? compared(view) : null,
   ];
 }
@@ -64,8 +126,15 @@ export function drawWhatIf(view) {
 function copyLink() {
   const copy = async (event) => {
     const button = event.currentTarget;
-    try { await navigator.clipboard.writeText(location.href); button.textContent = "copied"; } catch { button.textContent = "copy the address of this page"; }
-    setTimeout(() => { button.textContent = "copy link"; }, 1500);
+    try {
+      await navigator.clipboard.writeText(location.href);
+      button.textContent = "copied";
+    } catch {
+      button.textContent = "copy the address of this page";
+    }
+    setTimeout(() => {
+      button.textContent = "copy link";
+    }, 1500);
   };
   return h("button", { class: "small", "data-key": "copy-link", on: { click: copy } }, "copy link");
 }
@@ -78,13 +147,35 @@ const EXAMPLES = [
 ];
 
 function example({ board, first }, { pods, within, alone }) {
-  const [resource] = board.resources, innermost = first.columns.tiers[0]?.tier;
+  const [resource] = board.resources,
+    innermost = first.columns.tiers[0]?.tier;
   const amount = resource.includes("/") ? 1 : resource === "cpu" ? 4 : "1Gi";
-  const pod = (i) => ["apiVersion: v1", "kind: Pod", "metadata:", `  name: example-${i}`, "  namespace: default", alone ? "" : "  annotations: {scheduling.k8s.io/group-name: example}",
-    "spec:", "  schedulerName: volcano", "  containers:", "  - name: main", "    resources:", `      requests: {"${resource}": ${amount}}`, `      limits: {"${resource}": ${amount}}`];
-  const group = ["apiVersion: scheduling.volcano.sh/v1beta1", "kind: PodGroup", "metadata: {name: example, namespace: default}", "spec:", `  minMember: ${pods}`,
-    within && innermost !== undefined ? `  networkTopology: {mode: hard, highestTierAllowed: ${innermost}}` : ""];
-  return [...alone ? [] : [group], ...[...Array(pods).keys()].map(pod)].map((lines) => lines.filter(Boolean).join("\n")).join("\n---\n");
+  const pod = (i) => [
+    "apiVersion: v1",
+    "kind: Pod",
+    "metadata:",
+    `  name: example-${i}`,
+    "  namespace: default",
+    alone ? "" : "  annotations: {scheduling.k8s.io/group-name: example}",
+    "spec:",
+    "  schedulerName: volcano",
+    "  containers:",
+    "  - name: main",
+    "    resources:",
+    `      requests: {"${resource}": ${amount}}`,
+    `      limits: {"${resource}": ${amount}}`,
+  ];
+  const group = [
+    "apiVersion: scheduling.volcano.sh/v1beta1",
+    "kind: PodGroup",
+    "metadata: {name: example, namespace: default}",
+    "spec:",
+    `  minMember: ${pods}`,
+    within && innermost !== undefined ? `  networkTopology: {mode: hard, highestTierAllowed: ${innermost}}` : "",
+  ];
+  return [...(alone ? [] : [group]), ...[...Array(pods).keys()].map(pod)]
+    .map((lines) => lines.filter(Boolean).join("\n"))
+    .join("\n---\n");
 }
 
 function form(view) {
@@ -99,27 +190,68 @@ function form(view) {
   const add = (event) => {
     event.preventDefault();
     const [kind, text] = [value(event, "kind"), value(event, "text")];
-    if (text) { event.currentTarget.elements.text.value = ""; location.hash = withChange(route, kind, text); }
+    if (text) {
+      event.currentTarget.elements.text.value = "";
+      location.hash = withChange(route, kind, text);
+    }
   };
   const submit = async (event) => {
     event.preventDefault();
     const text = value(event, "manifests");
     if (text) view.submit(text);
   };
-  const drop = async (event) => { // files are read by the browser and sent as if they were pasted
+  const drop = async (event) => {
+    // files are read by the browser and sent as if they were pasted
     event.preventDefault();
     const texts = await Promise.all([...event.dataTransfer.files].map((file) => file.text()));
     if (texts.length) view.submit(texts.join("\n---\n"));
   };
-  const pick = (event) => { event.currentTarget.form.elements.text.placeholder = KINDS.find(([name]) => name === event.currentTarget.value)[2]; };
+  const pick = (event) => {
+    event.currentTarget.form.elements.text.placeholder = KINDS.find(([name]) => name === event.currentTarget.value)[2];
+  };
   return [
-    h("form", { class: "ask", "data-key": "change", on: { submit: add } },
-      h("select", { name: "kind", "aria-label": "Kind of change", on: { change: pick } }, KINDS.map(([name, title]) => h("option", { value: name, selected: name === chosen[0] }, title))),
-      h("input", { name: "text", type: "text", "data-begun": route.asking, value: begun, placeholder: chosen[2], "aria-label": "What is changed", autocomplete: "off" }), h("button", {}, "add")),
-    h("details", { "data-key": "paste" }, h("summary", {}, "submit manifests"),
-      h("form", { on: { submit, drop, dragover: (event) => event.preventDefault() } },
-        h("select", { name: "example", "aria-label": "Example", on: { change: fillIn } }, h("option", {}, "begin with an example"), EXAMPLES.map(([title]) => h("option", {}, title))),
-        h("textarea", { name: "manifests", rows: "8", "aria-label": "Manifests in YAML or JSON", placeholder: "paste or drop manifests here", spellcheck: "false" }), h("button", {}, "submit"))),
+    h(
+      "form",
+      { class: "ask", "data-key": "change", on: { submit: add } },
+      h(
+        "select",
+        { name: "kind", "aria-label": "Kind of change", on: { change: pick } },
+        KINDS.map(([name, title]) => h("option", { value: name, selected: name === chosen[0] }, title)),
+      ),
+      h("input", {
+        name: "text",
+        type: "text",
+        "data-begun": route.asking,
+        value: begun,
+        placeholder: chosen[2],
+        "aria-label": "What is changed",
+        autocomplete: "off",
+      }),
+      h("button", {}, "add"),
+    ),
+    h(
+      "details",
+      { "data-key": "paste" },
+      h("summary", {}, "submit manifests"),
+      h(
+        "form",
+        { on: { submit, drop, dragover: (event) => event.preventDefault() } },
+        h(
+          "select",
+          { name: "example", "aria-label": "Example", on: { change: fillIn } },
+          h("option", {}, "begin with an example"),
+          EXAMPLES.map(([title]) => h("option", {}, title)),
+        ),
+        h("textarea", {
+          name: "manifests",
+          rows: "8",
+          "aria-label": "Manifests in YAML or JSON",
+          placeholder: "paste or drop manifests here",
+          spellcheck: "false",
+        }),
+        h("button", {}, "submit"),
+      ),
+    ),
   ];
 }
 
@@ -133,30 +265,83 @@ function compared({ history, comparison, route, first }) {
   const then = history.recorded ? "as it was" : "now";
   const { before, after, jobs, notes } = comparison;
   const share = (side) => (side.capacity ? percent(side.used / side.capacity) : "–");
-  const rows = [["jobs that run", (s) => count(s.running)], ["jobs that wait", (s) => count(s.waiting)], ["pods on nodes", (s) => count(s.podsOnNodes)],
-    [`${before.resource} in use`, (s) => `${short(before.resource, s.used)} of ${short(before.resource, s.capacity)}, ${share(s)}`], ["pods evicted", (s) => count(s.podsEvicted)]];
+  const rows = [
+    ["jobs that run", (s) => count(s.running)],
+    ["jobs that wait", (s) => count(s.waiting)],
+    ["pods on nodes", (s) => count(s.podsOnNodes)],
+    [
+      `${before.resource} in use`,
+      (s) => `${short(before.resource, s.used)} of ${short(before.resource, s.capacity)}, ${share(s)}`,
+    ],
+    ["pods evicted", (s) => count(s.podsEvicted)],
+  ];
   const place = (state) => {
     if (!state) return "–";
     if (!state.started) return [verdict(state.verdict), " ", state.message || "waits"];
-    return state.hyperNode && first.find(state.hyperNode) > 0 ? h("a", { href: toHyperNode(route, state.hyperNode) }, state.hyperNode) : `${many(state.pods, "pod")} in the whole cluster`;
+    return state.hyperNode && first.find(state.hyperNode) > 0
+      ? h("a", { href: toHyperNode(route, state.hyperNode) }, state.hyperNode)
+      : `${many(state.pods, "pod")} in the whole cluster`;
   };
   const kind = (job) => EFFECTS[job.effect] ?? [job.effect, "soft"];
   return [
-    table([["figure", ([title]) => title], [then, ([, text]) => text(before), "num"], ["with the changes", ([, text]) => h("b", { class: text(before) === text(after) ? "" : "warn" }, text(after)), "num"]], rows),
+    table(
+      [
+        ["figure", ([title]) => title],
+        [then, ([, text]) => text(before), "num"],
+        [
+          "with the changes",
+          ([, text]) => h("b", { class: text(before) === text(after) ? "" : "warn" }, text(after)),
+          "num",
+        ],
+      ],
+      rows,
+    ),
     notes.map((note) => h("p", { class: "soft" }, note)),
-    jobs.length ? table([["job", (job) => h("a", { href: toJob(route, job.podGroup) }, job.name), "long"], ["effect", (job) => h("span", { class: `chip ${kind(job)[1]}` }, kind(job)[0])],
-      [then, (job) => place(job.before), "grow"], ["with the changes", (job) => place(job.after), "grow"]], jobs.slice(0, 100)) : h("p", {}, "It does nothing to any job."),
-    h("p", { class: "soft" }, `${many(comparison.unchanged, "other job")} as now.${jobs.length > 100 ? ` ${count(jobs.length - 100)} more that change are not listed.` : ""} The map and the lists show the cluster with the changes.`),
+    jobs.length
+      ? table(
+          [
+            ["job", (job) => h("a", { href: toJob(route, job.podGroup) }, job.name), "long"],
+            ["effect", (job) => h("span", { class: `chip ${kind(job)[1]}` }, kind(job)[0])],
+            [then, (job) => place(job.before), "grow"],
+            ["with the changes", (job) => place(job.after), "grow"],
+          ],
+          jobs.slice(0, 100),
+        )
+      : h("p", {}, "It does nothing to any job."),
+    h(
+      "p",
+      { class: "soft" },
+      `${many(comparison.unchanged, "other job")} as now.${jobs.length > 100 ? ` ${count(jobs.length - 100)} more that change are not listed.` : ""} The map and the lists show the cluster with the changes.`,
+    ),
   ];
 }
 
 /** The least that makes a job start, in its drawer: worked out when somebody asks. */
 export function least(view) {
   const { found } = view;
-  const open = (event) => { if (event.currentTarget.open) view.askLeast(); };
-  return h("details", { "data-key": "least", on: { toggle: open } }, h("summary", {}, "What would start it now?"),
-    !found ? h("p", { class: "soft" }, "Trying one change after the other; a large cluster takes minutes …") : found.fault ? h("p", { class: "warn" }, found.fault) : found.startsAnyway ? h("p", {}, "It starts as things are.") : [
-      h("ul", {}, found.ways.map((way) => h("li", {}, way.text, way.exact ? "" : h("span", { class: "soft" }, " (less may do)")))),
-      found.noHelp.length ? h("p", { class: "soft" }, `No help: ${found.noHelp.join("; ")}`) : null,
-      found.ways.length ? null : h("p", { class: "warn" }, "Nothing that was tried makes it start.")]);
+  const open = (event) => {
+    if (event.currentTarget.open) view.askLeast();
+  };
+  return h(
+    "details",
+    { "data-key": "least", on: { toggle: open } },
+    h("summary", {}, "What would start it now?"),
+    !found
+      ? h("p", { class: "soft" }, "Trying one change after the other; a large cluster takes minutes …")
+      : found.fault
+        ? h("p", { class: "warn" }, found.fault)
+        : found.startsAnyway
+          ? h("p", {}, "It starts as things are.")
+          : [
+              h(
+                "ul",
+                {},
+                found.ways.map((way) =>
+                  h("li", {}, way.text, way.exact ? "" : h("span", { class: "soft" }, " (less may do)")),
+                ),
+              ),
+              found.noHelp.length ? h("p", { class: "soft" }, `No help: ${found.noHelp.join("; ")}`) : null,
+              found.ways.length ? null : h("p", { class: "warn" }, "Nothing that was tried makes it start."),
+            ],
+  );
 }
