@@ -20,7 +20,7 @@ UNHURRIED = [HealthCheck.too_slow]
 # that ran before in the same process: without them a run draws what every other run draws.
 providers._get_local_constants = lambda: providers._local_constants
 
-for name, number in (("default", 5), ("thorough", 16)):
+for name, number in (("default", 3), ("thorough", 16)):
     settings.register_profile(
         name, max_examples=number, deadline=None, derandomize=True, suppress_health_check=UNHURRIED
     )

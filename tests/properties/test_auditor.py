@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hypothesis import given
+from tests.support.depth import examples
 from tests.support.draw import objects_of
 from tests.support.sight import schedule, sees
 from tests.support.strategies import Scene, scenes
@@ -17,6 +18,7 @@ def _broken(objects: Objects) -> set[tuple[str, str]]:
 
 
 @sees(binds=8, refusals=4)
+@examples(16, least=5)
 @given(scenes())
 def test_a_run_breaks_no_promise(scene: Scene) -> None:
     """What the auditor finds afterwards it would have found before."""

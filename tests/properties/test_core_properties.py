@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.depth import examples
 from tests.support.draw import Gang, World, allocate, draw, objects_of
 from tests.support.reference import Judge
 from tests.support.sight import cycle, schedule, sees
@@ -69,6 +70,7 @@ def test_a_hard_tier_is_never_exceeded(scene: Scene, profile: str) -> None:
 
 
 @sees(binds=12, refusals=3)
+@examples(16, least=5)
 @given(scenes())
 def test_the_same_holds_once_nothing_changes_any_more(scene: Scene) -> None:
     """Cycle after cycle the bindings together keep every rule."""
@@ -93,6 +95,7 @@ def test_every_pending_pod_has_a_reason(scene: Scene, cycles: int | None) -> Non
 
 
 @sees(binds=18, refusals=4)
+@examples(16, least=5)
 @given(scenes(), st.randoms(use_true_random=False))
 def test_the_order_of_manifests_does_not_matter(scene: Scene, chance: random.Random) -> None:
     """Shuffled manifests give the same bytes."""
@@ -116,6 +119,7 @@ def test_two_runs_give_the_same_bytes(scene: Scene) -> None:
 
 
 @sees(binds=9, refusals=3)
+@examples(16, least=5)
 @given(scenes(), PROFILE_NAMES)
 def test_where_nothing_waits_nothing_is_decided(scene: Scene, profile: str) -> None:
     """The look that spares a simulation a cycle is right whenever it says so."""
@@ -127,6 +131,7 @@ def test_where_nothing_waits_nothing_is_decided(scene: Scene, profile: str) -> N
 
 
 @sees(decisions=1, refusals=14)
+@examples(16, least=5)
 @given(scenes(), st.randoms(use_true_random=False))
 def test_statuses_are_the_same_without_a_memory(scene: Scene, chance: random.Random) -> None:
     """A writer that passes over what it has told of writes what one that knows nothing writes."""
@@ -147,6 +152,7 @@ def test_statuses_are_the_same_without_a_memory(scene: Scene, chance: random.Ran
 
 
 @sees(refusals=14)
+@examples(16, least=5)
 @given(scenes(), st.randoms(use_true_random=False))
 def test_conditions_are_the_same_without_a_memory(scene: Scene, chance: random.Random) -> None:
     """A writer that passes over pods that it has told of tells the others what one that knows nothing tells them."""

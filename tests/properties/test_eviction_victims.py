@@ -57,7 +57,7 @@ def test_protected_pods_are_no_victims(case: Case) -> None:
 
 @sees(budgeted_victims=2)
 @given(cases(dials=Dials(budgets=1.0)))
-@examples(25)
+@examples(25, least=5)
 def test_budgets_hold(case: Case) -> None:
     """P11: no more pods of a gang go in a cycle than its disruption budget allows, for however many beneficiaries."""
     scene, profile = case

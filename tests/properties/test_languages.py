@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.support.depth import examples
 from tests.support.koordinator import hypernode
 from tests.support.languages import (
     RACK,
@@ -82,6 +83,7 @@ LANGUAGES: dict[str, Callable[[Tree, int, int, str], list[Raw]]] = {
 
 
 @sees(binds=22)
+@examples(16, least=5)
 @given(trees(), st.integers(1, 3), st.integers(1, 8), st.integers(1, 8), st.sampled_from(["", RACK, SPINE]))
 def test_a_gang_gets_one_place_in_every_language(tree: Tree, cpu: int, pods: int, least: int, key: str) -> None:
     """Whatever tree, size, minimum and limit."""
@@ -95,6 +97,7 @@ def test_a_gang_gets_one_place_in_every_language(tree: Tree, cpu: int, pods: int
 
 
 @sees(binds=19, refusals=1)
+@examples(16, least=5)
 @given(trees(), st.integers(1, 3), st.integers(1, 8), st.sampled_from(["", RACK, SPINE]))
 def test_a_pod_group_gets_the_place_of_any_gang(tree: Tree, cpu: int, pods: int, key: str) -> None:
     """Kueue's language knows no surplus."""
@@ -104,6 +107,7 @@ def test_a_pod_group_gets_the_place_of_any_gang(tree: Tree, cpu: int, pods: int,
 
 
 @sees(binds=19, refusals=1)
+@examples(16, least=5)
 @given(trees(), st.integers(1, 3), st.integers(1, 8), st.integers(1, 8))
 def test_a_gang_without_a_limit_gets_one_place(tree: Tree, cpu: int, pods: int, least: int) -> None:
     """Also in the language that knows no topology."""

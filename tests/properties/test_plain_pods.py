@@ -156,7 +156,7 @@ def test_a_run_equals_turns(scorers: str, pick: Random) -> None:
 @pytest.mark.parametrize("scorers", ["default", "least", "shares"])
 @sees(decisions=20, refusals=5)
 @given(pick=st.randoms(use_true_random=False))
-@examples(12)
+@examples(12, least=5)
 def test_pods_with_claims_go_where_each_would_have_gone(scorers: str, pick: Random) -> None:
     """Claims whose volumes are made on any node or in one zone, that share one, or of which one has failed just now."""
     chosen = PROFILES[scorers]

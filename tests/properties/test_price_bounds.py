@@ -79,7 +79,7 @@ def test_among_scattered_gangs(pick: Random) -> None:
 
 @sees(decisions=5, refusals=5)
 @given(pick=st.randoms(use_true_random=False))
-@examples(20)
+@examples(20, least=5)
 def test_plans_that_cannot_be_carried_out_come_in_order(pick: Random) -> None:
     """Where no plan can be carried out, those come first that break what matters least, and plans that break nothing
     by their price.

@@ -17,7 +17,7 @@ ROTATION = "2026-11"
 _PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
 DEEP, QUICK = _PROFILE == "deep", _PROFILE == "default"
 _PART = 6  # of how many examples `make test` looks at one
-_LEAST = 5  # but at so many, where there are
+_LEAST = 3  # but at so many, where there are
 _MORE = 30  # about what the deep profile has for each example of the thorough one
 
 
@@ -30,11 +30,11 @@ def size(usual: int, deep: int, *, quick: int | None = None) -> int:
     return quick if QUICK and quick is not None else usual
 
 
-def examples(thorough: int) -> settings:
-    """A property that looks at so many examples in `make properties`, at fewer in `make test`, at many more in a deep
-    run.
+def examples(thorough: int, *, least: int = _LEAST) -> settings:
+    """A property that looks at so many examples in `make properties`, at fewer in `make test` (but at `least`), at many
+    more in a deep run.
     """
-    quick = max(thorough // _PART, min(thorough, _LEAST))
+    quick = max(thorough // _PART, min(thorough, least))
     return settings(max_examples={"default": quick, "deep": _MORE * thorough}.get(_PROFILE, thorough))
 
 
