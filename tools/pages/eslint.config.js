@@ -31,6 +31,7 @@ const BROWSER = [
 
 /** @type {import("eslint").Linter.Config[]} */
 export default [
+  { ignores: ["**/uplot.js"] }, // see `vendored`
   {
     files: ["**/*.js"],
     languageOptions: {
@@ -79,7 +80,7 @@ export default [
       "no-unsafe-optional-chaining": "error",
       "no-unused-expressions": "error",
       "no-unused-private-class-members": "error",
-      "no-unused-vars": "error",
+      "no-unused-vars": ["error", { argsIgnorePattern: "^_" }],
       "no-use-before-define": ["error", { functions: false, classes: false, variables: false }],
       "no-useless-assignment": "error",
       "no-useless-return": "error",

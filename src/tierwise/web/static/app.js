@@ -1,9 +1,11 @@
-// The page: asks for the board, follows the address, draws. All state is the last answers and the address.
+// The page: asks for the board, follows the address, draws. What is kept between two drawings is the last answers, what
+// somebody wished to see more of, and what was worked out for them.
 
+import { address, listAddress, path, treeOf, zoomOf } from "./addresses.js";
 import { ask } from "./api.js";
+import { Asides, said } from "./asides.js";
 import { drawCycles } from "./cycles.js";
 import { fill, h } from "./dom.js";
-import { Fabric } from "./fabric.js";
 import { drawFigures } from "./figures.js";
 import { age, clock, countFromStart } from "./format.js";
 import { drawJob } from "./job.js";
@@ -11,6 +13,7 @@ import { listen, oneStop } from "./keys.js";
 import { drawRunning, drawWaiting } from "./lists.js";
 import { MOST_CELLS, drawMap } from "./map.js";
 import { drawNode, drawNodes } from "./nodes.js";
+import { Player, jump } from "./player.js";
 import { drawProblems } from "./problems.js";
 import { drawQueues } from "./queues.js";
 import { closed, link, parse } from "./route.js";
@@ -18,105 +21,74 @@ import { searchable } from "./search.js";
 import { drawServices } from "./services.js";
 import { drawSlots } from "./slots.js";
 import { drawTimeline, momentAt, shownMoment } from "./timeline.js";
+import { viewOf } from "./view.js";
 import { drawWhatIf, submitted } from "./whatif.js";
 
 const PERIOD = 3000;
-const FIRST = 60,
-  STEP = 200; // jobs of a list that are asked for at first, and with each wish for more
-const WORDS = {
-  // what became of the pods that the shown cycles placed, by where the board comes from
-  manifests: {
-    fresh: "placed",
-    kept: "kept a place",
-    leaving: "leaving",
-    keeps: "a place is kept until resources are released",
-  },
-  cluster: {
-    fresh: "placed",
-    kept: "would be placed now",
-    leaving: "leaving",
-    keeps: "a cycle on this state would place it",
-  },
-  recording: {
-    fresh: "placed at this moment",
-    kept: "kept a place",
-    leaving: "leaving",
-    keeps: "a place is kept until resources are released",
-  },
-  scheduler: {
-    fresh: "placed in the last cycle",
-    kept: "kept a place",
-    leaving: "leaving",
-    keeps: "a place is kept until resources are released",
-  },
-};
+const STEP = 200; // jobs of a list that come with each wish for more
+
+/** @returns {Any} an element of the page */
 const at = (id) => document.getElementById(id);
-const path = (name) => name.split("/").map(encodeURIComponent).join("/");
-/** The address of something as a state of the page asks for it: of a past moment, or with changes. */
-function address(what, route, asked = {}) {
-  const query = new URLSearchParams(asked);
-  if (route.run) query.set("run", route.run);
-  if (route.at) query.set("at", route.at);
-  if (route.changes) query.set("if", route.changes);
-  return `/api/${what}${query.size ? `?${query}` : ""}`;
-}
 const none = { value: null, changed: false };
-const state = {
-  board: null,
-  story: null,
-  node: null,
-  nodes: null,
-  asked: null,
-  lists: {},
-  changed: "",
-  history: null,
-  overTime: null,
-  moreQueues: false,
-  changes: null,
-  happened: null,
-  comparison: null,
-  question: "",
-  found: null,
-  eta: null,
-  etas: null,
-  playing: false,
-  timer: 0,
-  speed: 1,
-  fault: "",
-  answered: 0,
-  limits: { waiting: FIRST, running: FIRST },
-  moreNodes: false,
-};
 
-/** The number of the tree that the address asks for; the first one is that of rows. */
-function treeOf(board, route) {
-  return Math.max(
-    0,
-    board.fabrics.findIndex((fabric) => fabric.title === route.fabric),
-  );
-}
+/** @type {Answers | null} */
+let answers = null; // the last ones
+let answered = 0; // when they came
+let fault = ""; // what is wrong with the server, or with what it reads
+const question = { changes: "", fault: "" }; // what if: what is asked, and why it makes no sense
+const wishes = { waiting: 0, running: 0, moreQueues: false, moreNodes: false };
+const asides = new Asides(redraw);
+const player = new Player(() => answers?.history, redraw);
 
-function zoomOf(board, route) {
-  const found = board.fabrics[treeOf(board, route)].name.indexOf(route.domain);
-  return found > 0 ? found : 0;
-}
-
-function listAddress(name, route) {
-  const asked = new URLSearchParams({ state: name, limit: String(state.limits[name]) });
-  if (route.filter) asked.set("q", route.filter);
-  if (route.queue) asked.set("queue", route.queue);
-  if (name === "waiting") for (const field of ["verdict", "reason"]) if (route[field]) asked.set(field, route[field]);
-  const sort = name === "waiting" ? route.sort : route.order;
-  if (sort) asked.set("sort", sort);
-  return address("jobs", route, asked);
+/** What somebody can do on the page, with what is worked out for them. */
+function acts(route) {
+  return {
+    asked: asides.nodes,
+    found: asides.least,
+    eta: asides.eta,
+    etas: asides.etas,
+    askNodes: asides.askNodes,
+    askLeast: asides.askLeast,
+    askEta: asides.askEta,
+    askEtas: asides.askEtas,
+    playing: player.playing,
+    speed: player.speed,
+    play: player.play,
+    setSpeed: player.setSpeed,
+    jump,
+    question: question.fault,
+    moreQueues: wishes.moreQueues,
+    moreNodes: wishes.moreNodes,
+    showNodes() {
+      wishes.moreNodes = true;
+      refresh({ force: true });
+    },
+    showQueues() {
+      wishes.moreQueues = true;
+      redraw();
+    },
+    showMore(name) {
+      wishes[name] += STEP;
+      refresh({ force: true });
+    },
+    async submit(text) {
+      try {
+        location.hash = await submitted(route, text);
+      } catch (error) {
+        question.fault = said(error);
+        redraw();
+      }
+    },
+  };
 }
 
 /** Ask for all that the address needs; draws where something is new. */
 async function refresh({ force = false } = {}) {
   const route = parse(location.hash);
-  if (state.board && route.changes !== state.changed) {
+  if (answers && route.changes !== question.changes) {
     // an answer takes its time: what was asked is shown at once
-    Object.assign(state, { changed: route.changes, comparison: null, question: "" });
+    Object.assign(question, { changes: route.changes, fault: "" });
+    answers = { ...answers, comparison: null };
     redraw();
   }
   try {
@@ -143,55 +115,37 @@ async function refresh({ force = false } = {}) {
     const zoom = zoomOf(board.value, route);
     const fabric = board.value.fabrics[treeOf(board.value, route)];
     const few = fabric.nodes[zoom] <= MOST_CELLS || !fabric.parent.includes(zoom);
-    const answers = await Promise.all([
-      few && told
-        ? ask(
-            address(
-              `nodes/${path(fabric.name[zoom])}`,
-              route,
-              board.value.fabrics.length > 1 ? { fabric: fabric.title } : {},
-            ),
-          )
-        : none,
+    /** @type {Record<string, string>} */
+    const inFabric = board.value.fabrics.length > 1 ? { fabric: fabric.title } : {};
+    const found = await Promise.all([
+      few && told ? ask(address(`nodes/${path(fabric.name[zoom])}`, route, inFabric)) : none,
       route.job && told ? ask(address(`jobs/${path(route.job)}`, route)) : none,
       route.node && told ? ask(address(`node/${path(route.node)}`, route)) : none,
-      ask(listAddress("waiting", route)),
-      ask(listAddress("running", route)),
+      ask(listAddress("waiting", route, wishes.waiting)),
+      ask(listAddress("running", route, wishes.running)),
       route.at && chosen < moments.length - 1 ? between(moments[chosen].id, newest) : none,
       (route.at || recorded) && chosen > 0 ? between(moments[chosen - 1].id, moments[chosen].id) : none,
       route.changes ? ask(address("what-if", { changes: route.changes, run: route.run, at: route.at })) : none,
       moments.length > 1 && !recorded ? ask("/api/history/queues") : none,
     ]);
     if (location.hash !== "" && link(parse(location.hash)) !== link(route)) return; // somebody went on meanwhile
-    const [nodes, story, node, waiting, running, changes, happened, comparison, overTime] = answers.map(
+    const [nodes, story, node, waiting, running, changes, happened, comparison, overTime] = found.map(
       (answer) => answer.value,
     );
-    const another = story?.key !== state.story?.key;
-    if (another || board.changed)
-      Object.assign(state, { asked: null, found: null, eta: null, ...(board.changed ? { etas: null } : {}) });
-    const changed = board.changed || history.changed || force || answers.some((answer) => answer.changed);
-    Object.assign(state, {
-      board: board.value,
-      nodes,
-      story,
-      node,
-      lists: { waiting, running },
-      history: history.value,
-      overTime,
-      changes,
-      happened,
-      comparison,
-      question: "",
-      fault: board.value.fault,
-      answered: Date.now(),
-    });
-    if (changed) draw(route, zoom);
-    if (state.playing) state.timer = setTimeout(step, 1000 / state.speed); // not before what was asked for is drawn
+    asides.about(story?.key ?? "", board.changed);
+    const lists = { waiting, running };
+    const time = { history: history.value, overTime, changes, happened };
+    answers = { board: board.value, nodes, story, node, lists, comparison, ...time };
+    question.fault = "";
+    fault = board.value.fault;
+    answered = Date.now();
+    if (board.changed || history.changed || force || found.some((answer) => answer.changed)) draw(answers, route);
+    player.goOn(); // not before what was asked for is drawn
   } catch (error) {
-    if (route.changes && state.board) {
+    if (route.changes && answers) {
       // the question makes no sense: say so beside it, and show what is there
-      state.question = error.message;
-      state.comparison = null;
+      question.fault = said(error);
+      answers = { ...answers, comparison: null };
       redraw();
       return;
     }
@@ -199,106 +153,26 @@ async function refresh({ force = false } = {}) {
       go({ ...route, changes: "" });
       return;
     }
-    state.fault = error.message;
-    if (!state.board) at("page").setAttribute("aria-busy", "false");
+    fault = said(error);
+    if (!answers) at("page").setAttribute("aria-busy", "false");
   }
   tell();
 }
 
 /** What is wrong, and how old the picture is. */
 function tell() {
-  const { board, fault } = state;
-  if (state.history?.recorded) {
+  const board = answers?.board;
+  at("fault").hidden = !fault;
+  if (answers?.history.recorded) {
     // nothing of it is of now
     at("asof").textContent = "recorded";
-    at("fault").hidden = !fault;
     at("fault").textContent = fault;
     return;
   }
-  const since = board ? `What is shown is of ${clock(board.made || state.answered / 1000)}.` : "";
-  at("fault").hidden = !fault;
+  const since = board ? `What is shown is of ${clock(board.made || answered / 1000)}.` : "";
   at("fault").textContent = fault ? `${fault}. ${since}`.replace("..", ".") : "";
   const seconds = board?.made ? Date.now() / 1000 - board.made : 0;
   at("asof").textContent = board?.made && !fault ? `as of ${age(Math.max(0, seconds))} ago` : "";
-}
-
-function viewOf(route, zoom) {
-  const { board, story, node } = state;
-  const resource = board.resources.includes(route.resource) ? route.resource : board.resources[0];
-  const live = ["cluster", "scheduler"].includes(board.mode) && !route.at;
-  const tree = treeOf(board, route);
-  const lit = story?.hyperNodes[tree] ?? [];
-  return {
-    board,
-    route,
-    zoom,
-    resource,
-    tree,
-    fabric: new Fabric(board.fabrics[tree], resource, route.show === "fragmented"),
-    first: new Fabric(board.fabrics[0], resource),
-    story,
-    node,
-    asked: state.asked,
-    lists: state.lists,
-    at: board.resources.indexOf(resource),
-    words: WORDS[board.mode],
-    now: live ? Math.max(board.now, Date.now() / 1000) : board.now,
-    width: Math.max(280, at("fabric").clientWidth - 34),
-    jobKey: story?.key ?? "",
-    names: state.nodes?.names ?? {},
-    lights: lit.length ? new Map(lit) : null,
-    tried: new Map(
-      (lit.length ? [] : (story?.why?.tried ?? []))
-        .filter((t) => t.bestIndex > 0 && t.fabric === tree)
-        .map((t) => [t.bestIndex, `${t.fits}/${t.asked}`]),
-    ),
-    nodes: state.nodes?.nodes ?? null,
-    nodeCount: state.nodes?.count ?? 0,
-    moreNodes: state.moreNodes,
-    showNodes() {
-      state.moreNodes = true;
-      refresh({ force: true });
-    },
-    overTime: state.overTime,
-    moreQueues: state.moreQueues,
-    showQueues() {
-      state.moreQueues = true;
-      redraw();
-    },
-    showMore(name) {
-      state.limits[name] += STEP;
-      refresh({ force: true });
-    },
-    asks: board.whatIf || route.changes !== "",
-    askNodes,
-    askLeast,
-    askEta,
-    askEtas,
-    eta: state.eta,
-    etas: state.etas,
-    found: state.found,
-    comparison: state.comparison,
-    question: state.question,
-    async submit(text) {
-      try {
-        location.hash = await submitted(route, text);
-      } catch (error) {
-        state.question = error.message;
-        redraw();
-      }
-    },
-    history: state.history,
-    changes: state.changes,
-    happened: state.happened,
-    playing: state.playing,
-    speed: state.speed,
-    play,
-    jump,
-    setSpeed(speed) {
-      state.speed = speed;
-      redraw();
-    },
-  };
 }
 
 /** Lead from a time in the address ("@14:20", "@1763302800") to the moment of that time. */
@@ -311,87 +185,15 @@ async function resolve(route, past) {
   jump(found ? String(found.id) : "");
 }
 
-/** Show a moment, of another run where one is named; one that was only passed is no place to come back to. */
-function jump(at, run = parse(location.hash).run) {
-  location.replace(link({ ...parse(location.hash), at, run }));
-}
-
-/** Show one moment after the other, up to the last; a second press stops. */
-function play() {
-  clearTimeout(state.timer);
-  state.playing = !state.playing;
-  if (!state.playing) {
-    redraw();
-    return;
-  }
-  const { moments } = state.history;
-  if (shownMoment(state.history, parse(location.hash)) === moments.length - 1) jump(String(moments[0].id));
-  else step();
-}
-
-function step() {
-  const { moments } = state.history;
-  const next = shownMoment(state.history, parse(location.hash)) + 1;
-  if (!state.playing) return;
-  if (next >= moments.length) {
-    state.playing = false;
-    redraw();
-    return;
-  }
-  jump(next === moments.length - 1 ? "" : String(moments[next].id));
-}
-
-async function askNodes() {
-  if (state.asked || !state.story) return;
-  const { key } = state.story;
-  try {
-    state.asked = (await ask(address(`nodes-for/${path(key)}`, parse(location.hash)))).value ?? { none: true };
-  } catch {
-    return;
-  }
-  if (state.story?.key === key) redraw();
-}
-
-async function askLeast() {
-  if (state.found || !state.story) return;
-  const { key } = state.story;
-  try {
-    state.found = (await ask(address(`least/${path(key)}`, { ...parse(location.hash), changes: "" }))).value;
-  } catch (error) {
-    state.found = { fault: error.message };
-  }
-  if (state.story?.key === key) redraw();
-}
-
-async function askEta() {
-  if (state.eta || !state.story) return;
-  const { key } = state.story;
-  try {
-    state.eta = { key, ...(await ask(`/api/eta/${path(key)}`)).value };
-  } catch (error) {
-    state.eta = { key, fault: error.message };
-  }
-  if (state.story?.key === key) redraw();
-}
-
-async function askEtas() {
-  try {
-    state.etas = (await ask("/api/eta")).value;
-  } catch (error) {
-    state.etas = { fault: error.message };
-  }
-  redraw();
-}
-
 function redraw() {
-  if (!state.board) return;
-  const route = parse(location.hash);
-  draw(route, zoomOf(state.board, route));
+  if (answers) draw(answers, parse(location.hash));
 }
 
-function draw(route, zoom) {
-  const view = viewOf(route, zoom);
-  const { board } = view;
+/** @param {Answers} found
+ * @param {Route} route */
+function draw(found, route) {
+  const view = viewOf(found, route, at("fabric").clientWidth - 34, acts(route));
+  const { board, history, zoom } = view;
   const opened = route.job || route.node;
   document.title = `${opened ? `${view.story?.name ?? opened} · ` : ""}tierwise`;
   at("about").textContent = [board.mode === "manifests" ? board.outcome : "", board.title].filter(Boolean).join(" · ");
@@ -410,7 +212,7 @@ function draw(route, zoom) {
   fill(at("waiting"), drawWaiting(view));
   fill(at("running"), drawRunning(view));
   at("what").hidden = !view.asks;
-  at("what").setAttribute("href", link({ ...route, asking: "1", at: state.history.whole ? route.at : "" }));
+  at("what").setAttribute("href", link({ ...route, asking: "1", at: history.whole ? route.at : "" }));
   at("whatif").hidden = !(route.asking || route.changes);
   fill(at("whatif"), at("whatif").hidden ? [] : drawWhatIf(view));
   if (asked !== route.asking + route.changes) {
@@ -421,9 +223,9 @@ function draw(route, zoom) {
     field?.focus({ preventScroll: true });
     field?.setSelectionRange(field.value.length, field.value.length);
   }
-  at("time").hidden = state.history.moments.length < 2 || Boolean(route.changes);
+  at("time").hidden = history.moments.length < 2 || Boolean(route.changes);
   fill(at("time"), at("time").hidden ? [] : drawTimeline(view));
-  document.body.classList.toggle("past", Boolean(route.at) || state.history.recorded);
+  document.body.classList.toggle("past", Boolean(route.at) || history.recorded);
   at("services").hidden = !board.services;
   fill(at("services"), board.services ? drawServices(view) : []);
   fill(at("slots"), drawSlots(view));
@@ -459,6 +261,7 @@ function drawer(view, opened) {
     at("fabric").querySelector(".lit, .tried")?.scrollIntoView({ block: "nearest" });
   } else {
     at("spoken").textContent = "closed";
+    /** @type {Any[]} */
     const links = opener ? [...document.querySelectorAll("a[href]")] : [];
     links.find((found) => found.getAttribute("href") === opener)?.focus({ preventScroll: true });
   }
@@ -478,16 +281,16 @@ listen({
     else if (route.domain) go({ ...route, domain: "" });
   },
   time(by) {
-    if (!state.history || state.history.moments.length < 2) return;
-    const number = shownMoment(state.history, parse(location.hash)) + by;
-    if (by === 0) play();
-    else if (state.history.moments[number])
-      jump(number === state.history.moments.length - 1 ? "" : String(state.history.moments[number].id));
+    if (!answers || answers.history.moments.length < 2) return;
+    if (by === 0) player.play();
+    else player.by(by);
   },
   up() {
     const route = parse(location.hash);
-    const zoom = state.board ? zoomOf(state.board, route) : 0;
-    const fabric = state.board?.fabrics[treeOf(state.board, route)];
+    if (!answers) return;
+    const { board } = answers;
+    const zoom = zoomOf(board, route);
+    const fabric = board.fabrics[treeOf(board, route)];
     const parent = zoom ? fabric.parent[zoom] : 0;
     if (zoom) go({ ...route, domain: parent > 0 ? fabric.name[parent] : "" });
   },
@@ -495,7 +298,7 @@ listen({
 searchable(at("search"), at("hits"));
 at("resource").addEventListener("change", (event) => {
   const chosen = event.target.value;
-  go({ ...parse(location.hash), resource: chosen === state.board.resources[0] ? "" : chosen });
+  go({ ...parse(location.hash), resource: chosen === answers?.board.resources[0] ? "" : chosen });
 });
 at("skip").addEventListener("click", (event) => {
   event.preventDefault();
@@ -512,6 +315,7 @@ new ResizeObserver(() => {
 }).observe(at("fabric"));
 // The server tells when there is something new, while the page is in view: a browser has few connections to one host,
 // and pages that nobody looks at must not hold them. Where no stream can be had, the page asks every few seconds.
+/** @type {EventSource | null} */
 let news = null;
 function hear() {
   if (news || document.visibilityState !== "visible") return;
@@ -531,7 +335,7 @@ document.addEventListener("visibilitychange", () => {
 window.addEventListener("pagehide", hush);
 window.addEventListener("pageshow", hear);
 setInterval(() => {
-  if (document.visibilityState === "visible" && (news?.readyState !== EventSource.OPEN || state.fault)) refresh();
+  if (document.visibilityState === "visible" && (news?.readyState !== EventSource.OPEN || fault)) refresh();
 }, PERIOD);
 setInterval(tell, 1000);
 refresh({ force: true });

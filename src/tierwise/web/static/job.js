@@ -232,48 +232,49 @@ function nodesFor(view) {
     "details",
     { "data-key": "nodes-for", on: { toggle: open } },
     h("summary", {}, "What each node says"),
-    !asked
-      ? h("p", { class: "soft" }, "Asking …")
-      : asked.none
-        ? h("p", { class: "soft" }, "No pod of it is tried now.")
-        : [
-            h(
-              "p",
-              {},
-              `${many(asked.taking, "node")} of ${asked.count} would take pod ${asked.pod} alone, as the cluster is now.`,
-            ),
-            asked.best.length
-              ? table(
-                  [
-                    ["node", (n) => h("a", { href: toNode(route, n.node) }, n.node), "long"],
-                    ["score", (n) => String(n.total), "num"],
-                    ...asked.plugins.map((name, i) => [name, (n) => String(n.scores[i]), "num"]),
-                  ],
-                  asked.best,
-                )
-              : null,
-            asked.reasons.length
-              ? table(
-                  [
-                    ["nodes", (r) => String(r.count), "num"],
-                    ["do not, because", (r) => r.reason, "grow"],
-                    ["which", (r) => r.nodes, "long"],
-                  ],
-                  asked.reasons,
-                )
-              : null,
-            asked.otherReasons ? h("p", { class: "soft" }, `and ${many(asked.otherReasons, "other reason")}`) : null,
-          ],
+    asked?.fault
+      ? h("p", { class: "warn" }, asked.fault)
+      : !asked
+        ? h("p", { class: "soft" }, "Asking …")
+        : asked.none
+          ? h("p", { class: "soft" }, "No pod of it is tried now.")
+          : [
+              h(
+                "p",
+                {},
+                `${many(asked.taking, "node")} of ${asked.count} would take pod ${asked.pod} alone, as the cluster is now.`,
+              ),
+              asked.best.length
+                ? table(
+                    [
+                      ["node", (n) => h("a", { href: toNode(route, n.node) }, n.node), "long"],
+                      ["score", (n) => String(n.total), "num"],
+                      ...asked.plugins.map((name, i) => [name, (n) => String(n.scores[i]), "num"]),
+                    ],
+                    asked.best,
+                  )
+                : null,
+              asked.reasons.length
+                ? table(
+                    [
+                      ["nodes", (r) => String(r.count), "num"],
+                      ["do not, because", (r) => r.reason, "grow"],
+                      ["which", (r) => r.nodes, "long"],
+                    ],
+                    asked.reasons,
+                  )
+                : null,
+              asked.otherReasons ? h("p", { class: "soft" }, `and ${many(asked.otherReasons, "other reason")}`) : null,
+            ],
   );
 }
 
 /** When it is expected to start, worked out when somebody opens it: its place, ranges, and what it depends on. */
 function expected(view) {
-  const { eta, story } = view;
+  const { eta: own } = view;
   const open = (event) => {
     if (event.currentTarget.open) view.askEta();
   };
-  const own = eta?.key === story.key ? eta : null;
   const job = own?.jobs?.[0];
   const range = (bounds) => `${moment(bounds[0])} to ${bounds[1] ? moment(bounds[1]) : "later"}`;
   return h(

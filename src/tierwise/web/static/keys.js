@@ -3,7 +3,7 @@
 
 /** Listen; `act` has up(), time(by) and back(). */
 export function listen(act) {
-  document.addEventListener("keydown", (event) => {
+  document.addEventListener("keydown", (/** @type {Any} */ event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const typing = event.target.matches("input, select, textarea");
     if (event.key === "Escape") {
@@ -51,8 +51,9 @@ function beside(selector, step) {
 function next(tile, key) {
   const from = tile.getBoundingClientRect();
   const [right, down] = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] }[key];
-  let best = null,
-    least = Infinity;
+  /** @type {Any} */
+  let best = null;
+  let least = Infinity;
   for (const other of document.querySelectorAll(".stop")) {
     const to = other.getBoundingClientRect();
     const [x, y] = [

@@ -29,6 +29,7 @@ export function columns(number, width, least, gap = GAP) {
 export function fitting(tree, root, width, height, { tiles }) {
   const levels = levelsOf(tree, root);
   const sizes = tiles ? [TILE.width] : SIZES;
+  /** @type {Any} */
   let last = null;
   for (let labels = Math.min(LABELS, levels.length - 1); labels >= Math.min(1, levels.length - 1); labels -= 1) {
     for (const ragged of [false, true]) {
@@ -62,7 +63,12 @@ function levelsOf(tree, root) {
 
 class Layout {
   constructor(levels, how) {
-    Object.assign(this, how, { levels });
+    this.levels = levels;
+    this.labels = how.labels; // levels that have labels
+    this.size = how.size;
+    this.tiles = how.tiles;
+    this.ragged = how.ragged; // whether rows may be left half empty
+    this.legible = false;
     this.known = new Map();
   }
 
@@ -86,6 +92,7 @@ class Layout {
     if (!inner) return { cells, height: cells.height };
     const { head, pad, gap } = this.frame(depth + 1);
     const least = Math.max(depth < this.labels ? 70 : 0, this.size);
+    /** @type {Any} */
     let best = null;
     for (let number = 1; number <= inner; number += 1) {
       const each = (width + gap) / number - gap - 2 * pad;

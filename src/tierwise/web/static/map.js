@@ -12,6 +12,7 @@ export const MOST_CELLS = 1500; // a view never draws more tiles, or more nodes
 const STEPS = [MOST_CELLS, 600, 250, 80, 30]; // fewer tiles, as long as they are too small
 const TILES = 80; // more innermost domains than this are drawn as cells
 
+/** @type {[string, Record<string, number>, string, (view: Any) => boolean][]} */
 const LEGEND = [
   ["fragmented", { b: 1, u: 1 }, "fragment", ({ fabric }) => fabric.fragments],
   ["in use", { b: 1, u: 1 }, "", ({ fabric }) => !fabric.fragments],
@@ -118,8 +119,9 @@ function chooser({ board, route, tree }) {
 
 /** The drawing with the most levels whose cells are still large enough to be seen and to be hit: nodes, then domains. */
 function richest(view) {
-  let drawing = null,
-    levels = -1;
+  /** @type {Any} */
+  let drawing = null;
+  let levels = -1;
   for (const most of STEPS) {
     const open = view.fabric.opened(view.zoom, most);
     if (open.size === levels) continue; // the same levels as before
@@ -176,7 +178,7 @@ function notes({ board, fabric, zoom, route, story, lights, tried }) {
 
 function toProblems(event) {
   event.preventDefault();
-  document.getElementById("problems").scrollIntoView({ behavior: "smooth" });
+  document.getElementById("problems")?.scrollIntoView({ behavior: "smooth" });
 }
 
 function crumbs({ fabric, zoom, route }) {

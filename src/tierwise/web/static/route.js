@@ -18,11 +18,16 @@ const ASKED = {
   asking: "asking",
 };
 
+/** The state that an address stands for.
+ *
+ * @param {string} hash
+ * @returns {Route} */
 export function parse(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?", 2);
   const asked = new URLSearchParams(query);
   const [kind, ...rest] = path.split("/");
   const name = rest.map(decoded).join("/");
+  /** @type {Any} */
   const route = { job: kind === "jobs" ? name : "", node: kind === "nodes" ? name : "" };
   for (const [field, word] of Object.entries(ASKED)) route[field] = asked.get(word) ?? "";
   return route;
@@ -37,7 +42,7 @@ function decoded(word) {
 }
 
 /** The link to a state; what is empty is left out. */
-export function link(route) {
+export function link(/** @type {Any} */ route) {
   const query = new URLSearchParams();
   for (const [field, word] of Object.entries(ASKED)) if (route[field]) query.set(word, route[field]);
   const named = (kind, name) => `${kind}/${name.split("/").map(encodeURIComponent).join("/")}`;

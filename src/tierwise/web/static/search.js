@@ -2,6 +2,7 @@
 // line narrows the lists to jobs that match.
 
 import { ask } from "./api.js";
+import { said } from "./asides.js";
 import { fill, h } from "./dom.js";
 import { count } from "./format.js";
 import { timeHit } from "./timeline.js";
@@ -42,7 +43,7 @@ export function searchable(field, list) {
     try {
       found = (await ask(`/api/search?${new URLSearchParams({ q: text, ...moment(parse(location.hash)) })}`)).value;
     } catch (error) {
-      found = { kinds: [], fault: error.message };
+      found = { kinds: [], fault: said(error) };
     }
     if (asked !== text) return; // somebody typed on
     fill(list, hits(found, text));

@@ -85,7 +85,7 @@ function target(view, workload) {
 export const callsOf = (view, group, workload) =>
   calls(view, group, (call) => call.caller === workload || call.callee === workload, workload);
 
-function calls(view, group, wanted = () => true, workload = "") {
+function calls(view, group, wanted = (/** @type {Any} */ _call) => true, workload = "") {
   const { zones } = view.board.services;
   const names = new Map(group.workloads.map((workload) => [workload.name, workload]));
   const end = (name) => h("a", { href: target(view, names.get(name)) }, called(names.get(name)));
@@ -246,6 +246,7 @@ function arranged(zones, group, width) {
     1,
     Math.floor((width - 2 * (ZONE.pad + REGION.pad) - 16 + CHIP.lane) / (CHIP.width + CHIP.lane)),
   );
+  /** @type {Any} */
   const places = { boxes: [], chips: new Map(), width, height: 0, empty: [] };
   const regions = new Map();
   zones.forEach((place, spot) => {

@@ -179,6 +179,7 @@ function told(view, chosen) {
 const share = (part, m) => (m.total ? part / m.total : 0);
 
 /** Series: [title, value, text, the highest value where it is known, whether it counts what happens]. */
+/** @type {Any[]} */
 const SERIES = [
   [
     "in use",

@@ -6,6 +6,7 @@ import { count, many, percent, short } from "./format.js";
 import { link, toHyperNode, toJob } from "./route.js";
 
 /** Kinds of changes: [name, title, what to write]. */
+/** @type {Any[]} */
 const KINDS = [
   ["drain", "drain a node or domain", "rack-7"],
   ["cordon", "cordon a node or domain", "rack-7"],
@@ -140,6 +141,7 @@ function copyLink() {
 }
 
 /** Manifests to begin with: a gang of this cluster's own resource, in its innermost domains or anywhere. */
+/** @type {Any[]} */
 const EXAMPLES = [
   ["a gang of 4 pods in one innermost domain", { pods: 4, within: true }],
   ["a gang of 16 pods anywhere", { pods: 16, within: false }],
