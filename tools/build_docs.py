@@ -5,7 +5,8 @@
 The pages are the Markdown files that a code host shows: README.md, the other pages at the root, `docs/` and the READMEs
 of the examples. They are copied as they are, with the files that they link to, and Zensical builds them strictly: a
 link to a page or a heading that does not exist is an error. The navigation is read from the lists of docs/README.md and
-of the indexes that it leads to, so a page is listed once. Exit status 1 where a page is in no list, or the build fails.
+of the indexes that it leads to, so a page is listed once; decisions are for developers, and have pages but no place in
+it. Exit status 1 where a page is in no list, or the build fails.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 INDEX = "docs/README.md"
+APART = "docs/decisions/README.md"
 AT_THE_ROOT = sorted((page.name for page in ROOT.glob("*.md")), key=lambda name: (name != "README.md", name))
 
 _SECTION = re.compile(r"^## +(.+?) *$", re.MULTILINE)
@@ -69,7 +71,8 @@ def navigation() -> list[Entry]:
     text = (ROOT / INDEX).read_text(encoding="utf-8")
     entries: list[Entry] = [{"tierwise": "README.md"}]
     for title, body in zip(_SECTION.findall(text), _SECTION.split(text)[2::2], strict=True):
-        below = [entry(page) for page in new(_links(INDEX, body))]
+        found = [(page, entry(page)) for page in new(_links(INDEX, body))]
+        below = [entry for page, entry in found if page != APART]
         entries += [{title: below}] if below else []
     entries.append({"Project": [{_title(page): page} for page in AT_THE_ROOT[1:]]})
     forgotten = [page for page in pages() if page not in listed]

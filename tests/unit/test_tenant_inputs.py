@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 from tests.support.tenant_page import PAGE, page
 
+from tierwise.api.keys import PREFIX
 from tierwise.api.own_keys import OWN_KEYS
-from tierwise.api.tenant_inputs import PREFIX, TENANT_INPUTS, TenantInput
+from tierwise.api.tenant_inputs import TENANT_INPUTS, TenantInput
 from tierwise.config.actions import ACTIONS
 from tierwise.config.volcano import ARGUMENTS
 

@@ -1,7 +1,7 @@
-"""The labels and annotations that are tierwise's own, and the unknown ones under its prefix.
+"""The labels and annotations that are tierwise's own, and those under its prefix that have no effect.
 
-A misspelt key has no effect: admission and the command line warn of it. A key is known where the table of what tenants
-write (`tenant_inputs`) has a row for it; a test holds the table against the sources.
+A misspelt key has none, nor has an annotation that is written as a label: admission and the command line warn of them.
+A key is known where the table of keys has a row for it; a test holds the table against the sources.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 from tierwise.api.errors import suggestion
 from tierwise.api.fabric import FABRIC
-from tierwise.api.tenant_inputs import PREFIX, TENANT_INPUTS
+from tierwise.api.keys import KEYS, PREFIX
 
 __all__ = ["OWN_KEYS", "unknown_keys", "unknown_keys_in"]
 
-_KEYS: Final = (key for row in TENANT_INPUTS for key in row.keys)
-OWN_KEYS: Final = frozenset(key for key in _KEYS if key.startswith(PREFIX) and not key.endswith("*"))
+_FORMS: Final = {key.name: key.form for key in KEYS if key.name.startswith(PREFIX)}
+OWN_KEYS: Final = frozenset(name for name in _FORMS if not name.endswith("*"))
 _DEEPEST: Final = 12
 
 
@@ -29,11 +29,13 @@ class UnknownKey(NamedTuple):
 
 def unknown_keys(labels: Mapping[str, str], annotations: Mapping[str, str], path: str) -> Iterator[UnknownKey]:
     """Those among the labels and annotations at a path."""
-    for field, marks in (("labels", labels), ("annotations", annotations)):
+    for form, marks in (("label", labels), ("annotation", annotations)):
         for key in marks:
-            if key.startswith(PREFIX) and key not in OWN_KEYS and not key.startswith(f"{FABRIC}."):
-                text = f'"{key}" is not known: it is passed over{suggestion(key, OWN_KEYS)}'
-                yield UnknownKey(f"{path}.{field}.{key}", text)
+            known = _FORMS.get(f"{FABRIC}.*" if key.startswith(f"{FABRIC}.") else key, "")
+            if key.startswith(PREFIX) and form not in known:
+                why = f"is read as {known}, not as {form}" if known else "is not known"
+                hint = "" if known else suggestion(key, OWN_KEYS)
+                yield UnknownKey(f"{path}.{form}s.{key}", f'"{key}" {why}: it is passed over{hint}')
 
 
 def unknown_keys_in(raw: object, path: str = "", depth: int = 0) -> Iterator[UnknownKey]:

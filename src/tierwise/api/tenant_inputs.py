@@ -10,9 +10,9 @@ from __future__ import annotations
 from pkgutil import get_data  # importlib.resources is too slow to start
 from typing import Final, NamedTuple
 
-__all__ = ["PREFIX", "TENANT_INPUTS", "TenantInput"]
+from tierwise.api.keys import spelled
 
-PREFIX: Final = "tierwise.io/"
+__all__ = ["TENANT_INPUTS", "TenantInput"]
 
 
 class TenantInput(NamedTuple):
@@ -28,8 +28,7 @@ class TenantInput(NamedTuple):
 
 def _row(text: str) -> TenantInput:
     keys, takes, cap, charge, switch, tests = " ".join(text.split()).split(" | ")
-    names = tuple(f"{PREFIX}{key[1:]}" if key.startswith("/") else key for key in keys.split())
-    return TenantInput(names, takes, cap, charge, switch, tuple(tests.split()))
+    return TenantInput(tuple(map(spelled, keys.split())), takes, cap, charge, switch, tuple(tests.split()))
 
 
 _TABLE: Final = (get_data("tierwise.api", "tenant_inputs.txt") or b"").decode()

@@ -17,20 +17,25 @@ __all__ = ["why"]
   tierwise why -f cluster.yaml -f job.yaml default/train-worker-0
   kubectl tierwise why team-a/train-worker-0
   kubectl tierwise why train-worker-0 -n team-a -o json | jq -r .reason
+  tierwise why NotEnoughResources
 """)
 def why(
     *,
-    pod: str = argument("NAMESPACE/POD"),
+    pod: str = argument("NAMESPACE/POD|CODE"),
     namespace: str = option("-n --namespace NAME", "Of a pod without one.", default="default"),
     inputs: Inputs,
     output: Output,
 ) -> None:
-    """Say where POD stands, would go now, or what it waits for.
+    """Say where POD stands, would go now, or what it waits for; or what the CODE of a reason means.
 
     Runs one cycle on the state as it is, in memory, and adds what the cluster itself last said. `explain` tells more.
     """
+    from tierwise.explain.reasons import described, described_lines, described_wire
     from tierwise.explain.text.why import why_lines, why_wire
 
+    if described(pod):  # no pod has a capital letter in its name
+        output.show(lambda: described_wire(pod), lambda page: described_lines(page, pod))
+        return
     answer = _answer(inputs.read(), pod if "/" in pod else f"{namespace}/{pod}")
     output.show(lambda: why_wire(answer), lambda page: why_lines(page, answer))
 

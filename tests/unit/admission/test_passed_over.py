@@ -10,8 +10,8 @@ import pytest
 from tierwise.admission import passed_over, validate
 from tierwise.api import codec
 from tierwise.api.codec import Raw
+from tierwise.api.keys import PREFIX
 from tierwise.api.own_keys import OWN_KEYS, unknown_keys_in
-from tierwise.api.tenant_inputs import PREFIX
 from tierwise.port import Objects
 
 SOURCES = Path(__file__).parents[3] / "src" / "tierwise"
@@ -34,6 +34,15 @@ def told(*manifests: Raw) -> list[str]:
     warned = [f"{f.object} {f.path}: {f.message}" for f in validate(objects).warnings]
     assert set(found) <= set(warned)
     return found
+
+
+def test_an_annotation_as_a_label_is_told() -> None:
+    """It has no effect there, and looks as if it had."""
+    meta: Raw = {"name": "g", "labels": {"tierwise.io/spares": "2"}}
+    group = made("PodGroup", "g", spec={"minMember": 1}) | {"metadata": meta}
+    said = '"tierwise.io/spares" is read as annotation, not as label: it is passed over'
+
+    assert [f"PodGroup default/g metadata.labels.tierwise.io/spares: {said}"] == told(group)
 
 
 def test_misspelt_keys_are_told_with_the_nearest_name() -> None:

@@ -13,6 +13,7 @@ from tierwise.explain.board.pods import BoardPod, PodState, is_single
 from tierwise.explain.message import on_nodes, refusal
 from tierwise.explain.naming import ObjectNames, name_of_pod, sub_id, tier_title
 from tierwise.explain.ranges import compact, pods
+from tierwise.explain.reasons import advice_wire
 from tierwise.explain.rejection_wire import eviction_wire, evictions_wire, rejection_wire, tried_wire
 from tierwise.explain.text.explain_job import search_texts
 from tierwise.explain.text.explain_pod import job_facts
@@ -57,6 +58,7 @@ def _rejection(trees: Trees, rejection: Rejection) -> Raw:
         "subject": rejection.subject,
         "stage": rejection.stage,
         **rejection_wire(rejection),
+        **advice_wire(rejection.reason.code),
         "plugin": rejection.reason.plugin,
         "text": rejection.reason.text,
         "bounded": rejection.bounded,

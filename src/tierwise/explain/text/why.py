@@ -12,6 +12,7 @@ from tierwise.api.codec import Raw
 from tierwise.api.volcano import PodGroup
 from tierwise.explain.naming import ObjectNames, decision_title
 from tierwise.explain.page import Page, count, wrapped
+from tierwise.explain.reasons import advice_lines, advice_wire
 from tierwise.explain.rejection_wire import FORMAT, rejection_wire
 from tierwise.explain.text.narrative import rejection_lines
 from tierwise.explain.text.waiting import STYLES
@@ -64,6 +65,7 @@ def why_lines(page: Page, answer: PodExplanation) -> list[Text]:
         title.append(" waits  ").append(rejection.verdict.words, style=STYLES[rejection.verdict])
         title.append(": ").append(rejection.reason.code, style="yellow")
         body = rejection_lines(page, answer.snapshot.topology, rejection)
+        body += advice_lines(page, rejection.reason.code)
     else:
         title.append(" waits; no cycle has looked for a place yet")
     lines = [*wrapped(title, page.width, rest="    "), *body]
@@ -91,6 +93,7 @@ def why_wire(answer: PodExplanation) -> Raw:
         "node": place[1] if place is not None else "",
         "hyperNode": names[place[0].domain] if place is not None else "",
         **rejection_wire(waits),
+        **(advice_wire(waits.reason.code) if waits is not None else {}),
         **({"message": answer.text} if answer.text else {}),
         "clusterSays": answer.said,
     }

@@ -204,6 +204,7 @@ function rejection(view, why, whole) {
   );
   return [
     h("p", {}, h("span", { class: "warn" }, why.reason), `: ${why.text}`),
+    why.cure ? h("p", { class: "soft" }, `What to do: ${why.cure} (${why.reference})`) : null,
     why.tried.length
       ? table(
           [

@@ -1,0 +1,90 @@
+"""What each code means and what to do about it: the table that the page about reasons shows.
+
+The rows are in `reasons.txt`, below the headings of the page and the names of their columns, in Markdown. A code may
+have a row in several places: as why a job waits, and as why nothing was evicted for it.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pkgutil import get_data  # importlib.resources is too slow to start
+from typing import Final, NamedTuple
+
+from rich.text import Text
+
+from tierwise.api.codec import Raw
+from tierwise.explain.page import Page, wrapped
+from tierwise.explain.rejection_wire import FORMAT
+
+__all__ = ["Described", "advice_lines", "advice_wire", "described", "described_lines", "described_wire", "sections"]
+
+_LINK: Final = re.compile(r"\[([^]]*)\]\([^)]*\)")
+_PAGE: Final = "docs/reference/reasons.md"
+
+
+class Described(NamedTuple):
+    """One row: its cells by the names of their columns."""
+
+    section: str
+    cells: dict[str, str]
+
+    def plain(self, column: str) -> str:
+        """A cell without marks."""
+        return _LINK.sub(r"\1", self.cells[column]).replace("`", "")
+
+
+@cache
+def sections() -> dict[str, list[Described]]:
+    """The rows of every table, by its heading."""
+    found: dict[str, list[Described]] = {}
+    section, columns = "", [""]
+    for line in (get_data("tierwise.explain", "reasons.txt") or b"").decode().splitlines():
+        first, *rest = (cell.strip() for cell in line.split(" | "))
+        if first.startswith("# "):
+            section, columns = first[2:], rest
+            found[section] = []
+        else:
+            found[section].append(Described(section, dict(zip(columns, (first, *rest), strict=True))))
+    return found
+
+
+def described(code: str) -> list[Described]:
+    """The rows of a code; none where there is no such code."""
+    return [row for rows in sections().values() for row in rows if row.cells["Code"] == code]
+
+
+def described_wire(code: str) -> Raw:
+    """All that is known of a code, for programs."""
+    rows = [{"about": row.section, "cause": row.plain("Means"), **_advice(row)} for row in described(code)]
+    return {"formatVersion": FORMAT, "reason": code, "meanings": rows}
+
+
+def described_lines(page: Page, code: str) -> list[Text]:
+    """The same for people."""
+    lines = [Text(code, "bold")]
+    for row in described(code):
+        lines += [*_indented(page, f"{row.section}: {row.plain('Means')}"), *_advised(page, row)]
+    return lines
+
+
+def advice_wire(code: str) -> Raw:
+    """What to do, and where more is said; nothing where a plugin of another package made the code up."""
+    return next((_advice(row) for row in described(code)), {})
+
+
+def advice_lines(page: Page, code: str) -> list[Text]:
+    """The same for people."""
+    return [line for row in described(code)[:1] for line in _advised(page, row)]
+
+
+def _advice(row: Described) -> Raw:
+    return {"cure": row.plain("What to do"), "reference": f"{_PAGE}#{row.cells['Code']}"}
+
+
+def _advised(page: Page, row: Described) -> list[Text]:
+    return _indented(page, "what to do: {cure} ({reference})".format(**_advice(row)))
+
+
+def _indented(page: Page, text: str) -> list[Text]:
+    return wrapped(Text(text), page.width, first="    ", rest="      ")
