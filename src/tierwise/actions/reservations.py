@@ -29,7 +29,7 @@ from tierwise.config.reservations import CONSERVATIVE, OFF, ReservationRules
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool, job_ready
 from tierwise.framework.report import Reservation
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Ints, distinct
 from tierwise.model.expected_ends import EndSource, ExpectedEnd, ExpectedEnds, started_at
 from tierwise.model.job import Job, Named, Reason, Rejection, Shape, Status, namespace_of
 from tierwise.model.topology import ROOT_NAME
@@ -91,7 +91,7 @@ class _Timeline:
         number = np.array([shape.number for shape in shapes], dtype=np.int64)
         row, group, run = self.columns
         found = []
-        for one in np.unique(number).tolist():
+        for one in distinct(number).tolist():
             own = np.flatnonzero(number == one)
             found.append((shapes[own[0]], row[own], group[own], run[own]))
         return found
@@ -402,7 +402,7 @@ class Reservations:
 
     def _domain(self, job: Job, held: Held) -> tuple[str, Ints]:
         """The innermost domain around a place, in the tree that the job's constraint is about, and its rows."""
-        rows, tree = np.unique(np.concatenate([own for _, own, _ in held])), self._cycle.tree_of(job.constraint)
+        rows, tree = distinct(np.concatenate([own for _, own, _ in held])), self._cycle.tree_of(job.constraint)
         domain = tree.topology.meet_rows(tree.positions[rows])
         return tree.topology.name[domain], np.sort(tree.rows[tree.topology.span(domain)])
 
@@ -416,8 +416,8 @@ class Reservations:
         """The runs on a place that must end before it is free, the last one first."""
         timeline = self._timeline
         row, group, run = timeline.columns
-        wanted = np.unique(np.concatenate([own for _, own, _ in place.held]))
-        found = np.unique(run[np.isin(row, wanted) & (group <= place.group)]).tolist()
+        wanted = distinct(np.concatenate([own for _, own, _ in place.held]))
+        found = distinct(run[np.isin(row, wanted) & (group <= place.group)]).tolist()
         return [timeline.runs[i] for i in reversed(found) if timeline.runs[i].job is not job]
 
     def _text(

@@ -26,7 +26,7 @@ from tierwise.framework.extension import (
     Tie,
     Units,
 )
-from tierwise.model.arrays import Floats, Ints, length
+from tierwise.model.arrays import Floats, Ints, distinct, length
 from tierwise.model.job import Reason, Task
 
 __all__ = ["AnswerError", "bounded", "shown"]
@@ -151,7 +151,7 @@ def _positions(answer: Any, size: int) -> tuple[int, int]:
         raise AnswerError(f"expected an array of positions, of {_INT} and in one dimension, not {shown(answer)}")
     if not len(answer):
         return 0, 0
-    ascending = answer if (answer[1:] > answer[:-1]).all() else np.unique(answer)  # most plugins answer in order
+    ascending = answer if (answer[1:] > answer[:-1]).all() else distinct(answer)  # most plugins answer in order
     lowest, highest = int(ascending[0]), int(ascending[-1])
     if lowest < 0 or highest >= size:
         raise AnswerError(f"expected positions below {size}")

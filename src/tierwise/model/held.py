@@ -9,7 +9,7 @@ from operator import attrgetter
 import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Bools, Ints, distinct
 from tierwise.model.job import Job, Shape, Status, Task
 from tierwise.model.node import NodeTable
 
@@ -31,7 +31,7 @@ class TaskColumns(msgspec.Struct, frozen=True, eq=False):
 
     def with_status(self, status: Status) -> list[Job]:
         """The jobs with a task of this status, in order."""
-        found = np.unique(self.job[self.status == _CODE[status]])
+        found = distinct(self.job[self.status == _CODE[status]])
         return [self.jobs[i] for i in found.tolist() if i >= 0]
 
     def held(self, status: Status) -> HeldTasks:

@@ -17,7 +17,7 @@ from tierwise.api.duration import seconds
 from tierwise.config.arguments import flag
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, EvictionCosts, Preemptor, Purpose, VictimFilter
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.arrays import Bools, Floats, Ints, distinct
 from tierwise.model.job import Job, Status
 from tierwise.model.running import RunningTable
 
@@ -59,7 +59,7 @@ class EvictionCost:
         """Pods that have not run for as long as they may."""
         tasks, jobs = preemptor.running.tasks, preemptor.running.job
         reclaims = preemptor.purpose is Purpose.RECLAIM
-        kinds = np.unique(jobs[victims]).tolist()
+        kinds = distinct(jobs[victims]).tolist()
         times = {number: self._minimum(self._jobs[number], reclaims=reclaims) for number in kinds}
         young = [self._now - tasks[v].started < times[int(jobs[v])] for v in victims.tolist()]
         return np.array(young, dtype=bool)

@@ -30,7 +30,7 @@ from tierwise.api.meta import format_time
 from tierwise.config.arguments import number
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, CycleView, Delay, Delaying, Gate
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Ints, distinct
 from tierwise.model.job import Job, Reason, Shape
 from tierwise.model.topology import ROOT, Topology
 
@@ -96,7 +96,7 @@ class Patience:
         tree, positions = self._tree(job)
         step, limit = steps[index], _tier(tree, steps[index])
         domain = tree.meet_rows(positions[rows] if positions is not None else rows)
-        if limit is None or len(np.unique(rows)) == 1 or int(tree.tier[domain]) <= limit:
+        if limit is None or len(distinct(rows)) == 1 or int(tree.tier[domain]) <= limit:
             return None
         found = "only the cluster as a whole" if domain == ROOT else f"one {_called(tree, int(tree.tier[domain]))}"
         then = ", ".join([*(f"for one {_title(tree, later)}" for later in steps[index + 1 :]), "for any place"])
@@ -114,7 +114,7 @@ class Patience:
         """Whether a place on fewer innermost domains may be expected soon enough."""
         if job.constraint is None or job.minimum < self._from or self._snapshot.alternate_topology(job.constraint):
             return None
-        touched = len(np.unique(self._topology.leaf[rows]))
+        touched = len(distinct(self._topology.leaf[rows]))
         fewest = self._fewest(job) if touched > 1 else 1
         if touched <= self._stretch * fewest:
             return None

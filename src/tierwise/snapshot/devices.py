@@ -27,7 +27,7 @@ from tierwise.api.resource import DeviceClaim, DeviceClass, ResourceClaim, Resou
 from tierwise.dialects.compute_domains import domains, template_names
 from tierwise.dialects.kubernetes import devices as dra
 from tierwise.model import devices as model
-from tierwise.model.arrays import Axis, Bools, Ints
+from tierwise.model.arrays import Axis, Bools, Ints, distinct
 from tierwise.model.node import NodeTable
 from tierwise.port import Objects
 from tierwise.snapshot.derive import Index
@@ -316,7 +316,7 @@ class DeviceReader:
         lengths = [pool.last - pool.first for pool in pools]
         everything = [one for pool in pools for one in pool.slices]
         kind = self._kinds_of(everything)
-        if len(np.unique(kind)) < len(self._kinds):  # some kinds are no more: the sets that they are in would linger
+        if len(distinct(kind)) < len(self._kinds):  # some kinds are no more: the sets that they are in would linger
             self._kinds, self._slice_kinds, self._keys = {}, {}, {}
             kind = self._kinds_of(everything)
         owner = np.repeat(np.arange(len(pools)), lengths)

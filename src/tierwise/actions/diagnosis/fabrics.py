@@ -15,7 +15,7 @@ from tierwise.actions.placement.demand import Demand, TaskGroup, shapes_of
 from tierwise.actions.placement.limits import homes_of
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Ints, distinct
 from tierwise.model.job import Constraint, Job, Reason, Rejection, Tried
 
 __all__ = ["each_by_itself", "unplaced_on_fabrics"]
@@ -68,7 +68,7 @@ def _tried(cycle: Cycle, constraint: Constraint, task_groups: Sequence[TaskGroup
     room: Ints = np.maximum.reduce([cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE) for shape in shapes])
     inside = np.flatnonzero(homes >= 0)
     takes = np.bincount(homes[inside], weights=room[inside], minlength=len(topology)).astype(np.int64)
-    domains = np.unique(homes[inside])
+    domains = distinct(homes[inside])
     need = sum(group.need for group in task_groups)
     layer = constraint.words()
     if not len(domains):

@@ -16,7 +16,7 @@ from tierwise.framework.bundle import ALIKE, FREE, Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import roles_count
-from tierwise.model.arrays import Bools, Floats, Ints, begins, order_by, ordinals
+from tierwise.model.arrays import Bools, Floats, Ints, begins, distinct, order_by, ordinals
 from tierwise.model.job import Job, whole_by_policy, whole_groups
 
 __all__ = ["bundle_up", "keep_allowed", "refused_of", "sort_bundles"]
@@ -144,7 +144,7 @@ def _groups(bundles: Bundles, rank: Ints) -> Ints:
     """Safe bundles before whole gangs, then by rank: the place of each pair among the distinct ones."""
     beyond = int(rank.max()) - int(rank.min()) + 1
     groups = rank + np.where(bundles.safe, 0, beyond)
-    return np.searchsorted(np.unique(groups), groups)
+    return np.searchsorted(distinct(groups), groups)
 
 
 def _steps(efficiency: Floats, group: Ints) -> Ints:

@@ -36,7 +36,7 @@ from tierwise.framework.bundle import Bundles
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Bools, Ints, ordinals
+from tierwise.model.arrays import Bools, Ints, distinct, ordinals
 from tierwise.model.topology import ROOT
 
 __all__ = ["at_least", "fewest", "fewest_in_multiples", "plans_by_pod", "rates"]
@@ -107,7 +107,7 @@ class _Planner:
         self._asked = asked
         self._candidates = candidates
         self._manner = victim_order
-        self._priorities = np.unique(preemptor.running.priority[candidates])
+        self._priorities = distinct(preemptor.running.priority[candidates])
         self._prices = self._priced()
 
     def _priced(self) -> NodeCosts | None:
@@ -147,7 +147,7 @@ class _Planner:
         if self._by_node and self._prices is None and ROOT in able:
             prices = self._prices_of_first()  # of nodes that have room enough: rules between pods decide the rest
             yield self._nodes(prices, np.flatnonzero(prices.room > 0), np.full(len(prices.room), ROOT))
-        for tier in np.unique(topology.tier[able]).tolist():
+        for tier in distinct(topology.tier[able]).tolist():
             yield [
                 _Place(d, topology.span(d), int(topology.rank[d])) for d in able[topology.tier[able] == tier].tolist()
             ]

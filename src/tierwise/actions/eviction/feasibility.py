@@ -24,7 +24,7 @@ from tierwise.actions.placement.solve import solve
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool, job_ready
-from tierwise.model.arrays import Bools, Ints, summed
+from tierwise.model.arrays import Bools, Ints, distinct, summed
 from tierwise.model.job import Reason, Shape
 
 __all__ = ["Feasibility", "Mixture", "Tried", "fits_in", "place_in", "quota_objection"]
@@ -187,7 +187,7 @@ class _Counted(Feasibility):
         span = cycle.topology.span(domain)
         inside = preemptor.running.inside(span)
         sizes = _sizes(asked.task_groups[0])
-        resources = np.unique(np.concatenate([shape.asked for shape in sizes]))
+        resources = distinct(np.concatenate([shape.asked for shape in sizes]))
         self._cycle = cycle
         self._cause = preemptor
         self._groups = len(asked.task_groups)

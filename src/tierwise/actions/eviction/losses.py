@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor
-from tierwise.model.arrays import Floats, Ints
+from tierwise.model.arrays import Floats, Ints, distinct
 from tierwise.model.job import Reason, other_job
 from tierwise.model.running import RunningTable
 
@@ -44,7 +44,7 @@ def declined(cycle: Cycle, preemptor: Preemptor, victims: Ints, action: str) -> 
     losing = _losing(cycle, preemptor.running, victims)
     if float((preemptor.losses[losing] * _weight(cycle, preemptor, losing)).sum()) <= len(preemptor.weighed) + 1e-9:
         return None
-    numbers = np.unique(preemptor.running.job[losing]).tolist()
+    numbers = distinct(preemptor.running.job[losing]).tolist()
     names = (other_job(cycle.snapshot.jobs[numbers[0]].key),) if len(numbers) == 1 else ()
     text = f"nothing was evicted: {_compared(cycle, preemptor, losing)}"
     return Reason("LosesMoreThanItGains", action, text, names)
@@ -82,7 +82,7 @@ def _compared(cycle: Cycle, preemptor: Preemptor, losing: Ints) -> str:
     gained = _hours(preemptor.need[[resource]], np.array([cycle.pipeline.gained_seconds(preemptor.job)]))
     name = cycle.view.axis.names[resource]
     scale = 1000.0 if name == "cpu" else 1.0
-    jobs = [cycle.snapshot.jobs[n].key for n in np.unique(running.job[losing]).tolist()]
+    jobs = [cycle.snapshot.jobs[n].key for n in distinct(running.job[losing]).tolist()]
     whose = jobs[0] if len(jobs) == 1 else f"{len(jobs)} jobs"
     return f"{lost / scale:.1f} {name} hours of {whose} would be lost, for {gained / scale:.1f} that it gains"
 

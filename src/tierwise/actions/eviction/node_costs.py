@@ -14,7 +14,7 @@ import numpy as np
 
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Bools, Floats, Ints, ordinals
+from tierwise.model.arrays import Bools, Floats, Ints, distinct, ordinals
 from tierwise.model.job import Shape
 from tierwise.model.running import RunningTable
 
@@ -186,7 +186,7 @@ def _prices(
     """
     rows, nodes = running.row[candidates], len(cycle.nodes)
     numbers = [np.bincount(rows, weights=g, minlength=nodes).astype(np.int64) for g in gone]
-    ranks = _costs(gone, rows, running, candidates, nodes, np.unique(running.priority[candidates]))
+    ranks = _costs(gone, rows, running, candidates, nodes, distinct(running.priority[candidates]))
     victim = int(ranks.max(axis=0).sum()) + 1
     price: Ints = np.stack(numbers) * victim + ranks
     forbidden = np.zeros_like(price)

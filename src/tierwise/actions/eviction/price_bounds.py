@@ -19,7 +19,7 @@ from tierwise.actions.placement.demand import Demand, least_needs
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Preemptor, Purpose
 from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import Bools, Floats, Ints, begins, growth, stable_order, summed
+from tierwise.model.arrays import Bools, Floats, Ints, begins, distinct, growth, stable_order, summed
 from tierwise.model.running import RunningTable
 from tierwise.model.topology import Topology
 
@@ -158,7 +158,7 @@ class DomainBounds:
         for i, r in enumerate(weighed.tolist()):
             here = np.flatnonzero((scarcest == i) & possible & ((lacking[i] > 0) | (missing > 0)))
             units = rows.units(r, topology, domains[here], missing[here])
-            for tier in np.unique(topology.tier[domains[here]]).tolist():
+            for tier in distinct(topology.tier[domains[here]]).tolist():
                 of_tier = topology.tier[domains[here]] == tier
                 some = here[of_tier]
                 freed = cause.running.request[r] * goes

@@ -36,7 +36,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import score_keys
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Bools, Ints, distinct
 from tierwise.model.job import Job, PodSet, Shape
 
 __all__ = ["Cells", "search_cells"]
@@ -222,7 +222,7 @@ class Cells(Search):
             column = self._column[id(limit)]
             cells = cells & (column >= 0)
             if len(part.standing):
-                homes = np.unique(limit.homes[part.standing])
+                homes = distinct(limit.homes[part.standing])
                 if len(homes) > 1 or homes[0] < 0:
                     return None
                 cells = cells & (column == homes[0])
@@ -295,7 +295,7 @@ class Cells(Search):
     def _reaches(spread: _Spread, cells: Bools) -> bool:
         """Whether these cells, and the tasks that have a node, are in enough domains for a spread."""
         part, limit, column = spread
-        homes = np.unique(np.concatenate((column[cells], limit.homes[part.standing])))
+        homes = distinct(np.concatenate((column[cells], limit.homes[part.standing])))
         return int(np.count_nonzero(homes >= 0)) >= limit.fewest
 
     def _met(self, spread: _Spread, supplies: list[_Supply], counts: Ints) -> bool:
@@ -455,7 +455,7 @@ class _Tasks(Search):
         parts = tuple(Part(i, job, None, 1, (1,)) for i in range(number))
         super().__init__(group_of(-1, job, number, parts), 0)
         self._moving = any(map(cycle.pipeline.moving, freedom))
-        self._used = np.unique(np.concatenate([shape.asked for shape in freedom]))
+        self._used = distinct(np.concatenate([shape.asked for shape in freedom]))
         spread = [limit.homes for limit in _limits(whole) if limit.fewest]
         # Rows that no task of the job could tell apart, but for what is free on them.
         opened = [cycle.fit_counts.of(shape).why == 0 for shape in freedom]

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from tierwise.actions.placement.demand import TaskGroup
 from tierwise.actions.placement.problem import Limit, Part, group_of
 from tierwise.framework.cycle import Cycle
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Ints, distinct
 from tierwise.model.job import Constraint, InnerGroup, Job, Policy, SubJob, group_job
 from tierwise.model.topology import HYPERNODES, Topology
 
@@ -163,7 +163,7 @@ def within_limits(cycle: Cycle, job: Job) -> bool:
     for part in parts:
         parts += part.parts
         for limit in part.limits if len(part.standing) else ():
-            homes = np.unique(limit.homes[part.standing])
+            homes = distinct(limit.homes[part.standing])
             if (len(homes[homes >= 0]) < limit.fewest) if limit.fewest else (len(homes) > 1 or homes[0] < 0):
                 return False
     return True

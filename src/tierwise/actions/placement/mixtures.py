@@ -27,7 +27,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import score_keys
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Bools, Ints, distinct
 from tierwise.model.job import Job, Shape
 
 __all__ = [
@@ -81,7 +81,7 @@ class Axes:
         self.most: Mix = tuple(most[shape] for shape in self.shapes)
         self._cycle = cycle
         self._pool = pool
-        self._asked = np.unique(np.concatenate([shape.asked for shape in self.shapes]))
+        self._asked = distinct(np.concatenate([shape.asked for shape in self.shapes]))
         self._requests = np.stack([shape.request[self._asked] for shape in self.shapes])
         self._rooms = [cycle.fit_counts.of(shape).rows(pool) for shape in self.shapes]
         if in_multiples:

@@ -19,7 +19,7 @@ from tierwise.framework.cycle import Cycle
 from tierwise.framework.extension import Ask, Tie
 from tierwise.framework.ledger import Pool
 from tierwise.framework.placer import Picks, best_row, place, walk
-from tierwise.model.arrays import POD_SLOTS, Bools, Floats, Ints
+from tierwise.model.arrays import POD_SLOTS, Bools, Floats, Ints, distinct
 from tierwise.model.job import Job, PodSet, Shape, SubJob
 from tierwise.model.ranks import rank_homes
 from tierwise.model.topology import ROOT
@@ -101,7 +101,7 @@ def close_others(cycle: Cycle, rows: Ints) -> None:
     slots = cycle.view.axis.index[POD_SLOTS]
     left = cycle.ledger.free(np.array([slots]), slice(0, len(cycle.nodes)), Pool.FUTURE_IDLE)[0]
     left[rows] = 0
-    for amount in np.unique(left[left > 0]).tolist():
+    for amount in distinct(left[left > 0]).tolist():
         cycle.ledger.occupy(slots, np.flatnonzero(left == amount), amount)
 
 

@@ -18,7 +18,7 @@ from tierwise.framework.declaration import takes_part
 from tierwise.framework.extension import Arguments, Ask, CycleView, ScoreEffect, Scorer
 from tierwise.framework.ledger import Tally
 from tierwise.framework.node_scores import ComparedScores, OwnScores
-from tierwise.model.arrays import Bools, Floats, Ints, Rows, length
+from tierwise.model.arrays import Bools, Floats, Ints, Rows, distinct, length
 from tierwise.model.job import Shape
 from tierwise.plugins.kubernetes import node_affinity
 from tierwise.plugins.kubernetes.pod_affinity import Count, PodCounts, placeable, soft
@@ -342,7 +342,7 @@ class PodTopologySpread(ComparedScores):
         total = np.zeros(len(rows))
         for one in softs:
             places = one.count.place[span][scaled]
-            size = len(places) if one.per_node else len(np.unique(places))
+            size = len(places) if one.per_node else len(distinct(places))
             total += one.count.at(span) * np.log(size + 2.0) + (one.skew - 1)
         total = _rounded(total)
         high, low = total.max(initial=0.0, where=scaled), total.min(initial=np.inf, where=scaled)

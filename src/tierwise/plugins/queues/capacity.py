@@ -31,7 +31,7 @@ from tierwise.config.arguments import number
 from tierwise.framework import extension as points
 from tierwise.framework.declaration import takes_part
 from tierwise.framework.victim_counts import who_goes
-from tierwise.model.arrays import Bools, Ints
+from tierwise.model.arrays import Bools, Ints, distinct
 from tierwise.model.job import Job, Queue, Reason
 from tierwise.plugins.queues.table import EnqueuedResources, QueueTable, chain, circles, members, ratio, real_capability
 
@@ -315,7 +315,7 @@ class Capacity:
     def _accounts(self, columns: Ints, reclaimer: int) -> Ints:
         """The queues that each victim's loss concerns, (levels x victims): its own, and ancestors not shared."""
         result = np.full((self._tree.depth, len(columns)), -1, dtype=np.int64)
-        for column in np.unique(columns[columns >= 0]).tolist():
+        for column in distinct(columns[columns >= 0]).tolist():
             concerned = self._tree.unshared(column, reclaimer)
             result[: len(concerned), columns == column] = np.array(concerned, dtype=np.int64)[:, None]
         return result

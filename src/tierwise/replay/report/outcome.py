@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Bools, Floats, Ints
+from tierwise.model.arrays import Bools, Floats, Ints, distinct
 from tierwise.replay.engine.cluster import SLOT_SIZES
 from tierwise.replay.engine.embedded import EmbeddedReplay
 from tierwise.replay.engine.engine import Engine
@@ -55,7 +55,7 @@ def spread_by_size(engine: Engine | EmbeddedReplay) -> list[Data]:
     leaves = known[:, 0]
     classes = np.ceil(np.log2(np.maximum(pods, 1))).astype(np.int64)
     found: list[Data] = []
-    for size in np.unique(classes).tolist():
+    for size in distinct(classes).tolist():
         own = classes == size
         low, high = 2 ** (size - 1) + 1, 2**size
         name = str(high) if low >= high else f"{low}-{high}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import Ints, distinct
 from tierwise.replay.traces.fabric import Fabric
 from tierwise.replay.traces.trace import slots
 
@@ -45,7 +45,7 @@ class Spreads(msgspec.Struct, frozen=True):
         """The figures of a gang whose pods stand on these rows, in the order of their ranks."""
         leaf, spine = self.leaf[rows], self.spine[rows]
         tier = float(self.fabric.topology.tier[self.fabric.topology.meet_rows(rows)])
-        return (float(len(np.unique(leaf))), tier, _ring(leaf), _ring(spine), _all(leaf), _all(spine))
+        return (float(len(distinct(leaf))), tier, _ring(leaf), _ring(spine), _all(leaf), _all(spine))
 
 
 def _ring(domain: Ints) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tierwise.config.profile import Profile
 from tierwise.framework.registry import extended
-from tierwise.model.arrays import CPU, MEMORY, POD_SLOTS, Bools, Floats, Ints
+from tierwise.model.arrays import CPU, MEMORY, POD_SLOTS, Bools, Floats, Ints, distinct
 from tierwise.model.job import Queue, Shape, plain_shape
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.tree import build_tree
@@ -265,6 +265,6 @@ class Fillings:
             "gpus": gpus,
             "pods": len(self._arriving),
             "arrived_load": round(float(asked) / (gpus * WHOLE), 6) if gpus else None,
-            "kinds": len(np.unique(self._arriving)),
+            "kinds": len(distinct(self._arriving)),
         }
         return {"inputs": inputs, "outcomes": self._done}
