@@ -27,7 +27,8 @@ from tierwise.sim.what_if.changes import (
     set_priority,
     uncordon,
 )
-from tierwise.sim.what_if.least_change import least_change, of_size
+from tierwise.sim.what_if.fewest import of_size
+from tierwise.sim.what_if.least_change import least_change
 from tierwise.sim.what_if.runs import outcome_of, prepared, what_if
 from tierwise.snapshot.builder import Reader
 from tierwise.snapshot.consistency import differences

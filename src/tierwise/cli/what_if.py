@@ -77,7 +77,8 @@ def what_if(
     The cluster is scheduled in memory until nothing changes, as it is and with the changes, and the two are compared.
     Changes are made in the order of the options above. Nothing outside is touched.
     """
-    from tierwise.explain.text.what_if import what_if_lines
+    from tierwise.explain.text.what_if import Restarts, what_if_lines
+    from tierwise.sim.forecast.eta import back_again
     from tierwise.sim.what_if.runs import prepared, what_if, what_if_wire
 
     changes = list(given.asked())
@@ -92,9 +93,12 @@ def what_if(
         return
     for guard in answer.guards[-1:]:
         tell_crashes(guard)
+    with show_progress("running ahead"):
+        back = back_again(answer.changed, answer.restarts, answer.started)
+    restarts = Restarts(answer.restarts, answer.unit, back)
     output.show(
-        lambda: what_if_wire(answer),
-        lambda page: what_if_lines(page, answer.changes, answer.comparison, answer.notes),
+        lambda: what_if_wire(answer, back),
+        lambda page: what_if_lines(page, answer.changes, answer.comparison, answer.changed.notes, restarts),
     )
 
 
@@ -102,12 +106,13 @@ def _least(scenario: Scenario, changes: list[Change], name: str, output: Output)
     """The inverse question, on the cluster with the changes."""
     from tierwise.explain.comparison import least_change_wire
     from tierwise.explain.text.what_if import least_change_lines
+    from tierwise.sim.forecast.eta import with_wait
     from tierwise.sim.what_if.least_change import least_change
 
     for change in changes:
         scenario = change.apply(scenario)
     with show_progress("trying"):
-        found = least_change(scenario, name)
+        found = with_wait(scenario, least_change(scenario, name))
     output.show(
         lambda: {"changes": [change.text for change in changes], **least_change_wire(found)},
         lambda page: least_change_lines(page, found),

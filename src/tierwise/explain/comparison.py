@@ -34,6 +34,7 @@ __all__ = [
     "JobState",
     "LeastChange",
     "Outcome",
+    "OwnEvictions",
     "compare",
     "comparison_wire",
     "least_change_wire",
@@ -116,21 +117,32 @@ class Comparison(msgspec.Struct, frozen=True, rename={"same": "unchanged"}):
     same: int  # jobs that it does nothing to
 
 
-class Answer(msgspec.Struct, frozen=True):
+class Answer(msgspec.Struct, frozen=True, rename={"gangs": "gangsBroken", "hours": "acceleratorHoursLost"}):
     """One way to make a job start: what to do, and whether less of it would certainly not do."""
 
-    way: str  # evict, uncordon, add-nodes, relax, quota
+    way: str  # wait, evict, uncordon, add-nodes, relax, quota
     number: int  # pods, nodes, tiers, or amounts
     exact: bool
     subjects: tuple[str, ...]  # pods, nodes, constraints or queues
     text: str
     changes: tuple[str, ...]
+    gangs: int = 0  # that fall below a minimum
+    hours: float = 0.0  # of accelerators: work that is lost since the last checkpoints
+
+
+class OwnEvictions(msgspec.Struct, frozen=True, rename={"gangs": "gangsBroken", "hours": "acceleratorHoursLost"}):
+    """What the scheduler itself evicts for a job as things are."""
+
+    text: str = ""
+    pods: tuple[str, ...] = ()
+    gangs: int = 0
+    hours: float = 0.0
 
 
 class LeastChange(
     msgspec.Struct,
     frozen=True,
-    rename={"job": "podGroup", "starts": "startsAnyway", "answers": "ways", "hopeless": "noHelp"},
+    rename={"job": "podGroup", "starts": "startsAnyway", "answers": "ways", "hopeless": "noHelp", "own": "scheduler"},
 ):
     """All ways that were found, and those that do not help however much is done."""
 
@@ -139,6 +151,7 @@ class LeastChange(
     answers: tuple[Answer, ...]
     hopeless: tuple[str, ...]
     name: str  # as people call it
+    own: OwnEvictions = OwnEvictions()
 
 
 def started(snapshot: Snapshot, job: Job) -> bool:

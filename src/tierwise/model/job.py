@@ -538,6 +538,12 @@ class Job(msgspec.Struct, frozen=True, eq=False):
         return [*self.pod_sets(), *(pod_set for _, pod_set in self.best_effort_pod_sets)]
 
     @property
+    def saved(self) -> float:
+        """When its work was last saved: a checkpoint is one of all its pods, whichever of them says so; 0 for never."""
+        own = self.terms.checkpointed if self.terms is not None else 0.0
+        return max([own, *(task.checkpointed for task in self.tasks)])
+
+    @property
     def starts_whole(self) -> bool:
         """Whether tasks of it start together or not at all: then its best-effort tasks are placed with the others."""
         return whole_only(self.minimum, self.policies)

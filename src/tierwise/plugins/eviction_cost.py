@@ -88,12 +88,9 @@ class EvictionCost:
         return max(0.0, self._now - max(task.started, self._saved(job))) + restart
 
     def _saved(self, job: Job) -> float:
-        """When the work of a job was last saved: a checkpoint is one of all its pods, whichever of them says so."""
         found = self._checkpoints.get(job.number)
         if found is None:
-            own = job.terms.checkpointed if job.terms is not None else 0.0
-            found = self._checkpoints[job.number] = max((task.checkpointed for task in job.tasks), default=0.0)
-            found = self._checkpoints[job.number] = max(found, own)
+            found = self._checkpoints[job.number] = job.saved
         return found
 
     def gained_seconds(self, job: Job) -> float:

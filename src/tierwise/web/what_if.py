@@ -22,7 +22,7 @@ from tierwise.explain.eta import etas_wire
 from tierwise.explain.text.schedule import Run
 from tierwise.manifests.files import read
 from tierwise.port import Objects
-from tierwise.sim.forecast.eta import etas
+from tierwise.sim.forecast.eta import back_again, etas, with_wait
 from tierwise.sim.what_if.change_texts import read_change
 from tierwise.sim.what_if.changes import Change, Scenario, submit
 from tierwise.sim.what_if.least_change import BRIEF, least_change
@@ -76,7 +76,7 @@ class WhatIfs:
 
     def least(self, show: RunView, job: str) -> CachedBody:
         """The least that makes a job start."""
-        return self._alone(lambda: CachedBody.json(least_change_wire(least_change(_of(show), job, BRIEF))))
+        return self._alone(lambda: CachedBody.json(_least(_of(show), job)))
 
     def eta(self, show: RunView, job: str = "") -> CachedBody:
         """When a job is expected to start, or all that wait."""
@@ -114,7 +114,7 @@ class WhatIfs:
         after, profile = found.after, scenario.profile
         run = Run(after.reports, after.after(scenario.now), profile, after.evictions, after.complaints())
         view = RunView(Board(run), mode="manifests", title=f"what if: {', '.join(found.changes)}")
-        wire = what_if_wire(found)
+        wire = what_if_wire(found, back_again(found.changed, found.restarts, found.started))
         entries = cast("list[dict[str, Any]]", wire["jobs"])
         for entry, change in zip(entries, found.comparison.jobs, strict=True):
             entry["name"] = change.name
@@ -134,6 +134,10 @@ class WhatIfs:
         if objects is None:
             raise InputError("these manifests are not kept any more: paste them again", field="submit")
         return submit(objects, "the text")
+
+
+def _least(scenario: Scenario, job: str) -> Raw:
+    return least_change_wire(with_wait(scenario, least_change(scenario, job, BRIEF)))
 
 
 def _of(show: RunView) -> Scenario:

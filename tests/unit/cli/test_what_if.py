@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from tests.support.commands import EXAMPLES, answer, manifests, run
 from tests.support.draw import World, draw, gang, groups
 from tests.support.drawn_gang import Gang
@@ -173,6 +174,87 @@ def test_a_quota_is_raised(tmp_path: Path) -> None:
     assert ["raise the capability of queue team to 20 of nvidia.com/gpu"] == [w["text"] for w in ways]
 
 
+def _queue(name: str, **spec: str) -> Raw:
+    about: Raw = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+    return {**about, "spec": {field: {"nvidia.com/gpu": amount} for field, amount in spec.items()}}
+
+
+def _evicted(file: Path, *words: str) -> Any:
+    ways = answer("what-if", "-f", file, "--start", "train", *words)["ways"]
+    return next((way for way in ways if way["way"] == "evict"), None)
+
+
+def test_a_job_that_waits_for_its_quota_takes_of_its_own_queue(tmp_path: Path) -> None:
+    """Pods of other queues give it nothing, though they are fewer, or on nodes that it could use."""
+    nodes = " ".join(f"n{i}" for i in range(8))
+    world = draw(nodes, node="gpu=8")
+    own = gang("own", tasks=10, each="gpu=2", queue="team-a", on=" ".join(["n0"] * 4 + ["n1"] * 4 + ["n2"] * 2))
+    other = gang("other", tasks=7, each="gpu=4", queue="team-b", on="n2 n3 n3 n4 n4 n5 n5")
+    train = gang("train", tasks=2, each="gpu=8", queue="team-a")
+    queues = (_queue("team-a", capability="20"), _queue("team-b", capability="64"))
+    file = _file(tmp_path, World((*world.manifests, *queues), ""), own, other, train)
+
+    found = _evicted(file)
+
+    assert ({"default/own"}, 8, True) == ({pod.rpartition("-")[0] for pod in found["subjects"]}, *_size(found))
+    assert 1 == found["gangsBroken"]
+
+
+def _size(found: Any) -> tuple[int, bool]:
+    return found["number"], found["exact"]
+
+
+def test_fewer_gangs_are_broken_before_fewer_pods_go(tmp_path: Path) -> None:
+    """Four pods that no gang needs go rather than one of a gang; an elastic gang gives up what it can spare."""
+    world = draw("n0 n1 n2", node="gpu=8", running="n0:gpu=2 n0:gpu=2 n0:gpu=2 n0:gpu=2")
+    pair = gang("pair", tasks=2, each="gpu=8", on="n1 n2")
+    train = gang("train", tasks=1, each="gpu=8")
+    spare = gang("pair", tasks=2, minimum=1, each="gpu=8", on="n1 n2")
+
+    alone = _evicted(_file(tmp_path, world, pair, train))
+    elastic = _evicted(_file(tmp_path, world, spare, train, name="elastic.yaml"))
+
+    assert (4, 0) == (alone["number"], alone["gangsBroken"])
+    assert (1, 0) == (elastic["number"], elastic["gangsBroken"])
+
+
+def test_the_gang_that_saved_its_work_goes(tmp_path: Path) -> None:
+    """Of two gangs that run as long the one with a checkpoint loses less; what is lost is told in accelerator-hours."""
+    world = draw("n0 n1", node="gpu=8")
+    young, saved = (gang(name, tasks=2, each="gpu=4", on=f"n{i} n{i}") for i, name in enumerate(("young", "saved")))
+    file = _file(tmp_path, world, young, saved, gang("train", tasks=1, each="gpu=8"))
+    text = file.read_text()
+    objects = list(yaml.safe_load_all(text))
+    for raw in objects:
+        if raw["kind"] == "Pod" and raw["spec"].get("nodeName"):
+            raw["status"] = {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"}
+            if raw["metadata"]["name"].startswith("saved"):
+                raw["metadata"]["annotations"]["tierwise.io/checkpointed-at"] = "2026-01-01T09:00:00Z"
+    file.write_text(yaml.safe_dump_all(objects))
+
+    found = _evicted(file, "--now", "2026-01-01T10:00:00Z")
+
+    assert ({"default/saved-0", "default/saved-1"}, 8.0) == (set(found["subjects"]), found["acceleratorHoursLost"])
+    assert "breaks 1 gang and loses 8.0 accelerator-hours" in found["text"]
+
+
+def test_a_queue_within_its_share_is_left_alone(tmp_path: Path) -> None:
+    """Pods of the queue that is above what it deserves go first, though more of them; others are told as such."""
+    world = draw("n0 n1", node="gpu=8")
+    above = gang("above", tasks=4, minimum=1, each="gpu=2", queue="rich", on="n0 n0 n0 n0")
+    within = gang("within", tasks=1, each="gpu=8", queue="poor", on="n1")
+    train = gang("train", tasks=1, each="gpu=6", queue="poor-too")
+    queues = (_queue("rich", deserved="2"), _queue("poor", deserved="8"), _queue("poor-too", deserved="8"))
+    scene = World((*world.manifests, *queues), "")
+
+    found = _evicted(_file(tmp_path, scene, above, within, train))
+    alone = _evicted(_file(tmp_path, scene, within, gang("train", tasks=2, each="gpu=8", queue="poor-too")))
+
+    assert ("default/above", 3) == (found["subjects"][0].rpartition("-")[0], found["number"])
+    assert "the scheduler itself would not evict them" not in found["text"]
+    assert "the scheduler itself would not evict them" in alone["text"]
+
+
 def test_a_plugin_is_switched(tmp_path: Path) -> None:
     """Without binpack and with scores for empty nodes a pod goes elsewhere."""
     world = draw("n0 n1", node="cpu=8", running="n0:cpu=1")
@@ -188,7 +270,7 @@ def test_the_least_of_each_way(tmp_path: Path) -> None:
 
     assert {"uncordon": 1, "relax": 1, "evict": 2, "add-nodes": 1} == {w["way"]: w["number"] for w in found["ways"]}
     assert all(way["exact"] for way in found["ways"])
-    assert ["evict", "add-nodes"] == answer("what-if", "-f", WHY_NOT, "--start", "render")["noHelp"][1:]
+    assert ["evict", "add-nodes", "wait"] == answer("what-if", "-f", WHY_NOT, "--start", "render")["noHelp"][1:]
 
 
 def test_whole_sub_groups_count(tmp_path: Path) -> None:
@@ -259,3 +341,57 @@ def test_pods_by_themselves_are_in_the_table(tmp_path: Path) -> None:
     assert {"default/b": "n1"} == uncordoned["jobs"][0]["after"]["pods"]
     assert {"pod default/c": "waits"} == _effects(submitted)
     assert (1, 1) == (submitted["before"]["running"], submitted["after"]["running"])
+
+
+def test_a_drain_says_what_stops_and_for_how_long(tmp_path: Path) -> None:
+    """How many running pods restart, which gangs fall below their minimum until when, and which merely plan anew."""
+    world = draw(RACKS, node="gpu=8")
+    rigid, elastic = gang("rigid", tasks=1, each="gpu=8", on="n0"), gang("elastic", tasks=2, minimum=1, each="gpu=8")
+    there = gang("elastic", tasks=2, minimum=1, each="gpu=8", on="n1 n2")
+    planned = gang("planned", tasks=1, each="gpu=8", created=50)
+    drained = answer("what-if", "-f", _file(tmp_path, world, rigid, there), "--drain", "r0")["restarts"]
+    planning = answer("what-if", "-f", _file(tmp_path, world, elastic, planned), "--drain", "n0")
+
+    assert (2, 1) == (drained["pods"], drained["gangsBroken"] + sum(j["belowMinimum"] for j in drained["jobs"]))
+    assert {"default/rigid": (True, 1, 1), "default/elastic": (False, 1, 2)} == {
+        job["podGroup"]: (job["belowMinimum"], job["podsRestarting"], job["podsRunning"]) for job in drained["jobs"]
+    }
+    assert {0} == {planning["restarts"]["pods"]}
+    text = run("what-if", "-f", _file(tmp_path, world, rigid, there), "--drain", "r0").stdout
+    assert "Stops 2 running pods of 2 jobs: breaks no gang" in text
+    assert "elastic  1 of 2 pods; keeps its minimum of 1" in text
+
+
+def test_what_the_scheduler_evicts_itself_is_shown(tmp_path: Path) -> None:
+    """Where the configuration evicts, the pods that it evicts for the job; else that it does not, and why."""
+    world = draw("n0", node="gpu=8")
+    file = _file(
+        tmp_path,
+        world,
+        gang("cheap", tasks=2, each="gpu=4", on="n0 n0"),
+        gang("train", tasks=1, each="gpu=8", priority=9),
+    )
+    config = tmp_path / "preempt.conf"
+    config.write_text(
+        'actions: "enqueue, allocate, gangpreempt"\n'
+        "tiers:\n- plugins: [{name: priority}, {name: gang}, {name: predicates}]\n"
+    )
+
+    as_is = answer("what-if", "-f", file, "--start", "train")
+    evicting = answer("what-if", "-f", file, "--start", "train", "--config", config)
+
+    assert "no action of its configuration evicts" in as_is["scheduler"]["text"]
+    assert (True, {"default/cheap-0", "default/cheap-1"}) == (
+        evicting["startsAnyway"],
+        set(evicting["scheduler"]["pods"]),
+    )
+    assert 1 == evicting["scheduler"]["gangsBroken"]
+
+
+def test_waiting_is_one_of_the_ways() -> None:
+    """Until when, and whose end that is; where no end is known, it is no help."""
+    words = ("what-if", "-f", EXAMPLES / "18-expected-start", "--now", "2026-01-01T12:00:00Z")
+    found = answer(*words, "--start", "ml/train-b")
+
+    assert ("wait", ["ml/sweep-11"]) == (found["ways"][-1]["way"], found["ways"][-1]["subjects"])
+    assert "wait" in answer("what-if", "-f", WHY_NOT, "--start", "train")["noHelp"]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
 from rich.text import Text
 
 from tierwise.api.plurals import verb
 from tierwise.explain.comparison import Comparison, Effect, JobChange, JobState, LeastChange
+from tierwise.explain.disruption import Loss, lost_text
 from tierwise.explain.page import Page, count, heading, joined, wrapped
 from tierwise.explain.ranges import compact
 from tierwise.explain.tables import folded
 
-__all__ = ["least_change_lines", "what_if_lines"]
+__all__ = ["Restarts", "least_change_lines", "what_if_lines"]
 
 _TITLES: Final = {
     Effect.STARTS: ("Starts", "bold green"),
@@ -32,12 +34,23 @@ _HOPELESS: Final = {
     "quota": "more quota",
     "evict": "evicting pods",
     "add-nodes": "more nodes like the present ones",
+    "wait": "waiting (no end that is known starts it)",
 }
 _MOST: Final = 10
 _ABSENT: Final = JobState(started=False, pods={}, total=0)
 
 
-def what_if_lines(page: Page, changes: Sequence[str], comparison: Comparison, notes: Sequence[str] = ()) -> list[Text]:
+class Restarts(msgspec.Struct, frozen=True):
+    """The jobs whose running pods changes stop."""
+
+    losses: Sequence[Loss]
+    unit: str
+    back: Mapping[str, str]  # by job: for how long it is below a minimum
+
+
+def what_if_lines(
+    page: Page, changes: Sequence[str], comparison: Comparison, notes: Sequence[str], restarts: Restarts
+) -> list[Text]:
     """Everything that `what-if` tells people."""
     lines: list[Text] = []
     for number, change in enumerate(changes):
@@ -47,21 +60,45 @@ def what_if_lines(page: Page, changes: Sequence[str], comparison: Comparison, no
         lines += wrapped(Text(totals.text), page.width, first=title)
     for note in notes:
         lines += wrapped(Text(note), page.width, first="note     ")
+    lines += _restart_lines(page, restarts)
+    planned = [job for job in comparison.jobs if job.effect is Effect.MOVES and not job.ran]
+    lines += _jobs_lines(page, "Plans another place (does not run yet)", "cyan", planned)
     for effect, (title, style) in _TITLES.items():
-        jobs = [job for job in comparison.jobs if job.effect is effect]
-        if not jobs:
-            continue
-        lines += heading(title)
-        for job in jobs if page.everything else jobs[:_MOST]:
-            told = Text.assemble((job.name, style), f"  {_told(page, job)}")
-            lines += wrapped(told, page.width, first="  ", rest="      ")
-        lines += folded(0 if page.everything else max(0, len(jobs) - _MOST), "more job")
+        jobs = [job for job in comparison.jobs if job.effect is effect and job not in planned]
+        lines += _jobs_lines(page, title, style, jobs)
     if not comparison.jobs:
         lines += [Text(""), Text("no job starts, moves or waits for another reason")]
     elif comparison.same:
         rest = f"{count(comparison.same, 'other job')} as before"
         lines += [Text(""), Text(rest, style="dim")]
     return lines
+
+
+def _jobs_lines(page: Page, title: str, style: str, jobs: Sequence[JobChange]) -> list[Text]:
+    lines = list(heading(title)) if jobs else []
+    for job in jobs if page.everything else jobs[:_MOST]:
+        told = Text.assemble((job.name, style), f"  {_told(page, job)}")
+        lines += wrapped(told, page.width, first="  ", rest="      ")
+    return [*lines, *folded(0 if page.everything else max(0, len(jobs) - _MOST), "more job")]
+
+
+def _restart_lines(page: Page, restarts: Restarts) -> list[Text]:
+    """How many running pods stop, which gangs fall below a minimum, and for how long."""
+    losses = restarts.losses
+    if not losses:
+        return []
+    pods = count(sum(loss.pods for loss in losses), "running pod")
+    lines = heading(f"Stops {pods} of {count(len(losses), 'job')}: {lost_text(losses, restarts.unit)}")
+    for loss in losses if page.everything else losses[:_MOST]:
+        gang = loss.running > 1 or loss.minimum > 1
+        number = f"{loss.pods} of {count(loss.running, 'pod')}" if gang else "a pod by itself"
+        after = f"keeps its minimum of {loss.minimum}" if gang else ""
+        if loss.below:
+            below = f"below its minimum of {loss.minimum} " if gang else "stopped "
+            after = f"{below}{restarts.back.get(loss.job, '')}".rstrip()
+        told = Text.assemble((loss.name, "bold red" if loss.below else "bold"), f"  {number}; {after}")
+        lines += wrapped(told, page.width, first="  ", rest="      ")
+    return [*lines, *folded(0 if page.everything else max(0, len(losses) - _MOST), "more job")]
 
 
 def _told(page: Page, change: JobChange) -> str:
@@ -107,16 +144,19 @@ def _where(page: Page, before: JobState, after: JobState) -> str:
 
 def least_change_lines(page: Page, found: LeastChange) -> list[Text]:
     """What makes a job start now, way by way."""
+    own = wrapped(Text(found.own.text, style="dim"), page.width, first="  ", rest="    ") if found.own.text else []
     if found.starts:
-        return wrapped(Text.assemble((found.name, "bold"), ": starts now, and nothing need be changed"), page.width)
+        text = Text.assemble((found.name, "bold"), ": starts now, and nothing need be changed")
+        return wrapped(text, page.width) + (own if found.own.pods else [])
     if not found.answers:
         lines = wrapped(Text.assemble((found.name, "bold"), ": nothing that was tried makes it start now"), page.width)
     else:
         lines = wrapped(Text.assemble((found.name, "bold"), ": any one of these makes it start now"), page.width)
     for answer in found.answers:
-        proof = "" if answer.exact else "; perhaps fewer will do, for not all choices were tried"
-        lines += wrapped(Text(f"{answer.text}{proof}"), page.width, first=f"  {page.glyphs.bullet} ")
+        proof = "" if answer.exact else "; perhaps less will do, for not all choices were tried"
+        wait = "or " if answer.way == "wait" and len(found.answers) > 1 else ""
+        lines += wrapped(Text(f"{wait}{answer.text}{proof}"), page.width, first=f"  {page.glyphs.bullet} ")
     if found.hopeless:
         ways = joined([_HOPELESS[way] for way in found.hopeless], most=len(_HOPELESS))
         lines += wrapped(Text(f"no help: {ways}", style="dim"), page.width, first="  ", rest="    ")
-    return lines
+    return lines + own

@@ -45,7 +45,8 @@ from tierwise.scheduler import cycle
 from tierwise.scheduler.effects import effects, pod_key
 from tierwise.scheduler.guard import Guard
 from tierwise.sim.what_if.changes import Scenario, levels
-from tierwise.sim.what_if.least_change import PLENTY, Counting, Counts, Kind, fewest, fewest_by_count, may_go, of_size
+from tierwise.sim.what_if.evictions import Kind, fewest_by_count, may_go
+from tierwise.sim.what_if.fewest import PLENTY, Counting, Counts, fewest, of_size
 from tierwise.snapshot.budgets import Budgets, allowed
 from tierwise.snapshot.builder import build
 

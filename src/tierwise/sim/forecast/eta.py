@@ -25,8 +25,19 @@ from tierwise.api.natural import natural
 from tierwise.api.plurals import count, joined, verb
 from tierwise.api.volcano import PodGroup
 from tierwise.config.profile import Profile
-from tierwise.explain.comparison import LeastChange
-from tierwise.explain.eta import Awaited, Eta, EtaReport, Range, StartKind, alternative_text
+from tierwise.explain.comparison import Answer, LeastChange
+from tierwise.explain.disruption import Loss
+from tierwise.explain.eta import (
+    Awaited,
+    Eta,
+    EtaReport,
+    Range,
+    StartKind,
+    alternative_text,
+    clock_text,
+    eta_text,
+    lasting,
+)
 from tierwise.explain.message import refusal
 from tierwise.explain.naming import ObjectNames
 from tierwise.explain.wire import why_waiting
@@ -42,7 +53,7 @@ from tierwise.sim.forecast.start_ranges import ForecastErrors, StartRange, range
 from tierwise.sim.what_if.changes import Scenario, job_named
 from tierwise.sim.what_if.runs import prepared
 
-__all__ = ["RUNS", "Forecasts", "etas", "forecasts", "summary", "waiting_snapshot"]
+__all__ = ["RUNS", "Forecasts", "back_again", "etas", "forecasts", "summary", "waiting_snapshot", "with_wait"]
 
 RUNS: Final = 21
 """Runs ahead where ends are uncertain and the cluster is small; an odd number, so that the median is one of them."""
@@ -349,6 +360,45 @@ def _rejection(run: ForwardRun, job: Job) -> Rejection | None:
     builder = ReportBuilder()
     builder.rejections = run.rejections
     return refusal(job, builder.build())
+
+
+def starts_of(scenario: Scenario, keys: Collection[str]) -> dict[str, Eta]:
+    """When jobs of a scenario with changes are expected to start, by key."""
+    prepared_for, snapshot = waiting_snapshot(scenario.objects, scenario.profile, scenario.now)
+    snapshot = replace(prepared_for, amendments=scenario.amendments).amend(snapshot)
+    found = summary(forecasts(snapshot, scenario.profile, until=keys), scenario.profile, until=keys)
+    return {eta.job: eta for eta in found.jobs}
+
+
+def with_wait(scenario: Scenario, found: LeastChange) -> LeastChange:
+    """The ways to make a job start now, and behind them that of waiting, until when."""
+    if found.starts:
+        return found
+    eta = starts_of(scenario, {found.job}).get(found.job)
+    if eta is None or eta.start is None:
+        return replace(found, hopeless=(*found.hopeless, "wait"))
+    wait = max(0.0, eta.start - scenario.now)
+    after = f": {joined([a.name for a in eta.after])} {verb(len(eta.after), 'ends', 'end')}" if eta.after else ""
+    text = f"wait {lasting(wait)}, until {clock_text(eta.start, scenario.now)}{after} (expected)"
+    subjects = tuple(awaited.job for awaited in eta.after)
+    return replace(found, answers=(*found.answers, Answer("wait", round(wait), True, subjects, text, ())))
+
+
+def back_again(scenario: Scenario, losses: Sequence[Loss], running: Collection[str]) -> dict[str, str]:
+    """For how long jobs that lose pods are below a minimum, in words, by key: those of `running` restart at once."""
+    below = [loss.job for loss in losses if loss.below]
+    waiting = [key for key in below if key not in running]
+    starts = starts_of(scenario, set(waiting)) if waiting else {}
+    told = {key: "until it has restarted: there is room for it" for key in below if key in running}
+    for key in waiting:
+        eta = starts.get(key)
+        if eta is None:
+            told[key] = "for good: nothing starts it again"
+        elif eta.start is None:
+            told[key] = f"nobody knows how long: {eta_text(eta, scenario.now)}"
+        else:
+            told[key] = f"for {lasting(eta.start - scenario.now)}: it starts again {eta_text(eta, scenario.now)}"
+    return told
 
 
 def _with_alternatives(scenario: Scenario, snapshot: Snapshot, eta: Eta) -> Eta:

@@ -1,4 +1,4 @@
-"""The least that makes a job start now: the fewest evictions, nodes to add or to uncordon, tiers to relax, or quota.
+"""The least that makes a job start now: the least evictions, nodes to add or to uncordon, tiers to relax, or quota.
 
 Each way is a set of units (a pod that goes, a node that comes, a tier higher), and the question is how few of them will
 do. Whether a number of them will do is never guessed: the changed cluster is scheduled to the end. A count on the tree
@@ -8,53 +8,31 @@ there are not too many. An answer says whether it is proved to be the least.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import accumulate, compress, product
-from math import prod
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
 
-from tierwise.api.core import Node, Pod
+from tierwise.api.core import Node
 from tierwise.api.plurals import count
 from tierwise.api.quantity import show
-from tierwise.config.profile import Profile
-from tierwise.dialects.kubernetes.requests import counted, effective_request
-from tierwise.explain.comparison import Answer, LeastChange, started
+from tierwise.config.actions import EVICTING
+from tierwise.explain.comparison import Answer, LeastChange, OwnEvictions, started
+from tierwise.explain.disruption import Losses, broken, hours, lost_text
 from tierwise.explain.naming import full_name
 from tierwise.explain.ranges import compact
-from tierwise.framework.ledger import Pool
-from tierwise.model.arrays import POD_SLOTS, Ints
-from tierwise.model.job import Constraint, Job, PodSet, Status
+from tierwise.model.job import Constraint, Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.model.topology import ROOT
-from tierwise.scheduler.cycle import open_cycle
+from tierwise.sim.cluster.rounds import Rounds
 from tierwise.sim.what_if import changes as what_if
+from tierwise.sim.what_if.evictions import Victims, least_evictions, queues_around
+from tierwise.sim.what_if.fewest import PLENTY, Counting, Counts, fewest
 from tierwise.sim.what_if.runs import outcome_of
 from tierwise.snapshot.builder import Reader
 
-__all__ = [
-    "BRIEF",
-    "PLENTY",
-    "Counting",
-    "Counts",
-    "Kind",
-    "fewest",
-    "fewest_by_count",
-    "least_change",
-    "may_go",
-    "of_size",
-]
-
-_CRITICAL: Final = 2_000_000_000
-_COMBINATIONS: Final = 4096
-"""Choices of pods on one node that are compared one by one."""
-_RARE: Final = 8
-"""The part of the runs that is spent on what rarely helps."""
-PLENTY: Final = 2**60
-"""A number of units that stands for: however many, they will not do."""
+__all__ = ["BRIEF", "least_change"]
 
 
 class Effort(msgspec.Struct, frozen=True):
@@ -81,15 +59,12 @@ class _Unit(msgspec.Struct, frozen=True):
     change: Callable[[int], what_if.Change]
 
 
-Counts = tuple[int, ...]
-
-
 def least_change(scenario: what_if.Scenario, name: str, effort: Effort = THOROUGH) -> LeastChange:
     """The ways to make a job start now, the simplest first; InputError where there is no such job."""
     job = what_if.job_named(scenario.snapshot(), name)
     runs = _Runs(scenario, job.key, effort)
     if runs.start(scenario):
-        return LeastChange(job.key, True, (), (), full_name(job))
+        return LeastChange(job.key, True, (), (), full_name(job), _own_evictions(scenario, job, runs))
     counting = Counting.of(scenario, job)
     found: list[Answer] = []
     hopeless: list[str] = []
@@ -97,14 +72,31 @@ def least_change(scenario: what_if.Scenario, name: str, effort: Effort = THOROUG
         ("uncordon", _uncordon(scenario, job, runs)),
         ("relax", _relax(scenario, job, runs)),
         ("quota", _quota(scenario, job, runs)),
-        ("evict", _evict(scenario, job, runs, counting)),
+        ("evict", least_evictions(scenario, job, counting, lambda victims: runs.evicting(scenario, victims))),
         ("add-nodes", _add_nodes(scenario, job, runs, counting)),
     ):
         if isinstance(answer, Answer):
             found.append(answer)
         elif answer:
             hopeless.append(way)
-    return LeastChange(job.key, False, tuple(found), tuple(hopeless), full_name(job))
+    own = _own_evictions(scenario, job, runs)
+    return LeastChange(job.key, False, tuple(found), tuple(hopeless), full_name(job), own)
+
+
+def _own_evictions(scenario: what_if.Scenario, job: Job, runs: _Runs) -> OwnEvictions:
+    """What the scheduler evicted for a job in the run without changes, or why it evicts nothing."""
+    if not EVICTING.intersection(scenario.profile.actions):
+        return OwnEvictions("the scheduler itself evicts nothing: no action of its configuration evicts")
+    pods = tuple(e.task.key for e in runs.as_is.evictions if e.by is not None and e.by.key == job.key)
+    if pods:
+        lost = Losses(scenario.snapshot())
+        losses = lost.of(pods)
+        named = f"{count(len(pods), 'pod')} for it: {compact(pod.rpartition('/')[2] for pod in pods)}"
+        text = f"the scheduler itself evicts {named}: {lost_text(losses, lost.unit)}"
+        return OwnEvictions(text, pods, broken(losses), round(hours(losses), 3))
+    attempts = [a for _, report in runs.as_is.reports for a in report.eviction_attempts.get(job.key, ())]
+    why = next((f": {a.action}: {a.obstacle.text}" for a in reversed(attempts) if a.obstacle is not None), "")
+    return OwnEvictions(f"the scheduler itself evicts nothing for it{why}")
 
 
 class _Runs:
@@ -113,116 +105,29 @@ class _Runs:
     def __init__(self, scenario: what_if.Scenario, job: str, effort: Effort) -> None:
         self._job, self._profile = job, scenario.profile
         self._reader = Reader(scenario.profile)
+        self._first: Rounds | None = None
         self.trials = effort.trials(len(scenario.objects))
 
     def start(self, scenario: what_if.Scenario) -> bool:
         """Whether the job starts."""
         history, outcome = outcome_of(scenario, reader=self._reader)
+        self._first = self._first or history
         self._reader = history.reader or Reader(self._profile)
         return any(job.key == self._job and started(outcome.snapshot, job) for job in outcome.snapshot.jobs)
 
+    @property
+    def as_is(self) -> Rounds:
+        """The first run, which is the one without changes."""
+        assert self._first is not None
+        return self._first
 
-# -- the fewest units that will do
+    def evicting(self, scenario: what_if.Scenario, victims: Victims) -> _Test:
+        """Whether the job starts where pods of some kinds go."""
 
+        def unit(pods: Sequence[str]) -> _Unit:
+            return _Unit(len(pods), lambda number: what_if.evict_pods(pods[:number]))
 
-class Trial(Protocol):
-    """A test of choices that knows how many more it can afford."""
-
-    left: int
-
-    def __call__(self, counts: Counts) -> bool:
-        """Whether so many of each unit will do."""
-
-
-def fewest(
-    most: Sequence[int],
-    test: Trial,
-    *,
-    lower: int = 1,
-    proposals: Iterable[Counts] = (),
-    cost: Callable[[Counts], float] = lambda _: 0.0,
-) -> tuple[Counts, bool] | None:
-    """The fewest units that pass a test, and whether fewer certainly do not; None where not even all of them do.
-
-    `most` is how many there are of each unit; `lower` is a number below which none can pass. Proposals are tried first,
-    the smallest first, and of equal ones the one that costs least.
-    """
-    trials = test.left
-    seen: dict[Counts, bool] = {}
-
-    def passes(counts: Counts) -> bool:
-        if counts not in seen:
-            seen[counts] = test(counts)
-        return seen[counts]
-
-    smallest = sorted(proposals, key=lambda c: (sum(c), cost(c), c))
-    best = next((found for found in smallest if test.left > 0 and passes(found)), None)
-    if best is None:
-        full = tuple(most)
-        best = _reduced(full, passes, lambda: test.left > trials // 3) if passes(full) else None
-    if best is None and prod(number + 1 for number in most) > test.left:
-        # Fewer than all might do where all do not, because others take the room; that is rare, and cannot be ruled out.
-        test.left = min(test.left, trials // _RARE)
-    largest = sum(best) - 1 if best is not None else sum(most)
-    for size in range(max(lower, 1), largest + 1):
-        for counts in of_size(most, size):
-            if test.left <= 0:
-                return (best, False) if best is not None else None
-            if passes(counts):
-                return counts, True
-    return (best, True) if best is not None else None
-
-
-def _reduced(full: Counts, passes: Callable[[Counts], bool], may: Callable[[], bool]) -> Counts:
-    """A choice of which no unit can be left out: from the front as many as are needed, then each that can go, goes."""
-    low, high = 0, len(full)
-    while low + 1 < high and may():
-        middle = (low + high) // 2
-        if passes((*full[:middle], *(0 for _ in full[middle:]))):
-            high = middle
-        else:
-            low = middle
-    best = (*full[:high], *(0 for _ in full[high:]))
-    if not passes(best):
-        best = full
-    for index, number in enumerate(best):
-        for less in range(number):
-            if not may():
-                return best
-            fewer = (*best[:index], less, *best[index + 1 :])
-            if passes(fewer):
-                best = fewer
-                break
-    return best
-
-
-def of_size(most: Sequence[int], size: int) -> Iterator[Counts]:
-    """All choices of so many units; the first units are taken first."""
-    if size > sum(most):
-        return
-    counts = _filled(most, size)
-    upto = list(accumulate(most))
-    while True:
-        yield tuple(counts)
-        behind = 0  # units after an index that are taken; there may be many, and few of them are
-        for index in reversed(list(compress(range(len(counts)), counts))):
-            if upto[-1] - upto[index] > behind:
-                counts[index] -= 1
-                counts[index + 1 :] = _filled(most[index + 1 :], behind + 1)
-                break
-            behind += counts[index]
-        else:
-            return
-
-
-def _filled(most: Sequence[int], size: int) -> list[int]:
-    counts = [0] * len(most)
-    for index, number in enumerate(most):
-        if not size:
-            break
-        counts[index] = min(number, size)
-        size -= counts[index]
-    return counts
+        return _Test(scenario, [unit(pods) for _, _, pods in victims.kinds], self)
 
 
 def _changes(units: Sequence[_Unit], counts: Counts) -> list[what_if.Change]:
@@ -246,211 +151,6 @@ class _Test:
         for change in _changes(self._units, counts):
             changed = change.apply(changed)
         return self._runs.start(changed)
-
-
-# -- counting
-
-
-class Counting(msgspec.Struct, frozen=True):
-    """How many tasks of a job of one shape each node takes, and where the job must fit as a whole."""
-
-    snapshot: Snapshot
-    pod_set: PodSet
-    need: int  # tasks that are still to be placed
-    fits: Ints  # per row, now
-    open: Ints  # per row, 1 where nothing but amounts can be in the way
-    free: Ints  # (resources x rows)
-    domains: Ints  # one of which must hold the job
-
-    @property
-    def idle(self) -> Ints:
-        """What is free of the resources that are asked for."""
-        return self.free[self.pod_set.shape.asked]
-
-    @classmethod
-    def on(cls, snapshot: Snapshot, profile: Profile, pod_set: PodSet, need: int, domains: Ints) -> Counting:
-        """How many tasks of a pod set each node of a cluster takes now."""
-        current, shape = open_cycle(snapshot, profile), pod_set.shape
-        return cls(
-            snapshot=snapshot,
-            pod_set=pod_set,
-            need=need,
-            fits=current.fit_counts.of(shape).rows(Pool.IDLE).copy(),
-            open=(current.pipeline.why_not(shape) == 0).astype(np.int64),
-            free=current.ledger.free(np.arange(len(snapshot.axis)), slice(None), Pool.IDLE),
-            domains=domains,
-        )
-
-    @classmethod
-    def of(cls, scenario: what_if.Scenario, job: Job) -> Counting | None:
-        """None where counting says nothing: several shapes or sub-groups, rules between pods, another tree."""
-        snapshot = scenario.snapshot()
-        job = next(found for found in snapshot.jobs if found.key == job.key)
-        pod_sets = list(job.pod_sets())
-        if len(pod_sets) != 1 or job.policies or len(job.subs) != 1:
-            return None
-        shape, constraint, topology = pod_sets[0].shape, job.constraint, snapshot.topology
-        if shape.affinity is not None or shape.spread or shape.volumes is not None or shape.devices is not None:
-            return None
-        if len(job.subs[0].held) or snapshot.alternate_topology(constraint) is not None or job.gather is not None:
-            return None
-        limit = _limit(snapshot, constraint)
-        allowed = np.flatnonzero(topology.tier <= limit) if limit is not None else np.array([ROOT])
-        need = max(1, job.minimum - job.subs[0].ready)
-        return cls.on(snapshot, scenario.profile, pod_sets[0], need, allowed)
-
-    def takes(self, free: Ints) -> Ints:
-        """How many tasks columns of free amounts take."""
-        return self.pod_set.shape.max_tasks(free.copy())
-
-
-def _limit(snapshot: Snapshot, constraint: Constraint | None) -> int | None:
-    if constraint is None or not constraint.hard:
-        return None
-    if constraint.tier is not None:
-        return constraint.tier
-    return snapshot.topology.tier_names.get(constraint.tier_name)
-
-
-# -- evictions
-
-
-def _evict(scenario: what_if.Scenario, job: Job, runs: _Runs, counting: Counting | None) -> Answer | bool:
-    """The fewest running pods whose going makes the job start; False where no pod may go, True where none helps."""
-    kinds = _victims(scenario, job)
-    units = [_Unit(len(pods), lambda n, pods=pods: what_if.evict_pods(pods[:n])) for _, _, pods in kinds]  # type: ignore[misc]
-    if not units:
-        return False
-    lower, proposals = fewest_by_count(counting, kinds) if counting is not None else (1, [])
-    if lower >= PLENTY:
-        return True
-    found = fewest([unit.most for unit in units], _Test(scenario, units, runs), lower=lower, proposals=proposals)
-    if found is None:
-        return True
-    counts, exact = found
-    pods = [pod for (_, _, every), number in zip(kinds, counts, strict=True) for pod in every[:number]]
-    text = (
-        f"evict {count(len(pods), 'pod')}: {compact(pod.rpartition('/')[2] for pod in pods)}{_of_gangs(scenario, pods)}"
-    )
-    return Answer("evict", len(pods), exact, tuple(pods), text, _texts(_changes(units, counts)))
-
-
-def _of_gangs(scenario: what_if.Scenario, pods: Sequence[str]) -> str:
-    """Whose pods they are, where they have a gang, and which gangs would have too few left."""
-    snapshot = scenario.snapshot()
-    jobs = {task.key: job for job in snapshot.jobs for task in job.tasks if not job.lone}
-    lost = Counter(jobs[pod].number for pod in pods if pod in jobs)
-    told = []
-    for number, going in lost.items():
-        job = snapshot.jobs[number]
-        left = sum(task.status is Status.RUNNING for task in job.tasks) - going
-        below = f", which has {left} left and needs {job.minimum}" if left < job.minimum else ""
-        told.append(f"{going} of {full_name(job)}{below}")
-    return f" ({'; '.join(told)})" if told else ""
-
-
-Kind = tuple[str, tuple[tuple[str, int], ...], list[str]]
-"""Pods that are alike: their node, what each holds, and their paths."""
-
-
-def _victims(scenario: what_if.Scenario, job: Job) -> list[Kind]:
-    """Pods that may go, alike ones together: by node, by what they hold, and by job."""
-    snapshot = scenario.snapshot()
-    tasks = {task.key: (task, owner) for owner in snapshot.jobs for task in owner.tasks}
-    kinds: dict[tuple[str, tuple[tuple[str, int], ...], str], list[str]] = {}
-    for path, pod in scenario.objects.every(Pod).items():
-        task, owner = tasks.get(path, (None, None))
-        kept = task is not None and (task.not_preemptable or task.critical)
-        kept = kept or (owner is not None and (owner.key == job.key or owner.not_preemptable))
-        if kept or not may_go(pod):
-            continue
-        holds = tuple(sorted({**effective_request(counted(pod)), POD_SLOTS: 1}.items()))
-        kinds.setdefault((pod.spec.node_name, holds, owner.key if owner is not None else ""), []).append(path)
-    return [(node, holds, pods) for (node, holds, _), pods in kinds.items()]
-
-
-def may_go(pod: Pod) -> bool:
-    """Whether a pod runs, and is neither a daemon's nor critical."""
-    if not pod.spec.node_name or pod.status.ended or pod.metadata.deletion_timestamp:
-        return False
-    if any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.owner_references):
-        return False
-    return (pod.spec.priority or 0) < _CRITICAL
-
-
-def fewest_by_count(counting: Counting, kinds: Sequence[Kind]) -> tuple[int, list[Counts]]:
-    """A number of evictions below which the job certainly has no place, and for each domain a choice that should do."""
-    snapshot, topology = counting.snapshot, counting.snapshot.topology
-    rows = {name: row for row, name in enumerate(snapshot.nodes.names)}
-    by_row: dict[int, list[int]] = {}
-    for index, (node, _, _) in enumerate(kinds):
-        if node in rows and counting.open[rows[node]]:
-            by_row.setdefault(rows[node], []).append(index)
-    exact = True
-    prices: dict[int, list[tuple[int, dict[int, int]]]] = {}  # by row: for 0, 1, … more tasks, pods that go, by kind
-    for row, indexes in by_row.items():
-        prices[row], proved = _node_prices(counting, row, indexes, kinds)
-        exact = exact and proved
-    best, proposals = PLENTY, []
-    for domain in counting.domains.tolist():
-        span = topology.span(domain)
-        free = int(counting.fits[span].sum())
-        chosen = _cheapest([prices[row] for row in by_row if span.start <= row < span.stop], counting.need - free)
-        if chosen is not None:
-            best = min(best, sum(chosen.values()))
-            proposals.append(tuple(chosen.get(index, 0) for index in range(len(kinds))))
-    return (best if exact else min(best, 1)), proposals
-
-
-def _node_prices(
-    counting: Counting, row: int, indexes: Sequence[int], kinds: Sequence[Kind]
-) -> tuple[list[tuple[int, dict[int, int]]], bool]:
-    """For each number of further tasks on a node, the fewest pods that must go; and whether that is proved."""
-    axis, asked = counting.snapshot.axis, counting.pod_set.shape.asked
-    idle = counting.free[asked, row]
-    freed = [np.array([dict(kinds[i][1]).get(axis.names[r], 0) for r in asked.tolist()]) for i in indexes]
-    most = [len(kinds[i][2]) for i in indexes]
-    proved = int(np.prod([number + 1 for number in most], dtype=np.float64)) <= _COMBINATIONS
-    choices = product(*(range(number + 1) for number in most)) if proved else _growing(freed, most)
-    base, found = int(counting.fits[row]), {0: (0, dict[int, int]())}
-    for numbers in choices:
-        free = idle + sum(amount * number for amount, number in zip(freed, numbers, strict=True))
-        more = int(counting.takes(free[:, None])[0]) - base
-        size = sum(numbers)
-        for further in range(1, more + 1):
-            if further not in found or size < found[further][0]:
-                found[further] = size, {i: n for i, n in zip(indexes, numbers, strict=True) if n}
-    return [found[further] for further in range(len(found))], proved
-
-
-def _growing(freed: Sequence[Ints], most: Sequence[int]) -> Iterator[Counts]:
-    """One pod after the other, the largest first: an order, where there are too many choices to try them all."""
-    order = sorted(range(len(most)), key=lambda i: (-int(freed[i].max(initial=0)), i))
-    numbers = [0] * len(most)
-    for index in order:
-        for _ in range(most[index]):
-            numbers[index] += 1
-            yield tuple(numbers)
-
-
-def _cheapest(rows: Sequence[Sequence[tuple[int, dict[int, int]]]], need: int) -> dict[int, int] | None:
-    """Which pods go so that nodes take so many tasks more, at the lowest number; None where they never do."""
-    if need <= 0:
-        return {}
-    best: list[tuple[int, dict[int, int]] | None] = [(0, {}), *([None] * need)]
-    for prices in rows:
-        after = list(best)
-        for have, known in enumerate(best):
-            if known is None:
-                continue
-            for further, (price, going) in enumerate(prices[1:], 1):
-                to = min(need, have + further)
-                other = after[to]
-                if other is None or known[0] + price < other[0]:
-                    after[to] = known[0] + price, {**known[1], **going}
-        best = after
-    found = best[need]
-    return found[1] if found is not None else None
 
 
 # -- nodes
@@ -486,9 +186,16 @@ def _add_nodes(scenario: what_if.Scenario, job: Job, runs: _Runs, counting: Coun
     counts, exact = found
     chosen = [(name, number) for name, number in zip(models, counts, strict=True) if number]
     total = sum(counts)
-    text = "add " + " and ".join(f"{count(number, 'node')} like {name}, beside it" for name, number in chosen)
+    beside = {name: _beside(scenario.snapshot(), name) for name, _ in chosen}
+    text = "add " + " and ".join(f"{count(number, 'node')} like {name}, {beside[name]}" for name, number in chosen)
     subjects = tuple(name for name, number in chosen for _ in range(number))
     return Answer("add-nodes", total, exact, subjects, text, _texts(_changes(units, counts)))
+
+
+def _beside(snapshot: Snapshot, node: str) -> str:
+    """Where a node like another one comes to be."""
+    leaf = int(snapshot.topology.leaf[snapshot.nodes.row[node]])
+    return f"beside it in {snapshot.topology.name[leaf]}" if leaf != ROOT else "beside it"
 
 
 def _models(scenario: what_if.Scenario) -> list[str]:
@@ -587,11 +294,7 @@ def _name(job: Job) -> str:
 def _quota(scenario: what_if.Scenario, job: Job, runs: _Runs) -> Answer | bool:
     """How much more of which resource the job's queue, or one around it, must be given; in steps of one pod."""
     snapshot = scenario.snapshot()
-    queue = snapshot.queues.get(job.queue)
-    around: list[str] = []
-    while queue is not None and queue.name not in around:
-        around.append(queue.name)
-        queue = snapshot.queues.get(queue.parent or queue.enclosing)
+    around = queues_around(snapshot, job.queue)
     asked = sum((sub.request for sub in job.subs), start=np.zeros(len(snapshot.axis), dtype=np.int64))
     fields = [
         (name, field, resource, held)

@@ -6,15 +6,16 @@ given nor anything outside is touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from tierwise.api.codec import Raw
-from tierwise.api.core import Pod
+from tierwise.api.core import Node, Pod
 from tierwise.config.profile import Profile
-from tierwise.explain.comparison import Comparison, Outcome, compare, comparison_wire
+from tierwise.explain.comparison import Comparison, Outcome, compare, comparison_wire, started
+from tierwise.explain.disruption import Loss, Losses, losses_wire
 from tierwise.model.job import Job
 from tierwise.model.snapshot import Snapshot
 from tierwise.port import Objects, gang_path, lone_gang
@@ -35,7 +36,15 @@ class WhatIf(msgspec.Struct, frozen=True):
     before: Rounds
     after: Rounds
     comparison: Comparison
-    notes: tuple[str, ...] = ()
+    changed: Scenario
+    restarts: tuple[Loss, ...] = ()  # jobs whose running pods the changes stop
+    unit: str = ""  # of the work that these lose
+
+    @property
+    def started(self) -> set[str]:
+        """Jobs that have all they need with the changes."""
+        snapshot = self.after.after(self.changed.now)
+        return {job.key for job in snapshot.jobs if started(snapshot, job)}
 
     @property
     def guards(self) -> tuple[Guard, Guard]:
@@ -86,9 +95,29 @@ def what_if(scenario: Scenario, changes: Sequence[Change]) -> WhatIf:
     known = before.reader if changed.profile == scenario.profile else None
     after, with_changes = outcome_of(changed, reader=known)
     comparison = compare(start, without, with_changes)
-    return WhatIf(tuple(change.text for change in changes), before, after, comparison, changed.notes)
+    lost = Losses(start)
+    restarts = lost.of(_stopped(scenario.objects, changed.objects))
+    texts = tuple(change.text for change in changes)
+    return WhatIf(texts, before, after, comparison, changed, restarts, lost.unit)
 
 
-def what_if_wire(answer: WhatIf) -> Raw:
+def _stopped(before: Objects, after: Objects) -> list[str]:
+    """Pods that run before, and that changes make wait again, or lose: those of a job that is deleted are neither."""
+    left = after.every(Pod)
+    gone = {path for path, pod in before.every(Pod).items() if pod.spec.node_name and not pod.status.ended}
+    nodes = after.every(Node)
+    return [
+        path
+        for path, pod in before.every(Pod).items()
+        if path in gone and (not left[path].spec.node_name if path in left else _emptied(nodes.get(pod.spec.node_name)))
+    ]
+
+
+def _emptied(node: Node | None) -> bool:
+    return node is None or node.spec.unschedulable
+
+
+def what_if_wire(answer: WhatIf, back: Mapping[str, str] | None = None) -> Raw:
     """The answer for programs."""
-    return {"changes": list(answer.changes), "notes": list(answer.notes), **comparison_wire(answer.comparison)}
+    told = {"changes": list(answer.changes), "notes": list(answer.changed.notes)}
+    return {**told, **comparison_wire(answer.comparison), "restarts": losses_wire(answer.restarts, back)}

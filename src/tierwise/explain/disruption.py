@@ -1,0 +1,152 @@
+"""What is lost where running pods go: pods that restart, gangs that fall below a minimum, and work that was not saved.
+
+`what-if`, `drainable` and the pages weigh evictions and drains with it. Pure: one snapshot, nothing is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from tierwise.api.codec import Raw
+from tierwise.api.natural import natural
+from tierwise.api.plurals import count
+from tierwise.explain.naming import full_name
+from tierwise.explain.usage import scarce
+from tierwise.framework.ledger import Ledger, job_ready
+from tierwise.model.arrays import CPU
+from tierwise.model.job import Job, Status, Task
+from tierwise.model.running import running_table
+from tierwise.model.snapshot import Snapshot
+
+__all__ = ["Loss", "Losses", "broken", "hours", "losses_wire", "lost_text"]
+
+
+class Loss(
+    msgspec.Struct,
+    frozen=True,
+    rename={
+        "job": "podGroup",
+        "pods": "podsRestarting",
+        "running": "podsRunning",
+        "below": "belowMinimum",
+        "seconds": "acceleratorSecondsLost",
+    },
+):
+    """What the going of some of its pods costs one job."""
+
+    job: str  # namespace/name; the pod's own, where it is in no group
+    name: str  # as people call it
+    pods: int  # that go
+    running: int  # that run now
+    minimum: int
+    below: bool  # what is left is less than a minimum of it, so that all of its work stops
+    seconds: int  # times accelerators (cores, where nodes have none): work since its last checkpoint, and its restart
+
+
+def broken(losses: Iterable[Loss]) -> int:
+    """How many gangs fall below a minimum; pods by themselves are none."""
+    return sum(loss.below and loss.running > 1 for loss in losses)
+
+
+def hours(losses: Iterable[Loss]) -> float:
+    """Accelerator-hours that are lost."""
+    return sum(loss.seconds for loss in losses) / 3600
+
+
+class Losses:
+    """What going pods cost, in one snapshot."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.resource = scarce(snapshot)
+        self.unit = "core-hour" if self.resource == CPU else "accelerator-hour"
+        self._snapshot = snapshot
+        self._ledger = Ledger(snapshot)
+        self._running = running_table(snapshot)
+        self._others = {task.key: task for task in snapshot.others if _runs(task)}
+        self._saved: dict[int, float] = {}
+
+    def ready(self, job: Job) -> bool:
+        """Whether every minimum of a job is met now, by pods that run."""
+        return any(_runs(task) for task in job.tasks) and job_ready(self._ledger, job)
+
+    def of(self, pods: Collection[str]) -> tuple[Loss, ...]:
+        """By job, those that fall below a minimum first, and of these those that lose most."""
+        positions = sorted(self._running.position[pod] for pod in pods if pod in self._running.position)
+        victims = np.array(positions, dtype=np.int64)
+        jobs = [self._snapshot.jobs[number] for number in np.unique(self._running.job[victims]).tolist()]
+        below: set[str] = set()
+        if jobs:
+            before = [job for job in jobs if job_ready(self._ledger, job)]
+            with self._ledger.statement():
+                self._ledger.evict(self._running, victims)
+                below = {job.key for job in before if not job_ready(self._ledger, job)}
+        going = {self._running.tasks[position].key for position in positions}
+        found = [self._of_job(job, going, below=job.key in below) for job in jobs]
+        for pod in pods:
+            if pod in self._others:
+                seconds = self._seconds(self._others[pod], None)
+                found.append(Loss(pod, pod, 1, 1, 1, True, round(seconds)))
+        return tuple(sorted(found, key=lambda loss: (not loss.below, -loss.seconds, -loss.pods, natural(loss.name))))
+
+    def whole(self, job: Job) -> int:
+        """Accelerator-seconds that a job loses where it falls below a minimum."""
+        return round(sum(self._seconds(task, job) for task in job.tasks if _runs(task)))
+
+    def each(self, pod: str) -> int:
+        """Accelerator-seconds that one pod loses by itself."""
+        position = self._running.position.get(pod)
+        if position is None:
+            return round(self._seconds(self._others[pod], None)) if pod in self._others else 0
+        job = self._snapshot.jobs[int(self._running.job[position])]
+        return round(self._seconds(self._running.tasks[position], job))
+
+    def _of_job(self, job: Job, going: Collection[str], *, below: bool) -> Loss:
+        running = [task for task in job.tasks if _runs(task)]
+        pods = [task for task in running if task.key in going]
+        seconds = sum(self._seconds(task, job) for task in (running if below else pods))
+        return Loss(job.key, full_name(job), len(pods), len(running), job.minimum, below, round(seconds))
+
+    def _seconds(self, task: Task, job: Job | None) -> float:
+        index = self._snapshot.axis.index.get(self.resource)
+        amount = int(task.shape.request[index]) if index is not None else 0
+        begun = task.started or task.created
+        if not amount or not begun:
+            return 0.0
+        saved, restart = task.checkpointed, 0.0
+        if job is not None:
+            if job.number not in self._saved:
+                self._saved[job.number] = job.saved
+            saved = self._saved[job.number]
+            restart = job.terms.restart_cost if job.terms is not None else 0.0
+        lost = max(0.0, self._snapshot.now - max(begun, saved)) + restart
+        return lost * amount / (1000 if self.resource == CPU else 1)
+
+
+def _runs(task: Task) -> bool:
+    return task.status is Status.RUNNING and task.node >= 0
+
+
+def losses_wire(losses: Collection[Loss], back: Mapping[str, str] | None = None) -> Raw:
+    """What is lost, for programs; `back` says of jobs that fall below a minimum for how long."""
+    jobs: list[Raw] = []
+    for loss in losses:
+        wire: dict[str, Any] = msgspec.to_builtins(loss)
+        del wire["name"], wire["acceleratorSecondsLost"]
+        until = (back or {}).get(loss.job, "")
+        jobs.append({**wire, "acceleratorHoursLost": round(loss.seconds / 3600, 3), "back": until})
+    pods = sum(loss.pods for loss in losses)
+    return {"pods": pods, "gangsBroken": broken(losses), "acceleratorHoursLost": round(hours(losses), 3), "jobs": jobs}
+
+
+def lost_text(losses: Collection[Loss], unit: str) -> str:
+    """What is lost, in a few words: "breaks 1 gang and loses 12 accelerator-hours"."""
+    gangs, lost = broken(losses), hours(losses)
+    told = [f"breaks {count(gangs, 'gang')}"] if gangs else ["breaks no gang"]
+    if lost >= 0.05:
+        shown = f"{lost:,.0f}" if lost >= 10 else f"{lost:.1f}"
+        told.append(f"loses {shown} {unit}{'' if shown == '1' else 's'}")
+    return " and ".join(told)

@@ -1,0 +1,466 @@
+"""The evictions that let a job start and cost least: gangs broken, then work lost, then pods.
+
+Pods that the scheduler would evict itself come first: of the job's own queue, and of queues above their share. Gangs
+are broken as few as will do, and of equally few those that lose least since their last checkpoint; then the fewest pods
+of these gangs, and of those that no gang needs. A count on the tree and of quotas says which choices cannot do; what
+should do is tried by running the scheduler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import combinations, product
+from math import comb
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from tierwise.api.core import Pod
+from tierwise.api.plurals import count
+from tierwise.dialects.kubernetes.requests import counted, effective_request
+from tierwise.explain.comparison import Answer
+from tierwise.explain.disruption import Losses, broken, hours, lost_text
+from tierwise.explain.ranges import compact
+from tierwise.framework.ledger import Ledger
+from tierwise.model.arrays import POD_SLOTS, Ints
+from tierwise.model.job import Job, Status
+from tierwise.model.snapshot import Snapshot
+from tierwise.sim.what_if.changes import Scenario
+from tierwise.sim.what_if.fewest import PLENTY, Counting, Counts, Trial, fewest
+
+__all__ = ["Kind", "Victims", "fewest_by_count", "least_evictions", "may_go", "queues_around"]
+
+_CRITICAL: Final = 2_000_000_000
+_COMBINATIONS: Final = 4096
+"""Choices of pods on one node that are compared one by one."""
+_SETS: Final = 1024
+"""Sets of gangs of one size that are counted before they are taken one by one."""
+_LOSS: Final = 1 << 20
+"""What one accelerator-second counts as, in pods: it outweighs their number."""
+
+
+Kind = tuple[str, tuple[tuple[str, int], ...], list[str]]
+"""Pods that are alike: their node, what each holds, and their paths."""
+
+
+class Victims(msgspec.Struct, frozen=True):
+    """Pods that may go, alike ones together: by node, by what they hold, by job, and by what each loses."""
+
+    kinds: list[Kind]
+    owners: list[Job | None]  # of each kind
+    losses: list[int]  # accelerator-seconds of each pod of a kind
+    amounts: Ints  # (resources x kinds): what each pod of a kind holds
+    snapshot: Snapshot
+    lost: Losses
+
+    @classmethod
+    def of(cls, scenario: Scenario, job: Job, *, fair: bool) -> Victims:
+        """All that may go for a job; where it is to be fair, those that the scheduler would evict itself."""
+        snapshot = scenario.snapshot()
+        lost = Losses(snapshot)
+        tasks = {task.key: (task, owner) for owner in snapshot.jobs for task in owner.tasks}
+        victims_of = _above_their_share(snapshot, job)
+        kinds: dict[tuple[object, ...], Kind] = {}
+        owners: list[Job | None] = []
+        for path, pod in scenario.objects.every(Pod).items():
+            task, owner = tasks.get(path, (None, None))
+            kept = task is not None and (task.not_preemptable or task.critical)
+            kept = kept or (owner is not None and (owner.key == job.key or owner.not_preemptable))
+            if kept or not may_go(pod):
+                continue
+            unfair = owner is not None and (owner.queue not in victims_of or owner.priority > job.priority)
+            if fair and unfair:
+                continue
+            holds = tuple(sorted({**effective_request(counted(pod)), POD_SLOTS: 1}.items()))
+            alike = pod.spec.node_name, holds, owner.key if owner is not None else "", lost.each(path)
+            if alike not in kinds:
+                kinds[alike] = (pod.spec.node_name, holds, [])
+                owners.append(owner)
+            kinds[alike][2].append(path)
+        index = snapshot.axis.index
+        amounts = np.zeros((len(snapshot.axis), len(kinds)), dtype=np.int64)
+        for column, (_, holds, _) in enumerate(kinds.values()):
+            for name, amount in holds:
+                if name in index:
+                    amounts[index[name], column] = amount
+        each = [lost.each(pods[0]) for _, _, pods in kinds.values()]
+        return cls(list(kinds.values()), owners, each, amounts, snapshot, lost)
+
+    @property
+    def most(self) -> Counts:
+        """How many there are of each kind."""
+        return tuple(len(pods) for _, _, pods in self.kinds)
+
+    def pods(self, counts: Counts) -> list[str]:
+        """The pods of a choice."""
+        return [pod for (_, _, every), number in zip(self.kinds, counts, strict=True) for pod in every[:number]]
+
+    def gangs(self) -> dict[int, tuple[int, int]]:
+        """By the number of each gang that runs: what it loses when it falls below a minimum, and its pods above it."""
+        found = {}
+        for owner in self.owners:
+            if owner is None or owner.lone or owner.number in found or not self.lost.ready(owner):
+                continue
+            running = sum(task.status is Status.RUNNING and task.node >= 0 for task in owner.tasks)
+            parts = owner.together or owner.policies or owner.roles or owner.inner_groups
+            spare = 0 if parts else max(0, running - owner.minimum)
+            if owner.minimum > 1 or parts:
+                found[owner.number] = self.lost.whole(owner), spare
+        return found
+
+    def without(self, gangs: Mapping[int, tuple[int, int]], going: Collection[int]) -> Counts:
+        """How many pods of each kind may go where of all gangs these alone may be broken."""
+        spare = {number: left for number, (_, left) in gangs.items()}
+        found = []
+        for owner, most in zip(self.owners, self.most, strict=True):
+            number = owner.number if owner is not None else -1
+            if number in spare and number not in going:
+                most = min(most, spare[number])
+                spare[number] -= most
+            found.append(most)
+        return tuple(found)
+
+
+def _above_their_share(snapshot: Snapshot, job: Job) -> set[str]:
+    """The job's own queue, and those others that may be taken from: above what they deserve, where they say."""
+    ledger = Ledger(snapshot)
+    found = {job.queue}
+    for name, queue in snapshot.queues.items():
+        used = ledger.queue_used[:, ledger.queue_index[name]]
+        index = snapshot.axis.index
+        above = any(used[index[r]] > amount for r, amount in queue.deserved.items() if r in index)
+        if queue.reclaimable and (above or not queue.deserved):
+            found.add(name)
+    return found
+
+
+def queues_around(snapshot: Snapshot, name: str) -> list[str]:
+    """A queue, and those in which what it holds counts as well, the innermost first."""
+    around: list[str] = []
+    queue = snapshot.queues.get(name)
+    while queue is not None and queue.name not in around:
+        around.append(queue.name)
+        queue = snapshot.queues.get(queue.parent or queue.enclosing)
+    return around
+
+
+class _Shortfall(msgspec.Struct, frozen=True):
+    """What a queue lacks of its limit for the job: pods of these queues alone can give it back."""
+
+    queues: frozenset[str]
+    missing: Ints  # by resource
+
+
+def _shortfalls(snapshot: Snapshot, job: Job, counting: Counting | None) -> list[_Shortfall]:
+    """The limits of queues around the job's own that it would exceed, by how much."""
+    ledger, axis = Ledger(snapshot), snapshot.axis
+    if counting is not None:
+        asked = counting.pod_set.shape.request * counting.need
+    else:
+        asked = sum((p.shape.request * len(p.tasks) for p in job.pod_sets()), start=np.zeros(len(axis), dtype=np.int64))
+    inside = {name: set(queues_around(snapshot, name)) for name in snapshot.queues}
+    found = []
+    for name in queues_around(snapshot, job.queue):
+        family = frozenset(other for other, around in inside.items() if name in around)
+        used = sum((ledger.queue_used[:, ledger.queue_index[other]] for other in family), start=np.zeros_like(asked))
+        limit = snapshot.queues[name].capability
+        missing = np.zeros_like(asked)
+        for resource, most in limit.items():
+            row = axis.index.get(resource)
+            if row is not None and asked[row] > 0:
+                missing[row] = max(0, int(used[row] + asked[row]) - most)
+        if missing.any():
+            found.append(_Shortfall(family, missing))
+    return found
+
+
+class _Search:
+    """The search for one job among some victims."""
+
+    def __init__(self, victims: Victims, test: Trial, counting: Counting | None, shortfalls: list[_Shortfall]) -> None:
+        self._victims, self._test, self._counting, self._shortfalls = victims, test, counting, shortfalls
+        self._gangs = victims.gangs()
+        queues = [owner.queue if owner is not None else "" for owner in victims.owners]
+        self._family = [np.array([q in short.queues for q in queues], dtype=bool) for short in shortfalls]
+        rows = victims.snapshot.nodes.row
+        self._row = np.array([rows.get(node, -1) for node, _, _ in victims.kinds], dtype=np.int64)
+
+    def least(self) -> tuple[Counts, bool] | None:
+        """The least choice that lets the job start, and whether it is proved to be that; None where none does."""
+        best: tuple[tuple[int, int, int], Counts, bool] | None = None
+        proved = True
+        for going, sure in self._sets():
+            proved = proved and sure
+            lost = sum(self._gangs[number][0] for number in going)
+            if best is not None and (len(going), lost, 0) > best[0]:
+                break
+            most = self._victims.without(self._gangs, going)
+            if not any(most) or not self._may_do(most):
+                continue
+            if self._test.left <= 0:
+                proved = False
+                break
+            found = self._inside(most, going) if self._test(most) else None
+            if found is not None:
+                counts, exact = found
+                measure = (len(going), lost + self._loss(counts, going), sum(counts))
+                if best is None or measure < best[0]:
+                    best = measure, counts, exact
+        if best is None:
+            return None
+        # Which of its spare pods a gang gives up was not weighed.
+        elastic = any(spare for _, spare in self._gangs.values())
+        return best[1], best[2] and proved and not elastic
+
+    def _sets(self) -> Iterator[tuple[tuple[int, ...], bool]]:
+        """Sets of gangs to break: fewer first, then those that lose less; and whether none was passed over before."""
+        order = sorted(self._gangs, key=lambda number: (self._gangs[number][0], number))
+        for size in range(len(order) + 1):
+            if comb(len(order), size) > _SETS:
+                yield from ((going, False) for going in self._grown(order))
+                return
+            sets = combinations(order, size)
+            yield from ((going, True) for going in sorted(sets, key=lambda s: (sum(self._gangs[n][0] for n in s), s)))
+
+    def _grown(self, order: Sequence[int]) -> Iterator[tuple[int, ...]]:
+        """Of too many sets: per domain the gangs that count alone cannot spare, one after the other, cheapest first."""
+        every = tuple(order)
+        if not self._may_do(self._victims.without(self._gangs, every)):
+            return
+        found = set()
+        spans = [slice(0, len(self._victims.snapshot.nodes))]
+        if self._counting is not None:
+            spans = [self._victims.snapshot.topology.span(domain) for domain in self._counting.domains.tolist()]
+        for span in spans:
+            near = {
+                owner.number
+                for owner, row in zip(self._victims.owners, self._row.tolist(), strict=True)
+                if owner is not None
+                and owner.number in self._gangs
+                and (self._shortfalls or row in range(span.start, span.stop))
+            }
+            going = [number for number in order if number in near]
+            if not self._may_do(self._victims.without(self._gangs, going)):
+                continue
+            for number in reversed(tuple(going)):
+                fewer = [other for other in going if other != number]
+                if self._may_do(self._victims.without(self._gangs, fewer)):
+                    going = fewer
+            found.add(tuple(going))
+        yield from sorted(found, key=lambda s: (len(s), sum(self._gangs[n][0] for n in s), s))
+        yield every
+
+    def _may_do(self, most: Counts) -> bool:
+        """Whether a count does not rule out that the job starts once so many of each kind are gone."""
+        gone = np.array(most, dtype=np.int64)
+        freed = self._victims.amounts * gone
+        for short, family in zip(self._shortfalls, self._family, strict=True):
+            if (freed[:, family].sum(axis=1) < short.missing).any():
+                return False
+        counting = self._counting
+        if counting is None:
+            return True
+        free = counting.idle.copy()
+        known = self._row >= 0
+        asked = counting.pod_set.shape.asked
+        np.add.at(free.T, self._row[known], freed[asked][:, known].T)
+        fits = np.where(counting.open > 0, np.maximum(counting.fits, counting.takes(free)), counting.fits)
+        totals = counting.snapshot.topology.totals(fits)
+        return bool((totals[counting.domains] >= counting.need).any())
+
+    def _loss(self, counts: Counts, going: Collection[int]) -> int:
+        """Accelerator-seconds of pods of a choice that are in no gang that is broken."""
+        return sum(number * loss for number, loss in zip(counts, self._each(going), strict=True))
+
+    def _each(self, going: Collection[int]) -> list[int]:
+        pairs = zip(self._victims.owners, self._victims.losses, strict=True)
+        return [0 if owner is not None and owner.number in going else loss for owner, loss in pairs]
+
+    def _inside(self, most: Counts, going: Collection[int]) -> tuple[Counts, bool] | None:
+        """The least choice within what may go, which together will do."""
+        prices = [loss * _LOSS + 1 for loss in self._each(going)]
+        lower, proposals = 1, list[Counts]()
+        if self._counting is not None:
+            lower, proposals = fewest_by_count(self._counting, self._victims.kinds, prices, most)
+        if self._shortfalls:
+            proposals = [self._filled(counts, most, prices) for counts in (proposals or [tuple(0 for _ in most)])]
+            lower = max(lower, self._least_given_back(most, prices))
+        elif self._counting is not None and lower >= PLENTY:
+            return None
+        flat = len({price for price, number in zip(prices, most, strict=True) if number}) <= 1
+        unit = prices[next(i for i, number in enumerate(most) if number)]
+        return fewest(
+            most,
+            self._test,
+            lower=-(-lower // unit) if flat else lower,
+            proposals=proposals,
+            price=sum if flat else lambda c: sum(n * p for n, p in zip(c, prices, strict=True)),
+        )
+
+    def _filled(self, counts: Counts, most: Counts, prices: Sequence[int]) -> Counts:
+        """A choice with further pods, so that every queue has what it lacks: the cheapest, of these the largest."""
+        chosen = list(counts)
+        for short, family in zip(self._shortfalls, self._family, strict=True):
+            wanted = np.flatnonzero(short.missing)
+            freed = self._victims.amounts[wanted]
+            order = sorted(
+                (i for i in np.flatnonzero(family).tolist() if freed[:, i].any()),
+                key=lambda i: (prices[i], *(-freed[:, i]).tolist(), i),
+            )
+            for index in order:
+                given = (freed[:, family] * np.array(chosen)[family]).sum(axis=1)
+                while chosen[index] < most[index] and (given < short.missing[wanted]).any():
+                    chosen[index] += 1
+                    given = given + freed[:, index]
+        return tuple(chosen)
+
+    def _least_given_back(self, most: Counts, prices: Sequence[int]) -> int:
+        """A price below which no pods give the queues back what they lack."""
+        least = 0
+        for short, family in zip(self._shortfalls, self._family, strict=True):
+            pods = [(i, n) for i, n in enumerate(most) if family[i] and n]
+            cheapest = sorted(price for i, n in pods for price in [prices[i]] * n)
+            for row in np.flatnonzero(short.missing).tolist():
+                large = sorted((int(self._victims.amounts[row, i]) for i, n in pods for _ in range(n)), reverse=True)
+                needed = int(np.searchsorted(np.cumsum(large), short.missing[row])) + 1
+                least = max(least, sum(cheapest[:needed]))
+        return least
+
+
+def least_evictions(
+    scenario: Scenario, job: Job, counting: Counting | None, tested: Callable[[Victims], Trial]
+) -> Answer | bool:
+    """The evictions that let a job start and cost least; False where no pod may go, True where none helps.
+
+    `tested` makes the test of choices among victims.
+    """
+    shortfalls = _shortfalls(scenario.snapshot(), job, counting)
+    seen: list[Kind] = []
+    for fair in (True, False):
+        victims = Victims.of(scenario, job, fair=fair)
+        if not victims.kinds or victims.kinds == seen:
+            continue
+        seen = victims.kinds
+        found = _Search(victims, tested(victims), counting, shortfalls).least()
+        if found is not None:
+            return _answer(victims, found[0], exact=found[1], fair=fair)
+    return bool(seen)
+
+
+def _answer(victims: Victims, counts: Counts, *, exact: bool, fair: bool) -> Answer:
+    pods = victims.pods(counts)
+    losses = victims.lost.of(pods)
+    told = []
+    for loss in losses:
+        if loss.running > 1 or loss.minimum > 1:
+            below = f", which has {loss.running - loss.pods} left and needs {loss.minimum}" if loss.below else ""
+            told.append(f"{loss.pods} of {loss.name}{below}")
+    whose = f" ({'; '.join(told)})" if told else ""
+    text = f"evict {count(len(pods), 'pod')}: {compact(pod.rpartition('/')[2] for pod in pods)}{whose}"
+    unfair = "" if fair else "; the scheduler itself would not evict them, by priority or share of their queues"
+    return Answer(
+        way="evict",
+        number=len(pods),
+        exact=exact,
+        subjects=tuple(pods),
+        text=f"{text}: {lost_text(losses, victims.lost.unit)}{unfair}",
+        changes=(f"evict {count(len(pods), 'pod')}",),
+        gangs=broken(losses),
+        hours=round(hours(losses), 3),
+    )
+
+
+def may_go(pod: Pod) -> bool:
+    """Whether a pod runs, and is neither a daemon's nor critical."""
+    if not pod.spec.node_name or pod.status.ended or pod.metadata.deletion_timestamp:
+        return False
+    if any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.owner_references):
+        return False
+    return (pod.spec.priority or 0) < _CRITICAL
+
+
+def fewest_by_count(
+    counting: Counting, kinds: Sequence[Kind], prices: Sequence[int] | None = None, most: Counts | None = None
+) -> tuple[int, list[Counts]]:
+    """A price of evictions below which the job certainly has no place, and for each domain a choice that should do.
+
+    The price is the number of pods, unless those of each kind have another one; of each kind at most so many go.
+    """
+    each = prices if prices is not None else [1] * len(kinds)
+    allowed = most if most is not None else tuple(len(pods) for _, _, pods in kinds)
+    snapshot, topology = counting.snapshot, counting.snapshot.topology
+    rows = {name: row for row, name in enumerate(snapshot.nodes.names)}
+    by_row: dict[int, list[int]] = {}
+    for index, (node, _, _) in enumerate(kinds):
+        if allowed[index] and node in rows and counting.open[rows[node]]:
+            by_row.setdefault(rows[node], []).append(index)
+    exact = True
+    by_task: dict[int, list[tuple[int, dict[int, int]]]] = {}  # by row: for 0, 1, … more tasks, pods that go, by kind
+    for row, indexes in by_row.items():
+        by_task[row], proved = _node_prices(counting, row, {i: (kinds[i], allowed[i], each[i]) for i in indexes})
+        exact = exact and proved
+    best, proposals = PLENTY, []
+    for domain in counting.domains.tolist():
+        span = topology.span(domain)
+        free = int(counting.fits[span].sum())
+        chosen = _cheapest([by_task[row] for row in by_row if span.start <= row < span.stop], counting.need - free)
+        if chosen is not None:
+            best = min(best, sum(each[index] * number for index, number in chosen.items()))
+            proposals.append(tuple(chosen.get(index, 0) for index in range(len(kinds))))
+    return (best if exact else min(best, 1)), proposals
+
+
+def _node_prices(
+    counting: Counting, row: int, there: Mapping[int, tuple[Kind, int, int]]
+) -> tuple[list[tuple[int, dict[int, int]]], bool]:
+    """For each number of further tasks on a node, the cheapest pods that must go; and whether that is proved.
+
+    `there` has the kinds on the node by their index, each with how many of it may go and the price of one.
+    """
+    axis, asked = counting.snapshot.axis, counting.pod_set.shape.asked
+    idle = counting.free[asked, row]
+    freed = [np.array([dict(k[1]).get(axis.names[r], 0) for r in asked.tolist()]) for k, _, _ in there.values()]
+    most = [number for _, number, _ in there.values()]
+    each = [price for _, _, price in there.values()]
+    proved = int(np.prod([number + 1 for number in most], dtype=np.float64)) <= _COMBINATIONS
+    choices = product(*(range(number + 1) for number in most)) if proved else _growing(freed, most)
+    base, found = int(counting.fits[row]), {0: (0, dict[int, int]())}
+    for numbers in choices:
+        free = idle + sum(amount * number for amount, number in zip(freed, numbers, strict=True))
+        more = int(counting.takes(free[:, None])[0]) - base
+        whole = sum(number * price for number, price in zip(numbers, each, strict=True))
+        for further in range(1, more + 1):
+            if further not in found or whole < found[further][0]:
+                found[further] = whole, {i: n for i, n in zip(there, numbers, strict=True) if n}
+    return [found[further] for further in range(len(found))], proved
+
+
+def _growing(freed: Sequence[Ints], most: Sequence[int]) -> Iterator[Counts]:
+    """One pod after the other, the largest first: an order, where there are too many choices to try them all."""
+    order = sorted(range(len(most)), key=lambda i: (-int(freed[i].max(initial=0)), i))
+    numbers = [0] * len(most)
+    for index in order:
+        for _ in range(most[index]):
+            numbers[index] += 1
+            yield tuple(numbers)
+
+
+def _cheapest(rows: Sequence[Sequence[tuple[int, dict[int, int]]]], need: int) -> dict[int, int] | None:
+    """Which pods go so that nodes take so many tasks more, at the lowest price; None where they never do."""
+    if need <= 0:
+        return {}
+    best: list[tuple[int, dict[int, int]] | None] = [(0, {}), *([None] * need)]
+    for prices in rows:
+        after = list(best)
+        for have, known in enumerate(best):
+            if known is None:
+                continue
+            for further, (price, going) in enumerate(prices[1:], 1):
+                to = min(need, have + further)
+                other = after[to]
+                if other is None or known[0] + price < other[0]:
+                    after[to] = known[0] + price, {**known[1], **going}
+        best = after
+    found = best[need]
+    return found[1] if found is not None else None

@@ -1,0 +1,210 @@
+"""The fewest units that will do, and how many tasks a cluster takes: what the ways of `least_change` search with.
+
+Whether a choice of units will do is a test that its caller makes, by running the scheduler; here is which choices are
+worth a test, the smallest first, and when an answer is proved to be the least.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, compress
+from math import prod
+from typing import Final, Protocol
+
+import msgspec
+import numpy as np
+
+from tierwise.config.profile import Profile
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import Ints
+from tierwise.model.job import Constraint, Job, PodSet
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import ROOT
+from tierwise.scheduler.cycle import open_cycle
+from tierwise.sim.what_if.changes import Scenario
+
+__all__ = ["PLENTY", "Counting", "Counts", "Trial", "fewest", "of_size"]
+
+_RARE: Final = 8
+"""The part of the runs that is spent on what rarely helps."""
+_SKIPPED: Final = 4096
+"""Choices that are looked at and not tried, because they cost more than one that will do."""
+PLENTY: Final = 2**60
+"""A number of units that stands for: however many, they will not do."""
+Counts = tuple[int, ...]
+
+
+class Trial(Protocol):
+    """A test of choices that knows how many more it can afford."""
+
+    left: int
+
+    def __call__(self, counts: Counts) -> bool:
+        """Whether so many of each unit will do."""
+
+
+def fewest(
+    most: Sequence[int],
+    test: Trial,
+    *,
+    lower: int = 1,
+    proposals: Iterable[Counts] = (),
+    cost: Callable[[Counts], float] = lambda _: 0.0,
+    price: Callable[[Counts], int] = sum,
+) -> tuple[Counts, bool] | None:
+    """The cheapest units that pass a test, and whether cheaper ones certainly do not; None where not even all do.
+
+    `most` is how many there are of each unit, `price` what a choice counts as (their number, unless it is given), and
+    `lower` a price below which none can pass. Proposals are tried first, the cheapest first; of equal ones that of the
+    least `cost`.
+    """
+    trials = test.left
+    seen: dict[Counts, bool] = {}
+
+    def passes(counts: Counts) -> bool:
+        if counts not in seen:
+            seen[counts] = test(counts)
+        return seen[counts]
+
+    smallest = sorted(proposals, key=lambda c: (price(c), cost(c), c))
+    best = next((found for found in smallest if test.left > 0 and passes(found)), None)
+    if best is None:
+        full = tuple(most)
+        best = _reduced(full, passes, lambda: test.left > trials // 3) if passes(full) else None
+    if best is None and prod(number + 1 for number in most) > test.left:
+        # Fewer than all might do where all do not, because others take the room; that is rare, and cannot be ruled out.
+        test.left = min(test.left, trials // _RARE)
+    if best is not None and price(best) <= lower:
+        return best, True
+    counted, skipped = price is sum, 0
+    largest = sum(best) - 1 if best is not None and counted else sum(most)
+    for size in range(max(lower, 1) if counted else 1, largest + 1):
+        for counts in of_size(most, size):
+            if best is not None and price(counts) >= price(best):
+                skipped += 1
+                if skipped > _SKIPPED:
+                    return best, False
+                continue
+            if test.left <= 0:
+                return (best, False) if best is not None else None
+            if passes(counts):
+                if counted:
+                    return counts, True
+                best = counts
+    return (best, True) if best is not None else None
+
+
+def _reduced(full: Counts, passes: Callable[[Counts], bool], may: Callable[[], bool]) -> Counts:
+    """A choice of which no unit can be left out: from the front as many as are needed, then each that can go, goes."""
+    low, high = 0, len(full)
+    while low + 1 < high and may():
+        middle = (low + high) // 2
+        if passes((*full[:middle], *(0 for _ in full[middle:]))):
+            high = middle
+        else:
+            low = middle
+    best = (*full[:high], *(0 for _ in full[high:]))
+    if not passes(best):
+        best = full
+    for index, number in enumerate(best):
+        for less in range(number):
+            if not may():
+                return best
+            fewer = (*best[:index], less, *best[index + 1 :])
+            if passes(fewer):
+                best = fewer
+                break
+    return best
+
+
+def of_size(most: Sequence[int], size: int) -> Iterator[Counts]:
+    """All choices of so many units; the first units are taken first."""
+    if size > sum(most):
+        return
+    counts = _filled(most, size)
+    upto = list(accumulate(most))
+    while True:
+        yield tuple(counts)
+        behind = 0  # units after an index that are taken; there may be many, and few of them are
+        for index in reversed(list(compress(range(len(counts)), counts))):
+            if upto[-1] - upto[index] > behind:
+                counts[index] -= 1
+                counts[index + 1 :] = _filled(most[index + 1 :], behind + 1)
+                break
+            behind += counts[index]
+        else:
+            return
+
+
+def _filled(most: Sequence[int], size: int) -> list[int]:
+    counts = [0] * len(most)
+    for index, number in enumerate(most):
+        if not size:
+            break
+        counts[index] = min(number, size)
+        size -= counts[index]
+    return counts
+
+
+# -- counting
+
+
+class Counting(msgspec.Struct, frozen=True):
+    """How many tasks of a job of one shape each node takes, and where the job must fit as a whole."""
+
+    snapshot: Snapshot
+    pod_set: PodSet
+    need: int  # tasks that are still to be placed
+    fits: Ints  # per row, now
+    open: Ints  # per row, 1 where nothing but amounts can be in the way
+    free: Ints  # (resources x rows)
+    domains: Ints  # one of which must hold the job
+
+    @property
+    def idle(self) -> Ints:
+        """What is free of the resources that are asked for."""
+        return self.free[self.pod_set.shape.asked]
+
+    @classmethod
+    def on(cls, snapshot: Snapshot, profile: Profile, pod_set: PodSet, need: int, domains: Ints) -> Counting:
+        """How many tasks of a pod set each node of a cluster takes now."""
+        current, shape = open_cycle(snapshot, profile), pod_set.shape
+        return cls(
+            snapshot=snapshot,
+            pod_set=pod_set,
+            need=need,
+            fits=current.fit_counts.of(shape).rows(Pool.IDLE).copy(),
+            open=(current.pipeline.why_not(shape) == 0).astype(np.int64),
+            free=current.ledger.free(np.arange(len(snapshot.axis)), slice(None), Pool.IDLE),
+            domains=domains,
+        )
+
+    @classmethod
+    def of(cls, scenario: Scenario, job: Job) -> Counting | None:
+        """None where counting says nothing: several shapes or sub-groups, rules between pods, another tree."""
+        snapshot = scenario.snapshot()
+        job = next(found for found in snapshot.jobs if found.key == job.key)
+        pod_sets = list(job.pod_sets())
+        if len(pod_sets) != 1 or job.policies or len(job.subs) != 1:
+            return None
+        shape, constraint, topology = pod_sets[0].shape, job.constraint, snapshot.topology
+        if shape.affinity is not None or shape.spread or shape.volumes is not None or shape.devices is not None:
+            return None
+        if len(job.subs[0].held) or snapshot.alternate_topology(constraint) is not None or job.gather is not None:
+            return None
+        limit = _limit(snapshot, constraint)
+        allowed = np.flatnonzero(topology.tier <= limit) if limit is not None else np.array([ROOT])
+        need = max(1, job.minimum - job.subs[0].ready)
+        return cls.on(snapshot, scenario.profile, pod_sets[0], need, allowed)
+
+    def takes(self, free: Ints) -> Ints:
+        """How many tasks columns of free amounts take."""
+        return self.pod_set.shape.max_tasks(free.copy())
+
+
+def _limit(snapshot: Snapshot, constraint: Constraint | None) -> int | None:
+    if constraint is None or not constraint.hard:
+        return None
+    if constraint.tier is not None:
+        return constraint.tier
+    return snapshot.topology.tier_names.get(constraint.tier_name)
