@@ -141,6 +141,7 @@ def _tier(snapshot: Snapshot, tier: int) -> str:
 def slots_wire(snapshot: Snapshot, tree: AlternateTopology | None = None) -> Raw:
     """The same for programs."""
     found = free_slots(snapshot, tree=tree)
+    topology = tree.topology if tree is not None else snapshot.topology
     lost: list[Raw] = [
         {"podGroup": job.key, "tier": n.tier, "size": n.size, "gangs": w.gangs - n.gangs}
         for job, without in found.lost
@@ -157,6 +158,7 @@ def slots_wire(snapshot: Snapshot, tree: AlternateTopology | None = None) -> Raw
                 "most": s.most,
                 "free": s.free,
                 "fragmentation": round(s.fragmentation, 6),
+                "roomiest": [[topology.name[d], gangs] for d, gangs in s.roomiest],
             }
             for s in found.slots
         ],

@@ -57,8 +57,11 @@ def _whole(rejection: Rejection) -> str:
 
 
 def decisive(rejection: Rejection) -> str:
-    """The shortest sentence that decides: how far the best domain of the widest tier came, else the reason itself."""
-    if not rejection.tried:
+    """The shortest sentence that decides: how far the best domain of the widest tier came, else the reason itself.
+
+    Of a job that is larger than any domain the reason says it better: what it needs, and what there is.
+    """
+    if not rejection.tried or rejection.reason.code == "LargerThanAnyDomain":
         return rejection.reason.text
     tried = rejection.tried[-1]
     if tried.short and tried.layer:
@@ -66,6 +69,8 @@ def decisive(rejection: Rejection) -> str:
     fits = tried.short or _fits(tried, never=rejection.verdict is Verdict.NEVER)
     where = "in the whole cluster" if tried.best == ROOT_NAME else f"in {tried.best}"
     causes = on_nodes(*tried.causes[0]) if tried.causes and not tried.short else ""
+    if rejection.reason.code == "NoFeasibleNode" and causes:
+        return f"{rejection.reason.text}: {causes}"
     return f"{fits} {where}; {causes}" if causes else f"{fits} {where}"
 
 

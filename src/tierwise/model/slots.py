@@ -20,6 +20,9 @@ __all__ = ["SIZES", "TierSlots", "count_slots", "histogram"]
 SIZES = (8, 64, 512)
 """The sizes that are looked at unless others are asked for."""
 
+_NAMED = 6
+"""Domains with room that are named, of each tier and size."""
+
 
 class TierSlots(msgspec.Struct, frozen=True):
     """The domains of one tier as gangs of one size see them."""
@@ -29,6 +32,7 @@ class TierSlots(msgspec.Struct, frozen=True):
     gangs: int  # so many fit now, side by side, each inside one domain
     most: int  # so many would fit if nothing ran
     free: int  # units that are free below the domains
+    roomiest: tuple[tuple[int, int], ...] = ()  # the domains that take most, with the gangs that each takes
 
     @property
     def usable(self) -> int:
@@ -51,10 +55,19 @@ def count_slots(topology: Topology, idle: Ints, total: Ints, sizes: Sequence[int
     for size in sizes:
         now, most = (topology.totals(_fitting(units, total, size)) // size for units in (idle, total))
         found += [
-            TierSlots(tier, size, int(now[domains].sum()), int(most[domains].sum()), int(free[domains].sum()))
+            TierSlots(tier, size, *_sums(now, most, free, domains), _roomiest(domains, now[domains]))
             for tier, domains in topology.at_tier.items()
         ]
     return tuple(sorted(found, key=lambda slots: (slots.tier, slots.size)))
+
+
+def _sums(now: Ints, most: Ints, free: Ints, domains: Ints) -> tuple[int, int, int]:
+    return int(now[domains].sum()), int(most[domains].sum()), int(free[domains].sum())
+
+
+def _roomiest(domains: Ints, gangs: Ints) -> tuple[tuple[int, int], ...]:
+    most = np.argsort(-gangs, kind="stable")[:_NAMED]
+    return tuple((int(domains[i]), int(gangs[i])) for i in most if gangs[i])
 
 
 def _fitting(units: Ints, total: Ints, size: int) -> Ints:

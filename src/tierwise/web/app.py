@@ -76,6 +76,7 @@ def add_pages(
         "/api/search": lambda show, _, asked: show.answer(Board.search, _text(asked, "q")),
         "/api/nodes/{name:.+}": lambda show, name, asked: show.answer(Board.nodes, name, _text(asked, "fabric")),
         "/api/node/{name:.+}": lambda show, name, _: show.answer(Board.node, name),
+        "/api/fits": lambda show, _, asked: show.answer(Board.fits, _text(asked, "shape"), _text(asked, "job")),
         "/api/nodes-for/{name:.+}": lambda show, name, _: show.answer(Board.nodes_for, name),
         "/api/jobs/{name:.+}": lambda show, name, _: show.answer(Board.job, name),
     }
@@ -259,7 +260,8 @@ def _job_query(asked: Mapping[str, str]) -> JobQuery:
     """The jobs that a page asks for; a number that is none is refused."""
     offset, limit = _number(asked, "offset", "0"), _number(asked, "limit", "60")
     words = {name: _text(asked, name) for name in ("state", "verdict", "reason", "sort")}
-    return JobQuery(text=_text(asked, "q"), queue=asked.get("queue"), offset=offset, limit=limit, **words)
+    first = _number(asked, "first", "0")
+    return JobQuery(text=_text(asked, "q"), queue=asked.get("queue"), offset=offset, limit=limit, first=first, **words)
 
 
 def _respond(request: web.Request, answer: CachedBody, kind: str) -> web.Response:

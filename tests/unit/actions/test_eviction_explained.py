@@ -130,7 +130,9 @@ def test_a_gang_larger_than_every_rack_says_so() -> None:
     outcome = told(FULL, urgent("", "", ""))
 
     assert [] == outcome.evictions
-    text = "even if the cluster were empty, no hyperNode of tier 1 or below would hold its 3 pods"
+    text = (
+        "needs room for its 3 pods in one hyperNode of tier 1; no hyperNode of tier 1 has room for more than 2, even if"
+    )
     assert message(outcome, "urgent-0").startswith(text)
 
 

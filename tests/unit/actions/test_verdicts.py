@@ -51,8 +51,38 @@ def test_a_gang_larger_than_every_rack() -> None:
     verdict, text = _said(allocate(FULL, gang("train", tasks=3, each="cpu=8", within=1)))
 
     assert "never" == verdict
-    assert text.startswith("even if the cluster were empty, no hyperNode of tier 1 or below would hold its 3 pods; ")
+    assert text.startswith("needs 3 whole nodes in one hyperNode of tier 1; no hyperNode of tier 1 has more than 2; ")
     assert "best of 2 hyperNodes is r0: 2 of 3 pods would fit" in text
+
+
+@pytest.mark.parametrize(
+    ("tasks", "each", "within", "told"),
+    [
+        (3, "cpu=5", 1, "needs 3 nodes in one hyperNode of tier 1; no hyperNode of tier 1 has more than 2; "),
+        (5, "cpu=8", None, "needs 5 whole nodes; the cluster has 4; "),
+        (
+            5,
+            "cpu=4",
+            1,
+            "needs room for its 5 pods in one hyperNode of tier 1; no hyperNode of tier 1 has room for more ",
+        ),
+        (9, "cpu=4", None, "needs room for its 9 pods; the cluster has room for 8, even if it were empty; "),
+    ],
+)
+def test_what_a_gang_needs_stands_beside_what_there_is(tasks: int, each: str, within: int | None, told: str) -> None:
+    """Nodes where a pod takes one, whole ones where nothing is left of them, else room; in a domain, or anywhere."""
+    verdict, text = _said(allocate(FULL, gang("train", tasks=tasks, each=each, within=within)))
+
+    assert ("never", told) == (verdict, text[: len(told)])
+
+
+def test_nodes_that_take_no_pod_of_a_gang_are_not_counted() -> None:
+    """A rack of three with one that is cordoned has two that take its pods."""
+    world = draw("r0[n0 n1 n2] r1[n3]", node="cpu=8", cordoned="n2")
+    _, text = _said(allocate(world, gang("train", tasks=3, each="cpu=8", within=1)))
+
+    told = "needs 3 whole nodes in one hyperNode of tier 1; no hyperNode of tier 1 has more than 2 that take its pods; "
+    assert told == text[: len(told)]
 
 
 def test_one_sub_group_larger_than_every_rack() -> None:

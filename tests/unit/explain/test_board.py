@@ -298,6 +298,21 @@ def test_jobs_are_selected_sorted_and_cut() -> None:
     assert [{"verdict": "never", "reason": "NoFeasibleNode", "jobs": 1}] == reasons
 
 
+def test_hundreds_that_wait_are_told_reason_by_reason() -> None:
+    """Each with how many wait, since when, and those that wait longest; no job is left out of the counts."""
+    late = [gang(f"late{number}", tasks=2, each="gpu=8", within=1) for number in range(30)]
+    board = _board(objects_of(draw("r0[n0] r1[n1]", node="gpu=8"), *late, gang("big", tasks=1, each="gpu=9")))
+    found: Any = board.jobs(JobQuery(state="waiting", limit=0, first=3))
+
+    assert (31, []) == (found["count"], found["list"])
+    told = [(entry["reason"], entry["jobs"], entry["pods"], len(entry["first"])) for entry in found["reasons"]]
+    assert [("LargerThanAnyDomain", 30, 60, 3), ("NoFeasibleNode", 1, 1, 1)] == told
+    assert (
+        "needs 2 whole nodes in one hyperNode of tier 1; no hyperNode of tier 1 has more than 1"
+        == (found["reasons"][0]["first"][0]["decisive"])
+    )
+
+
 def test_every_fabric_is_a_tree_of_its_own_over_the_same_nodes() -> None:
     """Sums are those of its own rows; a job has its lights, its place and what it keeps to on each of them."""
     run, wire = _example("14-several-fabrics")

@@ -82,6 +82,7 @@ def test_programs_read_free_slots(tmp_path: Path) -> None:
     found = answer("topology", "show", "-f", file)["freeSlots"]
 
     assert "nvidia.com/gpu" == found["resource"]
-    assert {"tier": 1, "size": 8, "gangs": 1, "most": 2, "free": 15, "fragmentation": 0.466667} == found["tiers"][0]
+    fits = {"tier": 1, "size": 8, "gangs": 1, "most": 2, "free": 15, "fragmentation": 0.466667, "roomiest": [["r0", 1]]}
+    assert fits == found["tiers"][0]
     assert {"1": [0, 0, 1, 0], "2": [0, 0, 1, 0]} == found["filling"]
     assert "1 of 2" in run("topology", "show", "-f", file).stdout

@@ -33,12 +33,13 @@ from tierwise.actions.placement.demand import Demand, TaskGroup, asks_beyond, de
 from tierwise.actions.placement.problem import NoPlace
 from tierwise.actions.placement.solve import solve
 from tierwise.actions.placement.surplus import place_surplus
+from tierwise.api.plurals import count
 from tierwise.framework.cycle import Cycle
 from tierwise.framework.kept_refusals import KeptRefusals, ToldJob
 from tierwise.framework.ledger import Pool, job_ready, roles_count
 from tierwise.framework.pipeline import PluginError
 from tierwise.framework.report import Decision
-from tierwise.model.arrays import Ints
+from tierwise.model.arrays import POD_SLOTS, Ints
 from tierwise.model.held import rows_by_shape
 from tierwise.model.job import Job, Reason, Rejection, Shape, Status, Tried, Verdict
 from tierwise.model.topology import ROOT
@@ -405,9 +406,29 @@ class _Judge:
             where = f"it {none}" if alone else f"the cluster {none}"
         elif last.here:
             where = f"hyperNode {last.best}, where its running pods are, {none}"
+        if not parts and alone and len(asked.shapes) == 1:
+            text = self._needs(asked.shapes[0], last, limit, pods)
+            return replace(found, reason=Reason("LargerThanAnyDomain", "allocate", text))
         if parts:
             pods += f" in sub-groups of {last.whole}" if last.whole > 1 else " in their sub-groups"
         return replace(found, reason=Reason("LargerThanAnyDomain", "allocate", f"{empty}, {where} {pods}"))
+
+    def _needs(self, shape: Shape, last: Tried, limit: int | None, pods: str) -> str:
+        """What alike pods need, and what there is: "needs 8 whole nodes in one rack; no rack has more than 4"."""
+        cycle = self._cycle
+        named = {tier: name for name, tier in cycle.topology.tier_names.items()}
+        anywhere = limit is None or last.best == cycle.topology.name[ROOT]
+        one = "" if anywhere else named.get(limit or 0, f"hyperNode of tier {limit}")
+        where = f" in one {one}" if one else ""
+        if int(cycle.fit_counts.of(shape).rows(Pool.FUTURE_IDLE).max(initial=0)) > 1:
+            has = f"no {one} has room for more than {last.fits}" if one else f"the cluster has room for {last.fits}"
+            return f"needs room for {pods}{where}; {has}, even if it were empty"
+        slots = cycle.view.axis.index[POD_SLOTS]
+        most = self._amounts.max(axis=1, initial=0)
+        whole = any(shape.request[r] >= most[r] for r in shape.asked.tolist() if r != slots)
+        need = count(last.asked, "whole node" if whole else "node")
+        usable = "" if last.nodes == last.fits else " that take its pods"
+        return f"needs {need}{where}; {f'no {one} has more than' if one else 'the cluster has'} {last.fits}{usable}"
 
     def _nodes(self, shape: Shape, asked: Demand) -> Tried:
         """What keeps a shape off each node of the cluster."""

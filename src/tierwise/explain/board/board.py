@@ -11,6 +11,7 @@ from msgspec import to_builtins
 
 from tierwise.api.codec import Raw
 from tierwise.explain.board.account import Account
+from tierwise.explain.board.fits import fits_job, fits_shape
 from tierwise.explain.board.job import job_page
 from tierwise.explain.board.jobs import JobQuery, Line, by_job, job_lines, jobs_wire, selected
 from tierwise.explain.board.node import node_page, nodes_for_job
@@ -222,6 +223,14 @@ class Board:
         """What every node says to the pods of a job that have no place; None where no such job waits."""
         job = self._job(name)
         return nodes_for_job(self._run, job) if job is not None else None
+
+    def fits(self, shape: str, name: str = "") -> Raw | None:
+        """Which domains take a shape that somebody typed, or what a job waits for; None where there is no such job."""
+        trees = self._fabric.trees.values()
+        if not name:
+            return fits_shape(self._run, trees, shape)
+        job = self._job(name)
+        return fits_job(self._run, trees, job) if job is not None else None
 
     def job(self, name: str) -> Raw | None:
         """The story of the job with this key, or of the one that people call so; None where there is none."""

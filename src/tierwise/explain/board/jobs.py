@@ -28,6 +28,9 @@ __all__ = ["JobQuery", "Line", "by_job", "job_lines", "jobs_wire", "selected"]
 _MOST: Final = 500
 """Jobs of one answer; a page asks again for those that follow."""
 
+_REASONS: Final = 12
+"""Reasons of one answer, and jobs that are told of with each."""
+
 Standing = dict[str, list[BoardPod]]
 
 
@@ -74,6 +77,7 @@ class JobQuery(msgspec.Struct, frozen=True):
     sort: str = ""  # a column, with "-" before it from the largest down; empty for the order of `job_lines`
     offset: int = 0
     limit: int = 60
+    first: int = 0  # with each reason so many of its jobs, those that wait longest, for pages that list by reason
 
 
 SORTS: Final[Mapping[str, Callable[[Line], object]]] = {
@@ -132,15 +136,32 @@ def selected(lines: Sequence[Line], query: JobQuery) -> Raw:
     key = SORTS.get(query.sort.lstrip("-"))
     if key is not None:
         found.sort(key=key, reverse=query.sort.startswith("-"))  # type: ignore[arg-type]  # each yields its own type
-    reasons = Counter((line.verdict, line.reason) for line in found if line.waiting)
+    reasons: dict[tuple[str, str], list[Line]] = {}
+    for line in found:
+        if line.waiting or (query.first and line.kept):
+            reasons.setdefault((line.verdict, line.reason), []).append(line)
+    most = sorted(reasons.items(), key=lambda item: -len(item[1]))[:_REASONS]
     part = found[query.offset : query.offset + min(query.limit, _MOST)]
     return {
         "count": len(found),
         "offset": query.offset,
         "reasons": [
-            {"verdict": verdict, "reason": reason, "jobs": jobs} for (verdict, reason), jobs in reasons.most_common(12)
+            {"verdict": verdict, "reason": reason, "jobs": len(jobs), **_of_reason(jobs, query.first)}
+            for (verdict, reason), jobs in most
         ],
         "list": [msgspec.to_builtins(line) for line in part],
+    }
+
+
+def _of_reason(lines: Sequence[Line], first: int) -> Raw:
+    """How many pods wait for a reason, since when, and the jobs that wait longest; nothing unless asked for."""
+    if not first:
+        return {}
+    oldest = sorted(lines, key=lambda line: line.created)
+    return {
+        "pods": sum(line.waiting + line.kept for line in lines),
+        "since": oldest[0].created,
+        "first": [msgspec.to_builtins(line) for line in oldest[: min(first, _REASONS)]],
     }
 
 

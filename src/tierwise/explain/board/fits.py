@@ -1,0 +1,138 @@
+"""What fits where: a shape that somebody types, or a job, and every domain that takes it as the cluster is now.
+
+Counted by the room that the search itself counts with, filters of the profile included. For pods of one plain shape the
+count is exact; for a job of several shapes it never says too little.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+
+from tierwise.actions.placement.bounds import Room, may_hold_all
+from tierwise.actions.placement.demand import demand
+from tierwise.api.codec import Raw
+from tierwise.api.plurals import count
+from tierwise.api.quantity import amount, show
+from tierwise.explain.naming import ObjectNames, tier_title
+from tierwise.explain.text.schedule import Run
+from tierwise.explain.usage import scarce
+from tierwise.framework.ledger import Pool
+from tierwise.model.arrays import CPU, POD_SLOTS, Ints
+from tierwise.model.job import Job, plain_shape
+from tierwise.model.snapshot import Snapshot
+from tierwise.model.topology import ROOT, AlternateTopology, Topology
+from tierwise.scheduler import open_cycle
+
+__all__ = ["fits_job", "fits_shape"]
+
+_SHAPE: Final = re.compile(
+    r"(?:(\d{1,9})\s*(?:[x×*]|pods? (?:of|with))\s*)?(\d.*?)(?:\s+in\s+(?:one|an?|the same)\s+(.+))?"
+)
+_PART: Final = re.compile(r"([\d.]+[A-Za-z]{0,2}?)\s*(\S*[A-Za-z]\S*)")
+_CORES: Final = frozenset(("core", "cores"))
+_NOWHERE: Final[Raw] = {"lit": [], "domains": 0, "taking": 0, "gangs": 0}
+
+
+def fits_shape(run: Run, trees: Iterable[AlternateTopology], text: str) -> Raw:
+    """Where gangs of a typed shape fit: "64 × 1 gpu in one leaf". What cannot be read is told with an example."""
+    snapshot, order = run.after, list(trees)
+    form = _SHAPE.fullmatch(" ".join(text.split()))
+    asked = _amounts(snapshot, form[2]) if form else None
+    limits = [_tier(tree.topology, form[3] or "") if form else None for tree in order]
+    if form is None or not asked or (form[3] and not any(limits)):
+        return {"fault": f"“{text}” cannot be read as a shape; write for example “{_example(snapshot)}”"}
+    pods = int(form[1] or 1)
+    most = {name: int(snapshot.nodes.allocatable[snapshot.axis.index[name]].max(initial=0)) for name in asked}
+    if not form[1] and len(asked) == 1:  # "64 gpus", which no node has, are 64 pods of one
+        ((name, number),) = asked.items()
+        one = amount(name, "1")
+        if number > most[name] and number % one == 0:
+            pods, asked = number // one, {name: one}
+    if pods < 1:
+        return {"fault": f"a gang has a pod at least; write for example “{_example(snapshot)}”"}
+    room = Room(open_cycle(snapshot, run.profile), Pool.IDLE)
+    rows = room.rows(plain_shape(len(snapshot.shapes), snapshot.axis.vector({**asked, POD_SLOTS: 1}), namespace=""))
+    each = " and ".join(f"{show(name, number)} {name}" for name, number in asked.items())
+    where = next((f" in one {_word(t.topology, n)}" for t, n in zip(order, limits, strict=True) if n is not None), "")
+    return {
+        "asked": f"{count(pods, 'pod')} of {each}{' each' if pods > 1 else ''}{where}",
+        "trees": [
+            _lit(tree.topology, tree.topology.totals(rows[tree.rows]) // pods, limit)
+            if limit is not None or not form[3]
+            else _NOWHERE
+            for tree, limit in zip(order, limits, strict=True)
+        ],
+    }
+
+
+def fits_job(run: Run, trees: Iterable[AlternateTopology], job: Job) -> Raw:
+    """The domains that take what a job still waits for; of trees that rows do not follow, none."""
+    cycle, order = open_cycle(run.after, run.profile), list(trees)
+    asked, name = demand(cycle, job), ObjectNames(run.after.jobs).of(job)
+    if not asked.task_groups:
+        return {"fault": f"{name} waits for no place"}
+    topology, limit = cycle.topology, cycle.pipeline.limit(job)
+    taking = may_hold_all(Room(cycle, Pool.IDLE), asked, np.arange(len(topology.name))).astype(np.int64)
+    where = f" in one {_word(topology, limit)}" if limit is not None else ""
+    return {
+        "asked": f"{count(asked.tasks, 'pod')} of {name}{where}",
+        "trees": [_lit(topology, taking, limit), *(_NOWHERE for _ in order[1:])],
+    }
+
+
+def _lit(topology: Topology, held: Ints, limit: int | None) -> Raw:
+    """Domains with the gangs that they take: within the limit by themselves, beyond it as many as those inside."""
+    if limit is None:
+        within, gangs = np.flatnonzero(np.arange(len(held)) > ROOT), held
+    else:
+        within, counted = topology.outermost(limit), np.zeros_like(held)
+        counted[within] = held[within]
+        gangs = np.where(topology.tier <= limit, held, topology.roll_up(counted))
+    found = np.flatnonzero(gangs)
+    return {
+        "lit": [[d, int(gangs[d])] for d in found.tolist()],
+        "domains": len(within),
+        "taking": int((gangs[within] > 0).sum()),
+        "gangs": int(gangs[ROOT]),
+    }
+
+
+def _amounts(snapshot: Snapshot, text: str) -> dict[str, int] | None:
+    """What each pod asks for; None where a part of it is no amount of a resource that nodes have."""
+    found: dict[str, int] = {}
+    for part in re.split(r"\s*(?:\+|,|\band\b)\s*", text.removesuffix(" each")):
+        form = _PART.fullmatch(part)
+        name = _resource(snapshot, form[2]) if form else ""
+        try:
+            found[name] = amount(name, form[1]) if form and name else 0
+        except ValueError:
+            return None
+    return found if all(number > 0 for number in found.values()) else None
+
+
+def _resource(snapshot: Snapshot, word: str) -> str:
+    """The resource that people mean: its name, or the last part of it, in the plural as well."""
+    low = word.lower()
+    meant = {low, low.removesuffix("s")} | ({CPU} if low in _CORES else set())
+    first = scarce(snapshot)
+    named = (n for n in (first, *snapshot.axis.names) if n.lower() in meant or n.rpartition("/")[2].lower() in meant)
+    return next(named, "")
+
+
+def _tier(topology: Topology, word: str) -> int | None:
+    """The tier that people mean: by its name, or "tier 2"; "leaf" is the innermost one where none is called so."""
+    names = {f"tier {tier}": tier for tier in topology.at_tier} | {"leaf": next(iter(topology.at_tier))}
+    return (names | {name.lower(): tier for name, tier in topology.tier_names.items()}).get(word.lower())
+
+
+def _word(topology: Topology, tier: int) -> str:
+    return next((name for name, number in topology.tier_names.items() if number == tier), tier_title(topology, tier))
+
+
+def _example(snapshot: Snapshot) -> str:
+    unit = scarce(snapshot).rpartition("/")[2]
+    return f"64 × 1 {unit} in one {_word(snapshot.topology, next(iter(snapshot.topology.at_tier)))}"
